@@ -145,7 +145,7 @@ impl Deduplication {
         let mut gate = DuplicateIndex::new(self, units.len(), seed);
         let marker = Marker::new(self, seed);
         let fates = units.iter().map(|unit| {
-            let marks = marker.marks(unit.clone());
+            let marks = marker.marks(unit);
             fate(gate.enter(&digest(unit), &marks))
         });
         Ok(fates.collect())
@@ -182,6 +182,9 @@ impl Deduplication {
 pub(crate) struct Marks {
     tokens: Vec<TokenId>,
     sketch: near::Sketch,
+    /// Whether one that stays is near, of so many that stayed when it was looked at.
+    near: bool,
+    looked_at: u32,
 }
 
 /// Makes that: workers do, before the unit's turn at the gate.
@@ -199,14 +202,15 @@ impl Marker {
         }
     }
 
-    pub(crate) fn marks(&self, unit: Vec<TokenId>) -> Marks {
+    pub(crate) fn marks(&self, unit: &[TokenId]) -> Marks {
         if !self.tokens {
             return Marks::default();
         }
         let near = self.near.as_ref();
         Marks {
-            sketch: near.map_or_else(Default::default, |near| near.sketch(&unit)),
-            tokens: unit,
+            sketch: near.map_or_else(Default::default, |near| near.sketch(unit)),
+            tokens: unit.to_vec(),
+            ..Marks::default()
         }
     }
 }
@@ -259,9 +263,26 @@ impl DuplicateIndex {
         match &mut self.otherwise {
             None => new,
             Some(Otherwise::Bloom(filter)) => filter.insert(&marks.tokens),
-            Some(Otherwise::Near(index)) => index.insert(&marks.tokens, &marks.sketch),
+            Some(Otherwise::Near(_)) if marks.near => false,
+            Some(Otherwise::Near(index)) => {
+                index.insert(&marks.tokens, &marks.sketch, marks.looked_at)
+            }
             Some(Otherwise::All) => true,
         }
+    }
+
+    /// Whether a unit is near one that stays already, which it says for good: workers ask before they do more. Those
+    /// that come meanwhile are looked at when it is entered.
+    pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
+        if let Some(Otherwise::Near(index)) = &self.otherwise {
+            marks.looked_at = index.count();
+            marks.near = index.has_near(&marks.sketch, 0);
+            if marks.near {
+                marks.tokens = Vec::new();
+                marks.sketch = near::Sketch::default();
+            }
+        }
+        marks.near
     }
 
     /// Whether a unit has come before that was equal to this one.
@@ -283,8 +304,6 @@ fn fate(new: bool) -> Fate {
 pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     let mut hash = Sha1::new();
-    for token in tokens {
-        hash.update(token.to_le_bytes());
-    }
+    crate::record::in_bytes(tokens, |bytes| hash.update(bytes));
     hash.finalize().into()
 }
