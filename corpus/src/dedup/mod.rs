@@ -4,6 +4,7 @@ mod bands;
 mod bloom;
 mod near;
 mod same;
+mod seen;
 mod substring;
 
 use crate::error::{Result, range};
@@ -11,8 +12,8 @@ use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
 pub use same::same_texts;
 use schemars::JsonSchema;
+pub(crate) use seen::Seen;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::ops::Range;
 pub(crate) use substring::{Repeats, Stretches};
 
@@ -219,7 +220,7 @@ impl Marker {
 #[derive(Debug)]
 pub(crate) struct DuplicateIndex {
     /// Digests of the units that came.
-    seen: HashSet<[u8; 20]>,
+    seen: Seen,
     otherwise: Option<Otherwise>,
 }
 
@@ -244,7 +245,7 @@ impl DuplicateIndex {
             Deduplication::Substring { .. } => Some(Otherwise::All),
         };
         Self {
-            seen: HashSet::new(),
+            seen: Seen::new(),
             otherwise,
         }
     }
@@ -252,7 +253,7 @@ impl DuplicateIndex {
     /// Lets everything in, and counts what differs.
     pub(crate) fn open() -> Self {
         Self {
-            seen: HashSet::new(),
+            seen: Seen::new(),
             otherwise: Some(Otherwise::All),
         }
     }
@@ -292,7 +293,7 @@ impl DuplicateIndex {
 
     /// How many different units have come.
     pub(crate) fn distinct(&self) -> u64 {
-        self.seen.len() as u64
+        self.seen.count()
     }
 }
 
@@ -306,4 +307,28 @@ pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
     let mut hash = Sha1::new();
     crate::record::in_bytes(tokens, |bytes| hash.update(bytes));
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two of the same, both looked at before either has had its turn.
+    #[test]
+    fn a_unit_is_compared_with_those_that_come_while_it_waits() {
+        let by = Deduplication::Near {
+            shingle: 1,
+            bands: 8,
+            rows: 1,
+            similarity: 0.5,
+        };
+        let (mut index, marker) = (DuplicateIndex::new(&by, 0, 0), Marker::new(&by, 0));
+        let unit = [1, 2, 3];
+        let [mut one, mut two, mut late] = [(); 3].map(|()| marker.marks(&unit));
+        assert!(!index.has_near(&mut one) && !index.has_near(&mut two));
+        assert!(index.enter(&digest(&unit), &one));
+        assert!(!index.enter(&digest(&unit), &two));
+        assert!(index.has_near(&mut late) && !index.enter(&digest(&unit), &late));
+        assert_eq!(index.distinct(), 1);
+    }
 }

@@ -61,7 +61,8 @@ impl Index {
             self.similar(own.min(count), own, count)
         });
         let mut own = (!met.is_empty()).then(|| Present::of(&sketch.shingles));
-        met.iter().any(|&other| own.as_mut().is_some_and(|own| self.near(own, other)))
+        met.iter()
+            .any(|&other| own.as_mut().is_some_and(|own| self.near(own, other)))
     }
 
     /// Enters a unit unless it is near one that stays; whether it stays. That none of the first `before` is near it
@@ -225,8 +226,8 @@ pub(super) struct Permutations {
     each: Vec<[[u64; LANES]; 2]>,
 }
 
-/// Permutations that are gone through at once: as many as vector registers hold beside the shingle.
-const LANES: usize = 16;
+/// Permutations that are gone through at once: as many as stay in vector registers.
+const LANES: usize = 8;
 
 impl Permutations {
     pub(super) fn new(shape: Shape, seed: u64) -> Self {
@@ -250,10 +251,10 @@ impl Permutations {
 
     /// One key for each band of the signature of a set of shingles.
     pub(super) fn bands(&self, shingles: &[u64]) -> Vec<u64> {
-        let mut signature = Vec::with_capacity(self.each.len() * LANES);
-        for [salts, factors] in &self.each {
-            signature.extend(least(shingles, salts, factors));
-        }
+        let mut signature = pulp::Arch::new().dispatch(Signature {
+            permutations: &self.each,
+            shingles,
+        });
         signature.truncate(self.shape.bands * self.shape.rows);
         let rows = signature.chunks(self.shape.rows);
         rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)))
@@ -261,17 +262,30 @@ impl Permutations {
     }
 }
 
-/// The least that each of some permutations makes of any shingle.
-#[inline]
-fn least(shingles: &[u64], salts: &[u64; LANES], factors: &[u64; LANES]) -> [u64; LANES] {
-    let mut out = [u64::MAX; LANES];
-    for shingle in shingles {
-        for lane in 0..LANES {
-            let value = (shingle ^ salts[lane]).wrapping_mul(factors[lane]);
-            out[lane] = out[lane].min(value);
+/// The least that each permutation makes of any shingle, by the widest instructions that the processor has.
+struct Signature<'a> {
+    permutations: &'a [[[u64; LANES]; 2]],
+    shingles: &'a [u64],
+}
+
+impl pulp::NullaryFnOnce for Signature<'_> {
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn call(self) -> Vec<u64> {
+        let mut signature = Vec::with_capacity(self.permutations.len() * LANES);
+        for [salts, factors] in self.permutations {
+            let mut least = [u64::MAX; LANES];
+            for shingle in self.shingles {
+                for lane in 0..LANES {
+                    let value = (shingle ^ salts[lane]).wrapping_mul(factors[lane]);
+                    least[lane] = least[lane].min(value);
+                }
+            }
+            signature.extend(least);
         }
+        signature
     }
-    out
 }
 
 fn hash(tokens: &[TokenId]) -> u64 {

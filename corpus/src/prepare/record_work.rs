@@ -121,6 +121,9 @@ impl<'a> Work<'a> {
 
     /// Masks ranges of the tokens that [`Work::tokens`] gives, which are in order and apart.
     pub(super) fn hide(&mut self, ranges: &[Range<usize>]) {
+        if ranges.is_empty() {
+            return;
+        }
         let mut number = 0;
         let mut inside = false;
         let mut spans: Vec<Range<usize>> = Vec::new();
@@ -134,7 +137,9 @@ impl<'a> Work<'a> {
                 let place = self.encoded.places.of(token);
                 // Of tokens side by side one span.
                 match spans.last_mut() {
-                    Some(Range { end, .. }) if self.apart && *end == place.start => *end = place.end,
+                    Some(Range { end, .. }) if self.apart && *end == place.start => {
+                        *end = place.end
+                    }
                     _ => spans.push(place),
                 }
             }
@@ -242,9 +247,7 @@ impl<'a> Work<'a> {
 
     /// Marked secrets that were not found from end to end, nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
-        let missed = |span: &Range<usize>| {
-            self.touched(span).any(|t| !found[t] && !self.masked[t])
-        };
+        let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);
         let secrets = self.masks.unit.secrets.iter();
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }

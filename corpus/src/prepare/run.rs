@@ -127,7 +127,10 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     }
                 }
                 let go_on = sink.go_on(Phase::Prepare);
-                let distinct = gate.read().unwrap_or_else(PoisonError::into_inner).distinct();
+                let distinct = gate
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .distinct();
                 sink.between(&run.done(documents, distinct), !go_on)?;
                 Ok(go_on)
             },

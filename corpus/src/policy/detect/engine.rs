@@ -192,7 +192,8 @@ type NewWalk = Box<dyn Fn() -> Walk + Send + Sync + UnwindSafe + RefUnwindSafe>;
 #[derive(Debug)]
 struct Walk {
     cache: Cache,
-    set: PatternSet,
+    /// The patterns that match at the place at hand.
+    matched: Vec<u16>,
     last: Trace,
 }
 
@@ -222,14 +223,21 @@ impl Trace {
     /// How many bytes at the beginning of both texts, and then at their ends, are the same; none where that
     /// is less than half of the text.
     fn common(&self, text: &[u8]) -> Option<(usize, usize)> {
-        let begin = common(self.text.iter(), text.iter());
-        let end = common(self.text[begin..].iter().rev(), text[begin..].iter().rev());
+        let begin = common(&self.text, text);
+        let rest = [&self.text[begin..], &text[begin..]];
+        let ends = rest[0].iter().rev().zip(rest[1].iter().rev());
+        let end = ends.take_while(|(one, other)| one == other).count();
         (2 * (begin + end) > text.len()).then_some((begin, end))
     }
 }
 
-fn common<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
-    one.zip(other).take_while(|(one, other)| one == other).count()
+/// How many bytes are the same at the beginning.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    const RUN: usize = 32;
+    let runs = one.chunks_exact(RUN).zip(other.chunks_exact(RUN));
+    let at = RUN * runs.take_while(|(one, other)| one == other).count();
+    let rest = one[at..].iter().zip(&other[at..]);
+    at + rest.take_while(|(one, other)| one == other).count()
 }
 
 /// Which of many patterns match at which place.
@@ -268,10 +276,10 @@ impl Which {
             .map_err(|error| refused(patterns, &error))?;
         let begins = Begins::of(&dfa);
         let walks: NewWalk = Box::new({
-            let (dfa, patterns) = (dfa.clone(), patterns.len());
+            let dfa = dfa.clone();
             move || Walk {
                 cache: dfa.create_cache(),
-                set: PatternSet::new(patterns),
+                matched: Vec::new(),
                 last: Trace::default(),
             }
         });
@@ -287,13 +295,18 @@ impl Which {
     /// text is up.
     fn each(&self, text: &str, mut found: impl FnMut(&mut Visit)) {
         let mut guard = self.walks.get();
-        let Walk { cache, set, last } = &mut *guard;
+        let Walk {
+            cache,
+            matched,
+            last,
+        } = &mut *guard;
         let bytes = text.as_bytes();
         let Some((begin, end)) = last.common(bytes) else {
             let mut trace = std::mem::take(last);
             trace.visits.clear();
-            trace.longest = 0;
-            let whole = self.places(cache, set, bytes, 0..bytes.len(), |visits, read| {
+            // What is told by two bytes alone reads as many.
+            trace.longest = 2;
+            let whole = self.places(cache, matched, bytes, 0..bytes.len(), |visits, read| {
                 trace.longest = trace.longest.max(read);
                 for mut visit in visits {
                     found(&mut visit);
@@ -311,16 +324,26 @@ impl Which {
         let from = begin.saturating_sub(last.longest);
         let behind = bytes.len() - end + 1;
         let first = last.visits.partition_point(|visit| visit.at < from);
-        last.visits[..first].iter().for_each(|visit| found(&mut visit.clone()));
-        let whole = self.places(cache, set, bytes, from..behind.min(bytes.len()), |visits, _| {
-            visits.for_each(|mut visit| found(&mut visit));
-        });
+        last.visits[..first]
+            .iter()
+            .for_each(|visit| found(&mut visit.clone()));
+        let whole = self.places(
+            cache,
+            matched,
+            bytes,
+            from..behind.min(bytes.len()),
+            |visits, _| {
+                visits.for_each(|mut visit| found(&mut visit));
+            },
+        );
         if !whole {
             return;
         }
         let moved = |at: usize| at + bytes.len() - last.text.len();
-        let second = last.visits.partition_point(|visit| moved(visit.at) < behind);
-        for visit in &last.visits[second.max(first)..] {
+        let second = last
+            .visits
+            .partition_point(|visit| visit.at + bytes.len() < behind + last.text.len());
+        for visit in &last.visits[second..] {
             found(&mut Visit {
                 at: moved(visit.at),
                 pattern: visit.pattern,
@@ -334,7 +357,7 @@ impl Which {
     fn places(
         &self,
         cache: &mut Cache,
-        set: &mut PatternSet,
+        matched: &mut Vec<u16>,
         text: &[u8],
         places: Range<usize>,
         mut found: impl FnMut(&mut dyn Iterator<Item = Visit>, usize),
@@ -351,24 +374,28 @@ impl Which {
             if !may {
                 continue;
             }
-            set.clear();
-            let read = match self.run(cache, text, at, set) {
-                Some(read) => read,
+            matched.clear();
+            let read = match self.run(cache, text, at, matched) {
+                Some(read) => {
+                    matched.sort_unstable();
+                    read
+                }
                 None => {
                     let here = Input::new(text).range(at..).anchored(Anchored::Yes);
-                    set.clear();
-                    self.otherwise.which_overlapping_matches(&here, set);
+                    let mut set = PatternSet::new(self.dfa.pattern_len());
+                    self.otherwise.which_overlapping_matches(&here, &mut set);
+                    matched.clear();
+                    matched.extend(set.iter().map(number));
                     text.len() + 1 - at
                 }
             };
-            let matched = !set.is_empty();
-            let mut visits = set.iter().map(|pattern| Visit {
+            let mut visits = matched.iter().map(|pattern| Visit {
                 at,
-                pattern: pattern.as_usize() as u16,
+                pattern: *pattern,
                 end: None,
             });
             found(&mut visits, read);
-            if matched && crate::policy::is_spent() {
+            if !matched.is_empty() && crate::policy::is_spent() {
                 return false;
             }
         }
@@ -382,22 +409,24 @@ impl Which {
         cache: &mut Cache,
         text: &[u8],
         from: usize,
-        set: &mut PatternSet,
+        matched: &mut Vec<u16>,
     ) -> Option<usize> {
         let dfa = &self.dfa;
         let before = from.checked_sub(1).map(|at| text[at]);
         let mut state = dfa.start_state(cache, &begin(before)).ok()?;
-        let enter = |cache: &Cache, state, set: &mut PatternSet| {
+        let enter = |cache: &Cache, state, matched: &mut Vec<u16>| {
             for index in 0..dfa.match_len(cache, state) {
-                let pattern: PatternID = dfa.match_pattern(cache, state, index);
-                set.insert(pattern);
+                let pattern = number(dfa.match_pattern(cache, state, index));
+                if !matched.contains(&pattern) {
+                    matched.push(pattern);
+                }
             }
         };
         for (read, byte) in text[from..].iter().enumerate() {
             state = dfa.next_state(cache, state, *byte).ok()?;
             if state.is_tagged() {
                 if state.is_match() {
-                    enter(cache, state, set);
+                    enter(cache, state, matched);
                 } else if state.is_dead() {
                     return Some(read + 1);
                 } else if state.is_quit() {
@@ -407,10 +436,14 @@ impl Which {
         }
         state = dfa.next_eoi_state(cache, state).ok()?;
         if state.is_match() {
-            enter(cache, state, set);
+            enter(cache, state, matched);
         }
         Some(text.len() - from + 1)
     }
+}
+
+fn number(pattern: PatternID) -> u16 {
+    pattern.as_usize() as u16
 }
 
 fn begin(before: Option<u8>) -> start::Config {
@@ -462,7 +495,9 @@ impl Begins {
                 Ok(next) if !next.is_tagged() => {
                     for second in 0..=u8::MAX {
                         // What cannot be said may begin.
-                        let dies = dfa.next_state(cache, next, second).is_ok_and(|next| next.is_dead());
+                        let dies = dfa
+                            .next_state(cache, next, second)
+                            .is_ok_and(|next| next.is_dead());
                         row[usize::from(second >> 6)] |= u64::from(!dies) << (second & 63);
                     }
                 }
@@ -496,30 +531,70 @@ mod tests {
         let all = || rules::rules().into_iter().chain(grammar::rules()).collect();
         let scanner = Scanner::new(all()).unwrap();
         let pieces = [
-            "call 415-555-0123", "May", " 5", " 1998", "ada@x.org", "fe80::1", "é", " two ", "hundred", " days ago",
-            "4111 1111 1111 1111", "order no. AB-1234", "$5", "http://x.org/a", "\u{fffc}", " ", ".", "-", "n 12:30 pm",
+            "call 415-555-0123",
+            "May",
+            " 5",
+            " 1998",
+            "ada@x.org",
+            "fe80::1",
+            "é",
+            " two ",
+            "hundred",
+            " days ago",
+            "4111 1111 1111 1111",
+            "order no. AB-1234",
+            "$5",
+            "http://x.org/a",
+            "\u{fffc}",
+            " ",
+            ".",
+            "-",
+            "n 12:30 pm",
         ];
         let mut state = 3u64;
         let mut draw = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 33) as usize % below
         };
         let spans = |scanner: &Scanner, text: &str| {
             let mut out = Vec::new();
-            scanner.scan(text, |rule, c| out.push((rule.kind, c.start, c.end, c.score.to_bits())));
+            scanner.scan(text, |rule, c| {
+                out.push((rule.kind, c.start, c.end, c.score.to_bits()))
+            });
             out
         };
         let mut taken_over = 0;
         for _ in 0..150 {
             let text: String = (0..25).map(|_| pieces[draw(pieces.len())]).collect();
-            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+            let places: Vec<usize> = text
+                .char_indices()
+                .map(|(at, _)| at)
+                .chain([text.len()])
+                .collect();
             spans(&scanner, &text);
             for _ in 0..6 {
                 let [one, two] = [draw(places.len()), (draw(places.len()))];
                 let mut other = text.clone();
-                let two = if draw(2) == 0 { two } else { (one + draw(20)).min(places.len() - 1) };
-                other.replace_range(places[one.min(two)]..places[one.max(two)], ["\u{fffc}", "", "7"][draw(3)]);
-                taken_over += usize::from(scanner.which.walks.get().last.common(other.as_bytes()).is_some());
+                let two = if draw(2) == 0 {
+                    two
+                } else {
+                    (one + draw(20)).min(places.len() - 1)
+                };
+                other.replace_range(
+                    places[one.min(two)]..places[one.max(two)],
+                    ["\u{fffc}", "", "7"][draw(3)],
+                );
+                taken_over += usize::from(
+                    scanner
+                        .which
+                        .walks
+                        .get()
+                        .last
+                        .common(other.as_bytes())
+                        .is_some(),
+                );
                 let with = spans(&scanner, &other);
                 scanner.which.walks.get().last = Trace::default();
                 assert_eq!(with, spans(&scanner, &other), "{text:?} {other:?}");
