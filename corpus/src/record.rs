@@ -40,14 +40,20 @@ pub struct Record {
 pub(crate) fn content_digest(text: &str, tokens: &[TokenId]) -> String {
     let mut hash = Sha256::new_with_prefix((text.len() as u64).to_le_bytes());
     hash.update(text);
-    for token in tokens {
-        hash.update(token.to_le_bytes());
+    in_bytes(tokens, |bytes| hash.update(bytes));
+    let first = hash.finalize().first_chunk().copied().unwrap_or_default();
+    format!("{:016x}", u64::from_be_bytes(first))
+}
+
+/// Gives the bytes of tokens, the lowest first, some thousand at a time.
+pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
+    let mut buffer = [[0; 4]; 1024];
+    for tokens in tokens.chunks(buffer.len()) {
+        for (bytes, token) in buffer.iter_mut().zip(tokens) {
+            *bytes = token.to_le_bytes();
+        }
+        each(buffer[..tokens.len()].as_flattened());
     }
-    let digest = hash.finalize();
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// The id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`, with 64 bits of the SHA-256 of

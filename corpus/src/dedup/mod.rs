@@ -4,6 +4,7 @@ mod bands;
 mod bloom;
 mod near;
 mod same;
+mod seen;
 mod substring;
 
 use crate::error::{Result, range};
@@ -11,8 +12,8 @@ use crate::prepare::{ButFor, Stability};
 use crate::record::TokenId;
 pub use same::same_texts;
 use schemars::JsonSchema;
+pub(crate) use seen::Seen;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::ops::Range;
 pub(crate) use substring::{Repeats, Stretches};
 
@@ -145,7 +146,7 @@ impl Deduplication {
         let mut gate = DuplicateIndex::new(self, units.len(), seed);
         let marker = Marker::new(self, seed);
         let fates = units.iter().map(|unit| {
-            let marks = marker.marks(unit.clone());
+            let marks = marker.marks(unit);
             fate(gate.enter(&digest(unit), &marks))
         });
         Ok(fates.collect())
@@ -182,6 +183,9 @@ impl Deduplication {
 pub(crate) struct Marks {
     tokens: Vec<TokenId>,
     sketch: near::Sketch,
+    /// Whether one that stays is near, of so many that stayed when it was looked at.
+    near: bool,
+    looked_at: u32,
 }
 
 /// Makes that: workers do, before the unit's turn at the gate.
@@ -199,14 +203,15 @@ impl Marker {
         }
     }
 
-    pub(crate) fn marks(&self, unit: Vec<TokenId>) -> Marks {
+    pub(crate) fn marks(&self, unit: &[TokenId]) -> Marks {
         if !self.tokens {
             return Marks::default();
         }
         let near = self.near.as_ref();
         Marks {
-            sketch: near.map_or_else(Default::default, |near| near.sketch(&unit)),
-            tokens: unit,
+            sketch: near.map_or_else(Default::default, |near| near.sketch(unit)),
+            tokens: unit.to_vec(),
+            ..Marks::default()
         }
     }
 }
@@ -215,7 +220,7 @@ impl Marker {
 #[derive(Debug)]
 pub(crate) struct DuplicateIndex {
     /// Digests of the units that came.
-    seen: HashSet<[u8; 20]>,
+    seen: Seen,
     otherwise: Option<Otherwise>,
 }
 
@@ -240,7 +245,7 @@ impl DuplicateIndex {
             Deduplication::Substring { .. } => Some(Otherwise::All),
         };
         Self {
-            seen: HashSet::new(),
+            seen: Seen::new(),
             otherwise,
         }
     }
@@ -248,7 +253,7 @@ impl DuplicateIndex {
     /// Lets everything in, and counts what differs.
     pub(crate) fn open() -> Self {
         Self {
-            seen: HashSet::new(),
+            seen: Seen::new(),
             otherwise: Some(Otherwise::All),
         }
     }
@@ -259,9 +264,26 @@ impl DuplicateIndex {
         match &mut self.otherwise {
             None => new,
             Some(Otherwise::Bloom(filter)) => filter.insert(&marks.tokens),
-            Some(Otherwise::Near(index)) => index.insert(&marks.tokens, &marks.sketch),
+            Some(Otherwise::Near(_)) if marks.near => false,
+            Some(Otherwise::Near(index)) => {
+                index.insert(&marks.tokens, &marks.sketch, marks.looked_at)
+            }
             Some(Otherwise::All) => true,
         }
+    }
+
+    /// Whether a unit is near one that stays already, which it says for good: workers ask before they do more. Those
+    /// that come meanwhile are looked at when it is entered.
+    pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
+        if let Some(Otherwise::Near(index)) = &self.otherwise {
+            marks.looked_at = index.count();
+            marks.near = index.has_near(&marks.sketch, 0);
+            if marks.near {
+                marks.tokens = Vec::new();
+                marks.sketch = near::Sketch::default();
+            }
+        }
+        marks.near
     }
 
     /// Whether a unit has come before that was equal to this one.
@@ -271,7 +293,7 @@ impl DuplicateIndex {
 
     /// How many different units have come.
     pub(crate) fn distinct(&self) -> u64 {
-        self.seen.len() as u64
+        self.seen.count()
     }
 }
 
@@ -283,8 +305,30 @@ fn fate(new: bool) -> Fate {
 pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     let mut hash = Sha1::new();
-    for token in tokens {
-        hash.update(token.to_le_bytes());
-    }
+    crate::record::in_bytes(tokens, |bytes| hash.update(bytes));
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two of the same, both looked at before either has had its turn.
+    #[test]
+    fn a_unit_is_compared_with_those_that_come_while_it_waits() {
+        let by = Deduplication::Near {
+            shingle: 1,
+            bands: 8,
+            rows: 1,
+            similarity: 0.5,
+        };
+        let (mut index, marker) = (DuplicateIndex::new(&by, 0, 0), Marker::new(&by, 0));
+        let unit = [1, 2, 3];
+        let [mut one, mut two, mut late] = [(); 3].map(|()| marker.marks(&unit));
+        assert!(!index.has_near(&mut one) && !index.has_near(&mut two));
+        assert!(index.enter(&digest(&unit), &one));
+        assert!(!index.enter(&digest(&unit), &two));
+        assert!(index.has_near(&mut late) && !index.enter(&digest(&unit), &late));
+        assert_eq!(index.distinct(), 1);
+    }
 }

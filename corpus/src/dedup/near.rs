@@ -41,15 +41,34 @@ impl Index {
         }
     }
 
-    /// Enters a unit unless it is near one that stays; whether it stays.
-    pub(super) fn insert(&mut self, unit: &[TokenId], sketch: &Sketch) -> bool {
+    /// How many units stay.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.kept.ends.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a unit is near one that stays, of those from a number on.
+    pub(super) fn has_near(&self, sketch: &Sketch, from: u32) -> bool {
         let mut met: Vec<u32> = Vec::new();
         for (band, key) in self.bands.iter().zip(&sketch.bands) {
-            met.extend(band.get(*key));
+            met.extend(band.get(*key).filter(|number| *number >= from));
         }
         met.sort_unstable();
         met.dedup();
-        if met.iter().any(|&other| self.near(&sketch.shingles, other)) {
+        // All of the smaller set in the larger one would not be enough.
+        let own = sketch.shingles.len();
+        met.retain(|&other| {
+            let count = self.kept.shingles[other as usize] as usize;
+            self.similar(own.min(count), own, count)
+        });
+        let mut own = (!met.is_empty()).then(|| Present::of(&sketch.shingles));
+        met.iter()
+            .any(|&other| own.as_mut().is_some_and(|own| self.near(own, other)))
+    }
+
+    /// Enters a unit unless it is near one that stays; whether it stays. That none of the first `before` is near it
+    /// is known.
+    pub(super) fn insert(&mut self, unit: &[TokenId], sketch: &Sketch, before: u32) -> bool {
+        if self.has_near(sketch, before) {
             return false;
         }
         if let Ok(number) = u32::try_from(self.kept.ends.len()) {
@@ -61,30 +80,79 @@ impl Index {
         true
     }
 
+    /// Whether sets of so many have enough in common.
+    fn similar(&self, both: usize, own: usize, other: usize) -> bool {
+        both as f64 >= self.shape.similarity * (own + other - both) as f64
+    }
+
     /// Whether a unit that stays is as similar as that.
-    fn near(&self, own: &[u64], other: u32) -> bool {
-        let (count, least) = (
-            self.kept.shingles[other as usize] as usize,
-            self.shape.similarity,
-        );
-        let similar = |both: usize| both as f64 >= least * (own.len() + count - both) as f64;
-        // All of the smaller set in the larger one would not be enough.
-        similar(own.len().min(count)) && {
-            let tokens = self.kept.tokens(other);
-            let places = tokens.len().saturating_sub(self.shape.shingle) + 1;
-            let mut there = vec![false; own.len()];
-            let mut both = 0;
-            for (place, shingle) in each(&tokens, self.shape.shingle).enumerate() {
-                // Not even if all that follow were new and in both.
-                if !similar((both + places - place).min(own.len()).min(count)) {
-                    return false;
-                }
-                if let Ok(at) = own.binary_search(&shingle) {
-                    both += usize::from(!std::mem::replace(&mut there[at], true));
-                }
+    fn near(&self, own: &mut Present, other: u32) -> bool {
+        let count = self.kept.shingles[other as usize] as usize;
+        let tokens = self.kept.tokens(other);
+        let places = tokens.len().saturating_sub(self.shape.shingle) + 1;
+        let most = own.count.min(count);
+        own.begin();
+        let mut both = 0;
+        for (place, shingle) in each(&tokens, self.shape.shingle).enumerate() {
+            // Not even if all that follow were new and in both.
+            if !self.similar((both + places - place).min(most), own.count, count) {
+                return false;
             }
-            similar(both)
+            both += usize::from(own.meets(shingle));
         }
+        self.similar(both, own.count, count)
+    }
+}
+
+/// The shingles of one unit, which others are looked up in: each is met once in a comparison.
+struct Present {
+    count: usize,
+    /// Where a shingle is, and the comparison that met it last; 0: free.
+    places: Vec<(u64, u32)>,
+    comparison: u32,
+}
+
+impl Present {
+    fn of(shingles: &[u64]) -> Self {
+        let mut out = Self {
+            count: shingles.len(),
+            places: vec![(0, 0); (2 * shingles.len()).next_power_of_two().max(2)],
+            comparison: 1,
+        };
+        for shingle in shingles {
+            let at = out.find(*shingle);
+            out.places[at] = (*shingle, 1);
+        }
+        out
+    }
+
+    /// Where a shingle is, or the free place where it would be.
+    #[inline]
+    fn find(&self, shingle: u64) -> usize {
+        let last = self.places.len() - 1;
+        // Its bits are spread already.
+        let mut at = shingle as usize & last;
+        while self.places[at].1 != 0 && self.places[at].0 != shingle {
+            at = (at + 1) & last;
+        }
+        at
+    }
+
+    /// Another comparison begins.
+    fn begin(&mut self) {
+        self.comparison += 1;
+    }
+
+    /// Whether a shingle is there, and was not met in this comparison.
+    #[inline]
+    fn meets(&mut self, shingle: u64) -> bool {
+        let at = self.find(shingle);
+        let met = &mut self.places[at].1;
+        let new = *met != 0 && *met != self.comparison;
+        if new {
+            *met = self.comparison;
+        }
+        new
     }
 }
 
@@ -154,19 +222,23 @@ fn each(unit: &[TokenId], length: usize) -> impl Iterator<Item = u64> {
 #[derive(Debug)]
 pub(super) struct Permutations {
     shape: Shape,
-    each: Vec<(u64, u64)>,
+    /// Salts and factors, the last ones filled up.
+    each: Vec<[[u64; LANES]; 2]>,
 }
+
+/// Permutations that are gone through at once: as many as stay in vector registers.
+const LANES: usize = 8;
 
 impl Permutations {
     pub(super) fn new(shape: Shape, seed: u64) -> Self {
-        let each = (1..=(shape.bands * shape.rows) as u64).map(|number| {
-            let salt = mix(seed ^ mix(number));
-            (salt, mix(salt) | 1)
-        });
-        Self {
-            shape,
-            each: each.collect(),
+        let mut each = vec![[[0; LANES]; 2]; (shape.bands * shape.rows).div_ceil(LANES)];
+        for number in 0..shape.bands * shape.rows {
+            let salt = mix(seed ^ mix(number as u64 + 1));
+            let [salts, factors] = &mut each[number / LANES];
+            salts[number % LANES] = salt;
+            factors[number % LANES] = mix(salt) | 1;
         }
+        Self { shape, each }
     }
 
     pub(super) fn sketch(&self, unit: &[TokenId]) -> Sketch {
@@ -179,15 +251,40 @@ impl Permutations {
 
     /// One key for each band of the signature of a set of shingles.
     pub(super) fn bands(&self, shingles: &[u64]) -> Vec<u64> {
-        let mut signature = vec![u64::MAX; self.each.len()];
-        for hash in shingles {
-            for (least, (salt, factor)) in signature.iter_mut().zip(&self.each) {
-                *least = (*least).min((hash ^ salt).wrapping_mul(*factor));
-            }
-        }
+        let mut signature = pulp::Arch::new().dispatch(Signature {
+            permutations: &self.each,
+            shingles,
+        });
+        signature.truncate(self.shape.bands * self.shape.rows);
         let rows = signature.chunks(self.shape.rows);
         rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)))
             .collect()
+    }
+}
+
+/// The least that each permutation makes of any shingle, by the widest instructions that the processor has.
+struct Signature<'a> {
+    permutations: &'a [[[u64; LANES]; 2]],
+    shingles: &'a [u64],
+}
+
+impl pulp::NullaryFnOnce for Signature<'_> {
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn call(self) -> Vec<u64> {
+        let mut signature = Vec::with_capacity(self.permutations.len() * LANES);
+        for [salts, factors] in self.permutations {
+            let mut least = [u64::MAX; LANES];
+            for shingle in self.shingles {
+                for lane in 0..LANES {
+                    let value = (shingle ^ salts[lane]).wrapping_mul(factors[lane]);
+                    least[lane] = least[lane].min(value);
+                }
+            }
+            signature.extend(least);
+        }
+        signature
     }
 }
 
@@ -250,7 +347,19 @@ mod tests {
                 let both = own.intersection(other).count();
                 2 * both >= own.len() + other.len() - both
             });
-            assert_eq!(index.insert(&unit, &permutations.sketch(&unit)), !near);
+            let sketch = permutations.sketch(&unit);
+            // Those that were looked at before are not looked at again.
+            let before = draw(index.count() as u64 + 1);
+            let sooner = (0..before as usize).any(|number| {
+                let one: &HashSet<Vec<TokenId>> = &kept[number];
+                let both = own.intersection(one).count();
+                2 * both >= own.len() + one.len() - both
+            });
+            if sooner {
+                assert!(near && index.has_near(&sketch, 0));
+                continue;
+            }
+            assert_eq!(index.insert(&unit, &sketch, before), !near);
             if !near {
                 kept.push(own);
                 stay += 1;

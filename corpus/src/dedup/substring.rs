@@ -66,8 +66,10 @@ impl Names {
 pub(crate) struct Stretches {
     /// Tokens of a stretch.
     length: usize,
-    /// From 1 on, as tokens come.
-    known: HashMap<TokenId, u32>,
+    /// From 1 on, as tokens come; 0: none yet. By the token where that is small.
+    known: Vec<u32>,
+    others: HashMap<TokenId, u32>,
+    count_known: u32,
     names: Names,
     /// Where each unit begins, one that is too short for a stretch and takes no room too; in the end, where
     /// the last one ends.
@@ -80,7 +82,9 @@ impl Stretches {
     pub(crate) fn new(length: usize) -> Self {
         Self {
             length,
-            known: HashMap::new(),
+            known: Vec::new(),
+            others: HashMap::new(),
+            count_known: 0,
             names: Names::One(Vec::new()),
             starts: Vec::new(),
             count: 0,
@@ -95,11 +99,30 @@ impl Stretches {
         }
         self.count += (unit.len() - self.length + 1) as u64;
         for token in unit {
-            let next = self.known.len() as u32 + 1;
-            let name = *self.known.entry(*token).or_insert(next);
+            let name = self.name(*token);
             self.names.push(name);
         }
         self.names.push(END);
+    }
+
+    #[inline]
+    fn name(&mut self, token: TokenId) -> u32 {
+        /// Tokens below this have their names in a list.
+        const LISTED: usize = 1 << 20;
+        let place = token as usize;
+        let name = if place < LISTED {
+            if place >= self.known.len() {
+                self.known.resize(place + 1, 0);
+            }
+            &mut self.known[place]
+        } else {
+            self.others.entry(token).or_insert(0)
+        };
+        if *name == 0 {
+            self.count_known += 1;
+            *name = self.count_known;
+        }
+        *name
     }
 
     /// Finds them with so many threads. None when `go_on` says no; it is asked now and then.

@@ -12,7 +12,7 @@ use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
     RestartCause,
 };
-use crate::record::{Record, Side, content_digest, numbered};
+use crate::record::{Record, Side, TokenId, content_digest, numbered};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
 use schemars::JsonSchema;
@@ -89,19 +89,13 @@ struct TextRest<'a> {
 
 /// The lines of a record: workers make them, because that takes longer than writing them.
 pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
-    let line = RecordLine {
-        point: None,
-        side: record.side,
-        tokens: Cow::Borrowed(&record.tokens),
-        sensitive: Cow::Borrowed(&record.sensitive),
-    };
     let rest = TextRest {
         side: record.side,
         text,
     };
     Ok(Lines {
-        record: json(&line)?,
-        text: json(&rest)?,
+        record: record_line(record)?,
+        text: json(&rest, text.len() + text.len() / 16 + 64)?,
         digest: content_digest(text, &record.tokens),
     })
 }
@@ -111,12 +105,79 @@ fn text_begins(number: u64, lines: &Lines) -> String {
     format!("{{\"id\":\"{}\",", numbered(number, &lines.digest))
 }
 
-fn json<T: Serialize>(line: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(line).map_err(|error| Error::Prepared {
+fn json<T: Serialize>(line: &T, room: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(room);
+    serde_json::to_writer(&mut out, line).map_err(|error| Error::Prepared {
         path: RECORDS.into(),
         problem: error.to_string(),
-    })
+    })?;
+    Ok(out)
 }
+
+/// The line of a [`RecordLine`]: its tokens are most of what there is to write, and take a fifth of the time
+/// that they take one by one.
+fn record_line(record: &Record) -> Result<Vec<u8>> {
+    let line = RecordLine {
+        point: None,
+        side: record.side,
+        tokens: Cow::Borrowed(&[]),
+        sensitive: Cow::Borrowed(&record.sensitive),
+    };
+    const EMPTY: &[u8] = b"\"tokens\":[]";
+    let line = json(&line, 64)?;
+    let place = line.windows(EMPTY.len()).position(|part| part == EMPTY);
+    let (before, behind) = line.split_at(place.map_or(0, |place| place + EMPTY.len() - 1));
+    let mut out = Vec::with_capacity(line.len() + 4 * record.tokens.len());
+    out.extend_from_slice(before);
+    numbers(&record.tokens, &mut out);
+    out.extend_from_slice(behind);
+    Ok(out)
+}
+
+/// Puts numbers behind `out`, a comma between two.
+fn numbers(numbers: &[TokenId], out: &mut Vec<u8>) {
+    let mut buffer = [0; 4 * 256];
+    for numbers in numbers.chunks(buffer.len() / 4) {
+        let mut end = 0;
+        for number in numbers {
+            match SHORT.get(*number as usize) {
+                Some((text, length)) => {
+                    // Four bytes at once, of which the next ones take the last.
+                    buffer[end..end + 4].copy_from_slice(text);
+                    end += usize::from(*length);
+                }
+                None => {
+                    out.extend_from_slice(&buffer[..end]);
+                    out.extend_from_slice(format!("{number},").as_bytes());
+                    end = 0;
+                }
+            }
+        }
+        out.extend_from_slice(&buffer[..end]);
+    }
+    if !numbers.is_empty() {
+        out.pop();
+    }
+}
+
+/// Numbers below a thousand with a comma behind them, and how long that is.
+static SHORT: [([u8; 4], u8); 1000] = {
+    let mut out = [([0; 4], 0u8); 1000];
+    let mut number = 0;
+    while number < out.len() {
+        let length = 1 + (number > 9) as usize + (number > 99) as usize;
+        let (mut rest, mut at) = (number, length);
+        while at > 0 {
+            at -= 1;
+            out[number].0[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        out[number].0[length] = b',';
+        out[number].1 = length as u8 + 1;
+        number += 1;
+    }
+    out
+};
 
 impl OutputFolder {
     /// Opens the hidden folder.
@@ -363,4 +424,33 @@ fn write_text(path: &Path, text: &str) -> Result<()> {
         out.write_all(text.as_bytes())?;
         out.write_all(b"\n")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of every length, with and without ranges.
+    #[test]
+    fn a_line_is_what_its_type_says() {
+        let lengths = [0, 9, 10, 99, 100, 255, 999, 1000, 65_536, TokenId::MAX];
+        for count in 0..=lengths.len() {
+            for sensitive in [vec![], vec![1..2, 4..9]] {
+                let record = Record {
+                    side: Side::Private,
+                    tokens: lengths[..count].to_vec(),
+                    sensitive,
+                };
+                let line = RecordLine {
+                    point: None,
+                    side: record.side,
+                    tokens: Cow::Borrowed(&record.tokens),
+                    sensitive: Cow::Borrowed(&record.sensitive),
+                };
+                let expected = serde_json::to_string(&line).unwrap();
+                let written = String::from_utf8(record_line(&record).unwrap()).unwrap();
+                assert_eq!(written, expected);
+            }
+        }
+    }
 }

@@ -4,14 +4,16 @@ use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
 use crate::split::UnitText;
-use crate::tokenize::{Encoded, MASK_TEXT, Tokenizer};
+use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A unit cut into tokens, some of which are masked.
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
-    encoded: Encoded,
+    /// Shared by what is made of one unit in several ways.
+    encoded: Arc<Cut>,
     /// By token.
     masked: Vec<bool>,
     masks: Masks<'a>,
@@ -30,23 +32,17 @@ struct Masks<'a> {
 impl<'a> Work<'a> {
     /// Tokenises a unit and applies the masks it came with.
     pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
-        let encoded = tokenizer.encode_with_offsets(&unit.text)?;
-        let specials = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask()];
-        if let Some(token) = encoded.tokens.iter().find(|t| specials.contains(t)) {
+        let encoded = tokenizer.cut(&unit.text)?;
+        if let Some(token) = tokenizer.special_among(&encoded.tokens) {
             return Err(Error::Tokenizer(format!(
                 "unit {} of document number {} encodes to the special token {token}; text must not",
                 unit.index, unit.document
             )));
         }
-        let whole = encoded.offsets.iter().all(|o| o.start < o.end);
-        let pairs = encoded.offsets.windows(2);
         let mut work = Self {
-            apart: whole
-                && pairs
-                    .into_iter()
-                    .all(|p| p[0] == p[1] || p[0].end <= p[1].start),
+            apart: encoded.places.are_apart(),
             masked: vec![false; encoded.tokens.len()],
-            encoded,
+            encoded: Arc::new(encoded),
             masks: Masks {
                 unit,
                 ranges: Vec::new(),
@@ -63,21 +59,23 @@ impl<'a> Work<'a> {
     pub(super) fn replace(&mut self, span: &Range<usize>, mask: TokenId) {
         let touched = self.touched(span);
         self.mask(std::slice::from_ref(span));
-        if let (Some(&first), Some(&last)) = (touched.first(), touched.last()) {
-            let offsets = &self.encoded.offsets;
-            let whole = offsets[first].start..offsets[last].end;
-            self.encoded.tokens.splice(first..=last, [mask]);
-            self.encoded.offsets.splice(first..=last, [whole]);
-            self.masked.splice(first..=last, [true]);
+        if !touched.is_empty() {
+            let places = &self.encoded.places;
+            let whole = places.of(touched.start).start..places.of(touched.end - 1).end;
+            let encoded = Arc::make_mut(&mut self.encoded);
+            encoded.tokens.splice(touched.clone(), [mask]);
+            let mut places = std::mem::replace(&mut encoded.places, Places::Bytes(0)).each();
+            places.splice(touched.clone(), [whole]);
+            encoded.places = Places::Each(places);
+            self.masked.splice(touched, [true]);
         }
     }
 
     /// Masks spans of the text, widened to whole tokens.
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
         for span in spans {
-            for token in self.touched(span) {
-                self.masked[token] = true;
-            }
+            let touched = self.touched(span);
+            self.masked[touched].fill(true);
             let wide = self.wide(span);
             self.masks.ranges.push(wide);
         }
@@ -88,8 +86,9 @@ impl<'a> Work<'a> {
     fn wide(&self, span: &Range<usize>) -> Range<usize> {
         let mut wide = span.clone();
         for token in self.touched(span) {
-            wide.start = wide.start.min(self.encoded.offsets[token].start);
-            wide.end = wide.end.max(self.encoded.offsets[token].end);
+            let place = self.encoded.places.of(token);
+            wide.start = wide.start.min(place.start);
+            wide.end = wide.end.max(place.end);
         }
         wide
     }
@@ -120,33 +119,46 @@ impl<'a> Work<'a> {
         neighbour.ranges == after.masks.ranges
     }
 
-    /// Masks ranges of the tokens that [`Work::tokens`] gives.
+    /// Masks ranges of the tokens that [`Work::tokens`] gives, which are in order and apart.
     pub(super) fn hide(&mut self, ranges: &[Range<usize>]) {
+        if ranges.is_empty() {
+            return;
+        }
         let mut number = 0;
         let mut inside = false;
-        let mut spans = Vec::new();
-        for (offsets, &masked) in self.encoded.offsets.iter().zip(&self.masked) {
+        let mut spans: Vec<Range<usize>> = Vec::new();
+        let mut ranges = ranges.iter().peekable();
+        for (token, &masked) in self.masked.iter().enumerate() {
             // A run of masked tokens is one there.
             number += usize::from(!(masked && inside));
             inside = masked;
-            if ranges.iter().any(|r| r.contains(&(number - 1))) {
-                spans.push(offsets.clone());
+            while ranges.next_if(|range| range.end < number).is_some() {}
+            if ranges.peek().is_some_and(|range| range.start < number) {
+                let place = self.encoded.places.of(token);
+                // Of tokens side by side one span.
+                match spans.last_mut() {
+                    Some(Range { end, .. }) if self.apart && *end == place.start => {
+                        *end = place.end
+                    }
+                    _ => spans.push(place),
+                }
             }
         }
         self.mask(&spans);
     }
 
     /// Numbers of the tokens that overlap a span. A token without width counts inside one.
-    pub(super) fn touched(&self, span: &Range<usize>) -> Vec<usize> {
-        let offsets = &self.encoded.offsets;
-        // Tokens are in order, but those of one character may share its bytes.
-        let first = offsets.partition_point(|o| o.end <= span.start);
-        offsets[first..]
-            .iter()
-            .take_while(|o| o.start < span.end)
-            .enumerate()
-            .map(|(i, _)| first + i)
-            .collect()
+    pub(super) fn touched(&self, span: &Range<usize>) -> Range<usize> {
+        self.encoded.places.touched(span)
+    }
+
+    /// The content tokens, as they are cut where none is masked.
+    pub(super) fn content(&self, mask: TokenId) -> Cow<'_, [TokenId]> {
+        if self.masked.contains(&true) {
+            Cow::Owned(self.tokens(mask))
+        } else {
+            Cow::Borrowed(&self.encoded.tokens)
+        }
     }
 
     /// The content tokens: each run of masked tokens is one `<MASK>`.
@@ -156,22 +168,33 @@ impl<'a> Work<'a> {
 
     /// The same for the first `count` tokens.
     pub(super) fn tokens_before(&self, count: usize, mask: TokenId) -> Vec<TokenId> {
-        let mut out = Vec::with_capacity(count);
+        /// Tokens that are copied at once where none is masked.
+        const RUN: usize = 32;
+        // Room for the ends of a record too.
+        let mut out = Vec::with_capacity(count + 2);
         let mut inside = false;
-        for (&token, &masked) in self.encoded.tokens.iter().zip(&self.masked).take(count) {
-            if !masked {
-                out.push(token);
-            } else if !inside {
-                out.push(mask);
+        let tokens = self.encoded.tokens[..count].chunks(RUN);
+        for (tokens, masked) in tokens.zip(self.masked[..count].chunks(RUN)) {
+            if !masked.iter().fold(false, |any, masked| any | masked) {
+                out.extend_from_slice(tokens);
+                inside = false;
+                continue;
             }
-            inside = masked;
+            for (&token, &masked) in tokens.iter().zip(masked) {
+                if !masked {
+                    out.push(token);
+                } else if !inside {
+                    out.push(mask);
+                }
+                inside = masked;
+            }
         }
         out
     }
 
     /// Whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
-        self.touched(span).iter().any(|&t| self.masked[t])
+        self.masked[self.touched(span)].contains(&true)
     }
 
     /// Whether anything is masked.
@@ -199,7 +222,7 @@ impl<'a> Work<'a> {
     pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
         let mut found = vec![false; self.masked.len()];
         for span in spans {
-            self.touched(span).into_iter().for_each(|t| found[t] = true);
+            found[self.touched(span)].fill(true);
         }
         found
     }
@@ -224,10 +247,7 @@ impl<'a> Work<'a> {
 
     /// Marked secrets that were not found from end to end, nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
-        let missed = |span: &Range<usize>| {
-            let mut touched = self.touched(span).into_iter();
-            touched.any(|t| !found[t] && !self.masked[t])
-        };
+        let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);
         let secrets = self.masks.unit.secrets.iter();
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }

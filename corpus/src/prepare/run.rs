@@ -98,26 +98,25 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             |batch| {
                 // Units of this batch, which are not behind the gate yet.
                 let mut here = HashSet::new();
-                let mut known = |key: &[u8; 20]| {
-                    drops
-                        && (!here.insert(*key)
-                            || gate
-                                .read()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .knows(key))
+                let mut known = |key: &[u8; 20], marks: &mut Marks| {
+                    let gate = || gate.read().unwrap_or_else(PoisonError::into_inner);
+                    if drops {
+                        !here.insert(*key) || gate().knows(key)
+                    } else {
+                        gate().has_near(marks)
+                    }
                 };
                 let each = batch.iter();
                 each.map(|(role, document)| made(&worker, &before, *role, document, &mut known))
                     .collect::<Result<Vec<DocumentMade<O>>>>()
             },
             |batch| {
-                let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
                 documents += batch.len() as u64;
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
                             for unit in units {
-                                run.unit(unit, &mut gate, sink)?;
+                                run.unit(unit, &gate, sink)?;
                             }
                         }
                         DocumentMade::HeldOut(records) => {
@@ -128,7 +127,11 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     }
                 }
                 let go_on = sink.go_on(Phase::Prepare);
-                sink.between(&run.done(documents, gate.distinct()), !go_on)?;
+                let distinct = gate
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .distinct();
+                sink.between(&run.done(documents, distinct), !go_on)?;
                 Ok(go_on)
             },
         )?;
@@ -172,7 +175,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
                         for tokens in unit_tokens(settled, &units)? {
-                            out.push((digest(&tokens), marker.marks(tokens)));
+                            out.push((digest(&tokens), marker.marks(&tokens)));
                         }
                     }
                 }
@@ -193,7 +196,7 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
     before: &FirstPass,
     role: Role,
     document: &Document,
-    known: &mut impl FnMut(&[u8; 20]) -> bool,
+    known: &mut impl FnMut(&[u8; 20], &mut Marks) -> bool,
 ) -> Result<DocumentMade<O>> {
     let unit = worker.settled.options.unit;
     match role {
@@ -278,12 +281,16 @@ impl<'a> Run<'a> {
     fn unit<O>(
         &mut self,
         made: UnitMade<O>,
-        gate: &mut DuplicateIndex,
+        gate: &RwLock<DuplicateIndex>,
         sink: &mut impl Sink<O>,
     ) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
-        let stays = gate.enter(&made.key, &made.marks);
+        // Open for no longer: workers look through it meanwhile.
+        let stays = gate
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .enter(&made.key, &made.marks);
         let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;

@@ -64,21 +64,21 @@ pub(super) struct Worker<'a, F> {
 }
 
 impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
-    /// Takes a unit through the stages. `cut`: stretches that stood earlier; `copy`: whether a
-    /// unit of that digest came before, and nothing is to be kept of it.
+    /// Takes a unit through the stages. `cut`: stretches that stood earlier; `copy`: whether
+    /// another one that came before is why nothing is to be kept of it.
     pub(super) fn unit(
         &self,
         unit: &UnitText<'_>,
         cut: &[Range<usize>],
-        copy: impl FnOnce(&[u8; 20]) -> bool,
+        copy: impl FnOnce(&[u8; 20], &mut Marks) -> bool,
     ) -> Result<UnitMade<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         let work = Work::new(unit, &settled.tokenizer)?;
-        let tokens = work.tokens(mask);
-        let key = digest(&tokens);
+        let tokens = work.content(mask);
+        let (key, mut marks) = (digest(&tokens), self.marker.marks(&tokens));
         let canaries = self.canaries(unit);
-        let kept = if copy(&key) {
+        let kept = if copy(&key, &mut marks) {
             None
         } else {
             let copies: Vec<CanaryPlace> = canaries.iter().map(|(place, _)| *place).collect();
@@ -87,7 +87,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         };
         Ok(UnitMade {
             key,
-            marks: self.marker.marks(tokens),
+            marks,
             canaries: canaries.into_iter().map(|(place, _)| place).collect(),
             kept,
         })
@@ -170,14 +170,16 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
     ) -> std::result::Result<InContext, CopyFate> {
         let mask = self.settled.tokenizer.mask();
         let touched = work.touched(secret);
-        let end = touched.last().map_or(0, |t| t + 1);
+        let (start, end) = match touched.is_empty() {
+            true => (0, 0),
+            false => (touched.start, touched.end),
+        };
         if work.hides(secret) {
             return Err(CopyFate::Masked);
         }
         if 1 + work.tokens_before(end, mask).len() > length {
             return Err(CopyFate::Truncated);
         }
-        let start = touched.first().copied().unwrap_or(0);
         let before = work.tokens_before(start, mask);
         let context = self.settled.contexts.get(place.canary);
         Ok(InContext(context == Some(&before)))

@@ -2,6 +2,7 @@
 //! [`crate::PrepareFiles`] (lock, seal, checksums, checkpoints) with another sink.
 
 use super::{Read, batch, checked_threads, found, name, until};
+use crate::dedup::Seen;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Left, OutputFile, Stopped};
@@ -15,7 +16,7 @@ use crate::unit::Unit;
 use reticent_disk::{OutputPlace, is_one_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ struct Run {
     policy: Arc<dyn Policy>,
     /// Of the documents done so far.
     seal: Seal,
-    seen: HashSet<[u8; 20]>,
+    seen: Seen,
     state: RedactionState,
 }
 
@@ -335,7 +336,9 @@ impl RedactFiles<'_> {
                 Ok(keys)
             },
             |keys, read| {
-                seen.extend(keys);
+                for key in keys {
+                    seen.insert(key);
+                }
                 Ok(watch(Phase::Resume, read))
             },
         );
@@ -469,7 +472,7 @@ impl Run {
         Self {
             policy,
             seal: Seal::default(),
-            seen: HashSet::new(),
+            seen: Seen::new(),
             state: RedactionState::default(),
         }
     }

@@ -47,6 +47,66 @@ pub struct Encoded {
     pub offsets: Vec<Range<usize>>,
 }
 
+/// The same, without a place for each token where they can be counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Cut {
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) places: Places,
+}
+
+/// Which bytes of a text its tokens cover.
+#[derive(Debug, Clone)]
+pub(crate) enum Places {
+    /// One byte each; how many there are.
+    Bytes(usize),
+    /// In order, but tokens of one character may share its bytes.
+    Each(Vec<Range<usize>>),
+}
+
+impl Places {
+    pub(crate) fn of(&self, token: usize) -> Range<usize> {
+        match self {
+            Self::Bytes(_) => token..token + 1,
+            Self::Each(places) => places[token].clone(),
+        }
+    }
+
+    /// The tokens that overlap a span. A token without width counts inside one.
+    pub(crate) fn touched(&self, span: &Range<usize>) -> Range<usize> {
+        match self {
+            Self::Bytes(count) => {
+                let start = span.start.min(*count);
+                start..span.end.min(*count).max(start)
+            }
+            Self::Each(places) => {
+                let first = places.partition_point(|place| place.end <= span.start);
+                let inside = places[first..].iter();
+                first..first + inside.take_while(|place| place.start < span.end).count()
+            }
+        }
+    }
+
+    /// Whether every token has bytes, and two of them share all of theirs or none.
+    pub(crate) fn are_apart(&self) -> bool {
+        match self {
+            Self::Bytes(_) => true,
+            Self::Each(places) => {
+                let whole = places.iter().all(|place| place.start < place.end);
+                let mut pairs = places.windows(2);
+                whole && pairs.all(|p| p[0] == p[1] || p[0].end <= p[1].start)
+            }
+        }
+    }
+
+    /// Each place.
+    pub(crate) fn each(self) -> Vec<Range<usize>> {
+        match self {
+            Self::Bytes(count) => (0..count).map(|at| at..at + 1).collect(),
+            Self::Each(places) => places,
+        }
+    }
+}
+
 /// A tokenizer with its special tokens; cheap to clone, usable from many threads.
 ///
 /// Text never encodes to a special token: a literal `<MASK>` in it becomes ordinary tokens.
@@ -185,9 +245,25 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::encode`].
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded> {
+        let Cut { tokens, places } = self.cut(text)?;
+        Ok(Encoded {
+            tokens,
+            offsets: places.each(),
+        })
+    }
+
+    pub(crate) fn cut(&self, text: &str) -> Result<Cut> {
         match &self.inner {
-            Inner::Own(alphabet) => Ok(alphabet.encode_with_offsets(text)),
+            Inner::Own(alphabet) => Ok(alphabet.cut(text)),
             Inner::Pretrained(pretrained) => pretrained.encode(text),
+        }
+    }
+
+    /// A special token among tokens of plain text, which must have none. Ours have no way to spell one.
+    pub(crate) fn special_among(&self, tokens: &[TokenId]) -> Option<TokenId> {
+        match &self.inner {
+            Inner::Own(_) => None,
+            Inner::Pretrained(_) => tokens.iter().copied().find(|token| self.is_special(*token)),
         }
     }
 
@@ -282,9 +358,8 @@ impl Tokenizer {
     }
 
     pub(crate) fn frame_tokens(&self, content: Vec<TokenId>) -> Vec<TokenId> {
-        let mut tokens = Vec::with_capacity(content.len() + 2);
-        tokens.push(self.bos());
-        tokens.extend(content);
+        let mut tokens = content;
+        tokens.insert(0, self.bos());
         tokens.push(self.eos());
         tokens
     }

@@ -1,6 +1,6 @@
 //! Our own two alphabets. Their tables are arithmetic, so encoding is a copy.
 
-use super::Encoded;
+use super::{Cut, Places};
 use crate::record::TokenId;
 use serde_json::{Value, json};
 
@@ -43,20 +43,20 @@ impl Alphabet {
     pub(super) fn encode(self, text: &str) -> Vec<TokenId> {
         match self {
             Self::Bytes => text.bytes().map(u32::from).collect(),
+            Self::Characters if text.is_ascii() => text.bytes().map(ascii_id).collect(),
             Self::Characters => text.chars().map(character_id).collect(),
         }
     }
 
-    pub(super) fn encode_with_offsets(self, text: &str) -> Encoded {
+    pub(super) fn cut(self, text: &str) -> Cut {
         let tokens = self.encode(text);
-        let offsets = match self {
-            Self::Bytes => (0..text.len()).map(|i| i..i + 1).collect(),
-            Self::Characters => text
-                .char_indices()
-                .map(|(at, c)| at..at + c.len_utf8())
-                .collect(),
+        let places = if self == Self::Bytes || text.is_ascii() {
+            Places::Bytes(text.len())
+        } else {
+            let places = text.char_indices().map(|(at, c)| at..at + c.len_utf8());
+            Places::Each(places.collect())
         };
-        Encoded { tokens, offsets }
+        Cut { tokens, places }
     }
 
     /// Ids outside the alphabet are skipped.
@@ -131,6 +131,13 @@ fn character_id(c: char) -> TokenId {
         '\n' => LINE_FEED,
         _ => UNKNOWN,
     }
+}
+
+/// The same of an ASCII character, without a branch.
+fn ascii_id(byte: u8) -> TokenId {
+    let id = TokenId::from(byte).wrapping_sub(FIRST);
+    let other = if byte == b'\n' { LINE_FEED } else { UNKNOWN };
+    if id < LINE_FEED { id } else { other }
 }
 
 fn id_character(id: TokenId) -> Option<char> {

@@ -1,6 +1,6 @@
 //! Any Hugging Face `tokenizer.json`, through the `tokenizers` crate.
 
-use super::{Encoded, MASK_TEXT};
+use super::{Cut, MASK_TEXT, Places};
 use crate::error::{Error, Result};
 use crate::quiet::quietly;
 use crate::record::TokenId;
@@ -84,11 +84,12 @@ impl Pretrained {
         self.size
     }
 
-    pub(super) fn encode(&self, text: &str) -> Result<Encoded> {
+    pub(super) fn encode(&self, text: &str) -> Result<Cut> {
         let encoding = self.engine.encode(text, false).map_err(problem)?;
-        Ok(Encoded {
+        let places = encoding.get_offsets().iter().map(|&(s, e)| s..e);
+        Ok(Cut {
             tokens: encoding.get_ids().to_vec(),
-            offsets: encoding.get_offsets().iter().map(|&(s, e)| s..e).collect(),
+            places: Places::Each(places.collect()),
         })
     }
 

@@ -1,14 +1,23 @@
 //! Many patterns in one pass.
 //!
-//! One automaton finds the next place where any pattern begins to match; a second says which
-//! patterns match there; each of those is then run from that place alone. No pattern hides
-//! another, whatever its check says of the candidate, and nothing but the places is scanned
-//! more than once.
+//! One automaton of all patterns is run from every place where one of them can begin, which most
+//! places are not by two bytes and the one before, and mostly dies within a few bytes. It
+//! says which patterns match there; each of those is then run from that place alone. No pattern
+//! hides another, whatever its check says of the candidate.
+//!
+//! Preparation looks at a text again with one secret masked, for each secret. What the automaton
+//! said of the text that was looked at last is kept, and taken over for places from where it read
+//! nothing that has changed since; checks look at the new text in any case.
 
 use crate::error::{Error, Result};
+use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::meta::Regex;
-use regex_automata::util::syntax;
-use regex_automata::{Anchored, Input, MatchKind, PatternSet};
+use regex_automata::util::pool::Pool;
+use regex_automata::util::{start, syntax};
+use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
+use std::ops::Range;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 
 /// A candidate: bytes `start..end` of the text match the pattern.
 #[derive(Debug, Clone, Copy)]
@@ -119,71 +128,480 @@ impl Rule {
 #[derive(Debug, Clone)]
 pub(super) struct Scanner {
     rules: Vec<Rule>,
-    finder: Regex,
-    which: Regex,
+    which: Arc<Which>,
     each: Vec<Regex>,
 }
 
 impl Scanner {
     pub(super) fn new(rules: Vec<Rule>) -> Result<Self> {
         let patterns: Vec<String> = rules.iter().map(Rule::flagged).collect();
-        let compile = |kind: MatchKind, patterns: &[String]| {
+        let compile = |pattern: &String| {
             Regex::builder()
-                .syntax(syntax::Config::new().unicode(false).utf8(true))
-                .configure(
-                    Regex::config()
-                        .match_kind(kind)
-                        .hybrid_cache_capacity(16 << 20)
-                        .nfa_size_limit(Some(64 << 20)),
-                )
-                .build_many(patterns)
-                .map_err(|error| Error::Pattern {
-                    rule: format!("{} patterns of detectors", patterns.len()),
-                    problem: error.to_string(),
-                })
+                .syntax(ascii())
+                .configure(Regex::config().nfa_size_limit(Some(64 << 20)))
+                .build(pattern)
+                .map_err(|error| refused(&patterns, &error))
         };
         // One by one first: an error then names its pattern.
-        let each = patterns
-            .iter()
-            .map(|p| compile(MatchKind::LeftmostFirst, std::slice::from_ref(p)))
-            .collect::<Result<_>>()?;
+        let each = patterns.iter().map(compile).collect::<Result<_>>()?;
         Ok(Self {
             each,
-            finder: compile(MatchKind::LeftmostFirst, &patterns)?,
-            which: compile(MatchKind::All, &patterns)?,
+            which: Arc::new(Which::new(&patterns)?),
             rules,
         })
     }
 
     /// Calls `found` with every candidate that passes its check: the rule's kind and the place.
     pub(super) fn scan<'a>(&self, text: &'a str, mut found: impl FnMut(&Rule, Candidate<'a>)) {
-        let mut set = PatternSet::new(self.rules.len());
         // Up to where each rule has found something: a match inside its own match is no news.
         let mut done = vec![0usize; self.rules.len()];
-        let mut at = 0;
-        while at < text.len() && !crate::policy::is_spent() {
-            let Some(next) = self.finder.search(&Input::new(text).range(at..)) else {
-                break;
-            };
-            let start = next.start();
-            let here = Input::new(text).range(start..).anchored(Anchored::Yes);
-            set.clear();
-            self.which.which_overlapping_matches(&here, &mut set);
-            for pattern in set.iter() {
-                let number = pattern.as_usize();
-                if start < done[number] {
-                    continue;
+        self.which.each(text, |visit| {
+            let number = usize::from(visit.pattern);
+            if visit.at < done[number] {
+                return;
+            }
+            let end = visit.end.or_else(|| {
+                let here = Input::new(text).range(visit.at..).anchored(Anchored::Yes);
+                let exact = self.each[number].search_half(&here);
+                exact.map(|exact| exact.offset())
+            });
+            visit.end = end;
+            let rule = &self.rules[number];
+            if let Some(hit) = end.and_then(|end| rule.judge(text, visit.at, end)) {
+                done[number] = hit.end;
+                found(rule, hit);
+            }
+        });
+    }
+}
+
+fn ascii() -> syntax::Config {
+    syntax::Config::new().unicode(false).utf8(true)
+}
+
+fn refused(patterns: &[String], error: &dyn std::fmt::Display) -> Error {
+    Error::Pattern {
+        rule: format!("{} patterns of detectors", patterns.len()),
+        problem: error.to_string(),
+    }
+}
+
+type NewWalk = Box<dyn Fn() -> Walk + Send + Sync + UnwindSafe + RefUnwindSafe>;
+
+/// What one thread searches with.
+#[derive(Debug)]
+struct Walk {
+    cache: Cache,
+    /// The patterns that match at the place at hand.
+    matched: Vec<u16>,
+    last: Trace,
+}
+
+/// A pattern that matches at a place.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    at: usize,
+    pattern: u16,
+    /// Where its match ends, once that was asked.
+    end: Option<usize>,
+}
+
+/// What was found in a text.
+#[derive(Debug, Default)]
+struct Trace {
+    text: Vec<u8>,
+    /// In order.
+    visits: Vec<Visit>,
+    /// How many bytes were read from any place on, at most; the end of the text counts as one.
+    longest: usize,
+}
+
+/// Longer texts are not kept.
+const LONGEST_TRACE: usize = 1 << 16;
+
+impl Trace {
+    /// How many bytes at the beginning of both texts, and then at their ends, are the same; none where that
+    /// is less than half of the text.
+    fn common(&self, text: &[u8]) -> Option<(usize, usize)> {
+        let begin = common(&self.text, text);
+        let rest = [&self.text[begin..], &text[begin..]];
+        let ends = rest[0].iter().rev().zip(rest[1].iter().rev());
+        let end = ends.take_while(|(one, other)| one == other).count();
+        (2 * (begin + end) > text.len()).then_some((begin, end))
+    }
+}
+
+/// How many bytes are the same at the beginning.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    const RUN: usize = 32;
+    let runs = one.chunks_exact(RUN).zip(other.chunks_exact(RUN));
+    let at = RUN * runs.take_while(|(one, other)| one == other).count();
+    let rest = one[at..].iter().zip(&other[at..]);
+    at + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// Which of many patterns match at which place.
+#[derive(Debug)]
+struct Which {
+    dfa: DFA,
+    /// One for each thread that searches.
+    walks: Pool<Walk, NewWalk>,
+    /// The same for a text that the automaton gives up on.
+    otherwise: Regex,
+    begins: Begins,
+}
+
+impl Which {
+    fn new(patterns: &[String]) -> Result<Self> {
+        let dfa = DFA::builder()
+            .syntax(ascii())
+            .thompson(regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(64 << 20)))
+            .configure(
+                DFA::config()
+                    .match_kind(MatchKind::All)
+                    .cache_capacity(16 << 20)
+                    .skip_cache_capacity_check(true),
+            )
+            .build_many(patterns)
+            .map_err(|error| refused(patterns, &error))?;
+        let otherwise = Regex::builder()
+            .syntax(ascii())
+            .configure(
+                Regex::config()
+                    .match_kind(MatchKind::All)
+                    .hybrid_cache_capacity(16 << 20)
+                    .nfa_size_limit(Some(64 << 20)),
+            )
+            .build_many(patterns)
+            .map_err(|error| refused(patterns, &error))?;
+        let begins = Begins::of(&dfa);
+        let walks: NewWalk = Box::new({
+            let dfa = dfa.clone();
+            move || Walk {
+                cache: dfa.create_cache(),
+                matched: Vec::new(),
+                last: Trace::default(),
+            }
+        });
+        Ok(Self {
+            dfa,
+            walks: Pool::new(walks),
+            otherwise,
+            begins,
+        })
+    }
+
+    /// Calls `found` for every pattern that matches at a place, in order of the places, until the time for the
+    /// text is up.
+    fn each(&self, text: &str, mut found: impl FnMut(&mut Visit)) {
+        let mut guard = self.walks.get();
+        let Walk {
+            cache,
+            matched,
+            last,
+        } = &mut *guard;
+        let bytes = text.as_bytes();
+        let Some((begin, end)) = last.common(bytes) else {
+            let mut trace = std::mem::take(last);
+            trace.visits.clear();
+            // What is told by two bytes alone reads as many.
+            trace.longest = 2;
+            let whole = self.places(cache, matched, bytes, 0..bytes.len(), |visits, read| {
+                trace.longest = trace.longest.max(read);
+                for mut visit in visits {
+                    found(&mut visit);
+                    trace.visits.push(visit);
                 }
-                let Some(exact) = self.each[number].search_half(&here) else {
-                    continue;
-                };
-                let rule = &self.rules[number];
-                if let Some(hit) = rule.judge(text, start, exact.offset()) {
-                    done[number] = hit.end;
-                    found(rule, hit);
+            });
+            trace.text.clear();
+            if whole && bytes.len() <= LONGEST_TRACE {
+                trace.text.extend_from_slice(bytes);
+            }
+            *last = trace;
+            return;
+        };
+        // From here on something was read that has changed; behind there not even the byte before has.
+        let from = begin.saturating_sub(last.longest);
+        let behind = bytes.len() - end + 1;
+        let first = last.visits.partition_point(|visit| visit.at < from);
+        last.visits[..first]
+            .iter()
+            .for_each(|visit| found(&mut visit.clone()));
+        let whole = self.places(
+            cache,
+            matched,
+            bytes,
+            from..behind.min(bytes.len()),
+            |visits, _| {
+                visits.for_each(|mut visit| found(&mut visit));
+            },
+        );
+        if !whole {
+            return;
+        }
+        let moved = |at: usize| at + bytes.len() - last.text.len();
+        let second = last
+            .visits
+            .partition_point(|visit| visit.at + bytes.len() < behind + last.text.len());
+        for visit in &last.visits[second..] {
+            found(&mut Visit {
+                at: moved(visit.at),
+                pattern: visit.pattern,
+                end: visit.end.map(moved),
+            });
+        }
+    }
+
+    /// Calls `found` for places where patterns match, with how many bytes were read from there on, and with none for
+    /// others that were read from. False when the time for the text is up.
+    fn places(
+        &self,
+        cache: &mut Cache,
+        matched: &mut Vec<u16>,
+        text: &[u8],
+        places: Range<usize>,
+        mut found: impl FnMut(&mut dyn Iterator<Item = Visit>, usize),
+    ) -> bool {
+        /// Places between two looks at the clock.
+        const LOOK: usize = 1 << 10;
+        let mut before = places.start.checked_sub(1).map(|at| text[at]);
+        for at in places {
+            let may = self.begins.may(before, text[at], text.get(at + 1).copied());
+            before = Some(text[at]);
+            if at % LOOK == 0 && crate::policy::is_spent() {
+                return false;
+            }
+            if !may {
+                continue;
+            }
+            matched.clear();
+            let read = match self.run(cache, text, at, matched) {
+                Some(read) => {
+                    matched.sort_unstable();
+                    read
+                }
+                None => {
+                    let here = Input::new(text).range(at..).anchored(Anchored::Yes);
+                    let mut set = PatternSet::new(self.dfa.pattern_len());
+                    self.otherwise.which_overlapping_matches(&here, &mut set);
+                    matched.clear();
+                    matched.extend(set.iter().map(number));
+                    text.len() + 1 - at
+                }
+            };
+            let mut visits = matched.iter().map(|pattern| Visit {
+                at,
+                pattern: *pattern,
+                end: None,
+            });
+            found(&mut visits, read);
+            if !matched.is_empty() && crate::policy::is_spent() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Enters the patterns that match at a place, and says how many bytes it read; none where the automaton cannot say.
+    #[inline]
+    fn run(
+        &self,
+        cache: &mut Cache,
+        text: &[u8],
+        from: usize,
+        matched: &mut Vec<u16>,
+    ) -> Option<usize> {
+        let dfa = &self.dfa;
+        let before = from.checked_sub(1).map(|at| text[at]);
+        let mut state = dfa.start_state(cache, &begin(before)).ok()?;
+        let enter = |cache: &Cache, state, matched: &mut Vec<u16>| {
+            for index in 0..dfa.match_len(cache, state) {
+                let pattern = number(dfa.match_pattern(cache, state, index));
+                if !matched.contains(&pattern) {
+                    matched.push(pattern);
                 }
             }
-            at = start + 1;
+        };
+        for (read, byte) in text[from..].iter().enumerate() {
+            state = dfa.next_state(cache, state, *byte).ok()?;
+            if state.is_tagged() {
+                if state.is_match() {
+                    enter(cache, state, matched);
+                } else if state.is_dead() {
+                    return Some(read + 1);
+                } else if state.is_quit() {
+                    return None;
+                }
+            }
         }
+        state = dfa.next_eoi_state(cache, state).ok()?;
+        if state.is_match() {
+            enter(cache, state, matched);
+        }
+        Some(text.len() - from + 1)
+    }
+}
+
+fn number(pattern: PatternID) -> u16 {
+    pattern.as_usize() as u16
+}
+
+fn begin(before: Option<u8>) -> start::Config {
+    let config = start::Config::new().anchored(Anchored::Yes);
+    config.look_behind(before)
+}
+
+/// Where matches can begin, by the two bytes there and what is before.
+#[derive(Debug)]
+struct Begins {
+    /// For each byte before, and in the end for none, which of the tables says it.
+    tables: [u8; 257],
+    /// A bit for each two bytes.
+    pairs: Vec<[[u64; 4]; 256]>,
+}
+
+impl Begins {
+    fn of(dfa: &DFA) -> Self {
+        let mut cache = dfa.create_cache();
+        let mut known: Vec<[[u64; 4]; 256]> = Vec::new();
+        let mut tables = [0; 257];
+        let before = (0..=u8::MAX).map(Some).chain([None]);
+        for (table, before) in tables.iter_mut().zip(before) {
+            let own = Self::pairs(dfa, &mut cache, before);
+            let place = known.iter().position(|known| *known == own);
+            // There are as many as kinds of bytes before a place that look-around knows, which are six.
+            *table = place.unwrap_or(known.len()) as u8;
+            if place.is_none() {
+                known.push(own);
+            }
+        }
+        Self {
+            tables,
+            pairs: known,
+        }
+    }
+
+    /// With which two bytes the automaton does not die at once.
+    fn pairs(dfa: &DFA, cache: &mut Cache, before: Option<u8>) -> [[u64; 4]; 256] {
+        let mut out = [[0; 4]; 256];
+        let Ok(start) = dfa.start_state(cache, &begin(before)) else {
+            return [[u64::MAX; 4]; 256];
+        };
+        for first in 0..=u8::MAX {
+            let next = dfa.next_state(cache, start, first);
+            let row = &mut out[usize::from(first)];
+            match next {
+                Ok(next) if next.is_dead() => continue,
+                Ok(next) if !next.is_tagged() => {
+                    for second in 0..=u8::MAX {
+                        // What cannot be said may begin.
+                        let dies = dfa
+                            .next_state(cache, next, second)
+                            .is_ok_and(|next| next.is_dead());
+                        row[usize::from(second >> 6)] |= u64::from(!dies) << (second & 63);
+                    }
+                }
+                _ => *row = [u64::MAX; 4],
+            }
+        }
+        out
+    }
+
+    #[inline]
+    fn may(&self, before: Option<u8>, first: u8, second: Option<u8>) -> bool {
+        let table = self.tables[before.map_or(256, usize::from)];
+        let row = &self.pairs[usize::from(table)][usize::from(first)];
+        match second {
+            Some(second) => row[usize::from(second >> 6)] >> (second & 63) & 1 == 1,
+            // One byte is a match only where two may be one that ends before the second.
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::detect::{grammar, rules};
+
+    /// What is found in texts made of pieces, with one stretch after the other replaced, is what a scanner finds that
+    /// has seen no other text.
+    #[test]
+    fn what_was_found_before_changes_nothing() {
+        let all = || rules::rules().into_iter().chain(grammar::rules()).collect();
+        let scanner = Scanner::new(all()).unwrap();
+        let pieces = [
+            "call 415-555-0123",
+            "May",
+            " 5",
+            " 1998",
+            "ada@x.org",
+            "fe80::1",
+            "é",
+            " two ",
+            "hundred",
+            " days ago",
+            "4111 1111 1111 1111",
+            "order no. AB-1234",
+            "$5",
+            "http://x.org/a",
+            "\u{fffc}",
+            " ",
+            ".",
+            "-",
+            "n 12:30 pm",
+        ];
+        let mut state = 3u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let spans = |scanner: &Scanner, text: &str| {
+            let mut out = Vec::new();
+            scanner.scan(text, |rule, c| {
+                out.push((rule.kind, c.start, c.end, c.score.to_bits()))
+            });
+            out
+        };
+        let mut taken_over = 0;
+        for _ in 0..150 {
+            let text: String = (0..25).map(|_| pieces[draw(pieces.len())]).collect();
+            let places: Vec<usize> = text
+                .char_indices()
+                .map(|(at, _)| at)
+                .chain([text.len()])
+                .collect();
+            spans(&scanner, &text);
+            for _ in 0..6 {
+                let [one, two] = [draw(places.len()), (draw(places.len()))];
+                let mut other = text.clone();
+                let two = if draw(2) == 0 {
+                    two
+                } else {
+                    (one + draw(20)).min(places.len() - 1)
+                };
+                other.replace_range(
+                    places[one.min(two)]..places[one.max(two)],
+                    ["\u{fffc}", "", "7"][draw(3)],
+                );
+                taken_over += usize::from(
+                    scanner
+                        .which
+                        .walks
+                        .get()
+                        .last
+                        .common(other.as_bytes())
+                        .is_some(),
+                );
+                let with = spans(&scanner, &other);
+                scanner.which.walks.get().last = Trace::default();
+                assert_eq!(with, spans(&scanner, &other), "{text:?} {other:?}");
+                scanner.which.walks.get().last = Trace::default();
+                spans(&scanner, &text);
+            }
+        }
+        assert!(taken_over > 500, "{taken_over}");
     }
 }

@@ -1,0 +1,58 @@
+//! The digests of what came before.
+
+use std::collections::HashSet;
+
+/// Digests, in as many tables as the first byte has values: a table that grows is in memory twice for a while, and
+/// so of all that are here only one in 256 is.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    tables: Vec<HashSet<[u8; 20]>>,
+    count: u64,
+}
+
+impl Seen {
+    pub(crate) fn new() -> Self {
+        Self {
+            tables: vec![HashSet::new(); 256],
+            count: 0,
+        }
+    }
+
+    /// Enters a digest; whether it is new.
+    pub(crate) fn insert(&mut self, digest: [u8; 20]) -> bool {
+        let new = self.tables[usize::from(digest[0])].insert(digest);
+        self.count += u64::from(new);
+        new
+    }
+
+    pub(crate) fn contains(&self, digest: &[u8; 20]) -> bool {
+        self.tables[usize::from(digest[0])].contains(digest)
+    }
+
+    /// How many there are.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::digest;
+
+    #[test]
+    fn each_is_new_once_and_no_two_tables_grow_at_a_time() {
+        let mut seen = Seen::new();
+        let key = |number: u32| digest(&number.to_le_bytes());
+        let room = |seen: &Seen| seen.tables.iter().map(HashSet::capacity).sum::<usize>();
+        let mut most = 0;
+        for number in 0..50_000 {
+            let before = room(&seen);
+            assert!(!seen.contains(&key(number)));
+            assert!(seen.insert(key(number)) && !seen.insert(key(number)));
+            most = most.max(room(&seen) - before);
+        }
+        assert_eq!(seen.count(), 50_000);
+        assert!(most * 100 < room(&seen), "{most}");
+    }
+}
