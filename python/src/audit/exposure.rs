@@ -6,7 +6,7 @@ use crate::accounting::Plan;
 use crate::defaults::{Defaults, Taking};
 use crate::error::{of, value_error, words};
 use crate::number::{Number, Whole};
-use crate::report::to_python;
+use crate::report::{not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::Canaries;
@@ -57,7 +57,8 @@ impl Exposure {
         self.report.finding.summary.max().p_value()
     }
 
-    /// Whether the promise is contradicted, or `max_exposure` is passed: where `audit exposure` ends with 1.
+    /// Whether the promise is contradicted, or `max_exposure` is certainly passed: where `audit exposure` ends with 1.
+    /// False does not mean that it is kept where `budget` cut the search off; `says` tells then that it is not known.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded
@@ -109,6 +110,18 @@ impl Exposure {
 
     fn __repr__(&self) -> String {
         format!("Exposure({})", self.card())
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        Err(not_pickled("Exposure"))
     }
 }
 
