@@ -265,7 +265,7 @@ def test_batches_may_be_left_out_and_drawn_ahead() -> None:
         if number % 2:
             step(model, optimizer, batch)
     assert len(engine.accountant) == 4
-    loader.num_workers = 2
+    loader.num_workers, loader.prefetch_factor = 2, 2
     for batch in loader:
         step(model, optimizer, batch)
     assert len(engine.accountant) == 12
