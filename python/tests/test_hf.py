@@ -15,7 +15,7 @@ from reticent.hf import AuditCallback, plant, scorer
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
 
-def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None):
+def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no"):
     tokenizer = tiny.tokenizer()
     tokenized = rows.map(
         lambda batch: tokenizer(batch["text"], truncation=True, max_length=length),
@@ -24,7 +24,7 @@ def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=
     )
     arguments = TrainingArguments(
         output_dir=str(folder), num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=3e-3,
-        report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
+        report_to=[], save_strategy=save, logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
     )  # fmt: skip
     return Trainer(
         model=model or tiny.model(dropout=dropout),
@@ -61,6 +61,50 @@ def test_a_training_writes_its_report(tmp_path) -> None:
         assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
     assert callback.last.document == document and callback.last.card in html.unescape(page)
+
+
+def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
+    plan, rows = planted()
+    first = trainer(tmp_path, rows, AuditCallback(plan), epochs=2, save="epoch")
+    first.train()
+    names = lambda: [before["model"] for before in json.loads((tmp_path / "report.json").read_text())["earlier"]]  # noqa: E731
+    assert names() == ["epoch 1.00"]
+    callback = AuditCallback(plan)
+    trainer(tmp_path, rows, callback, epochs=3, save="epoch").train(resume_from_checkpoint=True)
+    assert names() == ["epoch 1.00", "epoch 2.00"] and [name for name, _ in callback.epochs] == ["epoch 3.00"]
+    assert documents.problems("exposure", (tmp_path / "report.json").read_text()) == []
+    # From an earlier checkpoint: what came after it did not happen.
+    steps = sorted(int(folder.name.split("-")[1]) for folder in tmp_path.glob("checkpoint-*"))
+    again = trainer(tmp_path, rows, AuditCallback(plan), epochs=2, save="epoch")
+    again.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{steps[0]}"))
+    assert names() == ["epoch 1.00"]
+    # A report of other canaries, and a training that begins anew, take nothing up.
+    other, others = planted(n=3)
+    trainer(tmp_path, others, AuditCallback(other), epochs=2, save="epoch").train(
+        resume_from_checkpoint=str(tmp_path / f"checkpoint-{steps[0]}")
+    )
+    assert "earlier" not in json.loads((tmp_path / "report.json").read_text())
+    trainer(tmp_path, rows, AuditCallback(plan)).train()
+    assert "earlier" not in json.loads((tmp_path / "report.json").read_text())
+
+
+def test_two_callbacks_of_one_trainer_are_refused(tmp_path) -> None:
+    plan, rows = planted()
+    twice = trainer(tmp_path, rows, AuditCallback(plan))
+    twice.add_callback(AuditCallback(plan))
+    with pytest.raises(ValueError, match="callbacks: another AuditCallback of this Trainer writes the report.json"):
+        twice.train()
+    twice.pop_callback(AuditCallback)
+    twice.train()
+    twice.train()  # one callback may audit one training after the other
+
+
+def test_chats_are_planted(tmp_path) -> None:
+    chats = [[{"role": "user", "content": "hello"}, {"role": "assistant", "content": text}] for text in tiny.texts()]
+    plan, rows = plant(Dataset.from_dict({"messages": chats}), "ID {digits:3}", n=2, copies=3, field="messages")
+    texts = ["\n".join(message["content"] for message in chat) for chat in rows["messages"]]
+    trainer(tmp_path, Dataset.from_dict({"text": texts}), AuditCallback(plan)).train()
+    assert all("\n".join(texts).count(f"ID {secret}") == 3 for _, secret, _ in plan.secrets)
 
 
 def test_copies_that_are_cut_off_stop_the_training(tmp_path) -> None:

@@ -4,6 +4,8 @@ import copy
 import json
 import math
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy
@@ -27,6 +29,29 @@ def canaries(**kwargs):
 # Bounds
 
 BOUND = PLAN.epsilon(1e-5)
+
+
+REFUSED = r"a bound is no plain number: take \.upper \(.*\) or \.lower"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda b: b + 1, lambda b: 1 + b, lambda b: b - 1, lambda b: 1 - b, lambda b: b * 2, lambda b: 2 * b,
+        lambda b: b / 2, lambda b: 2 / b, lambda b: b // 2, lambda b: 2 // b, lambda b: b % 2, lambda b: 2.5 % b,
+        lambda b: b**2, lambda b: 2**b, lambda b: pow(b, 2, 3), lambda b: divmod(b, 2), lambda b: b + b, lambda b: -b,
+        lambda b: +b, abs, round, lambda b: round(b, 2), math.floor, math.ceil, math.trunc, complex, lambda b: [1, 2][b],
+        lambda b: sum([b]), lambda b: sum([b, b], start=0.0), iter, lambda b: numpy.float64(1) + b, lambda b: numpy.ones(2) * b,
+        pickle.dumps,
+    ],
+)  # fmt: skip
+def test_arithmetic_says_which_end_to_take(use) -> None:
+    with pytest.raises(TypeError, match=REFUSED):
+        use(BOUND)
+
+
+def test_a_bound_is_copied_as_itself() -> None:
+    assert copy.copy(BOUND) is BOUND and copy.deepcopy({"epsilon": BOUND})["epsilon"] is BOUND
 
 
 @pytest.mark.parametrize(
@@ -137,6 +162,17 @@ def test_events_that_are_none_are_refused() -> None:
     for count in (-1, 1.5, math.nan):
         with pytest.raises((ValueError, TypeError)):
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
+
+
+# Neighbours
+
+def test_a_posterior_takes_no_neighbours() -> None:
+    words = 'neighbours: a posterior has its own, "zero-out"; leave it out, got "replace"'
+    with pytest.raises(ValueError, match=words):
+        reticent.calibrate(prior=1e-9, posterior=1e-4, neighbours="replace", sample_rate=0.1, steps=10)
+    with pytest.raises(ValueError, match=words):
+        PLAN.curve("posterior", [1e-6], neighbours="replace")
+    assert PLAN.curve("posterior", [1e-6])[0][1] == PLAN.posterior(1e-6)
 
 
 # Opacus
@@ -409,6 +445,12 @@ def test_scorers_of_several_threads_and_none() -> None:
     for answer in (None, [], [[None]], "text", [["a"]]):
         with pytest.raises((TypeError, ValueError)):
             reticent.exposure(plan, lambda p, w, answer=answer: answer, tokenizer="characters")
+
+
+def test_opacus_that_is_missing_says_how_to_install_it() -> None:
+    code = "import sys; sys.modules['opacus'] = None; import reticent.opacus"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'ModuleNotFoundError: reticent.opacus: opacus is not installed: pip install "reticent[opacus]"' in done.stderr
 
 
 def test_membership_of_nothing() -> None:

@@ -125,6 +125,13 @@ impl Exposure {
     }
 }
 
+/// The exposure of an earlier checkpoint: itself, or the summary of its document as JSON.
+#[derive(FromPyObject)]
+pub(crate) enum Earlier {
+    Found(Py<Exposure>),
+    Summary(String),
+}
+
 /// The exposure; `reticent.exposure` is its face.
 #[pyfunction]
 #[pyo3(signature = (plan, tokenizer, scorer, *, vocabulary, name, delta, confidence, max_exposure, batch, budget, records,
@@ -144,7 +151,7 @@ pub(crate) fn exposure(
     budget: Option<Whole>,
     records: Option<Whole>,
     promise: Option<PyRef<'_, Plan>>,
-    earlier: Vec<(String, Py<Exposure>)>,
+    earlier: Vec<(String, Earlier)>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Exposure> {
     let tokenizer = match tokenizer {
@@ -183,11 +190,14 @@ pub(crate) fn exposure(
     let mechanism = promise.map(|promise| promise.mechanism.clone());
     let earlier: Vec<Checkpoint> = earlier
         .into_iter()
-        .map(|(model, found)| Checkpoint {
-            model,
-            summary: found.get().report.finding.summary,
+        .map(|(model, found)| {
+            let summary = match found {
+                Earlier::Found(found) => found.get().report.finding.summary,
+                Earlier::Summary(json) => of("earlier", serde_json::from_str(&json))?,
+            };
+            Ok(Checkpoint { model, summary })
         })
-        .collect();
+        .collect::<PyResult<_>>()?;
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;
