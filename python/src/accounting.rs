@@ -5,6 +5,7 @@ use crate::defaults::{Defaults, Taking};
 use crate::error::{of, unknown, value_error};
 use crate::number::{Number, Whole};
 use crate::report::{Question, Report, reported};
+use crate::waiting::interruptible;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::{NoisySteps, Stated, read};
@@ -43,6 +44,16 @@ pub(crate) fn neighbours_of(word: &str) -> PyResult<Neighbours> {
             return Err(unknown("neighbours", other, allowed));
         }
     })
+}
+
+/// A posterior is of a secret that records hold or do not: the other relations say nothing about it.
+pub(crate) fn no_neighbours_of_posterior(neighbours: Option<&str>) -> PyResult<()> {
+    match neighbours {
+        None => Ok(()),
+        Some(given) => Err(PyValueError::new_err(format!(
+            "neighbours: a posterior has its own, \"zero-out\"; leave it out, got {given:?}"
+        ))),
+    }
 }
 
 fn group_of(group: Whole) -> PyResult<GroupSize> {
@@ -168,30 +179,51 @@ impl Plan {
         Ok(Bounds::of(loss.blow_up(prior, tolerance)?.bounds))
     }
 
-    /// Both ends of δ at each ε, in the order of the question.
-    fn deltas(
+    /// Both ends of δ at ε.
+    fn delta_at(
         &self,
-        epsilons: &[Epsilon],
+        epsilon: Epsilon,
         query: Query,
         tolerance: Tolerance,
-    ) -> reticent_accounting::Result<Vec<Bounds>> {
-        epsilons
-            .iter()
-            .map(|epsilon| {
-                let profile = Profile::at_epsilons(&self.mechanism, query, &[*epsilon], tolerance)?;
-                let point = profile.points().first().ok_or_else(|| {
-                    reticent_accounting::Error::NotCertified {
-                        what: "delta",
-                        why: "the profile has no point there".into(),
-                    }
+    ) -> reticent_accounting::Result<Bounds> {
+        let profile = Profile::at_epsilons(&self.mechanism, query, &[epsilon], tolerance)?;
+        let point =
+            profile
+                .points()
+                .first()
+                .ok_or_else(|| reticent_accounting::Error::NotCertified {
+                    what: "delta",
+                    why: "the profile has no point there".into(),
                 })?;
-                Ok(Bounds::of(reticent_accounting::Bounds {
-                    lower: Some(point.delta_lower),
-                    upper: Some(point.delta_upper),
-                }))
-            })
-            .collect()
+        Ok(Bounds::of(reticent_accounting::Bounds {
+            lower: Some(point.delta_lower),
+            upper: Some(point.delta_upper),
+        }))
     }
+}
+
+/// What runs one after the other.
+fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
+    match mechanism {
+        Mechanism::Sequence { parts } => parts,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// Two equal parts as one that is repeated, so that a plan that is composed in a loop stays small.
+fn repeated(first: &Mechanism, second: &Mechanism) -> Option<Mechanism> {
+    let counted = |part| match part {
+        Mechanism::Repeat { times, each } => (times.get(), each.as_ref()),
+        one => (1, one),
+    };
+    let ((before, each), (after, other)) = (counted(first), counted(second));
+    let times = before
+        .checked_add(after)
+        .filter(|&times| times <= 1 << 53)?;
+    (each == other).then(|| Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each.clone()),
+    })
 }
 
 #[pymethods]
@@ -240,10 +272,19 @@ impl Plan {
     /// >>> abs(both.upper - whole.epsilon(delta=1e-5).upper) < 1e-5
     /// True
     fn then(&self, other: PyRef<'_, Self>) -> Self {
+        let mut parts = parts_of(&self.mechanism).to_vec();
+        for part in parts_of(&other.mechanism) {
+            let more = parts.last().and_then(|last| repeated(last, part));
+            match more {
+                Some(more) => {
+                    parts.pop();
+                    parts.push(more);
+                }
+                None => parts.push(part.clone()),
+            }
+        }
         Self {
-            mechanism: Mechanism::Sequence {
-                parts: vec![self.mechanism.clone(), other.mechanism.clone()],
-            },
+            mechanism: Mechanism::Sequence { parts },
         }
     }
 
@@ -265,7 +306,7 @@ impl Plan {
         let mut terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
         let delta = terms.delta(delta)?;
         let plan = self.question(delta, terms.query, terms.tolerance)?;
-        let epsilon = py.detach(|| plan.epsilon()).map_err(value_error)?;
+        let epsilon = interruptible(py, move |_| plan.epsilon())?.map_err(value_error)?;
         Ok(Bounds::of(epsilon).with(terms.taking.configured()?))
     }
 
@@ -288,13 +329,9 @@ impl Plan {
     ) -> PyResult<Bounds> {
         let epsilon = of("epsilon", Epsilon::new(epsilon.0))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
-        let found = py.detach(|| self.deltas(&[epsilon], terms.query, terms.tolerance));
-        let found = found.map_err(value_error)?;
-        let found = found
-            .first()
-            .cloned()
-            .ok_or_else(|| value_error("no answer"))?;
-        Ok(found.with(terms.taking.configured()?))
+        let (plan, query, tolerance) = (self.clone(), terms.query, terms.tolerance);
+        let found = interruptible(py, move |_| plan.delta_at(epsilon, query, tolerance))?;
+        Ok(found.map_err(value_error)?.with(terms.taking.configured()?))
     }
 
     /// The largest true-positive rate of any membership test whose false-positive rate is at
@@ -316,8 +353,10 @@ impl Plan {
     ) -> PyResult<Bounds> {
         let fpr = of("fpr", Probability::new(fpr.0))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
-        let found =
-            py.detach(|| true_positive_rate(&self.mechanism, terms.query, fpr, terms.tolerance));
+        let (mechanism, query, tolerance) = (self.mechanism.clone(), terms.query, terms.tolerance);
+        let found = interruptible(py, move |_| {
+            true_positive_rate(&mechanism, query, fpr, tolerance)
+        })?;
         Ok(Bounds::of(found.map_err(value_error)?.bounds).with(terms.taking.configured()?))
     }
 
@@ -340,13 +379,14 @@ impl Plan {
         // Its neighbours are its own.
         let mut terms = Terms::new(defaults.as_deref(), Some("zero-out"), group, tolerance)?;
         let prior = terms.prior(prior)?;
-        let found = py.detach(|| self.posterior_of(prior, terms.query.group, terms.tolerance));
+        let (plan, group, tolerance) = (self.clone(), terms.query.group, terms.tolerance);
+        let found = interruptible(py, move |_| plan.posterior_of(prior, group, tolerance))?;
         Ok(found.map_err(value_error)?.with(terms.taking.configured()?))
     }
 
     /// One of four curves at the given places, as a list of (place, Bounds) in their order:
     /// "epsilon" (ε at each δ), "profile" (δ at each ε), "trade-off" (true-positive rate at each
-    /// false-positive rate) or "posterior" (at each prior).
+    /// false-positive rate) or "posterior" (at each prior, without `neighbours`: it has its own).
     ///
     /// >>> import reticent
     /// >>> plan = reticent.Plan(sigma=1.1, sample_rate=0.01, steps=1000)
@@ -370,7 +410,10 @@ impl Plan {
                 "epsilon" => self.epsilon(py, Some(x), neighbours, group, tolerance, defaults),
                 "profile" => self.delta(py, x, neighbours, group, tolerance, defaults),
                 "trade-off" => self.tpr(py, x, neighbours, group, tolerance, defaults),
-                "posterior" => self.posterior(py, Some(x), group, tolerance, defaults),
+                "posterior" => {
+                    no_neighbours_of_posterior(neighbours)?;
+                    self.posterior(py, Some(x), group, tolerance, defaults)
+                }
                 other => {
                     let allowed = "\"epsilon\", \"profile\", \"trade-off\", \"posterior\"";
                     Err(unknown("what", other, allowed))
@@ -414,7 +457,7 @@ impl Plan {
             unit,
             tolerance: terms.tolerance,
         };
-        reported(py, &self.mechanism, &question, terms.taking.configured()?)
+        reported(py, &self.mechanism, question, terms.taking.configured()?)
     }
 
     /// Raises ValueError where nothing can be said about single records in these neighbours.

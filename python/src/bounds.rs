@@ -130,6 +130,116 @@ impl Bounds {
         Err(Self::refused())
     }
 
+    fn __add__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __radd__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __sub__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rsub__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __mul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rmul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __truediv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rtruediv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __floordiv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rfloordiv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __mod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __pow__(&self, _other: &Bound<'_, PyAny>, _modulus: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rpow__(&self, _other: &Bound<'_, PyAny>, _modulus: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __neg__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __pos__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __abs__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __trunc__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __floor__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __ceil__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __complex__(&self) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __index__(&self) -> PyResult<i64> {
+        Err(Self::refused())
+    }
+
+    #[pyo3(signature = (_digits = None))]
+    fn __round__(&self, _digits: Option<&Bound<'_, PyAny>>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __iter__(&self) -> PyResult<Py<PyAny>> {
+        Err(Self::refused())
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    /// What is written down says which end it is.
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        Err(Self::refused())
+    }
+
     fn __repr__(&self) -> String {
         let of = |end: Option<f64>| match end {
             Some(end) if end.is_infinite() => "inf".to_owned(),

@@ -1,10 +1,11 @@
 //! The parameter of a plan that just keeps a promise.
 
-use crate::accounting::{Plan, Terms, noisy, sampling_of, steps_of};
+use crate::accounting::{Plan, Terms, no_neighbours_of_posterior, noisy, sampling_of, steps_of};
 use crate::defaults::Defaults;
 use crate::error::{of, value_error};
 use crate::number::{Number, Whole};
 use crate::report::to_python;
+use crate::waiting::interruptible;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::calibrate::{
@@ -14,10 +15,11 @@ use reticent_accounting::{
     Delta, Epsilon, Mechanism, NoiseMultiplier, Probability, Query, SamplingRate, Steps,
 };
 use reticent_reports::defaults::Configured;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The last value of a parameter at which a promise is certified.
 #[pyclass(frozen, module = "reticent")]
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
     solved: &'static str,
     answer: f64,
@@ -25,6 +27,9 @@ pub(crate) struct Calibration {
     mechanism: Mechanism,
     configured: Configured,
 }
+
+/// What a pickle has: a function, and what it takes.
+type Reduced = (Py<PyAny>, (&'static str, f64, Option<f64>, Plan, String));
 
 #[pymethods]
 impl Calibration {
@@ -69,6 +74,43 @@ impl Calibration {
             .map_or_else(String::new, |line| format!("; {line}"));
         format!("Calibration(solved='{solved}', answer={answer:?}, fails={fails}{from})")
     }
+
+    /// From what a pickle has.
+    #[staticmethod]
+    fn _of(
+        solved: &str,
+        answer: f64,
+        fails: Option<f64>,
+        plan: PyRef<'_, Plan>,
+        configured: &str,
+    ) -> PyResult<Self> {
+        let known = ["sigma", "sample_rate", "steps"];
+        let solved = known.into_iter().find(|name| *name == solved);
+        Ok(Self {
+            solved: solved.ok_or_else(|| value_error("solved: no parameter of a plan"))?,
+            answer,
+            fails,
+            mechanism: plan.mechanism.clone(),
+            configured: of("configured", serde_json::from_str(configured))?,
+        })
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Reduced> {
+        let this = slf.get();
+        let configured = serde_json::to_string(&this.configured).map_err(value_error)?;
+        let state = (
+            this.solved,
+            this.answer,
+            this.fails,
+            this.plan(),
+            configured,
+        );
+        Ok((slf.get_type().getattr("_of")?.unbind(), state))
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
+        *self == *other
+    }
 }
 
 fn target(
@@ -110,6 +152,15 @@ fn target(
     })
 }
 
+/// What is asked about; once nobody wants the answer, what ends the search at once, as no promise holds for it.
+fn wanted(unwanted: &AtomicBool, run: impl FnOnce() -> Mechanism) -> Mechanism {
+    if unwanted.load(Ordering::Relaxed) {
+        let why = "the search was interrupted".to_owned();
+        return Mechanism::NonPrivate { why };
+    }
+    run()
+}
+
 fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64>) {
     (get(found.answer), found.fails.map(get))
 }
@@ -118,7 +169,8 @@ fn numbers<T: Copy>(found: Found<T>, get: impl Fn(T) -> f64) -> (f64, Option<f64
 /// two of `sigma`, `sample_rate` and `steps`, and the third is found. The promise is one of
 /// `epsilon` with `delta`, `prior` with `posterior`, or `fpr` with `tpr`, for neighbours that
 /// differ in `group` records; it is certified at the answer. `defaults` (a project's, of `reticent.defaults`) has
-/// what is not given: the delta of an epsilon, the prior of a posterior, neighbours, group, tolerance.
+/// what is not given: the delta of an epsilon, the prior of a posterior, neighbours, group, tolerance. A posterior has
+/// neighbours of its own, so that it takes none.
 ///
 /// >>> import reticent
 /// >>> found = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
@@ -148,6 +200,11 @@ pub(crate) fn calibrate(
     tolerance: Option<Number>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Calibration> {
+    if posterior.is_some() {
+        no_neighbours_of_posterior(neighbours)?;
+    }
+    // Those of a posterior are its own, whatever a project's defaults are.
+    let neighbours = neighbours.or_else(|| posterior.is_some().then_some("zero-out"));
     let Terms {
         mut taking,
         query,
@@ -179,21 +236,30 @@ pub(crate) fn calibrate(
         .map(|rate| of("sample_rate", SamplingRate::new(rate.0)))
         .transpose()?;
     let steps = steps.map(steps_of).transpose()?;
-    let run = |sigma, rate, steps| noisy(sigma, rate, steps, sampling).mechanism();
+    let run = move |sigma, rate, steps| noisy(sigma, rate, steps, sampling).mechanism();
     let (solved, (answer, fails)) = match (sigma, rate, steps) {
         (None, Some(rate), Some(steps)) => {
-            let search = || calibrate_noise(|sigma| run(sigma, rate, steps), target, tolerance);
-            let found = py.detach(search).map_err(value_error)?;
+            let found = interruptible(py, move |unwanted| {
+                let run = |sigma| wanted(unwanted, || run(sigma, rate, steps));
+                calibrate_noise(run, target, tolerance)
+            })?;
+            let found = found.map_err(value_error)?;
             ("sigma", numbers(found, NoiseMultiplier::get))
         }
         (Some(sigma), None, Some(steps)) => {
-            let search = || calibrate_rate(|rate| run(sigma, rate, steps), target, tolerance);
-            let found = py.detach(search).map_err(value_error)?;
+            let found = interruptible(py, move |unwanted| {
+                let run = |rate| wanted(unwanted, || run(sigma, rate, steps));
+                calibrate_rate(run, target, tolerance)
+            })?;
+            let found = found.map_err(value_error)?;
             ("sample_rate", numbers(found, SamplingRate::get))
         }
         (Some(sigma), Some(rate), None) => {
-            let search = || calibrate_steps(|steps| run(sigma, rate, steps), target, tolerance);
-            let found = py.detach(search).map_err(value_error)?;
+            let found = interruptible(py, move |unwanted| {
+                let run = |steps| wanted(unwanted, || run(sigma, rate, steps));
+                calibrate_steps(run, target, tolerance)
+            })?;
+            let found = found.map_err(value_error)?;
             ("steps", numbers(found, |steps: Steps| steps.get() as f64))
         }
         _ => {

@@ -1,6 +1,6 @@
 //! A project's `reticent.toml`, by the reader of the commands.
 
-use crate::error::{value_error, words};
+use crate::error::{of, value_error, words};
 use crate::report::to_python;
 use pyo3::prelude::*;
 use reticent_reports::defaults::{Configured, Project, ProjectFile};
@@ -39,6 +39,22 @@ impl Defaults {
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         Ok(format!("Defaults({}: {})", project.name(), each.join(", ")))
+    }
+
+    /// From what a pickle has.
+    #[staticmethod]
+    fn _of(text: &str) -> PyResult<Self> {
+        let project = of("text", serde_json::from_str(text))?;
+        Ok(Self { project })
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
+        let text = serde_json::to_string(&slf.get().project).map_err(value_error)?;
+        Ok((slf.get_type().getattr("_of")?.unbind(), (text,)))
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
+        self.project == other.project
     }
 }
 

@@ -13,6 +13,7 @@ mod defaults;
 mod error;
 mod number;
 mod report;
+mod waiting;
 
 use pyo3::prelude::*;
 

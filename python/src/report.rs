@@ -2,6 +2,8 @@
 
 use crate::bounds::Bounds;
 use crate::error::{value_error, words};
+use crate::waiting::interruptible;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use reticent_accounting::training::read;
 use reticent_accounting::{Delta, Epsilon, GroupSize, Mechanism, Neighbours, Tolerance, UnitName};
@@ -60,6 +62,25 @@ impl Report {
     fn __repr__(&self) -> String {
         format!("Report({})", self.card)
     }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        Err(not_pickled("Report"))
+    }
+}
+
+/// Answers are kept as documents, which every program reads.
+pub(crate) fn not_pickled(kind: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{kind}: can't be pickled; keep what its to_json() gives"
+    ))
 }
 
 /// What is asked about a mechanism.
@@ -128,9 +149,9 @@ pub(crate) fn report(
 pub(crate) fn reported(
     py: Python<'_>,
     mechanism: &Mechanism,
-    question: &Question,
+    question: Question,
     configured: Configured,
 ) -> PyResult<Report> {
-    py.detach(|| report(mechanism, question, configured))
-        .map_err(words)
+    let mechanism = mechanism.clone();
+    interruptible(py, move |_| report(&mechanism, &question, configured))?.map_err(words)
 }

@@ -1,7 +1,9 @@
 """What Python shows of the accounting crate: directions, arguments, errors, threads."""
 
+import copy
 import math
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -109,6 +111,52 @@ def test_composition_and_pickling() -> None:
     assert half.then(half).epsilon(1e-5).upper == pytest.approx(PLAN.epsilon(1e-5).upper, rel=1e-6)
     assert pickle.loads(pickle.dumps(PLAN)) == PLAN != half
     assert reticent.Plan.from_json(PLAN.to_json()) == PLAN
+
+
+def test_plans_of_many_parts_stay_flat() -> None:
+    """Beyond the depth that JSON may have; equal parts in a row are one."""
+    each = [reticent.Plan(sigma=sigma, sample_rate=0.01, steps=10) for sigma in (1.1, 1.2)]
+    plan, same = each[0], each[0]
+    for number in range(300):
+        plan = plan.then(each[number % 2])
+        same = same.then(each[0])
+    assert pickle.loads(pickle.dumps(plan)) == plan == reticent.Plan.from_json(plan.to_json())
+    assert same.report(1e-5).epsilon.upper == pytest.approx(
+        reticent.Plan(sigma=1.1, sample_rate=0.01, steps=3010).epsilon(1e-5).upper, rel=1e-6
+    )
+    assert len(same.to_json()) < 1000
+    left, right = each[0].then(each[1]), each[1].then(each[0])
+    assert left.then(right) == each[0].then(each[1].then(right)) == left.then(each[1]).then(each[0])
+    huge = reticent.Plan(sigma=1.0, sample_rate=0.01, steps=2**53)
+    assert huge.then(huge).to_json().count(str(2**53)) == 2
+
+
+def test_calibrations_and_reports_are_kept() -> None:
+    found = reticent.calibrate(epsilon=2, delta=1e-5, sample_rate=0.1, steps=100)
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert other == found and repr(other) == repr(found) and other.plan == found.plan
+    report = PLAN.report(1e-5)
+    assert copy.deepcopy(report) is copy.copy(report) is report
+    with pytest.raises(TypeError, match=r"Report: can't be pickled; keep what its to_json\(\) gives"):
+        pickle.dumps(report)
+
+
+def test_ctrl_c_ends_a_calibration() -> None:
+    code = (
+        "import reticent, signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); print('on', flush=True)\n"
+        "try: reticent.calibrate(epsilon=1e-3, delta=1e-9, steps=10**6, sigma=0.5)\n"
+        "except KeyboardInterrupt: print(reticent.Plan(sigma=1.0, sample_rate=0.1, steps=1).epsilon(1e-5).upper > 0)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert run.stdout.readline() == "on\n"
+    time.sleep(1)
+    run.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    try:
+        assert run.communicate(timeout=60)[0] == "True\n"
+    finally:
+        run.kill()
+    assert time.monotonic() - sent < 30
 
 
 def test_other_threads_run_while_an_engine_does() -> None:

@@ -1,9 +1,12 @@
 """Canaries, exposure, membership, redaction: without any model library."""
 
+import copy
+import html
 import json
 import math
 import pickle
 
+import numpy
 import pytest
 import reticent
 from reticent import audit
@@ -77,8 +80,92 @@ def test_a_secret_that_is_there_already_is_refused() -> None:
 
 def test_other_texts_are_refused() -> None:
     plan = reticent.canaries(TEXTS, n=20, copies=3)
+    kept = pickle.loads(pickle.dumps(plan))
+    for other in (TEXTS[:1], TEXTS[::-1], ["completely", "other\nand", "data here"], ["".join(TEXTS), "", ""]):
+        for drawn in (plan, kept):
+            with pytest.raises(ValueError, match="data: not the texts the plan was drawn for"):
+                audit.insert(drawn, other)
+    # From JSON nothing is known of the texts but how many there are.
+    read = reticent.CanaryPlan.from_json(plan.to_json())
     with pytest.raises(ValueError, match="texts: "):
-        audit.insert(plan, TEXTS[:1])
+        audit.insert(read, TEXTS[:1])
+
+
+def test_plans_are_pickled_copied_and_compared() -> None:
+    plan = reticent.canaries(TEXTS, n=3, copies=2, seed=1)
+    for other in (pickle.loads(pickle.dumps(plan)), copy.copy(plan), copy.deepcopy(plan)):
+        assert other == plan and audit.insert(other, TEXTS) == audit.insert(plan, TEXTS)
+    assert plan == reticent.canaries(TEXTS, n=3, copies=2, seed=1) != reticent.canaries(TEXTS, n=3, copies=2, seed=2)
+    found = reticent.exposure(plan, uniform, tokenizer="characters", budget=500)
+    assert copy.deepcopy(found) is copy.copy(found) is found
+    with pytest.raises(TypeError, match=r"Exposure: can't be pickled; keep what its to_json\(\) gives"):
+        pickle.dumps(found)
+
+
+def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
+    plan = reticent.canaries(TEXTS, n=4, copies=1)
+    found = reticent.exposure(plan, uniform, tokenizer="characters", budget=10, max_exposure=5)
+    assert found.largest_lower == 0 and found.largest_upper > 19 and not found.exceeded
+    for said in (found.says, found.card, json.loads(found.to_json())["says"], html.unescape(found.to_html())):
+        assert "No leak" not in said and "cut off" in said and "between 0 and 19.94 bits" in said
+    assert "above the limit of 5 bits is not known" in found.says
+
+
+CHATS = [
+    [{"role": "system", "content": "be brief"}, {"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"answer {i}"}]
+    for i in range(6)
+]  # fmt: skip
+
+
+def test_chats_are_planted_in_their_answers() -> None:
+    shared = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}, {"from": "human", "value": "bye"}]
+    parts = [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "text", "text": "b"}]}]
+    silent = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": None}]
+    chats = [*CHATS, shared, parts, silent, []]
+    before = copy.deepcopy(chats)
+    plan = reticent.canaries(chats, n=4, copies=3)
+    planted = audit.insert(plan, chats)
+    assert chats == before and planted[-2:] == chats[-2:] and plan.records <= 8
+    text = json.dumps(planted)
+    assert all(text.count(secret) == copies for _, secret, copies in plan.secrets)
+    for old, new in zip(CHATS, planted):
+        assert new[:2] == old[:2] and old[2]["content"] in new[2]["content"].split("\n")
+    assert planted[6][::2] == shared[::2] and planted[6][1]["from"] == "gpt"
+    assert "b" in planted[7][1]["content"][0]["text"].split("\n")
+
+
+def test_what_cannot_be_planted_in_names_field_and_row() -> None:
+    from datasets import Dataset, DatasetDict
+
+    rows = Dataset.from_dict({"text": ["a", None], "messages": [CHATS[0], CHATS[1]]})
+    for data, field, words in (
+        ("one text", "text", "data: must be a list of texts or a datasets.Dataset, got str"),
+        ({"text": TEXTS}, "text", "data: must be a list of texts or a datasets.Dataset, got dict"),
+        ((text for text in TEXTS), "text", "got generator"),
+        (["a", None], "text", "data, row 1: must be text or a chat, got NoneType; leave such rows out"),
+        ([{"text": "a"}], "text", "data, row 0: must be text or a chat, got dict"),
+        ([CHATS[0][:2]], "text", "data: no text, and no answer of an assistant"),
+        (rows, "text", "field 'text', row 1: must be text or a chat, got NoneType"),
+        (rows.select_columns(["messages"]), "text", "field: 'text' is not in the dataset.*field='messages' plants in"),
+        (rows.to_iterable_dataset(), "text", "data: a streamed dataset can't be planted in.*streaming=False"),
+        (DatasetDict({"train": rows, "test": rows}), "text", r"data: must be one split.*data\['test'\]"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            reticent.canaries(data, n=1, copies=1, field=field)
+        with pytest.raises(ValueError, match=words):
+            audit.insert(reticent.canaries(TEXTS, n=1, copies=1), data, field=field)
+    plan = reticent.canaries(rows, n=2, copies=2, field="messages")
+    planted = audit.insert(plan, rows, field="messages")
+    assert planted.features == rows.features and planted["text"][:] == ["a", None]
+    assert all(json.dumps(planted["messages"][:]).count(secret) == 2 for _, secret, _ in plan.secrets)
+
+
+def test_copies_may_be_of_numpy() -> None:
+    assert reticent.canaries(TEXTS, n=1, copies=numpy.int64(2)).copies == 2
+    assert reticent.canaries(TEXTS, n=2, copies=numpy.array([1, 3])).copies == 3
+    for wrong in (None, 1.5, True, "2"):
+        with pytest.raises(TypeError, match="copies"):
+            reticent.canaries(TEXTS, n=1, copies=wrong)
 
 
 def test_exposure_of_a_model_that_knows_and_of_one_that_does_not() -> None:
@@ -173,3 +260,27 @@ def test_redaction() -> None:
         reticent.redact(text, "magic")
     with pytest.raises(ValueError, match="field: 'text' is not in the batch"):
         reticent.redact({"body": text})
+    assert reticent.redact(None) is None and reticent.redact({"text": [None, text]}) == {"text": [None, masked]}
+    chat = [{"role": "user", "content": text, "id": "ada@example.org", "n": 1}, {"from": "gpt", "value": [{"type": "x", "text": text}]}]
+    clean = [{**chat[0], "content": masked}, {"from": "gpt", "value": [{"type": "x", "text": masked}]}]
+    assert reticent.redact({"messages": chat}, field="messages") == {"messages": clean}
+    assert reticent.redact({"messages": [chat, None]}, field="messages") == {"messages": [clean, None]}
+    for wrong, words in (
+        ({"text": ["a", 5]}, "text, row 1: must be text, None or a chat, got int"),
+        ({"text": 5}, "text: must be text, None or a chat, got int"),
+        ({"text": [b"a"]}, "text, row 0: must be text, None or a chat, got bytes"),
+        (["a", {"title": "x"}], "batch, row 1: must be text, None or a chat, got dict"),
+        (1.5, "batch: must be text, None or a chat, got float"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            reticent.redact(wrong)
+
+
+def test_groups_and_texts_are_as_many_as_scores() -> None:
+    for arguments, words in (
+        ({"groups": ([1, 2], [1])}, "groups: must be one for each score: 1 for 2 non-members"),
+        ({"groups": ([1], [1, 2])}, "groups: must be one for each score: 1 for 2 members"),
+        ({"texts": (["a", "b", "c"], ["d", "e"])}, "texts: must be one for each score: 3 for 2 members"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            reticent.membership([1.0, 2.0], [0.0, 1.0], **arguments)

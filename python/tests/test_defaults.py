@@ -1,7 +1,9 @@
 """reticent.toml: read by Python as by `account`, and shown wherever something was taken from it."""
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 from pathlib import Path
 
@@ -54,6 +56,22 @@ def test_every_question_takes_what_it_has(project) -> None:
     least = reticent.calibrate(epsilon=2, sample_rate=0.1, steps=100, defaults=found)
     assert least.configured["delta"] == 1e-5 and "from ../../reticent.toml" in repr(least)
     assert PLAN.report(defaults=found).epsilon.configured["unit"] == "turn"
+
+
+def test_defaults_and_what_was_taken_are_kept(project, monkeypatch) -> None:
+    found = reticent.defaults()
+    monkeypatch.chdir(project)  # the file is not read again
+    (project / "reticent.toml").unlink()
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert other == found and repr(other) == repr(found) and other.values == found.values
+    assert reticent.defaults() == pickle.loads(pickle.dumps(reticent.defaults())) != found
+    least = reticent.calibrate(epsilon=2, sample_rate=0.1, steps=100, defaults=found)
+    assert pickle.loads(pickle.dumps(least)).configured == least.configured != {}
+
+
+def test_a_posterior_takes_no_neighbours_of_a_project(project) -> None:
+    guess = reticent.calibrate(prior=1e-9, posterior=1e-4, sample_rate=0.1, steps=10, defaults=reticent.defaults())
+    assert guess.configured.keys() == {"group", "tolerance"}
 
 
 def test_nothing_is_taken_unasked(project) -> None:

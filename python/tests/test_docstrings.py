@@ -64,3 +64,13 @@ def test_strictly_typed(config) -> None:
     assert "incompatible type" in wrong.stdout.lower(), wrong.stdout
     right = subprocess.run([*line, code.replace("(1e-5)", "(1e-5).upper")], capture_output=True, text=True)
     assert right.returncode == 0, right.stdout
+    # Every name, from where users import it.
+    named = f"from reticent import {', '.join(name for name in reticent.__all__ if name != '__version__')}\n"
+    named += "reveal_type(canaries)\nreveal_type(Exposure.says)\n"
+    every = subprocess.run([*line, named], capture_output=True, text=True)
+    assert every.returncode == 0 and "-> reticent._reticent.CanaryPlan" in every.stdout, every.stdout
+
+
+def test_everything_is_there() -> None:
+    assert all(hasattr(reticent, name) for name in reticent.__all__)
+    assert set(reticent.__all__) >= reticent._AUDIT

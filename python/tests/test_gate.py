@@ -1,6 +1,8 @@
 """scripts/gate, the gate of action.yml, over a stand-in for `audit`."""
 
+import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,13 +10,18 @@ import pytest
 
 GATE = Path(__file__).parent.parent.parent / "scripts" / "gate"
 
-def gate(folder: Path, report: int, diff: int, **environment: str):
+SAYS = json.dumps({"says": "Exposure is at most 4 bits."})
+
+
+def gate(folder: Path, report: int, diff: int, *, says: str = SAYS, version: str = "audit 0 (Reticent)", **environment: str):
     (folder / "bin").mkdir()
+    (folder / "says").write_text(says)
     audit = folder / "bin" / "audit"
     audit.write_text(
         "#!/bin/sh\n"
+        f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n'
         'echo "$@" >> asked\n'
-        f'case $1 in report) echo \'{{"says": "Exposure is at most 4 bits."}}\'; exit {report};; '
+        f"case $1 in report) cat says; exit {report};; "
         f"diff) echo compared; exit {diff};; esac\n"
     )
     audit.chmod(0o755)
@@ -47,3 +54,27 @@ def test_the_worst_exit_code_fails_the_job(tmp_path, report, diff, ends) -> None
 def test_nothing_to_do_is_an_error(tmp_path) -> None:
     code, summary, asked = gate(tmp_path, 0, 0)
     assert (code, summary, asked) == (2, "", "")
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_report_that_cannot_be_written_is_an_error(tmp_path, code) -> None:
+    ends, summary, asked = gate(tmp_path, code, 0, MODEL="m", REPORT="missing/report.json")
+    assert ends == 2 and "nothing is known" in summary and "over the limit" not in summary and asked == ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("says", ["", "no JSON", "[]", "{}"])
+def test_what_is_no_report_is_an_error(tmp_path, says, code) -> None:
+    ends, summary, _ = gate(tmp_path, code, 0, MODEL="m", says=says)
+    assert ends == 2 and "nothing is known" in summary
+
+
+def test_another_program_of_the_same_name_is_an_error(tmp_path) -> None:
+    assert gate(tmp_path, 0, 0, MODEL="m", version="audit version 3.1.2") == (2, "", "")
+
+
+def test_what_is_said_stays_in_its_fence(tmp_path) -> None:
+    words = "a\n````\n# Everything is fine\n``````\nb"
+    _, summary, _ = gate(tmp_path, 0, 0, MODEL="m", says=json.dumps({"says": words}))
+    fence = re.search("^(`+)text$", summary, re.M).group(1)
+    assert summary.split(f"{fence}text\n")[1].split(f"\n{fence}\n")[0] == words

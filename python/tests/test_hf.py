@@ -3,6 +3,7 @@
 import html
 import json
 import math
+from types import SimpleNamespace
 
 import documents
 import pytest
@@ -11,11 +12,11 @@ import tiny
 import torch
 from datasets import Dataset
 from peft import LoraConfig, get_peft_model
-from reticent.hf import AuditCallback, plant, scorer
+from reticent.hf import AuditCallback, _resumed, plant, scorer
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
 
-def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None):
+def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=None, save="no"):
     tokenizer = tiny.tokenizer()
     tokenized = rows.map(
         lambda batch: tokenizer(batch["text"], truncation=True, max_length=length),
@@ -24,7 +25,7 @@ def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=
     )
     arguments = TrainingArguments(
         output_dir=str(folder), num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=3e-3,
-        report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
+        report_to=[], save_strategy=save, logging_strategy="no", disable_tqdm=True, use_cpu=True, seed=0,
     )  # fmt: skip
     return Trainer(
         model=model or tiny.model(dropout=dropout),
@@ -61,6 +62,45 @@ def test_a_training_writes_its_report(tmp_path) -> None:
         assert f"ID {secret}" not in page and f">{secret}<" not in page
     assert (tmp_path / "report.json").stat().st_mode & 0o077 == 0
     assert callback.last.document == document and callback.last.card in html.unescape(page)
+
+
+def test_a_resumed_training_keeps_the_epochs_before(tmp_path) -> None:
+    plan, rows = planted()
+    trainer(tmp_path, rows, AuditCallback(plan, budget=300), epochs=2, save="epoch").train()
+    names = lambda: [before["model"] for before in json.loads((tmp_path / "report.json").read_text())["earlier"]]  # noqa: E731
+    assert names() == ["epoch 1.00"]
+    callback = AuditCallback(plan, budget=300)
+    trainer(tmp_path, rows, callback, epochs=3, save="epoch").train(resume_from_checkpoint=True)
+    assert names() == ["epoch 1.00", "epoch 2.00"] and [name for name, _ in callback.epochs] == ["epoch 3.00"]
+    assert documents.problems("exposure", (tmp_path / "report.json").read_text()) == []
+    # From an earlier checkpoint: what came after it did not happen. Of other canaries nothing is taken up.
+    before = lambda plan, epoch: [name for name, _ in _resumed(plan, tmp_path, SimpleNamespace(epoch=epoch, global_step=3))]  # noqa: E731
+    assert before(plan, 2.0) == ["epoch 1.00", "epoch 2.00"] and before(plan, 1.0) == ["epoch 1.00"] and before(plan, 0.5) == []
+    assert before(planted(n=3)[0], 2.0) == before(planted(copies=4)[0], 2.0) == []
+    for broken in ("", "[]", "{}", '{"type": "exposure"}'):
+        (tmp_path / "report.json").write_text(broken)
+        assert before(plan, 2.0) == []
+    trainer(tmp_path, rows, AuditCallback(plan, budget=300)).train()
+    assert "earlier" not in json.loads((tmp_path / "report.json").read_text())
+
+
+def test_two_callbacks_of_one_trainer_are_refused(tmp_path) -> None:
+    plan, rows = planted()
+    twice = trainer(tmp_path, rows, AuditCallback(plan, budget=300))
+    twice.add_callback(AuditCallback(plan, budget=300))
+    with pytest.raises(ValueError, match="callbacks: another AuditCallback of this Trainer writes the report.json"):
+        twice.train()
+    twice.pop_callback(AuditCallback)
+    twice.train()
+    twice.train()  # one callback may audit one training after the other
+
+
+def test_chats_are_planted(tmp_path) -> None:
+    chats = [[{"role": "user", "content": "hello"}, {"role": "assistant", "content": text}] for text in tiny.texts()]
+    plan, rows = plant(Dataset.from_dict({"messages": chats}), "ID {digits:3}", n=2, copies=3, field="messages")
+    texts = ["\n".join(message["content"] for message in chat) for chat in rows["messages"]]
+    trainer(tmp_path, Dataset.from_dict({"text": texts}), AuditCallback(plan, budget=300)).train()
+    assert all("\n".join(texts).count(f"ID {secret}") == 3 for _, secret, _ in plan.secrets)
 
 
 def test_copies_that_are_cut_off_stop_the_training(tmp_path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from reticent._hook import main
 
 
@@ -26,3 +28,57 @@ def test_what_is_no_text_is_an_error(tmp_path, capsys) -> None:
     assert main([str(tmp_path / "missing.txt")]) == 2
     assert main(["--policy", "magic"]) == 2
     assert "must be one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "A.NDJSON"])
+def test_json_stays_json_and_escapes_hide_nothing(tmp_path, capsys, name) -> None:
+    path = tmp_path / name
+    rows = [
+        r'{"text":"write to ada\u0040example.org",  "n":4111111111111111, "x": 1.50e3}',
+        r'{"card": "4111 1111 1111 1111", "ok": "caf\u00e9 \ud83d\ude00 \/", "q": "\"é\""}',
+        r'{"k": "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA1234567890abcdefABCDEF\n-----END RSA PRIVATE KEY-----\n"}',
+    ]
+    path.write_bytes("\r\n".join(rows).encode())
+    assert main([str(path)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"{path}:{number}: looks like a secret" for number in (1, 2, 3)]
+    assert main(["--write", str(path)]) == 1
+    written = path.read_bytes().decode().split("\r\n")
+    assert written[0] == '{"text":"write to <MASK>",  "n":"<MASK>", "x": 1.50e3}'
+    assert written[1] == r'{"card": "<MASK>", "ok": "caf\u00e9 \ud83d\ude00 \/", "q": "\"é\""}'
+    assert "MIIE" not in written[2] and json.loads(written[2])["k"].count("<MASK>") == 1
+    assert main([str(path)]) == 0
+
+
+def test_pretty_json_is_read_whole(tmp_path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"rows": [{"to": "ada@example.org"}, {"to": "nobody"}]}, indent=2))
+    assert main(["--write", str(path)]) == 1
+    assert json.loads(path.read_text()) == {"rows": [{"to": "<MASK>"}, {"to": "nobody"}]}
+
+
+def test_a_key_is_told_and_left(tmp_path, capsys) -> None:
+    """Two keys that are masked would be one."""
+    path = tmp_path / "a.json"
+    text = r'{"ada\u0040example.org": 1, "bob@example.org": 2}'
+    path.write_text(text)
+    assert main(["--write", str(path)]) == 1
+    assert path.read_text() == text and capsys.readouterr().out == f"{path}:1: looks like a secret\n"
+
+
+def test_what_is_no_json_is_not_written(tmp_path, capsys) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"to": "ada@example.org"}\n{"to": bob@example.org}\n')
+    assert main([str(path)]) == 1
+    assert capsys.readouterr().out.count("looks like a secret") == 2
+    assert main(["--write", str(path)]) == 2
+    assert "bob@example.org" in path.read_text() and "is no JSON" in capsys.readouterr().err
+
+
+def test_lines_end_where_editors_end_them(tmp_path, capsys) -> None:
+    path = tmp_path / "a.txt"
+    text = "one\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029 still one\ntwo\rstill two\r\nwrite to ada@example.org\n"
+    path.write_bytes(text.encode())
+    assert main(["--write", str(path)]) == 1
+    assert capsys.readouterr().out == f"{path}:3: masked\n"
+    assert path.read_bytes() == text.replace("ada@example.org", "<MASK>").encode()

@@ -4,6 +4,8 @@ import copy
 import json
 import math
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy
@@ -12,6 +14,7 @@ import reticent
 import torch
 from opacus import PrivacyEngine
 from opacus.optimizers import DPOptimizer
+from opacus.utils.batch_memory_manager import BatchMemoryManager
 from reticent.opacus import Accountant
 from test_opacus import BATCH, RECORDS, made, step
 
@@ -26,6 +29,29 @@ def canaries(**kwargs):
 # Bounds
 
 BOUND = PLAN.epsilon(1e-5)
+
+
+REFUSED = r"a bound is no plain number: take \.upper \(.*\) or \.lower"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda b: b + 1, lambda b: 1 + b, lambda b: b - 1, lambda b: 1 - b, lambda b: b * 2, lambda b: 2 * b,
+        lambda b: b / 2, lambda b: 2 / b, lambda b: b // 2, lambda b: 2 // b, lambda b: b % 2, lambda b: 2.5 % b,
+        lambda b: b**2, lambda b: 2**b, lambda b: pow(b, 2, 3), lambda b: divmod(b, 2), lambda b: b + b, lambda b: -b,
+        lambda b: +b, abs, round, lambda b: round(b, 2), math.floor, math.ceil, math.trunc, complex, lambda b: [1, 2][b],
+        lambda b: sum([b]), lambda b: sum([b, b], start=0.0), iter, lambda b: numpy.float64(1) + b, lambda b: numpy.ones(2) * b,
+        pickle.dumps,
+    ],
+)  # fmt: skip
+def test_arithmetic_says_which_end_to_take(use) -> None:
+    with pytest.raises(TypeError, match=REFUSED):
+        use(BOUND)
+
+
+def test_a_bound_is_copied_as_itself() -> None:
+    assert copy.copy(BOUND) is BOUND and copy.deepcopy({"epsilon": BOUND})["epsilon"] is BOUND
 
 
 @pytest.mark.parametrize(
@@ -138,6 +164,17 @@ def test_events_that_are_none_are_refused() -> None:
             Google().compose(GaussianDpEvent(1.0), count).get_epsilon(1e-5)
 
 
+# Neighbours
+
+def test_a_posterior_takes_no_neighbours() -> None:
+    words = 'neighbours: a posterior has its own, "zero-out"; leave it out, got "replace"'
+    with pytest.raises(ValueError, match=words):
+        reticent.calibrate(prior=1e-9, posterior=1e-4, neighbours="replace", sample_rate=0.1, steps=10)
+    with pytest.raises(ValueError, match=words):
+        PLAN.curve("posterior", [1e-6], neighbours="replace")
+    assert PLAN.curve("posterior", [1e-6])[0][1] == PLAN.posterior(1e-6)
+
+
 # Opacus
 
 def test_nothing_is_counted_without_a_loader() -> None:
@@ -228,6 +265,82 @@ def test_an_optimizer_that_only_bears_the_name_is_refused() -> None:
     optimizer.__class__ = Quiet
     with pytest.raises(ValueError, match="is not covered"):
         step(model, optimizer, next(iter(loader)))
+
+
+def test_two_views_of_a_record_are_refused() -> None:
+    """Each is clipped by itself, so that one record counts twice: at twice the sensitivity ε is 12.9, not 3.2."""
+    engine, _, model, optimizer, loader = made()
+    optimizer.zero_grad()
+    x, y = next(iter(loader))
+    with pytest.raises(ValueError, match=rf"{2 * len(x)} per-sample gradients, .* at most {len(x)} records"):
+        step(model, optimizer, (torch.cat([x, x + 0.01]), torch.cat([y, y])))
+    assert len(engine.accountant) == 0
+
+
+def test_two_views_in_physical_batches_are_refused() -> None:
+    _, _, model, optimizer, loader = made()
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=optimizer) as small:
+        with pytest.raises(ValueError, match="per-sample gradients"):
+            for x, y in small:
+                step(model, optimizer, (torch.cat([x, x]), torch.cat([y, y])))
+
+
+def test_batches_of_one_step_without_a_count_are_refused() -> None:
+    """Two batches by signal_skip_step, of which Opacus would count the last."""
+    _, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    optimizer.signal_skip_step(do_skip=True)
+    step(model, optimizer, next(batches))
+    with pytest.raises(ValueError, match="per-sample gradients"):
+        step(model, optimizer, next(batches))
+
+
+def test_batches_may_be_left_out_and_drawn_ahead() -> None:
+    engine, plain, model, optimizer, loader = made()
+    for number, batch in enumerate(loader):
+        if number % 2:
+            step(model, optimizer, batch)
+    assert len(engine.accountant) == 4
+    loader.num_workers, loader.prefetch_factor = 2, 2
+    for batch in loader:
+        step(model, optimizer, batch)
+    assert len(engine.accountant) == 12
+
+
+def test_a_replaced_accountant_is_refused() -> None:
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    engine.accountant = Accountant()
+    with pytest.raises(ValueError, match="accountant: the engine has another one than at make_private"):
+        step(model, optimizer, next(batches))
+
+
+@pytest.mark.parametrize(
+    "change", [list.clear, list.pop, lambda h: h.insert(0, h[0]), lambda h: h.__setitem__(0, (9.0, 0.1, 1))]
+)
+def test_a_changed_history_is_refused(change) -> None:
+    engine, _, model, optimizer, loader = made()
+    batches = iter(loader)
+    step(model, optimizer, next(batches))
+    change(engine.accountant.history)
+    with pytest.raises(ValueError, match="history: it is not what was counted"):
+        engine.get_epsilon(1e-5)
+    with pytest.raises(ValueError, match="history: it is not what was counted"):
+        step(model, optimizer, next(batches))
+    other = Accountant()
+    other.load_state_dict({"history": [(1.0, 0.1, 5)], "mechanism": "reticent"})
+    other.history.clear()
+    with pytest.raises(ValueError, match="history: it is not what was counted"):
+        other.get_epsilon(1e-5)
+
+
+def test_a_swapped_original_optimizer_is_refused() -> None:
+    engine, _, model, optimizer, loader = made()
+    optimizer.original_optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="its original_optimizer was replaced"):
+        step(model, optimizer, next(iter(loader)))
+    assert len(engine.accountant) == 0
 
 
 @pytest.mark.parametrize("noise", [math.nan, math.inf, -1.0])
@@ -332,6 +445,12 @@ def test_scorers_of_several_threads_and_none() -> None:
     for answer in (None, [], [[None]], "text", [["a"]]):
         with pytest.raises((TypeError, ValueError)):
             reticent.exposure(plan, lambda p, w, answer=answer: answer, tokenizer="characters")
+
+
+def test_opacus_that_is_missing_says_how_to_install_it() -> None:
+    code = "import sys; sys.modules['opacus'] = None; import reticent.opacus"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'ModuleNotFoundError: reticent.opacus: opacus is not installed: pip install "reticent[opacus]"' in done.stderr
 
 
 def test_membership_of_nothing() -> None:

@@ -309,6 +309,9 @@ fn help_and_completions_are_data() {
             "{arguments}"
         );
     }
+    // Other programs have these names, too.
+    let version = String::from_utf8(line("--version").stdout).unwrap();
+    assert!(version.ends_with(" (Reticent)\n"), "{version}");
 }
 
 #[test]

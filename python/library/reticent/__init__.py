@@ -24,7 +24,11 @@ _AUDIT = frozenset(
 )
 _MODULES = frozenset(["audit", "dp_accounting", "hf", "opacus"])
 
-__all__ = ["Bounds", "Calibration", "Defaults", "Plan", "Report", "__version__", "calibrate", "defaults", *sorted(_AUDIT)]
+# A literal, which type checkers read.
+__all__ = [
+    "Bounds", "Calibration", "CanaryPlan", "Defaults", "Exposure", "Membership", "Plan", "Redactor", "Report",
+    "__version__", "calibrate", "canaries", "defaults", "exposure", "membership", "redact",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -170,7 +170,7 @@ def exposure(
     budget: int | None,
     records: int | None,
     promise: Plan | None,
-    earlier: Sequence[tuple[str, Exposure]],
+    earlier: Sequence[tuple[str, Exposure | str]],
     defaults: Defaults | None,
 ) -> Exposure: ...
 def membership(

@@ -6,6 +6,7 @@ all candidates is a lower bound on what it leaks.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +34,10 @@ def canaries(
     seed: int | None = None,
     own_contexts: bool = False,
 ) -> CanaryPlan:
-    """Draws a plan of `n` canaries for a list of texts, or for the `field` of a dataset.
+    """Draws a plan of `n` canaries for a list of texts or chats, or for the `field` of a dataset.
 
+    A chat is a list of messages, each with `role` and `content` (or `from` and `value`). A canary goes into the
+    assistant's last answer; a chat without one takes none.
     template: text with fields `{digits:N}`, `{letters:N}`, `{upper:N}` or `{list:a|b}`.
     copies: of each canary, or a list of numbers that the canaries have in turn.
     seed: None (from the operating system) wherever the result is to be believed.
@@ -46,16 +49,17 @@ def canaries(
     >>> len(plan), plan.copies, plan.candidates
     (3, 4, 1000000)
     """
-    doses = [copies] if isinstance(copies, int) else list(copies)
+    doses = list(copies) if isinstance(copies, Iterable) else [copies]
     return _reticent.plan_canaries(
-        _texts(data, field), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
+        list(_texts(data, field).values()), template, copies=doses, n=n, seed=seed, own_contexts=own_contexts
     )
 
 
 def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
     """The data that `plan` was drawn for, with the canaries in it: a list, or a `datasets.Dataset`.
 
-    Raises ValueError for other data, and where a secret stands in the data already.
+    Raises ValueError for other data, and where a secret stands in the data already. A plan from a canaries.json does
+    not know its texts: of it only numbers of texts and lines are checked.
 
     >>> import reticent
     >>> from reticent.audit import insert
@@ -64,14 +68,18 @@ def insert(plan: CanaryPlan, data: Any, *, field: str = "text") -> Any:
     3
     """
     texts = _texts(data, field)
-    whole = "\n".join(texts)
+    whole = "\n".join(texts.values())
     for name, secret, _ in plan.secrets:
         if secret in whole:
             raise ValueError(f"data: the secret of {name} stands in it already; draw another plan")
-    planted = plan.insert_texts(texts)
-    if isinstance(data, Sequence) and not hasattr(data, "map"):
-        return planted
-    return data.map(lambda _, row: {field: planted[row]}, with_indices=True, load_from_cache_file=False)
+    planted = dict(zip(texts, plan.insert_texts(list(texts.values()))))
+    if not hasattr(data, "column_names"):
+        return [_with_text(value, planted.get(row)) for row, value in enumerate(data)]
+    return data.map(
+        lambda example, row: {field: _with_text(example[field], planted.get(row))},
+        with_indices=True,
+        load_from_cache_file=False,
+    )
 
 
 def preflight(plan: CanaryPlan, supervised: Iterable[str]) -> None:
@@ -116,7 +124,7 @@ def exposure(
     records: int | None = None,
     promise: Plan | None = None,
     name: str = "the model",
-    earlier: Sequence[tuple[str, Exposure]] = (),
+    earlier: Sequence[tuple[str, Exposure | Mapping[str, Any]]] = (),
     defaults: Defaults | None = None,
 ) -> Exposure:
     """Ranks every canary among all candidates, exactly.
@@ -130,12 +138,14 @@ def exposure(
     vocabulary: how many tokens the model knows; the tokenizer's if None.
     budget: positions to score at most; what it leaves open counts on both sides, so that the ends move apart.
     delta: of the bound on ε; 1e-6 where nothing is said. confidence: of that bound; 0.95 where nothing is said.
-    max_exposure: bits above which `Exposure.exceeded` is true.
+    max_exposure: bits above which `Exposure.exceeded` is true. Where `budget` cut the search off, false may mean that it is
+    not known; `Exposure.says` tells.
     records: how many training records hold one canary, at most, where the training cut the texts into
     more than the plan's `records`; the bound on ε is about as many records replaced at once.
     promise: what ran. The report has its upper bound in the same terms beside the measured lower bound, and the
     verdict, as `audit exposure --mechanism` has.
-    name: of the model, and earlier: exposures of the same canaries in earlier checkpoints, by name; both for the report.
+    name: of the model, and earlier: exposures of the same canaries in earlier checkpoints, by name, or what their documents
+    have as `summary`; both for the report.
     defaults: a project's (`reticent.defaults`): delta, confidence and max_exposure, where they are not given.
 
     >>> import math, reticent
@@ -166,7 +176,7 @@ def exposure(
         budget=budget,
         records=records,
         promise=promise,
-        earlier=list(earlier),
+        earlier=[(name, found if isinstance(found, Exposure) else json.dumps(found)) for name, found in earlier],
         defaults=defaults,
     )
 
@@ -241,10 +251,15 @@ def membership(
     >>> found.document["repeats"]["members"]["texts"]
     12
     """
+    scores = (list(map(float, members)), list(map(float, non_members)))
     shared = None if groups is None else (list(map(repr, groups[0])), list(map(repr, groups[1])))
+    for what, given in (("groups", shared), ("texts", texts)):
+        for side, of, own in zip(("members", "non-members"), given or (), scores):
+            if len(of) != len(own):
+                raise ValueError(f"{what}: must be one for each score: {len(of)} for {len(own)} {side}")
     found = _reticent.membership(
-        list(map(float, members)),
-        list(map(float, non_members)),
+        scores[0],
+        scores[1],
         fpr=list(fpr),
         confidence=confidence,
         seed=seed,
@@ -261,6 +276,8 @@ _REDACTORS: dict[str, Redactor] = {}
 def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: str = "text") -> Any:
     """Text, a list of texts, or a batch of `datasets.map`, with `<MASK>` where the policy finds something.
 
+    None stays None. In a chat every text is masked but for roles, types and ids; anything else raises ValueError.
+
     policy: "general", "detectors", "customers", "names", or a policy document (schemas/redaction-policy.schema.json).
     A policy misses some secrets: `Plan` speaks of trained models, not of how much was missed.
 
@@ -272,24 +289,107 @@ def redact(batch: Any, policy: str | Mapping[str, Any] = "general", *, field: st
     if name not in _REDACTORS:
         _REDACTORS[name] = Redactor(name)
     redactor = _REDACTORS[name]
-    if isinstance(batch, str):
-        return redactor(batch)
     if hasattr(batch, "keys"):
         if field not in batch.keys():
             raise ValueError(f"field: {field!r} is not in the batch; it has {sorted(batch.keys())}")
-        return {**batch, field: redact(batch[field], policy)}
-    return [redactor(text) for text in batch]
+        return {**batch, field: _masked(batch[field], redactor, field)}
+    return _masked(batch, redactor, "batch")
 
 
-def _texts(data: Any, field: str) -> list[str]:
+def _masked(value: Any, redactor: Redactor, where: str) -> Any:
+    if value is None or isinstance(value, str):
+        return value if value is None else redactor(value)
+    if isinstance(value, Mapping) and not value.keys().isdisjoint(_SPEAKER + _CONTENT):
+        return _masked_message(value, redactor)
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
+        raise ValueError(f"{where}: must be text, None or a chat, got {type(value).__name__}")
+    return [_masked(item, redactor, f"{where}, row {row}") for row, item in enumerate(value)]
+
+
+def _masked_message(value: Any, redactor: Redactor) -> Any:
+    """Every text of a message, parts and calls of tools included."""
+    if isinstance(value, str):
+        return redactor(value)
+    if isinstance(value, Mapping):
+        kept = {key for key in value if key in _NO_TEXT and isinstance(value[key], str)}
+        return {key: item if key in kept else _masked_message(item, redactor) for key, item in value.items()}
+    return [_masked_message(item, redactor) for item in value] if isinstance(value, list) else value
+
+
+# Chats, as corpus/src/read/shape.rs reads them.
+_SPEAKER, _CONTENT = ("role", "from"), ("content", "value")
+_NO_TEXT = frozenset(["role", "from", "type", "id"])
+_ASSISTANT = frozenset(["assistant", "gpt", "model", "bot"])
+_OTHERS = frozenset(
+    ["user", "human", "prompter", "customer", "system", "developer", "context", "instructions", "tool", "function",
+     "function_call", "observation"]
+)  # fmt: skip
+
+
+def _texts(data: Any, field: str) -> dict[int, str]:
+    """What each row teaches, by its number; a chat without an answer is left out."""
     if hasattr(data, "column_names"):
-        if field not in data.column_names:
-            raise ValueError(f"field: {field!r} is not in the dataset; it has {data.column_names}")
-        return list(data[field])
-    texts = list(data)
-    if any(not isinstance(text, str) for text in texts):
-        raise ValueError("data: must be a list of texts or a datasets.Dataset")
+        names = data.column_names
+        if isinstance(names, Mapping):
+            raise ValueError(f"data: must be one split, not all of {sorted(names)}: data[{min(names)!r}]")
+        if not hasattr(data, "__len__"):
+            raise ValueError(
+                "data: a streamed dataset can't be planted in, as canaries go to random places of all of it: load it "
+                "whole (streaming=False), or draw the plan for a list of its texts"
+            )
+        if field not in names:
+            chats = sorted({"messages", "conversations"} & set(names))
+            hint = f"; field={chats[0]!r} plants in the answers of chats" if chats else ""
+            raise ValueError(f"field: {field!r} is not in the dataset; it has {names}{hint}")
+        values, where = data[field], f"field {field!r}"
+    elif isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Sequence):
+        raise ValueError(f"data: must be a list of texts or a datasets.Dataset, got {type(data).__name__}")
+    else:
+        values, where = data, "data"
+    texts = {}
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            texts[row] = value
+        elif isinstance(value, list) and all(isinstance(message, Mapping) for message in value):
+            place = _answer(value)
+            if place is not None:
+                texts[row] = place[0][place[1]]
+        else:
+            raise ValueError(
+                f"{where}, row {row}: must be text or a chat, got {type(value).__name__}; leave such rows out, "
+                "or fill them, before planting"
+            )
+    if not texts:
+        raise ValueError(f"{where}: no text, and no answer of an assistant, to plant in")
     return texts
+
+
+def _answer(chat: list[Any]) -> tuple[Any, str] | None:
+    """Where the text of the assistant's last message is: in what, under which key."""
+    for number, message in reversed(list(enumerate(chat))):
+        role = str(next((message[key] for key in _SPEAKER if message.get(key)), "")).lower()
+        # Who has no known role speaks in turn.
+        if role in _ASSISTANT or role not in _OTHERS and number % 2:
+            key = next((key for key in _CONTENT if key in message), "content")
+            if isinstance(message.get(key), str):
+                return message, key
+            parts = message.get(key)
+            for part in reversed(parts if isinstance(parts, list) else []):
+                if isinstance(part, dict) and isinstance(part.get("text"), str):
+                    return part, "text"
+            return None
+    return None
+
+
+def _with_text(value: Any, text: str | None) -> Any:
+    """The same text or chat with another text in its place."""
+    if text is None or isinstance(value, str):
+        return value if text is None else text
+    chat = copy.deepcopy(value)
+    place = _answer(chat)
+    if place is not None:
+        place[0][place[1]] = text
+    return chat
 
 
 def _tokenizer(tokenizer: Any) -> str:

@@ -10,9 +10,10 @@ Auditing scores; it neither trains nor changes the model, its mode or the random
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ def plant(
     seed: int | None = None,
     own_contexts: bool = False,
 ) -> tuple[CanaryPlan, Any]:
-    """A canary plan for a dataset, and the dataset with the canaries in it; arguments as `reticent.canaries`."""
+    """A canary plan for a dataset, and the dataset with the canaries in it; arguments as `reticent.canaries`.
+
+    field: of texts, or of chats (`field="messages"`), where canaries go into the assistant's last answer.
+    """
     plan = canaries(
         dataset, template, n=n, copies=copies, field=field, seed=seed, own_contexts=own_contexts
     )
@@ -115,7 +119,8 @@ class AuditCallback(TrainerCallback):
 
     Writes report.json (schemas/exposure.schema.json, with the epochs before as `earlier`; `audit diff` reads it) and
     report.html into the Trainer's output folder, readable by their owner only, without any secret. At the start it
-    makes sure that every copy of every canary carries a loss.
+    makes sure that every copy of every canary carries a loss. A training that is resumed from a checkpoint takes up the
+    epochs before from the report.json that lies there, if it is of as many canaries with as many copies and candidates.
 
     promise: a `Plan` of what runs, or a function that gives one, such as
     `lambda: engine.accountant.plan`. The report has its upper bound for all records of a canary beside the measured
@@ -148,6 +153,7 @@ class AuditCallback(TrainerCallback):
         self.preflight = preflight
         self.records: int | None = None
         self.epochs: list[tuple[str, Exposure]] = []
+        self._before: list[tuple[str, Mapping[str, Any]]] = []
         self._audited: int | None = None
         self._asked: dict[str, Any] = {
             "delta": delta, "confidence": confidence, "max_exposure": max_exposure, "batch": batch, "budget": budget,
@@ -165,7 +171,15 @@ class AuditCallback(TrainerCallback):
         return self.epochs[-1][1]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Looks for every copy of every canary among what carries a loss."""
+        other = getattr(state, "_reticent_audit", self)
+        if other is not self:
+            raise ValueError(
+                "callbacks: another AuditCallback of this Trainer writes the report.json of its output folder: leave one"
+            )
+        state._reticent_audit = self
         self.epochs, self._audited = [], None
+        self._before = _resumed(self.plan, Path(args.output_dir), state) if state.global_step > 0 else []
         tokenizer = self._tokenizer(kwargs)
         if self.preflight:
             rows = list(supervised_texts(kwargs["train_dataloader"], tokenizer))
@@ -175,9 +189,11 @@ class AuditCallback(TrainerCallback):
             self.records = max(self.plan.records, *held)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Audits the model after each epoch."""
         self._audit(args, state, kwargs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Audits the model at the end, where that is no end of an epoch."""
         if self._audited != state.global_step:
             self._audit(args, state, kwargs)
 
@@ -199,8 +215,8 @@ class AuditCallback(TrainerCallback):
             vocabulary=model.config.vocab_size,
             records=self.records,
             promise=self._promised(),
-            name=f"the model after {epoch}",
-            earlier=self.epochs,
+            name=_NAME + epoch,
+            earlier=[*self._before, *self.epochs],
             **self._asked,
         )
         self.epochs.append((epoch, found))
@@ -218,6 +234,35 @@ class AuditCallback(TrainerCallback):
         if not isinstance(plan, Plan):
             raise TypeError(f"promise: the function must give a Plan, got {type(plan).__name__}")
         return plan
+
+
+_NAME = "the model after "
+
+
+def _resumed(plan: CanaryPlan, folder: Path, state: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """What the report of the training that is resumed has of epochs until now; nothing of another plan's report."""
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        canaries = [(canary["id"], canary["copies"]) for canary in report["canaries"]]
+        if report["type"] != "exposure" or int(report["candidates"]) != plan.candidates:
+            return []
+        if canaries != [(name, copies) for name, _, copies in plan.secrets]:
+            return []
+        last = (report["inputs"]["model"].removeprefix(_NAME), report["summary"])
+        before = [(epoch["model"], epoch["summary"]) for epoch in report.get("earlier", [])]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    now = {"epoch": state.epoch, "step": state.global_step}
+
+    def done(name: str) -> bool:
+        kind, _, number = name.partition(" ")
+        try:
+            # As it is written: to two digits.
+            return now.get(kind) is not None and float(number) <= round(now[kind], 2)
+        except ValueError:
+            return False
+
+    return [(name, summary) for name, summary in [*before, last] if done(name)]
 
 
 def _blind(prefixes: list[list[int]], wanted: list[int]) -> list[list[float]]:

@@ -6,7 +6,8 @@
 
 The engine's ε is then a certified upper bound for what ran, and what can't be accounted is
 refused: loaders that are shuffled instead of Poisson-sampled, batches from another loader than
-the one that Opacus returned, optimizers whose noise is not the Gaussian's on one clipped sum.
+the one that Opacus returned, several gradients of one record, optimizers whose noise is not the
+Gaussian's on one clipped sum.
 """
 
 from __future__ import annotations
@@ -15,12 +16,20 @@ import functools
 import json
 import math
 import threading
+import weakref
+from collections import deque
+from itertools import islice
 from typing import Any, Callable
 
-from opacus import PrivacyEngine
-from opacus.accountants import IAccountant, register_accountant
-from opacus.optimizers import DPOptimizer, DPPerLayerOptimizer
-from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+try:
+    from opacus import PrivacyEngine
+    from opacus.accountants import IAccountant, register_accountant
+    from opacus.optimizers import DPOptimizer, DPPerLayerOptimizer
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"reticent.opacus: {error.name} is not installed: pip install \"reticent[opacus]\"", name=error.name
+    ) from error
 
 from reticent._reticent import Bounds, Plan
 
@@ -35,10 +44,13 @@ class Accountant(IAccountant):
     `history` holds (noise multiplier, sample rate, steps), and for steps over k accumulated
     Poisson batches (noise multiplier, sample rate, steps, k): a record may be in each of the k.
     A noise multiplier of 0 stands for steps without noise or clipping, which promise nothing.
+    What was counted stays: a history that is cleared or changed afterwards is refused.
     """
 
     def __init__(self) -> None:
         self.history: list[tuple[float, ...]] = []
+        # The history as it was counted; none while nothing was, as Opacus sets the one of an accountant that it calibrates with.
+        self._counted: list[tuple[float, ...]] = []
         self._lock = threading.Lock()
         self._open: _Steps | None = None
 
@@ -49,6 +61,7 @@ class Accountant(IAccountant):
     def __setstate__(self, state: dict[str, Any]) -> None:
         Accountant.__init__(self)
         self.history = _checked(state["history"])
+        self._counted = list(self.history)
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Takes up what `state_dict` of another accountant holds."""
@@ -56,6 +69,7 @@ class Accountant(IAccountant):
         super().load_state_dict(state_dict)
         taken, self.history = self.history, before
         self.history = _checked(taken)
+        self._counted = list(self.history)
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Counts one step on one Poisson batch."""
@@ -65,12 +79,17 @@ class Accountant(IAccountant):
         kind = (noise_multiplier, sample_rate) if batches == 1 else (noise_multiplier, sample_rate, batches)
         _checked([self._entry(kind, 1)])
         with self._lock:
+            if not self._counted:
+                self._counted = list(self.history)
+            elif len(self.history) != len(self._counted) or self.history[-1] != self._counted[-1]:
+                raise ValueError(_CHANGED)
             if self.history:
                 *last, steps = self._ordered(self.history[-1])
                 if tuple(last) == kind:
-                    self.history[-1] = self._entry(kind, int(steps) + 1)
+                    self.history[-1] = self._counted[-1] = self._entry(kind, int(steps) + 1)
                     return
             self.history.append(self._entry(kind, 1))
+            self._counted.append(self.history[-1])
 
     @staticmethod
     def _ordered(entry: tuple[float, ...]) -> tuple[float, ...]:
@@ -90,7 +109,9 @@ class Accountant(IAccountant):
 
     @property
     def plan(self) -> Plan:
-        """What ran so far."""
+        """What ran so far. Raises ValueError where the history is not what was counted."""
+        if self._counted and self.history != self._counted:
+            raise ValueError(_CHANGED)
         return Plan.from_json(json.dumps({"type": "sequence", "parts": [_part(*e) for e in _checked(self.history)]}))
 
     def bounds(self, delta: float) -> Bounds:
@@ -118,9 +139,14 @@ class _Steps:
         self.accountant = accountant
         self.sample_rate = sample_rate
         self.watching = False
+        self.engine: Callable[[], PrivacyEngine | None] = lambda: None
+        self.original: Any = None
+        self.clipping: _Clipping | None = None
         self.drawn = 0
         self.used = 0
         self.allowed = 0
+        self.sizes: deque[int] = deque()  # records of each batch that was drawn and not used yet, in order
+        self.gradients = 0  # per-sample gradients since the last step
 
     def count(self, optimizer: DPOptimizer) -> None:
         """Called between the noise and the step; what it raises keeps the step from being taken."""
@@ -129,7 +155,7 @@ class _Steps:
             raise ValueError(f"optimizer: {type(optimizer).__qualname__} is not covered; covered are {covered}")
         replaced = sorted(
             {name for kind, name, original in _TRUSTED if type(optimizer) is kind and getattr(kind, name) is not original}
-            | {name for _, name, _ in _TRUSTED if name in vars(optimizer)}
+            | {name for _, name, _ in _TRUSTED if not isinstance(vars(optimizer).get(name), (type(None), _Clipping))}
         )
         if replaced:
             raise ValueError(f"optimizer: its {', '.join(replaced)} was replaced, so that nothing says what it does")
@@ -138,6 +164,18 @@ class _Steps:
                 "data_loader: nothing says how its batches are drawn: call reticent.opacus.register() and then "
                 "make_private of an engine with accountant=\"reticent\", or account for them with reticent.Plan"
             )
+        if vars(optimizer).get("clip_and_accumulate") is not self.clipping:
+            raise ValueError("optimizer: its clip_and_accumulate was replaced, so that nothing says what it does")
+        if optimizer.original_optimizer is not self.original:
+            raise ValueError(
+                "optimizer: its original_optimizer was replaced, whose steps nobody counts: call make_private with that one"
+            )
+        engine = self.engine()
+        if engine is not None and engine.accountant is not self.accountant:
+            raise ValueError(
+                "accountant: the engine has another one than at make_private, which knows nothing of this training: "
+                "leave it, or make another engine for another training"
+            )
         batches = optimizer.accumulated_iterations
         self.used += batches
         if self.used > self.drawn:
@@ -145,13 +183,36 @@ class _Steps:
                 f"data_loader: {self.used} batches were trained on, but {self.drawn} were drawn by the Poisson "
                 "loader that make_private returned: train on that loader, or account for yours with reticent.Plan"
             )
+        self._take(batches)
         noise = float(optimizer.noise_multiplier)
         if not math.isfinite(_norm(optimizer.max_grad_norm)):
             noise = 0.0  # nothing was clipped: no noise is enough
         self.accountant._count(noise, self.sample_rate, batches)
         self.allowed += 1
 
-    def watch(self, optimizer: DPOptimizer, loader: Any) -> None:
+    def _take(self, batches: int) -> None:
+        """Finds the batches of a step, which gave no more gradients than they have records.
+
+        Batches may have been left out, and workers draw ahead: the first that fit are taken.
+        """
+        gradients, self.gradients = self.gradients, 0
+        largest = 0
+        while len(self.sizes) >= batches:
+            records = sum(islice(self.sizes, batches))
+            largest = max(largest, records)
+            # An empty batch may be made up of one row that is no record.
+            if gradients <= max(records, 1):
+                for _ in range(batches):
+                    self.sizes.popleft()
+                return
+            self.sizes.popleft()
+        raise ValueError(
+            f"data_loader: a step has {gradients} per-sample gradients, and its batch has at most {largest} records: "
+            "several gradients of one record (views, crops, halves) or of several batches are more than one clipped "
+            "gradient each. Make one loss of all views of a record, or account for them with reticent.Plan"
+        )
+
+    def watch(self, engine: PrivacyEngine, optimizer: DPOptimizer, loader: Any) -> None:
         """Counts the batches that the Poisson loader draws, and the steps that are really taken."""
         sampler = loader.batch_sampler
         if type(sampler) is not UniformWithReplacementSampler:
@@ -161,6 +222,7 @@ class _Steps:
         class Counted(UniformWithReplacementSampler):
             def __iter__(self) -> Any:
                 steps.drawn = steps.used  # what an earlier pass drew and left is no batch of this one
+                steps.sizes.clear()
                 for batch in UniformWithReplacementSampler.__iter__(self):
                     if not self.sample_rate <= steps.sample_rate * (1 + 1e-12):
                         raise ValueError(
@@ -168,6 +230,7 @@ class _Steps:
                             f"at {steps.sample_rate:g}: call make_private again"
                         )
                     steps.drawn += 1
+                    steps.sizes.append(len(batch))
                     yield batch
 
         Counted.__name__ = UniformWithReplacementSampler.__name__
@@ -176,7 +239,28 @@ class _Steps:
         if not hasattr(original, "_reticent"):
             original.register_step_pre_hook(_taken)
         original._reticent = self
+        self.original = original
+        self.engine = weakref.ref(engine)
+        self.clipping = optimizer.clip_and_accumulate = _Clipping(self, optimizer)
         self.watching = True
+
+
+class _Clipping:
+    """An optimizer's `clip_and_accumulate`, which counts the gradients that it clips.
+
+    Of physical batches (`BatchMemoryManager`) Opacus calls the hook of the last one alone.
+    """
+
+    def __init__(self, steps: _Steps, optimizer: DPOptimizer) -> None:
+        self.steps = steps
+        self.optimizer = optimizer
+
+    def __call__(self) -> None:
+        type(self.optimizer).clip_and_accumulate(self.optimizer)
+        self.steps.gradients += max(
+            sum(map(len, p.grad_sample)) if isinstance(p.grad_sample, list) else len(p.grad_sample)
+            for p in self.optimizer.params
+        )
 
 
 def _taken(original: Any, *_: Any) -> None:
@@ -192,6 +276,11 @@ _TRUSTED = tuple(
     (kind, name, getattr(kind, name))
     for kind in _COVERED
     for name in ("add_noise", "clip_and_accumulate", "pre_step", "scale_grad")
+)
+
+_CHANGED = (
+    "history: it is not what was counted: it was cleared or changed, so that it would promise too much; "
+    "for another training make another engine"
 )
 
 _SHUFFLED = (
@@ -260,7 +349,7 @@ def register() -> None:
         steps = accountant._open
         if steps is None:
             raise ValueError("accountant: Opacus asked it for no hook, so that no step would be counted")
-        steps.watch(made[1], made[-1])
+        steps.watch(self, made[1], made[-1])
         return made
 
     make_private._reticent = True  # type: ignore[attr-defined]

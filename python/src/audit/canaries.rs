@@ -6,15 +6,29 @@ use pyo3::prelude::*;
 use reticent_corpus::{
     self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
 };
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 /// Which canaries to plant, where, and how many copies of each: a canaries.json.
 ///
-/// Secrets are never shown by repr(); `to_json()` has them, so keep what it returns private.
+/// Secrets are never shown by repr(). `to_json()` and pickles have them, so keep both private.
+/// Plans are equal that plant the same secrets in the same places.
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct CanaryPlan {
     pub(crate) plan: corpus::CanaryPlan,
+    /// SHA-256 of the texts that it was drawn for; unknown of a canaries.json.
+    drawn_for: Option<[u8; 32]>,
+}
+
+fn digest(texts: &[String]) -> [u8; 32] {
+    let mut all = Sha256::new();
+    for text in texts {
+        // The length first, so that no other list of texts is the same bytes.
+        all.update((text.len() as u64).to_le_bytes());
+        all.update(text);
+    }
+    all.finalize().into()
 }
 
 fn documents(texts: Vec<String>) -> Vec<Document> {
@@ -23,13 +37,19 @@ fn documents(texts: Vec<String>) -> Vec<Document> {
         .collect()
 }
 
+/// What a pickle has: a function, and what it takes.
+type Reduced = (Py<PyAny>, (String, Option<[u8; 32]>));
+
 #[pymethods]
 impl CanaryPlan {
     /// Reads the text of a canaries.json, and checks that it says one thing only.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let plan = of("text", corpus::CanaryPlan::from_json(text))?;
-        Ok(Self { plan })
+        Ok(Self {
+            plan,
+            drawn_for: None,
+        })
     }
 
     /// The text of canaries.json, secrets included: `audit exposure --canary-file` reads it.
@@ -38,8 +58,12 @@ impl CanaryPlan {
     }
 
     /// The texts with the canaries in them, each as a line of its own. They must be the texts
-    /// that the plan was drawn for, in the same order.
+    /// that the plan was drawn for, in the same order: others raise ValueError. A plan from JSON does not know its
+    /// texts; of it only numbers of texts and lines are checked.
     fn insert_texts(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<String>> {
+        if self.drawn_for.is_some_and(|known| known != digest(&texts)) {
+            return Err(value_error("data: not the texts the plan was drawn for"));
+        }
         let found = py.detach(|| insert(&self.plan, &documents(texts)));
         let (planted, _) = of("texts", found)?;
         Ok(planted.into_iter().map(|d| d.text).collect())
@@ -78,6 +102,23 @@ impl CanaryPlan {
     #[getter]
     const fn candidates(&self) -> u128 {
         self.plan.candidates
+    }
+
+    /// From what a pickle has.
+    #[staticmethod]
+    fn _of(text: &str, drawn_for: Option<[u8; 32]>) -> PyResult<Self> {
+        let read = Self::from_json(text)?;
+        Ok(Self { drawn_for, ..read })
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Reduced> {
+        let this = slf.get();
+        let state = (this.to_json()?, this.drawn_for);
+        Ok((slf.get_type().getattr("_of")?.unbind(), state))
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Self>) -> bool {
+        self.plan == other.plan
     }
 
     fn __repr__(&self) -> String {
@@ -126,9 +167,10 @@ pub(crate) fn plan_canaries(
         Some(_) => options,
         None => options.with_system_seed().map_err(value_error)?,
     };
+    let drawn_for = Some(digest(&texts));
     let documents = documents(texts);
     let plan = py
         .detach(|| corpus::CanaryPlan::new(&options, Unit::Document, &documents))
         .map_err(value_error)?;
-    Ok(CanaryPlan { plan })
+    Ok(CanaryPlan { plan, drawn_for })
 }

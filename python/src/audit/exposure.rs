@@ -6,7 +6,7 @@ use crate::accounting::Plan;
 use crate::defaults::{Defaults, Taking};
 use crate::error::{of, value_error, words};
 use crate::number::{Number, Whole};
-use crate::report::to_python;
+use crate::report::{not_pickled, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::Canaries;
@@ -57,7 +57,8 @@ impl Exposure {
         self.report.finding.summary.max().p_value()
     }
 
-    /// Whether the promise is contradicted, or `max_exposure` is passed: where `audit exposure` ends with 1.
+    /// Whether the promise is contradicted, or `max_exposure` is certainly passed: where `audit exposure` ends with 1.
+    /// False does not mean that it is kept where `budget` cut the search off; `says` tells then that it is not known.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded
@@ -110,6 +111,25 @@ impl Exposure {
     fn __repr__(&self) -> String {
         format!("Exposure({})", self.card())
     }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        Err(not_pickled("Exposure"))
+    }
+}
+
+/// The exposure of an earlier checkpoint: itself, or the summary of its document as JSON.
+#[derive(FromPyObject)]
+pub(crate) enum Earlier {
+    Found(Py<Exposure>),
+    Summary(String),
 }
 
 /// The exposure; `reticent.exposure` is its face.
@@ -131,7 +151,7 @@ pub(crate) fn exposure(
     budget: Option<Whole>,
     records: Option<Whole>,
     promise: Option<PyRef<'_, Plan>>,
-    earlier: Vec<(String, Py<Exposure>)>,
+    earlier: Vec<(String, Earlier)>,
     defaults: Option<PyRef<'_, Defaults>>,
 ) -> PyResult<Exposure> {
     let tokenizer = match tokenizer {
@@ -170,11 +190,14 @@ pub(crate) fn exposure(
     let mechanism = promise.map(|promise| promise.mechanism.clone());
     let earlier: Vec<Checkpoint> = earlier
         .into_iter()
-        .map(|(model, found)| Checkpoint {
-            model,
-            summary: found.get().report.finding.summary,
+        .map(|(model, found)| {
+            let summary = match found {
+                Earlier::Found(found) => found.get().report.finding.summary,
+                Earlier::Summary(json) => of("earlier", serde_json::from_str(&json))?,
+            };
+            Ok(Checkpoint { model, summary })
         })
-        .collect();
+        .collect::<PyResult<_>>()?;
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);
     let found = py.detach(|| -> anyhow::Result<ExposureReport> {
         let mut attack = Attack::new(&plan, &tokenizer, &name, canaries)?;

@@ -43,7 +43,7 @@ account --help lists everything. After training, audit says what the model leaks
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(
     name = "account",
-    version,
+    version = crate::contract::VERSION,
     after_help = AFTER,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true

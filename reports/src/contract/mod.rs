@@ -24,6 +24,9 @@ mod table;
 mod toml_place;
 mod values;
 
+/// What `--version` says after the command's name: other programs are called `audit`, too.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Reticent)");
+
 pub use csv::Csv;
 pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};

@@ -86,7 +86,7 @@ fn bits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>
 }
 
 /// A project's defaults, and the file that they stand in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Project {
     name: String,
     file: ProjectFile,

@@ -66,7 +66,7 @@ audit --help lists everything. Before training, account says what a plan promise
 
 /// After training: what does this model leak? A lower bound, with its confidence.
 #[derive(Debug, Clone, PartialEq, Parser)]
-#[command(name = "audit", version, after_help = AFTER)]
+#[command(name = "audit", version = crate::contract::VERSION, after_help = AFTER)]
 pub struct Audit {
     /// How the result is written to stdout.
     #[arg(long, value_enum, default_value_t, global = true)]

@@ -42,9 +42,10 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         }
     }
     if let Some(limit) = report.limit {
-        let said = match report.passed_limit() {
-            Some(_) => "passed: a canary is certainly above",
-            None => "kept: no canary is certainly above",
+        let said = match (report.passed_limit(), report.open_limit()) {
+            (Some(_), _) => "passed: a canary is certainly above",
+            (None, Some(_)) => "not known: the search was cut off, and a canary may be above",
+            (None, None) => "kept: no canary is certainly above",
         };
         facts.push((
             "limit".to_owned(),

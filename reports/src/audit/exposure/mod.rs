@@ -106,6 +106,12 @@ impl ExposureReport {
         let largest = self.finding.summary.max().lower();
         self.limit.filter(|limit| largest > *limit)
     }
+    /// The limit, where the search was cut off before it could tell whether an exposure is above it.
+    fn open_limit(&self) -> Option<f64> {
+        let largest = self.finding.summary.max();
+        let open = pieces::is_cut_off(&self.finding) && self.passed_limit().is_none();
+        self.limit.filter(|limit| open && largest.upper() > *limit)
+    }
     /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -2,13 +2,13 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, summary_table};
+use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
-use reticent_attacks::ExposureSummary;
+use reticent_attacks::{ExposureFinding, ExposureSummary};
 
 pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let finding = &report.finding;
@@ -171,15 +171,20 @@ pub(super) fn card(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let epsilon = finding.bound();
+    let (sign, cut) = if is_cut_off(finding) {
+        ("≤", " The search was cut off before every rank was found.")
+    } else {
+        ("=", "")
+    };
     let mut said = format!(
-        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {:.1} bits (without a leak {:.1} on average, 95 % below {:.1}; p = {}), mean {:.2} bits (p = {}). The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
         finding.canaries.len(),
         grouped(finding.candidates),
-        max.lower(),
+        measured(finding, max, 1),
         max.null_mean(),
         max.null_95(),
         nearest(max.p_value(), 2),
-        mean.lower(),
+        measured(finding, mean, 2),
         nearest(mean.p_value(), 2),
         rounded_down(epsilon.lower.get().get(), 4),
         shortest(epsilon.delta.get()),
@@ -204,18 +209,29 @@ pub(super) fn what_follows(report: &ExposureReport) -> Section {
 }
 
 pub(super) fn summary(report: &ExposureReport) -> String {
-    let limit = report.passed_limit().map_or_else(String::new, |limit| {
-        format!(
-            "The largest exposure, {}, is above the limit of {}. ",
+    let limit = match (report.passed_limit(), report.open_limit()) {
+        (Some(limit), _) => format!(
+            "The largest exposure, {}{}, is above the limit of {}. ",
+            at_least(&report.finding),
             bits(report.finding.summary.max().lower()),
             bits(limit)
-        )
-    });
+        ),
+        (None, Some(limit)) => format!(
+            "Whether the largest exposure is above the limit of {} is not known. ",
+            bits(limit)
+        ),
+        (None, None) => String::new(),
+    };
     format!("{limit}{}", found(report))
 }
 
 fn bits(value: f64) -> String {
     format!("{} bits", nearest(value, 3))
+}
+
+/// Before a number that is a lower end only.
+fn at_least(finding: &ExposureFinding) -> &'static str {
+    if is_cut_off(finding) { "at least " } else { "" }
 }
 
 /// What the ranks show.
@@ -229,14 +245,21 @@ fn found(report: &ExposureReport) -> String {
     }
     match Leak::of(&finding.summary) {
         Leak::Single => format!(
-            "The model leaks: the most exposed of {count} canaries gives away {:.1} bits, where 95 % of models that never saw them stay below {:.1}.",
+            "The model leaks: the most exposed of {count} canaries gives away {}{:.1} bits, where 95 % of models that never saw them stay below {:.1}.",
+            at_least(finding),
             max.lower(),
             max.null_95()
         ),
         Leak::Together => format!(
-            "The model leaks a little: no canary stands out, but the {count} together have a mean exposure of {:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
+            "The model leaks a little: no canary stands out, but the {count} together have a mean exposure of {}{:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
+            at_least(finding),
             mean.lower(),
             mean.null_95()
+        ),
+        Leak::Unseen if is_cut_off(finding) => format!(
+            "Whether these {count} canaries leak is not known: the search was cut off, and the largest exposure is {}; {:.1} is usual for the maximum of {count} canaries never trained on.",
+            measured(finding, max, 1),
+            max.null_mean()
         ),
         Leak::Unseen => format!(
             "No leak of these {count} canaries was seen: the largest exposure is {:.1} bits, and {:.1} is usual for the maximum of {count} canaries never trained on.",

@@ -1,9 +1,11 @@
 //! Tables and plots shared by the exposure report and the demo.
 
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest};
+use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
-use reticent_attacks::{CanaryFinding, Draw, ExposureFinding, ExposureNull, ExposureSummary};
+use reticent_attacks::{
+    CanaryFinding, Draw, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
+};
 use std::collections::BTreeMap;
 
 /// What stands in the place of a secret unless `--show-secrets` is given.
@@ -15,6 +17,31 @@ fn range(low: u64, high: u64) -> String {
         grouped(low)
     } else {
         format!("{} to {}", grouped(low), grouped(high))
+    }
+}
+
+/// Whether the search was cut off before every rank was found: exposures are then ranges, and a low
+/// lower end says nothing.
+pub(super) fn is_cut_off(finding: &ExposureFinding) -> bool {
+    finding.canaries.iter().any(|canary| canary.unresolved > 0)
+}
+
+/// What was measured, to so many decimals; both ends where the search was cut off.
+pub(super) fn measured(
+    finding: &ExposureFinding,
+    statistic: &Statistic,
+    decimals: usize,
+) -> String {
+    let (low, high) = (statistic.lower(), statistic.upper());
+    if is_cut_off(finding) {
+        // Away from each other, so that the truth is between what is shown.
+        format!(
+            "between {} and {} bits",
+            rounded_down(low, 4),
+            rounded_up(high, 4)
+        )
+    } else {
+        format!("{low:.decimals$} bits")
     }
 }
 
@@ -157,12 +184,12 @@ fn spread((index, column): (usize, &Column<'_>)) -> Vec<(f64, f64)> {
 
 fn in_words(columns: &[Column<'_>]) -> String {
     let each = columns.iter().map(|column| {
-        let summary = &column.finding.summary;
+        let (finding, summary) = (column.finding, &column.finding.summary);
         format!(
-            "{}: largest {:.1} bits, mean {:.1} bits",
+            "{}: largest {}, mean {}",
             column.name,
-            summary.max().lower(),
-            summary.mean().lower()
+            measured(finding, summary.max(), 1),
+            measured(finding, summary.mean(), 1)
         )
     });
     format!(

@@ -7,6 +7,11 @@ use reticent_corpus::Unit;
 
 /// Ten canaries with these numbers of better candidates.
 fn finding(below: [u64; 10]) -> ExposureFinding {
+    cut_off(below, 0)
+}
+
+/// The same of a search that left so many candidates open.
+fn cut_off(below: [u64; 10], unresolved: u64) -> ExposureFinding {
     let ranking = Ranking {
         counts: below
             .map(|below| RankCount {
@@ -14,7 +19,7 @@ fn finding(below: [u64; 10]) -> ExposureFinding {
                 nll: 3.25,
                 below,
                 ties: 0,
-                unresolved: 0,
+                unresolved,
             })
             .to_vec(),
         work: Work {
@@ -141,6 +146,56 @@ fn a_limit_is_passed_by_what_is_certain_only() {
     assert_eq!(limited(leaking(), Some(19.9)), Exit::Exceeded);
     assert_eq!(limited(leaking(), Some(20.0)), Exit::Finished);
     assert_eq!(limited(quiet(), Some(10.0)), Exit::Finished);
+}
+
+/// What is not known is called neither quiet nor below a limit.
+#[test]
+fn a_search_that_was_cut_off_is_not_called_quiet() {
+    let open = |limit, below, unresolved| {
+        let mut report = ExposureReport::new(cut_off([below; 10], unresolved));
+        report.limit = limit;
+        let says = [
+            report.says(),
+            report.card(),
+            page_of(&report),
+            report.to_page("m").unwrap().to_text(View::full()),
+        ];
+        (report.exit(), says)
+    };
+    let (_, says) = open(None, 0, 999_999);
+    for said in &says {
+        assert!(said.contains("cut off"), "{said}");
+        assert!(said.contains("between 0 and 19.94 bits"), "{said}");
+        assert!(
+            !said.contains("No leak") && !said.contains("bits (p ="),
+            "{said}"
+        );
+    }
+    assert!(says[0].contains("not known"), "{}", says[0]);
+    // The limit: above it by the upper end alone, by neither, by both.
+    let (exit, says) = open(Some(5.0), 0, 999_999);
+    assert_eq!(exit, Exit::Finished);
+    let words = "Whether the largest exposure is above the limit of 5 bits is not known.";
+    assert!(says[0].starts_with(words), "{}", says[0]);
+    assert!(says[3].contains("limit: not known") && !says[3].contains("limit: kept"));
+    let (_, says) = open(Some(5.0), 600_000, 100_000);
+    assert!(
+        !says[0].contains("limit") && says[3].contains("limit: kept"),
+        "{}",
+        says[3]
+    );
+    let (exit, says) = open(Some(5.0), 0, 999);
+    assert_eq!(exit, Exit::Exceeded);
+    assert!(
+        says[0].contains("The largest exposure, at least 9.97 bits, is above"),
+        "{}",
+        says[0]
+    );
+    assert!(
+        says[0].contains("gives away at least 10.0 bits"),
+        "{}",
+        says[0]
+    );
 }
 
 #[test]

@@ -143,24 +143,28 @@ fn repeats(report: &MembershipReport) -> Option<String> {
         (repeats.members, "member"),
         (repeats.non_members, "non-member"),
     ];
-    let each = sides.iter().filter(|(side, _)| side.repeated > 0);
-    let each: Vec<String> = each
-        .map(|(side, name)| {
-            format!(
-                "{} of {} repeat another's text, and one of each is judged: {}",
-                grouped(side.repeated as u64),
-                count_of(side.records as u64, name),
-                count_of(side.texts as u64, "different text")
-            )
-        })
-        .collect();
-    let mut said: Vec<String> = each.iter().map(|said| format!("{said}.")).collect();
+    let mut said = Vec::new();
     let [inside, outside] = sides.map(|(side, name)| count_of(side.on_both_sides as u64, name));
     if repeats.members.on_both_sides > 0 {
         said.push(format!(
             "Left out: {inside} and {outside} whose texts stand on both sides."
         ));
     }
+    let each = sides.iter().filter(|(side, _)| side.repeated > 0);
+    said.extend(each.map(|(side, name)| {
+        // What was left out is counted above, whether it repeats or not.
+        let others = if side.on_both_sides > 0 {
+            "the other "
+        } else {
+            ""
+        };
+        format!(
+            "{} of {others}{} repeat another's text, and one of each is judged: {}.",
+            grouped(side.repeated as u64),
+            count_of((side.records - side.on_both_sides) as u64, name),
+            count_of(side.texts as u64, "different text")
+        )
+    }));
     Some(said.join(" "))
 }
 
@@ -194,8 +198,12 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         .reference
         .as_ref()
         .map_or_else(String::new, |r| format!(" against {r}"));
+    let model = match args.on.of.source() {
+        Ok(_) => format!(" of {},", args.on.of.name()),
+        Err(_) => String::new(),
+    };
     let mut said = format!(
-        "Membership inference with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {:.3} to {:.3}).",
+        "Membership inference{model} with {attack}{reference} on {} members and {} non-members: AUC {} ({confidence} % interval {:.3} to {:.3}).",
         grouped(report.members as u64),
         grouped(report.non_members as u64),
         nearest(report.area.estimate, 3),

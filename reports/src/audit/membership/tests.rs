@@ -107,6 +107,46 @@ fn the_signal_is_said_whichever_way_it_points() {
     }
 }
 
+/// The card names what was attacked as the title does, and counts repeats among what was not left out.
+#[test]
+fn the_card_names_the_adapter_and_repeats_are_of_those_that_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, outside) = (sentences(0..30), sentences(20..60));
+    let path = write(
+        folder.path(),
+        "scores.csv",
+        &copied(&inside, &outside, 2, 1.0),
+    );
+    let args_of = |line: &[&str]| args(line);
+    let scores = args_of(&["--scores", &path]);
+    let report = report(&scores).unwrap();
+    let inputs = inputs(&scores, report.confidence).unwrap();
+    let text = |args: &MembershipArgs| {
+        let page = page::page(&report, args, Exit::Finished, &[], &inputs).unwrap();
+        page.to_text(View::full()).replace('\n', " ")
+    };
+    let said = text(&scores);
+    let words = "Left out: 20 members and 10 non-members whose texts stand on both sides. 40 of the other 40 members";
+    assert!(said.contains(words), "{said}");
+    assert!(said.contains("Membership inference with scores"), "{said}");
+    let model = args_of(&[
+        "--model",
+        "qbase",
+        "--adapter",
+        "qlora",
+        "--reference",
+        "qbase",
+        "--members",
+        "a",
+        "--non-members",
+        "b",
+    ]);
+    let said = text(&model);
+    let words =
+        "Membership inference of qbase with the adapter qlora, with scores against qbase on";
+    assert!(said.contains(words), "{said}");
+}
+
 /// Members are about something else: the texts tell as much as the scores.
 #[test]
 fn a_shifted_split_proves_nothing() {
