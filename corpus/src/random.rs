@@ -18,6 +18,7 @@ pub(crate) enum Purpose {
     Labels = 8,
     Neighbours = 9,
     CanaryContexts = 10,
+    CanaryCoins = 11,
 }
 
 /// A seeded stream of choices.

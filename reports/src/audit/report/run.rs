@@ -148,6 +148,7 @@ fn measured(
             earlier: Vec::new(),
             budget: None,
             sample: None,
+            stop_at: None,
             seed: args.seed,
             html: None,
             show_secrets: args.show_secrets,
