@@ -30,6 +30,9 @@ const DRAWN: u64 = 256;
 /// Places of the scores below those.
 const PLACES: usize = 96;
 
+/// Steps in which levels are looked at for the quick estimate.
+const STEP: f64 = 0.125;
+
 /// Canaries from which the mean growth is taken.
 const SAMPLED: u64 = 100;
 
@@ -148,7 +151,8 @@ impl PlannedAudit {
             }
             ln_mean(&sums) >= wanted
         };
-        let (mut low, mut width) = (0.0, 0.5);
+        // Evidence does not fall steadily: no level may be left out on the way up.
+        let (mut low, mut width) = (0.0, STEP);
         if reached(low) {
             while low < LARGEST && width > 16.0 * RESOLUTION {
                 if reached(low + width) {

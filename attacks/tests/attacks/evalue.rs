@@ -804,3 +804,35 @@ fn coins_of_one_run() {
     assert!(coin_beliefs(&[1.0], &[]).is_err() && coin_beliefs(&[], &[]).is_err());
     assert!(coin_beliefs(&[f64::NAN, 1.0], &[true, false]).is_err());
 }
+
+/// No coin takes part in the belief about itself: of a coin that is revealed after the same others, the
+/// e-values of "in" and "out" at ε = 0 are 2 p and 2 (1 − p) of one p. The first p is one half by
+/// symmetry of the curves; coins that follow their scores make later ones bolder.
+#[test]
+fn the_first_coin_is_a_fair_one() {
+    let scores: Vec<f64> = (0..60).map(f64::from).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(41);
+    for follow in [true, false] {
+        let mut coins: Vec<bool> = scores
+            .iter()
+            .map(|score| {
+                if follow {
+                    *score > 29.0
+                } else {
+                    random.random()
+                }
+            })
+            .collect();
+        // The score furthest from the median is revealed last.
+        let mut last = |inside: bool| {
+            coins[59] = inside;
+            let guesses = coin_beliefs(&scores, &coins).unwrap();
+            let e = |place: usize| guesses[place][0].ln_evalue(0.0).exp();
+            (e(0), e(59))
+        };
+        let ((first, inside), (_, outside)) = (last(true), last(false));
+        assert!((inside + outside - 2.0).abs() < 1e-6, "{inside} {outside}");
+        assert!((first - 1.0).abs() < 1e-6, "{first}");
+        assert_eq!(inside > 1.8, follow, "{inside}");
+    }
+}

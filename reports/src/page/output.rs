@@ -122,6 +122,9 @@ impl Output {
             }
             Format::Csv => rows()?,
             Format::Html => html,
+            Format::Markdown => printable(&page.to_markdown()),
+            Format::Sarif => printable_json(&page.to_sarif(&document.kind, &document.inputs)),
+            Format::ModelCard => printable_json(&page.to_model_card(&document.kind)),
             Format::Text => page.to_text(self.view),
         };
         if self.aside {
@@ -130,7 +133,7 @@ impl Output {
             return Ok(());
         }
         match self.format {
-            Format::Json => print_json(&text)?,
+            Format::Json | Format::Sarif => print_json(&text)?,
             _ => print(&text)?,
         }
         Ok(())
@@ -141,11 +144,12 @@ impl Output {
 mod tests {
     use super::*;
     use crate::contract::Inputs;
+    use clap::ValueEnum;
 
     #[test]
     fn a_page_is_written_whatever_is_printed() {
         let folder = tempfile::tempdir().unwrap();
-        for format in [Format::Text, Format::Json, Format::Csv, Format::Html] {
+        for format in Format::value_variants().iter().copied() {
             let place = folder.path().join("page.html");
             let output = Output::new(format, View::full());
             let output = output.and_page(Some(&place)).unwrap();

@@ -182,3 +182,56 @@ impl CoinsReport {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::View;
+    use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+    use reticent_attacks::{AuditTerms, coin_beliefs, coin_bound, coin_provable};
+
+    /// Forty coins whose scores tell them, or say nothing.
+    fn report(told: bool) -> CoinsReport {
+        let coins: Vec<bool> = (0..40).map(|i| i % 2 == 0).collect();
+        let scores: Vec<f64> = (0..40)
+            .map(|i| f64::from(i % 7) + if told && i % 2 == 0 { 30.0 } else { 0.0 })
+            .collect();
+        let terms = AuditTerms {
+            confidence: Confidence::new(0.95).unwrap(),
+            delta: Delta::new(1e-6).unwrap(),
+            neighbours: Neighbours::AddRemove,
+            unit: UnitName::new("document").unwrap(),
+            copies: 2,
+        };
+        CoinsReport {
+            canaries: 40,
+            inside: 20,
+            right: if told { 40 } else { 20 },
+            preflight: Some(Preflight {
+                found: 19,
+                lacking: 1,
+            }),
+            epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
+            provable: coin_provable(40, &terms).unwrap(),
+            verdict: None,
+            no_verdict: Some("what ran is not known: give --mechanism".into()),
+            limit: Some(Epsilon::new(0.1).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_report_fits_its_schema_and_ends_by_its_limit() {
+        for told in [true, false] {
+            let report = report(told);
+            let text = report.document(Inputs::new()).to_text().unwrap();
+            let problems = crate::schema::problems("coin-audit.schema.json", &text);
+            assert_eq!(problems, Vec::<String>::new(), "{text}");
+            assert_eq!(report.exit() == Exit::Exceeded, told);
+            assert!(report.bound() <= report.provable.get().get());
+            let text = report.to_page("m").to_text(View::full());
+            assert_eq!(text.contains("above the limit of 0.1"), told, "{text}");
+            assert_eq!(text.contains("No positive ε is refuted"), !told, "{text}");
+            assert!(text.contains("19 that are in") && text.contains("2 records at once"));
+        }
+    }
+}

@@ -80,7 +80,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     output.answer_with_rows(
         &report.document(inputs),
         &report.to_page(&model.name),
-        || Ok(Csv::of_rows(&[&report.epsilon])?),
+        || Ok(Csv::of_rows([&report.epsilon])?),
     )?;
     Ok(report.exit())
 }
@@ -125,6 +125,11 @@ fn preflight(args: &Args, coins: &CoinPlan) -> Result<Option<Preflight>> {
         .filter(|(count, inside)| **inside && **count == copies)
         .count() as u64;
     let inside = coins.inside.iter().filter(|inside| **inside).count() as u64;
+    ensure!(
+        whole > 0 || inside == 0,
+        "--training: none of the {inside} canaries that are in stands in {} with every copy: it is not the text that was planted",
+        path.display()
+    );
     Ok(Some(Preflight {
         found: whole,
         lacking: inside - whole,

@@ -75,7 +75,8 @@ pub struct DesignReport {
     pub delta: Delta,
     /// Probability with which it will hold.
     pub confidence: Confidence,
-    /// The plan that is expected to prove the most.
+    /// The plan that is expected to prove the most, of those that could contradict their promise if there are
+    /// any.
     pub chosen: DesignRow,
     /// What it is expected to show.
     pub expectation: Expectation,
@@ -164,7 +165,14 @@ impl Designer<'_> {
             "--tokens: {} are not enough for two canaries; one copy of one takes at least {fewest}",
             self.args.tokens
         );
-        rows.sort_by(|a, b| b.expected.get().get().total_cmp(&a.expected.get().get()));
+        // What could contradict its promise comes first, then what is expected to prove more.
+        rows.sort_by(|a, b| {
+            let could = |row: &DesignRow| row.promised.is_none_or(|p| row.provable.get() > p.get());
+            let expected = |row: &DesignRow| row.expected.get().get();
+            could(b)
+                .cmp(&could(a))
+                .then(expected(b).total_cmp(&expected(a)))
+        });
         let chosen = rows[0].clone();
         let expectation = self.expectation(&chosen)?;
         let command = format!(
@@ -360,7 +368,7 @@ impl DesignReport {
             .answer(Section::facts("The plan", self.facts()))
             .answer(
                 Section::table("Plans beside it", self.table()).caption(
-                    "The most that is expected first. ε is for all copies of one secret replaced at once.",
+                    "What could contradict its promise first, then the most that is expected. ε is for all copies of one secret replaced at once.",
                 ),
             )
             .section(Section::notes(
@@ -448,7 +456,8 @@ mod tests {
         assert_eq!(report.rows.len(), 4);
         for row in &report.rows {
             assert!(row.tokens <= 3_000 && row.canaries >= 2);
-            assert!(row.expected.get() <= report.chosen.expected.get());
+            let could = row.provable.get() > row.promised.unwrap().get();
+            assert!(!could || row.expected.get() <= report.chosen.expected.get());
             // What is expected stays below what is promised and what can be shown.
             assert!(row.expected.get() <= row.promised.unwrap().get());
             assert!(row.expected.get() <= row.provable.get());

@@ -75,7 +75,7 @@ pub struct Exposure {
 
 fn stopping(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value >= 2.0 && value <= 1e12 => Ok(value),
+        Ok(value) if (2.0..=1e12).contains(&value) => Ok(value),
         _ => Err(format!(
             "must be a number in [2, 1e12]: 1 over the chance of a false alarm, got {text:?}"
         )),

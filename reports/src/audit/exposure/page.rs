@@ -1,7 +1,7 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
-use super::facts::{facts, work};
+use super::facts::{extraction, facts, work};
 use super::pieces::{Column, canary_table, exposure_plot, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
@@ -60,7 +60,12 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
         )
         .section(Section::facts(
             "What it took",
-            vec![("work".to_owned(), work(report))],
+            [
+                Some(("work".to_owned(), work(report))),
+                extraction(report).map(|said| ("extraction".to_owned(), said)),
+            ]
+            .into_iter()
+            .flatten(),
         ))
         .section(Section::text("For the model card", vec![card(report)]));
     if !report.doses.is_empty() {

@@ -136,7 +136,7 @@ impl SequentialReport {
                         "After each canary. Above the dashed line the promise is contradicted.",
                     ),
                 )
-                .answer(
+                .section(
                     Section::table("Every canary", self.table()).caption(format!(
                         "In the order of the plan. Rank 1 of {} is the model's favourite.",
                         grouped(self.candidates)
@@ -188,9 +188,9 @@ impl SequentialReport {
     fn facts(&self) -> Vec<(String, String)> {
         let terms = &self.terms;
         let stopped = if self.contradicted {
-            format!("after canary {} of {}", self.seen(), self.planned)
+            format!("after {} of {} canaries", self.seen(), self.planned)
         } else {
-            format!("not: all {} were looked at", self.planned)
+            format!("at the end, after all {} canaries", self.planned)
         };
         [
             (
@@ -223,7 +223,7 @@ impl SequentialReport {
             (
                 "could show",
                 format!(
-                    "that ε is at least {} at most",
+                    "an ε of {} at most",
                     rounded_up(self.provable.get().get(), 4)
                 ),
             ),

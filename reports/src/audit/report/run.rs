@@ -164,7 +164,7 @@ fn measured(
         let (report, shown) =
             membership::measured(args, &mut model, reference.as_mut(), interrupt)?;
         document.membership = Some(report);
-        heat = shown;
+        heat = shown.heat;
     }
     if let Some(args) = texts {
         // Records too short for a passage are no failure of the report.
