@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{
-    AuditTerms, Beliefs, CanaryGuesses, Draw, EValueAudit, EValueProcess, Pool, RankAudit,
+    AuditTerms, Beliefs, CanaryGuesses, Draw, EValueAudit, EValueProcess, RankAudit,
     SequentialTest, Temper, coin_beliefs, coin_test,
 };
 use reticent_corpus::Unit;
@@ -210,26 +210,26 @@ fn guess(audit: &EValueAudit, beliefs: &[Vec<f64>], own: usize) -> CanaryGuesses
     each.collect()
 }
 
-/// Three secrets of eight values; the sum mod 8 through randomised response.
+/// Three secrets of N values; their sum mod N through randomised response. N is such that a right guess with
+/// certainty is worth just 1/α at the promise: the bet that errs as often as any may.
 fn sum(kind: Kind, (epsilon, promised): (f64, f64), random: &mut ChaCha8Rng) -> u32 {
-    const N: usize = 8;
-    let secrets: [usize; 3] = std::array::from_fn(|_| random.random_range(0..N));
-    let sum: usize = secrets.iter().sum::<usize>() % N;
-    let keep = epsilon.exp() / (epsilon.exp() + N as f64 - 1.0);
+    let n = 3 + ((1.0 / kind.alpha - 1.0) * promised.exp()).ceil() as u64;
+    let secrets: [u64; 3] = std::array::from_fn(|_| random.random_range(0..n));
+    let sum = secrets.iter().sum::<u64>() % n;
+    let keep = epsilon.exp() / (epsilon.exp() + n as f64 - 1.0);
     let told = if random.random::<f64>() < keep {
         sum
     } else {
-        (sum + random.random_range(1..N)) % N
+        (sum + random.random_range(1..n)) % n
     };
-    let named = (told + 2 * N - secrets[0] - secrets[1]) % N;
-    let flat = Beliefs::full(&[1.0 / N as f64; N], Pool::NONE).unwrap();
+    let named = (told + 2 * n - secrets[0] - secrets[1]) % n;
+    let each = 1.0 / n as f64;
+    let (flat, _, _) = Beliefs::pooled(&[each], n - 1).unwrap();
+    let (bold, _, _) = Beliefs::pooled(&[1.0], n - 1).unwrap();
     let mut process = EValueProcess::pure(kind.alpha, 1).unwrap();
     for _ in 0..2 {
-        process.reveal(vec![flat.guess(1.0 / N as f64)]).unwrap();
+        process.reveal(vec![flat.guess(each)]).unwrap();
     }
-    let mut belief = vec![0.0; N];
-    belief[0] = 1.0;
-    let bold = Beliefs::full(&belief, Pool::NONE).unwrap();
     let weight = f64::from(u8::from(named == secrets[2]));
     process.reveal(vec![bold.guess(weight)]).unwrap();
     u32::from(process.rejects(level(promised)))

@@ -179,7 +179,7 @@ impl SequentialReport {
             format!(
                 "The promise of ε ≤ {promised} is not contradicted by {}: the e-value against it never reached {} (level {}).",
                 count_of(self.seen(), "canary"),
-                rounded_up(self.needed, 3),
+                nearest(self.needed, 4),
                 shortest(self.level)
             )
         }
@@ -210,7 +210,7 @@ impl SequentialReport {
                 format!(
                     "{} at most, {} needed",
                     nearest(self.highest(), 4),
-                    rounded_up(self.needed, 4)
+                    nearest(self.needed, 4)
                 ),
             ),
             (
