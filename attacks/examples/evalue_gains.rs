@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
 use reticent_attacks::{
-    AuditTerms, Beliefs, Draw, EValueAudit, OneRunCounts, RankAudit, RankCount, coin_beliefs,
+    AuditTerms, Beliefs, Draw, EValueAudit, OneRunCounts, Pool, RankAudit, RankCount, coin_beliefs,
     coin_bound,
 };
 use reticent_corpus::Unit;
@@ -51,18 +51,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     println!();
-    println!("| μ | m | one-run, best number of guesses in hindsight | e-values | share |");
-    println!("|---|---|---|---|---|");
+    println!(
+        "| μ | m | one-run, best number of guesses in hindsight | e-values | share | e-values, beliefs known beforehand | share |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for (mu, canaries) in [(1.0, 1_000), (2.0, 1_000), (1.0, 4_000), (2.0, 4_000)] {
-        let (mut guesses, mut evalues) = (0.0, 0.0);
+        let mut means = [0.0; 3];
         for seed in 0..repetitions {
-            let (best, evalue) = coins(mu, canaries, seed)?;
-            guesses += best / repetitions as f64;
-            evalues += evalue / repetitions as f64;
+            for (mean, found) in means.iter_mut().zip(coins(mu, canaries, seed)?) {
+                *mean += found / repetitions as f64;
+            }
         }
+        let [guesses, evalues, known] = means;
         println!(
-            "| {mu} | {canaries} | {guesses:.2} | {evalues:.2} | {:.0} % |",
-            100.0 * evalues / guesses
+            "| {mu} | {canaries} | {guesses:.2} | {evalues:.2} | {:.0} % | {known:.2} | {:.0} % |",
+            100.0 * evalues / guesses,
+            100.0 * known / guesses
         );
     }
     Ok(())
@@ -124,8 +128,9 @@ fn once(
     Ok((best, audit.bound(&guesses)?.lower.get().get()))
 }
 
-/// Both bounds of one simulated in/out audit.
-fn coins(mu: f64, canaries: u64, seed: u64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+/// Bounds of one simulated in/out audit: by counts of guesses, by e-values, and by e-values of whoever
+/// knows μ.
+fn coins(mu: f64, canaries: u64, seed: u64) -> Result<[f64; 3], Box<dyn std::error::Error>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let terms = AuditTerms {
         confidence: Confidence::new(0.95)?,
@@ -152,5 +157,14 @@ fn coins(mu: f64, canaries: u64, seed: u64) -> Result<(f64, f64), Box<dyn std::e
         best = best.max(counts.bound(&terms)?.lower.get().get());
     }
     let found = coin_bound(&coin_beliefs(&scores, &coins)?, &terms)?;
-    Ok((best, found.lower.get().get()))
+    let known = scores.iter().zip(&coins).map(|(score, coin)| {
+        let inside = 1.0 / (1.0 + (mu * (0.5 * mu - score)).exp());
+        let guess = if *coin { inside } else { 1.0 - inside };
+        Ok(vec![
+            Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?.guess(guess),
+        ])
+    });
+    let known = known.collect::<reticent_attacks::Result<Vec<_>>>()?;
+    let known = coin_bound(&known, &terms)?;
+    Ok([best, found.lower.get().get(), known.lower.get().get()])
 }

@@ -38,8 +38,9 @@ pub use ceiling::{
 pub use draw::Draw;
 pub use error::{Error, Result};
 pub use evalue::{
-    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, EValueTest, Guess, Pool, Temper,
-    coin_beliefs, coin_bound,
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, EValueTest, Guess, PlannedAudit, Pool,
+    Prediction, SequentialTest, Temper, coin_beliefs, coin_bound, coin_power, coin_provable,
+    coin_test,
 };
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use extract::{

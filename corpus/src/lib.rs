@@ -33,7 +33,7 @@ mod unit;
 
 pub use canary::{
     Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
-    CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
+    CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
 };
 pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};

@@ -18,7 +18,8 @@ pub(crate) enum Purpose {
     Labels = 8,
     Neighbours = 9,
     CanaryContexts = 10,
-    CanaryCaught = 11,
+    CanaryCoins = 11,
+    CanaryCaught = 12,
 }
 
 /// A seeded stream of choices.

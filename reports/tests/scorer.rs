@@ -223,6 +223,102 @@ fn a_sample_brackets_the_exact_rank() {
     }
 }
 
+/// The promise of a mechanism, tested canary by canary through a scorer: the ranks are the exact ones,
+/// however far it goes.
+#[test]
+fn a_promise_is_tested_canary_by_canary() {
+    let at = trained();
+    let exact = json(at, "exposure --model ckpt", "");
+    let mechanism = r#"{"type":"subsampled-gaussian","noise_multiplier":50.0,"sampling_rate":0.01,"sampling":"poisson"}"#;
+    std::fs::write(at.join("quiet.json"), mechanism).unwrap();
+    let line = "exposure --scorer {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json \
+                --mechanism quiet.json --stop-at 20 --format json";
+    let output = audit(at, line, &serving("ckpt"));
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1)), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["type"], "sequential-exposure");
+    assert_eq!(found["contradicted"], code == Some(1));
+    assert!((found["level"].as_f64().unwrap() - 0.05).abs() < 1e-12);
+    let seen = found["canaries"].as_array().unwrap();
+    assert!(!seen.is_empty());
+    let needed = found["needed"].as_f64().unwrap();
+    let last = seen.last().unwrap()["e_value"].as_f64().unwrap();
+    assert_eq!(last >= needed, code == Some(1), "{found}");
+    for (canary, exact) in seen.iter().zip(exact["canaries"].as_array().unwrap()) {
+        assert_eq!(canary["rank"], exact["rank"], "{canary}");
+    }
+    for (line, why) in [
+        (
+            "exposure --model ckpt --stop-at 20",
+            "there is no promise to test",
+        ),
+        ("exposure --model ckpt --stop-at 1", "[2, 1e12]"),
+        (
+            "exposure --model ckpt --stop-at 20 --sample 9",
+            "cannot be used with",
+        ),
+    ] {
+        let refused = audit(at, line, "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+    }
+}
+
+/// Coins from planting to the bound: the training text is what they say, and another text is refused.
+#[test]
+fn coins_from_planting_to_the_bound() {
+    let at = trained();
+    for line in [
+        "plant in.jsonl --canaries 40x1 --coins --unit turn --out tossed",
+        "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
+        "train ready --recipe sgd --epochs 2 --out toss",
+    ] {
+        let output = audit(at, line, "");
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
+    }
+    assert!(!at.join("tossed/canaries.json").exists());
+    let coins: Value =
+        serde_json::from_slice(&std::fs::read(at.join("tossed/coins.json")).unwrap()).unwrap();
+    let inside = coins["inside"].as_array().unwrap();
+    let inside = inside
+        .iter()
+        .filter(|coin| **coin == Value::Bool(true))
+        .count() as u64;
+    let line = "coins --model toss --coins-file tossed/coins.json --training tossed/in.jsonl";
+    let found = json(at, line, "");
+    assert_eq!(found["canaries"], 40);
+    assert_eq!(found["inside"], inside);
+    assert_eq!(found["preflight"]["found"], inside);
+    assert_eq!(found["preflight"]["lacking"], 0);
+    let (lower, most) = (&found["epsilon"]["lower"], &found["provable"]);
+    assert!(lower.as_f64().unwrap() <= most.as_f64().unwrap(), "{found}");
+    let through = json(
+        at,
+        "coins --scorer {} --tokenizer toss/tokenizer.json --coins-file tossed/coins.json --reference base",
+        &serving("toss"),
+    );
+    assert_eq!(through["canaries"], 40);
+    for (line, why) in [
+        (
+            "coins --model toss --coins-file tossed/coins.json --training out.jsonl",
+            "not the text that was planted",
+        ),
+        (
+            "coins --model toss --coins-file planted/canaries.json",
+            "--coins-file",
+        ),
+        (
+            "plant tossed/in.jsonl --canaries 4x1 --coins --doses 1 --out again",
+            "cannot be used with",
+        ),
+    ] {
+        let refused = audit(at, line, "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+    }
+}
+
 const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":400,"statistics":false}'"#;
 
 #[test]

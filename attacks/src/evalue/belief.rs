@@ -72,7 +72,7 @@ pub(super) struct Block {
 
 impl Block {
     /// One candidate, or several alike.
-    fn exact(count: f64, weight: f64, threshold: f64) -> Self {
+    pub(super) fn exact(count: f64, weight: f64, threshold: f64) -> Self {
         Self {
             count,
             total: count * weight,

@@ -1,16 +1,69 @@
 //! Beliefs about in/out coins from attack scores.
+//!
+//! The coins are revealed from the middle of the scores outwards. A coin in the middle says nothing
+//! of a large ε, since no belief in it is bold enough, but it teaches what a score means; by the
+//! time the ends are reached, where the evidence is, the belief in them has been learned from all
+//! others. Order and beliefs depend on scores (of the release) and on coins revealed before, which
+//! the theorem allows.
 
+use super::CanaryGuesses;
 use super::belief::{Beliefs, Pool};
-use super::{CanaryGuesses, Guess};
 use crate::error::{Error, Result};
 
-/// Slopes of the logistic curves that are averaged over, for scores in units of their spread.
-const SLOPES: [f64; 7] = [1.0, 1.26, 1.59, 2.0, 2.52, 3.17, 4.0];
+/// Slopes of the logistic curves between which the revealed coins decide, for scores in units of
+/// their spread: from hardly any leak to certainty two spreads away.
+const SLOPES: [f64; 14] = [
+    0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.6, 8.0,
+];
 
-/// Guesses about coins: score of each canary (higher means in) and whether it was in.
+/// Where the curves are even, in units of the spread from the median.
+const CENTRES: [f64; 5] = [-0.5, -0.25, 0.0, 0.25, 0.5];
+
+/// What the curves keep away from certainty at each end.
+const LAPSES: [f64; 3] = [0.001, 0.01, 0.05];
+
+/// A logistic curve with its ends cut off.
+#[derive(Debug, Clone, Copy)]
+struct Curve {
+    slope: f64,
+    centre: f64,
+    lapse: f64,
+}
+
+impl Curve {
+    fn all() -> Vec<Self> {
+        let mut all = Vec::with_capacity(SLOPES.len() * CENTRES.len() * LAPSES.len());
+        for slope in SLOPES {
+            for centre in CENTRES {
+                for lapse in LAPSES {
+                    all.push(Self {
+                        slope,
+                        centre,
+                        lapse,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// The chance of "in" at a score this far from the median.
+    fn inside(self, distance: f64) -> f64 {
+        let log_odds = if self.slope > 0.0 {
+            self.slope * (distance - self.centre)
+        } else {
+            0.0
+        };
+        let logistic = 1.0 / (1.0 + (-log_odds).exp());
+        self.lapse + (1.0 - 2.0 * self.lapse) * logistic
+    }
+}
+
+/// Guesses about coins, in the order in which the coins are revealed: score of each canary (higher
+/// means in) and whether it was in.
 ///
-/// The belief in "in" is logistic in the score, centred at the median of all scores and scaled by
-/// their quartiles: scores of the release, not coins. Several slopes are averaged over.
+/// The belief in a coin is the mean of logistic curves in its score, each weighed by what it gave the
+/// coins revealed before; scores are centred at their median and scaled by their quartiles.
 ///
 /// # Errors
 /// No score, another number of coins than scores, a score that is no number.
@@ -28,12 +81,45 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
     if let Some(bad) = scores.iter().find(|score| score.is_nan()) {
         return Err(Error::out_of_range("score", "[-inf, inf]", bad));
     }
+    let distances = distances(scores);
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    // Equal scores keep the canaries' order, which does not depend on coins.
+    order.sort_by(|a, b| distances[*a].abs().total_cmp(&distances[*b].abs()));
+    let curves = Curve::all();
+    let mut weights = vec![1.0 / curves.len() as f64; curves.len()];
+    let mut chances = vec![0.0; curves.len()];
+    order
+        .into_iter()
+        .map(|i| {
+            for (chance, curve) in chances.iter_mut().zip(&curves) {
+                *chance = curve.inside(distances[i]);
+            }
+            let both = weights.iter().zip(&chances);
+            let inside = both.map(|(weight, chance)| weight * chance).sum::<f64>();
+            let inside = inside.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
+            let beliefs = Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?;
+            let coin = coins[i];
+            // Revealed only now: what follows concerns the coins after it.
+            for (weight, chance) in weights.iter_mut().zip(&chances) {
+                *weight *= if coin { *chance } else { 1.0 - *chance };
+            }
+            let all: f64 = weights.iter().sum();
+            weights.iter_mut().for_each(|weight| *weight /= all);
+            Ok(vec![beliefs.guess(if coin {
+                inside
+            } else {
+                1.0 - inside
+            })])
+        })
+        .collect()
+}
+
+/// Scores from their median, in units of their spread.
+fn distances(scores: &[f64]) -> Vec<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| sorted.get((share * (sorted.len() - 1) as f64) as usize);
-    let (Some(&low), Some(&middle), Some(&high)) = (at(0.25), at(0.5), at(0.75)) else {
-        return Err(Error::Empty("no canary was given"));
-    };
+    let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64) as usize];
+    let (low, middle, high) = (at(0.25), at(0.5), at(0.75));
     // Quartiles of a normal law lie 1.349 deviations apart.
     let spread = (high - low) / 1.349;
     let spread = if spread > 0.0 && spread.is_finite() {
@@ -41,24 +127,10 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
     } else {
         1.0
     };
-    let both = scores.iter().zip(coins);
-    both.map(|(score, coin)| {
+    let each = scores.iter().map(|score| {
         let distance = (score - middle) / spread;
         // Two equal infinities differ by nothing.
-        let distance = if distance.is_nan() { 0.0 } else { distance };
-        SLOPES
-            .iter()
-            .map(|slope| guess(distance * slope, *coin))
-            .collect()
-    })
-    .collect()
-}
-
-fn guess(log_odds: f64, coin: bool) -> Result<Guess> {
-    let inside = 1.0 / (1.0 + (-log_odds).exp());
-    let outside = 1.0 / (1.0 + log_odds.exp());
-    // As with candidates, certainty is never complete.
-    let [inside, outside] = [inside, outside].map(|p| 0.998 * p + 0.001);
-    let beliefs = Beliefs::full(&[outside, inside], Pool::NONE)?;
-    Ok(beliefs.guess(if coin { inside } else { outside }))
+        if distance.is_nan() { 0.0 } else { distance }
+    });
+    each.collect()
 }

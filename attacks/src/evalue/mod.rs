@@ -46,11 +46,15 @@
 
 mod belief;
 mod coins;
+mod design;
 mod gather;
+mod sequential;
 
 pub use belief::{Beliefs, Guess, Pool, Temper};
 pub use coins::coin_beliefs;
+pub use design::{PlannedAudit, Prediction, coin_power};
 pub(crate) use gather::{BeliefTracker, Gathered, LnBeliefs, MOST as MOST_BELIEFS};
+pub use sequential::SequentialTest;
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::draw::Draw;
@@ -65,6 +69,9 @@ use std::collections::HashMap;
 
 /// The bound is found to this, relative to 1 + ε.
 const RESOLUTION: f64 = 1e-4;
+
+/// What sums of logarithms may be off by.
+const ROUNDING: f64 = 1e-9;
 
 /// No ε above this is looked for: e^ε stays finite.
 const LARGEST: f64 = 500.0;
@@ -400,6 +407,30 @@ fn test_of(
     })
 }
 
+/// Whether a test may have one more secret revealed, with these guesses about it.
+fn check_guesses(
+    test: &EValueTest,
+    planned: Option<u64>,
+    revealed: u64,
+    guesses: &CanaryGuesses,
+) -> Result<()> {
+    if guesses.len() != test.beliefs {
+        return Err(Error::WrongCount {
+            what: "guesses",
+            got: guesses.len(),
+            wanted: test.beliefs,
+        });
+    }
+    match planned {
+        Some(planned) if revealed >= planned => Err(Error::OutOfRange {
+            what: "secrets of an audit with delta > 0",
+            range: "[1, planned]: more would need more slack than was set aside",
+            value: format!("{} of {planned}", revealed + 1),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Secrets revealed one by one.
 #[derive(Debug, Clone)]
 pub struct EValueProcess {
@@ -446,22 +477,8 @@ impl EValueProcess {
     /// # Errors
     /// More secrets than planned at δ > 0, another number of guesses than beliefs.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<()> {
-        if guesses.len() != self.test.beliefs {
-            return Err(Error::WrongCount {
-                what: "guesses",
-                got: guesses.len(),
-                wanted: self.test.beliefs,
-            });
-        }
-        if let Some(planned) = self.planned
-            && self.canaries.len() as u64 >= planned
-        {
-            return Err(Error::OutOfRange {
-                what: "secrets of an audit with delta > 0",
-                range: "[1, planned]: more would need more slack than was set aside",
-                value: format!("{} of {planned}", self.canaries.len() + 1),
-            });
-        }
+        let revealed = self.canaries.len() as u64;
+        check_guesses(&self.test, self.planned, revealed, &guesses)?;
         self.canaries.push(guesses);
         Ok(())
     }
@@ -516,7 +533,7 @@ impl EValueProcess {
 
     /// Whether all levels between two ends are rejected.
     fn rejected(&self, low: &[f64], high: &[f64]) -> bool {
-        self.highest(low, high) >= -self.test.working_alpha.ln() + 1e-9
+        self.highest(low, high) >= -self.test.working_alpha.ln() + ROUNDING
     }
 
     /// The largest lower end of ln E_t on a cell, over t: what is positive is least at the upper
@@ -558,21 +575,43 @@ impl EValueProcess {
 /// # Errors
 /// No coin, another number of guesses than beliefs, δ = 1, zero copies.
 pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBound> {
-    terms.check()?;
     let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
     let planned = coins.len() as u64;
-    let test = test_of(
-        terms.alpha(),
-        terms.delta.get(),
-        planned,
-        2,
-        Pool::NONE,
-        first.len(),
-    )?;
+    let test = coin_test(planned, terms, first.len())?;
     let mut process = EValueProcess::new(test, planned)?;
     for guesses in coins {
         process.reveal(guesses.clone())?;
     }
     let epsilon = process.bound()?.get().get();
     AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
+}
+
+/// The largest ε that so many coins can prove: all guessed rightly, with certainty.
+///
+/// # Errors
+/// No coin, δ = 1, zero copies.
+pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
+    if coins == 0 {
+        return Err(Error::Empty("no canary was given"));
+    }
+    let test = coin_test(coins, terms, 1)?;
+    let cap = test.cap.map_or(f64::INFINITY, f64::ln);
+    // e = 1 + e^−ε at most.
+    let most = |epsilon: f64| coins as f64 * (-epsilon).exp().ln_1p().min(cap);
+    let wanted = -test.working_alpha.ln();
+    if most(0.0) < wanted {
+        return Ok(Upper::new(Epsilon::new(0.0)?));
+    }
+    let epsilon = bisect_last(0.0, LARGEST, |epsilon| most(epsilon) >= wanted);
+    Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
+}
+
+/// The test of so many fair in/out coins, with so many beliefs about each.
+///
+/// # Errors
+/// δ = 1, zero copies.
+pub fn coin_test(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<EValueTest> {
+    terms.check()?;
+    let (alpha, delta) = (terms.alpha(), terms.delta.get());
+    test_of(alpha, delta, coins, 2, Pool::NONE, beliefs)
 }

@@ -36,6 +36,10 @@ pub struct Combined {
 /// other attack; with groups, a group falls into one half as a whole. Attacks that share what
 /// they cannot see (long records, hard words) gain most: one is subtracted from the other.
 ///
+/// Judging both halves in turn would not narrow the interval: where nothing leaks, either half's area is
+/// moved by d₁ᵀ Σ⁻¹ d₂ alone, with d the halves' differences of means, so that the two areas rise
+/// and fall together and their mean varies as much as each.
+///
 /// `attacks[i]` holds the same records in the same order for every i, `seed` draws the halves.
 ///
 /// ```

@@ -3,8 +3,8 @@
 use super::set::{Rate, ScoreSet, falling};
 use crate::error::{Error, Result};
 use crate::statistics::{bisect_last_whole, check_open_unit};
-use reticent_accounting::Confidence;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::{Confidence, Estimate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,9 @@ pub struct OperatingPoint {
     pub fpr: f64,
     /// Non-members without which no sample can certify it.
     pub non_members_needed: u64,
+    /// The largest share of members where the sample's own share of non-members is at most `fpr`: what
+    /// papers print. Its threshold was chosen on the records it is judged by, and nothing certifies the rate.
+    pub plug_in: Estimate<f64>,
     /// What was found; absent where the sample is too small.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub found: Option<TruePositives>,
@@ -88,6 +91,8 @@ impl ScoreSet {
     /// let set = ScoreSet::new(outside.iter().map(|s| s + 9.5).collect(), outside)?;
     /// let point = set.true_positives_at(0.01, Confidence::new(0.95)?, 0)?;
     /// assert!(point.found.is_none() && point.non_members_needed == 299);
+    /// // Of 100 non-members one is above 98, and of the members 11: no certificate, but what papers print.
+    /// assert!((point.plug_in.get() - 0.11).abs() < 1e-12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -105,6 +110,7 @@ impl ScoreSet {
         let mut point = OperatingPoint {
             fpr,
             non_members_needed: needed,
+            plug_in: self.plug_in(fpr),
             found: None,
         };
         if (outside.len() as u64) < needed {
@@ -124,6 +130,12 @@ impl ScoreSet {
             tpr: Rate::of(tp, set.members.len() as u64, confidence)?,
         });
         Ok(point)
+    }
+
+    /// The largest share of members at a corner of the ROC curve with no more false positives than `fpr`.
+    fn plug_in(&self, fpr: f64) -> Estimate<f64> {
+        let corners = self.roc().into_iter().filter(|point| point.fpr <= fpr);
+        Estimate::new(corners.map(|point| point.tpr).fold(0.0, f64::max))
     }
 
     /// The corners of the ROC curve, from (0, 0) to (1, 1); a run of equal scores is one step.

@@ -8,7 +8,11 @@
 #[path = "../../../schemas/check.rs"]
 mod check;
 
+#[path = "../../examples/false_alarms/simulated.rs"]
+mod simulated;
+
 mod ceiling;
+mod design;
 mod evalue;
 mod extract;
 mod extraction;
@@ -26,5 +30,6 @@ mod sampled;
 mod search;
 mod search_errors;
 mod search_properties;
+mod sequential;
 mod traps;
 mod vectors;

@@ -1,6 +1,7 @@
 //! Canaries: made-up secrets, planted to measure what training memorises.
 
 mod carrier;
+mod coins;
 mod draw;
 mod insert;
 mod places;
@@ -14,6 +15,7 @@ pub(crate) use draw::Draw;
 pub(crate) use insert::{CANARY_KIND, gaps, plant};
 pub(crate) use places::{Ground, speaks};
 
+pub use coins::CoinPlan;
 pub use insert::{CanaryPlace, insert};
 pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion, SeedOrigin};
 pub use preflight::{CopyFate, CopyReport, Preflight};

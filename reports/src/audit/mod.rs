@@ -2,8 +2,10 @@
 //! document and its page), and beside them what several share.
 
 pub mod args;
+pub mod coins;
 pub mod convert;
 pub mod demo;
+pub mod design;
 pub mod diff;
 pub mod epsilon;
 pub mod exposure;

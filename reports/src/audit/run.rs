@@ -2,10 +2,10 @@
 
 use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
-use super::{convert, demo, exposure, extract, loaded_model, perplexity, report, train};
+use super::{coins, convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{
-    diff, epsilon, figure, incidence, membership, neighbours, plant, policy, prepare, redact,
-    screen, simulate, tokenizer,
+    design, diff, epsilon, figure, incidence, membership, neighbours, plant, policy, prepare,
+    redact, screen, simulate, tokenizer,
 };
 use crate::contract::{Exit, Interrupt};
 use crate::page::{Output, View};
@@ -48,6 +48,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
             membership::run(args, output, interrupt)
         }
         Command::Epsilon(args) => epsilon::run(args, output),
+        Command::Design(args) => design::run(args, output),
         Command::Diff(args) => diff::run(args, output),
         Command::Figure(args) => figure::run(args, output),
         Command::Policy(args) => policy::run(args, output, interrupt),
@@ -66,6 +67,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Convert(args) => convert::run::run(args, output),
         #[cfg(feature = "audit")]
+        Command::Coins(args) => coins::run::run(args, output, interrupt),
+        #[cfg(feature = "audit")]
         Command::Exposure(args) => exposure::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
         Command::Extract(args) => extract::run::run(args, output, interrupt),
@@ -81,6 +84,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         | Command::Extract(_)
         | Command::Report(_)
         | Command::Serve(_)
+        | Command::Coins(_)
         | Command::Exposure(_) => {
             anyhow::bail!(NO_ENGINE)
         }

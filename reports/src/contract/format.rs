@@ -14,4 +14,10 @@ pub enum Format {
     Csv,
     /// A page with plots.
     Html,
+    /// The answer in Markdown, for the summary of a run of continuous integration.
+    Markdown,
+    /// One result in SARIF 2.1.0, for what collects findings: an error where the exit code is 1.
+    Sarif,
+    /// A block in YAML, to be put into a model card.
+    ModelCard,
 }

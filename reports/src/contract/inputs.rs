@@ -260,6 +260,20 @@ pub(super) struct KnownInputs {
     threshold: Option<f64>,
     /// Copies of each canary.
     copies: Option<u64>,
+    /// E, at which a sequential test stops.
+    stop_at: Option<f64>,
+    /// The file of the coins.
+    coins: Option<String>,
+    /// The file that says what ran.
+    mechanism: Option<String>,
+    /// Tokens that all copies of all canaries may take.
+    tokens: Option<u64>,
+    /// Tokens of a canary's line besides its secret.
+    carrier_tokens: Option<u64>,
+    /// Numbers of digits that are tried.
+    digits: Option<Vec<u32>>,
+    /// Numbers of copies that are tried.
+    copies_tried: Option<Vec<u32>>,
     /// The seed of candidates.
     candidate_seed: Option<u64>,
     /// The text that passages are looked up in.

@@ -4,6 +4,7 @@
 //! light and dark, on paper, and aloud. As text ([`View`]) the answer comes first, and the rest on
 //! request.
 
+mod elsewhere;
 mod output;
 mod text;
 

@@ -18,6 +18,8 @@ pub struct Output {
     format: Format,
     view: View,
     html: Option<AtomicFile>,
+    /// The same answer in other formats: the flag that named the file, and the file.
+    beside: Vec<(Format, &'static str, AtomicFile)>,
     configured: Configured,
     /// Whether stdout is taken by data: the answer goes to stderr.
     aside: bool,
@@ -31,6 +33,7 @@ impl Output {
             format,
             view,
             html: None,
+            beside: Vec::new(),
             configured: Configured::default(),
             aside: false,
         }
@@ -74,6 +77,23 @@ impl Output {
         Ok(self)
     }
 
+    /// The same with the answer in another format in a file, if a flag names one; opened at once too.
+    ///
+    /// # Errors
+    /// A place that can't be written.
+    pub fn and_file(
+        mut self,
+        format: Format,
+        flag: &'static str,
+        path: Option<&Path>,
+    ) -> Result<Self> {
+        if let Some(path) = path {
+            let file = AtomicFile::create(path).context(flag)?;
+            self.beside.push((format, flag, file));
+        }
+        Ok(self)
+    }
+
     /// Whether plots are shown.
     #[must_use]
     pub fn draws(&self) -> bool {
@@ -103,37 +123,53 @@ impl Output {
         if let Some(line) = self.configured.line() {
             page = page.answer(Section::text("", vec![line]));
         }
-        let html = match self.draws() {
-            true => printable(&page.to_html()?),
-            false => String::new(),
-        };
         if let Some(mut file) = self.html.take() {
+            let html = printable(&page.to_html()?);
             file.write_all(html.as_bytes()).context("--html")?;
             file.finish().context("--html")?;
+        }
+        for (format, flag, mut file) in std::mem::take(&mut self.beside) {
+            let text = self.written(format, document, &page, || Ok(String::new()))?;
+            file.write_all(text.as_bytes()).context(flag)?;
+            file.finish().context(flag)?;
         }
         if self.format == Format::Csv {
             self.says_what_was_taken();
         }
-        let text = match self.format {
-            Format::Json => {
-                let mut document = document.saying(page.said());
-                document.inputs = document.inputs.configured(&self.configured);
-                printable_json(&document.to_text()?)
-            }
-            Format::Csv => rows()?,
-            Format::Html => html,
-            Format::Text => page.to_text(self.view),
-        };
+        let text = self.written(self.format, document, &page, rows)?;
         if self.aside {
             // A closed stderr is no reason to fail: the data are written.
             note(text.trim_end());
             return Ok(());
         }
         match self.format {
-            Format::Json => print_json(&text)?,
+            Format::Json | Format::Sarif => print_json(&text)?,
             _ => print(&text)?,
         }
         Ok(())
+    }
+
+    /// The answer in a format.
+    fn written<B: Serialize>(
+        &self,
+        format: Format,
+        document: &Envelope<B>,
+        page: &Page,
+        rows: impl FnOnce() -> Result<String>,
+    ) -> Result<String> {
+        Ok(match format {
+            Format::Json => {
+                let mut document = document.saying(page.said());
+                document.inputs = document.inputs.configured(&self.configured);
+                printable_json(&document.to_text()?)
+            }
+            Format::Csv => rows()?,
+            Format::Html => printable(&page.to_html()?),
+            Format::Markdown => printable(&page.to_markdown()),
+            Format::Sarif => printable_json(&page.to_sarif(&document.kind, &document.inputs)),
+            Format::ModelCard => printable_json(&page.to_model_card(&document.kind)),
+            Format::Text => page.to_text(self.view),
+        })
     }
 }
 
@@ -141,11 +177,12 @@ impl Output {
 mod tests {
     use super::*;
     use crate::contract::Inputs;
+    use clap::ValueEnum;
 
     #[test]
     fn a_page_is_written_whatever_is_printed() {
         let folder = tempfile::tempdir().unwrap();
-        for format in [Format::Text, Format::Json, Format::Csv, Format::Html] {
+        for format in Format::value_variants().iter().copied() {
             let place = folder.path().join("page.html");
             let output = Output::new(format, View::full());
             let output = output.and_page(Some(&place)).unwrap();

@@ -246,7 +246,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        convert, demo, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, plant, policy,
+        coins, convert, demo, design, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, screen, simulate, tokenizer, train,
     };
     use Published as P;
@@ -292,6 +292,13 @@ fn of_audit() -> Vec<Published> {
             .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
         P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`", "sampled-exposure")
             .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
+        P::envelope::<exposure::SequentialReport>("sequential-exposure", "A promise tested canary by canary: `audit exposure --stop-at E --format json`", "sequential-exposure")
+            .about("The e-value against the promise after each canary. The promise is contradicted where it reached what was needed; nothing else is concluded."),
+        P::written::<reticent_corpus::CoinPlan>("coins", "Canaries and their coins: `coins.json`").of_type("coin-plan")
+            .about("Which canaries were put in, each by a fair coin of its own. It is the owner's: whoever trains must not see it."),
+        P::envelope::<coins::CoinsReport>("coin-audit", "A lower bound on ε from coins of one run: `audit coins --format json`", "coin-audit"),
+        P::envelope::<design::DesignReport>("design", "Canaries for a budget of tokens: `audit design --format json`", "design")
+            .about("What audits of several plans are expected to prove, by simulated scores. Estimates, and optimistic ones."),
         P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`", "membership")
             .about("What scores of members and non-members prove. A higher score speaks for membership; with inputs.lower_is_member the signs were turned, in thresholds too. Every interval holds with the stated confidence by itself."),
         P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`", "extraction")

@@ -10,8 +10,10 @@ pub(super) mod preparing;
 mod reading;
 mod values;
 
+pub use super::coins::args::Coins;
 pub use super::convert::args::{Convert, Layout};
 pub use super::demo::args::{ArmName, Demo};
+pub use super::design::args::Design;
 pub use super::diff::args::Diff;
 pub use super::epsilon::args::EpsilonArgs;
 pub use super::exposure::args::Exposure;
@@ -110,6 +112,9 @@ pub enum Command {
     Plant(Plant),
     /// Prepare a corpus and its neighbours: which secrets are caught, and how many records a missed one changes.
     Neighbours(NeighboursArgs),
+    /// How many canaries, of how many candidates, in how many copies, for a budget of tokens; and what they would
+    /// prove.
+    Design(Design),
     /// Deduplicate and redact a corpus of any size, as a stream.
     Redact(Redact),
     /// Which record holds which secret, for `account protect`.
@@ -126,6 +131,8 @@ pub enum Command {
     Convert(Convert),
     /// How exposed the planted canaries are: exact ranks among all candidates.
     Exposure(Exposure),
+    /// What a model says of canaries that coins put in or left out: a lower bound on ε from one run.
+    Coins(Coins),
     /// How well attacks on a model, or scores, tell members from non-members, with what the sample
     /// can certify.
     Membership(MembershipArgs),

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 Examples:
   audit exposure --model ckpt --canaries 10x20
   audit exposure --model ckpt --max-exposure 10 --format json
+  audit exposure --model ckpt --stop-at 1000
   audit exposure --scorer command:./scorer --tokenizer tokenizer.json --canary-file canaries.json --sample 10000"
 )]
 pub struct Exposure {
@@ -58,12 +59,27 @@ pub struct Exposure {
     /// Draws the sample.
     #[arg(long, default_value_t = 0, requires = "sample")]
     pub seed: u64,
+    /// Test the promise alone, canary by canary in the order of the plan, and stop when the e-value against
+    /// it reaches this: a promise that holds is contradicted with probability 1/E at most, whenever one
+    /// stops. Fix E before you look.
+    #[arg(long, value_name = "E", value_parser = stopping, allow_negative_numbers = true,
+          conflicts_with_all = ["sample", "budget", "earlier", "confidence", "max_exposure"])]
+    pub stop_at: Option<f64>,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the secrets instead of dots.
     #[arg(long)]
     pub show_secrets: bool,
+}
+
+fn stopping(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (2.0..=1e12).contains(&value) => Ok(value),
+        _ => Err(format!(
+            "must be a number in [2, 1e12]: 1 over the chance of a false alarm, got {text:?}"
+        )),
+    }
 }
 
 pub(in crate::audit) fn bits(text: &str) -> Result<f64, String> {

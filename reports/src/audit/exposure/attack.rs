@@ -1,10 +1,11 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
-use crate::audit::exposure::{Ceiling, ExposureReport};
+use crate::audit::exposure::{Ceiling, ExposureReport, SequentialReport};
 use crate::contract::{Interrupt, Progress};
+use crate::number::{grouped, rounded_up, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, Run, Stated, TrainingPlan};
 use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
@@ -12,9 +13,10 @@ use reticent_accounting::{
 };
 use reticent_attacks::{
     CanaryGuesses, CandidateTree, CeilingAt, CeilingOutcome, Draw, EValueAudit, EpsilonBound,
-    EpsilonMethod, ExposureFinding, ExposureSummary, FlatSample, RankAudit, RankCount, Ranking,
-    SampledExposure, Sampling, SearchOptions, Target, ceiling_test, exposure_ceiling, plan_search,
-    prior_mass, sample_flat, sampled_exposures, search_beliefs, search_ranks,
+    ExposureFinding, ExposureSummary, FlatSample, PlannedAudit, RankAudit, RankCount, Ranking,
+    SampledExposure, Sampling, SearchOptions, SequentialTest, Target, ceiling_test,
+    exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures, search_beliefs,
+    search_ranks,
 };
 use reticent_backends::PrefixScorer;
 use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
@@ -123,12 +125,13 @@ impl<'a> Attack<'a> {
         let records = self.canaries.records.max(1);
         let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
         // the verdict has its own, smaller false-alarm rate than the bound that is shown
-        let strict = Audits::new(
+        let strict = PlannedAudit::new(
             RankAudit {
                 confidence: Confidence::new(1.0 - each.get())?,
                 ..audit.clone()
             },
-            (self.search.0.candidates(), self.plan.canaries.len() as u64),
+            self.search.0.candidates(),
+            self.plan.canaries.len() as u64,
         )?;
         let beside = EValueAudit {
             confidence: shown,
@@ -145,7 +148,7 @@ impl<'a> Attack<'a> {
             flat_sample,
             ..ExposureFinding::new(&ranking, &names, &audit, TIE_TOLERANCE)?.beside_evalues(
                 (&audit, &beside),
-                strict.decides,
+                strict.decides(),
                 &guesses,
             )?
         };
@@ -167,27 +170,13 @@ impl<'a> Attack<'a> {
             );
             return Ok((report, Vec::new()));
         }
-        let Some(run) = &self.run else {
-            report.no_verdict = Some("what ran is not known: give --mechanism".into());
-            return Ok((report, Vec::new()));
+        let seen = match self.seen() {
+            Ok(seen) => seen,
+            Err(why) => {
+                report.no_verdict = Some(why);
+                return Ok((report, Vec::new()));
+            }
         };
-        if matches!(run.run, Run::Protect { .. }) {
-            report.no_verdict = Some(
-                "the promise is about the secrets of the incidence, and canaries are none of them"
-                    .into(),
-            );
-            return Ok((report, Vec::new()));
-        }
-        if let Some(why) = run.unprotected() {
-            report.no_verdict = Some(format!("nothing was promised: {why}"));
-            return Ok((report, Vec::new()));
-        }
-        if run.canary_reach().is_none() {
-            report.no_verdict =
-                Some("in how many records of the earlier run a canary was is not known".into());
-            return Ok((report, Vec::new()));
-        }
-        let seen = run.mechanism_of_canaries();
         let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
         let bound = strict.bound(&ranking.counts, &guesses)?;
         if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
@@ -199,6 +188,126 @@ impl<'a> Attack<'a> {
             report.ceiling = Some(ceiling);
         }
         Ok((report, promised))
+    }
+
+    /// What ran on the records of canaries, or why it promises nothing.
+    fn seen(&self) -> std::result::Result<Mechanism, String> {
+        let Some(run) = &self.run else {
+            return Err("what ran is not known: give --mechanism".into());
+        };
+        if matches!(run.run, Run::Protect { .. }) {
+            return Err(
+                "the promise is about the secrets of the incidence, and canaries are none of them"
+                    .into(),
+            );
+        }
+        if let Some(why) = run.unprotected() {
+            return Err(format!("nothing was promised: {why}"));
+        }
+        if run.canary_reach().is_none() {
+            return Err("in how many records of the earlier run a canary was is not known".into());
+        }
+        Ok(run.mechanism_of_canaries())
+    }
+
+    /// What is promised about all records of a canary at once: an ε that is finite, or why there is
+    /// none.
+    fn promise(&self, promised: &[Guarantee]) -> std::result::Result<Promise<Epsilon>, String> {
+        let notion = self.notion();
+        let matching = promised
+            .iter()
+            .find(|g| g.notion == notion && g.convention == Convention::Definition);
+        let matching = matching.ok_or("nothing was promised about all records of a canary")?;
+        let promise = Promise::of(&self.released, matching).map_err(|why| why.to_string())?;
+        if promise.at_most.get().get().is_infinite() {
+            return Err("nothing was promised: ε is infinite".into());
+        }
+        Ok(promise)
+    }
+
+    fn notion(&self) -> Notion {
+        if self.canaries.records > 1 {
+            Notion::GroupDp
+        } else {
+            Notion::Dp
+        }
+    }
+
+    /// Canary by canary in the order of the plan, until the e-value against the promise reaches
+    /// `stop_at`, or they are used up.
+    ///
+    /// # Errors
+    /// Nothing promised, a promise that no outcome could contradict, a model that does not answer, an
+    /// interruption.
+    pub fn sequential(
+        &self,
+        scorer: &mut dyn PrefixScorer,
+        stop_at: f64,
+        interrupt: &Interrupt,
+    ) -> Result<SequentialReport> {
+        let refused =
+            |why: String| anyhow::anyhow!("--stop-at: there is no promise to test: {why}");
+        let seen = self.seen().map_err(refused)?;
+        let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
+        let promise = self.promise(&promised).map_err(refused)?;
+        let level = 1.0 / stop_at;
+        let rank = RankAudit::of_plan(
+            self.plan,
+            self.canaries.records.max(1),
+            Confidence::new(1.0 - level).context("--stop-at")?,
+            self.delta,
+        );
+        let (tree, targets) = &self.search;
+        let audit = EValueAudit::beside(&rank, tree.candidates(), targets.len() as u64);
+        let provable = audit.provable()?;
+        ensure!(
+            provable.get() > promise.at_most.get(),
+            "--stop-at: no outcome could contradict the promise: {} canaries of {} candidates prove at most ε ≥ {} at level {}, and {} is promised; plant more canaries or canaries of more candidates",
+            targets.len(),
+            grouped(tree.candidates()),
+            rounded_up(provable.get().get(), 4),
+            shortest(level),
+            rounded_up(promise.at_most.get().get(), 4),
+        );
+        let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
+        let mut report = SequentialReport::new(
+            (stop_at, test.wanted()),
+            tree.candidates(),
+            targets.len() as u64,
+            &promise,
+            provable,
+        );
+        let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
+        for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {
+            let target = std::slice::from_ref(target);
+            let options = self.options();
+            let found = search_beliefs(scorer, tree, target, &options, &audit, &mut |_| {
+                interrupt.flow()
+            });
+            interrupt.check()?;
+            let (ranking, guesses) = found?;
+            let [count] = ranking.counts[..] else {
+                bail!("one canary has {} ranks", ranking.counts.len());
+            };
+            ensure!(
+                !is_silent(count.nll, canary.secret.chars().count()),
+                "--stop-at: nothing can be concluded: the model gives {} no finite perplexity",
+                canary.id
+            );
+            let guesses = guesses
+                .into_iter()
+                .next()
+                .context("one canary has no belief")?;
+            let ln = test.reveal(guesses)?;
+            let secret = self.show_secrets.then(|| canary.secret.clone());
+            report.saw(canary, &count, (ln, ranking.work.positions_scored), secret);
+            progress.at(number as u64 + 1);
+            if test.rejected_after().is_some() {
+                report.stop();
+                break;
+            }
+        }
+        Ok(report)
     }
 
     /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
@@ -304,35 +413,18 @@ impl<'a> Attack<'a> {
         &self,
         report: &mut ExposureReport,
         promised: &[Guarantee],
-        (audits, bound): (&Audits, &EpsilonBound),
+        (audits, bound): (&PlannedAudit, &EpsilonBound),
         seen: &Mechanism,
     ) -> Result<bool> {
-        let notion = if self.canaries.records > 1 {
-            Notion::GroupDp
-        } else {
-            Notion::Dp
-        };
-        let matching = promised
-            .iter()
-            .find(|g| g.notion == notion && g.convention == Convention::Definition);
-        let mut promise = match matching.map(|g| Promise::of(&self.released, g)) {
-            Some(Ok(promise)) => promise,
-            Some(Err(reason)) => {
-                report.no_verdict = Some(reason.to_string());
-                return Ok(false);
-            }
-            None => {
-                report.no_verdict =
-                    Some("nothing was promised about all records of a canary".into());
+        let mut promise = match self.promise(promised) {
+            Ok(promise) => promise,
+            Err(why) => {
+                report.no_verdict = Some(why);
                 return Ok(false);
             }
         };
-        if promise.at_most.get().get().is_infinite() {
-            report.no_verdict = Some("nothing was promised: ε is infinite".into());
-            return Ok(false);
-        }
         if bound.lower.get() > promise.at_most.get() {
-            promise.mistakes = self.mistakes(seen, notion)?;
+            promise.mistakes = self.mistakes(seen, self.notion())?;
         }
         let terms = Terms {
             delta: bound.delta,
@@ -360,9 +452,14 @@ impl<'a> Attack<'a> {
     /// How likely the audit would contradict ε if less noise had been added: the chance of a hit is
     /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
     /// Nothing where no noise is known that could be less.
-    fn power(&self, audits: &Audits, promised: Epsilon, seen: &Mechanism) -> Result<Vec<Power>> {
+    fn power(
+        &self,
+        audits: &PlannedAudit,
+        promised: Epsilon,
+        seen: &Mechanism,
+    ) -> Result<Vec<Power>> {
         let audit = &audits.by_rank;
-        let (candidates, canaries) = audits.of;
+        let (candidates, canaries) = audits.of();
         let mut wanted = Vec::new();
         for &threshold in &audit.thresholds {
             if let Some(hits) = audits.hits_beyond(promised, threshold)? {
@@ -485,49 +582,6 @@ impl<'a> Attack<'a> {
 
 fn ranking_progress() -> Progress {
     Progress::of(1000, "ranking canaries", "‰ of the candidates")
-}
-
-/// Both tests of one false-alarm rate, and which of them counts: fixed before anything is scored.
-struct Audits {
-    by_rank: RankAudit,
-    by_evalue: EValueAudit,
-    decides: EpsilonMethod,
-    /// Candidates and canaries.
-    of: (u64, u64),
-}
-
-impl Audits {
-    fn new(by_rank: RankAudit, of: (u64, u64)) -> Result<Self> {
-        let by_evalue = EValueAudit::beside(&by_rank, of.0, of.1);
-        Ok(Self {
-            decides: by_evalue.decides(&by_rank)?,
-            by_rank,
-            by_evalue,
-            of,
-        })
-    }
-
-    fn bound(&self, counts: &[RankCount], guesses: &[CanaryGuesses]) -> Result<EpsilonBound> {
-        Ok(match self.decides {
-            EpsilonMethod::EValue => self.by_evalue.bound(guesses)?,
-            _ => self.by_rank.bound(counts)?,
-        })
-    }
-
-    fn provable(&self) -> Result<Upper<Epsilon>> {
-        Ok(match self.decides {
-            EpsilonMethod::EValue => self.by_evalue.provable()?,
-            _ => self.by_rank.provable(self.of.0, self.of.1)?,
-        })
-    }
-
-    /// The fewest canaries within a threshold that contradict this ε.
-    fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
-        Ok(match self.decides {
-            EpsilonMethod::EValue => self.by_evalue.hits_beyond(epsilon, threshold)?,
-            _ => self.by_rank.hits_beyond(epsilon, threshold, self.of)?,
-        })
-    }
 }
 
 /// Whether a loss over so many characters is that of a model whose perplexity is infinite.

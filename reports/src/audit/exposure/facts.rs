@@ -123,3 +123,26 @@ pub(super) fn work(report: &ExposureReport) -> String {
     }
     said
 }
+
+/// How many guesses and draws the most exposed canary takes.
+///
+/// Candidates before it are at least as likely and exclude each other, so a draw from the model behind
+/// its context gives it with probability 1/rank at most: e^NLL draws in the mean, and never fewer than its
+/// rank.
+pub(super) fn extraction(report: &ExposureReport) -> Option<String> {
+    let canaries = report.finding.canaries.iter();
+    let first = canaries.min_by_key(|canary| canary.rank.max)?;
+    let draws = first.nll.exp();
+    let rank = match first.rank.min == first.rank.max {
+        true => grouped(first.rank.min),
+        false => format!("{} to {}", grouped(first.rank.min), grouped(first.rank.max)),
+    };
+    Some(format!(
+        "the most exposed canary is the model's guess {rank}; drawn from the model behind its words it comes up once in {} draws",
+        if draws.is_finite() {
+            nearest(draws, 3)
+        } else {
+            "∞".to_owned()
+        }
+    ))
+}

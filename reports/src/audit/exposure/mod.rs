@@ -10,11 +10,13 @@ pub(super) mod promise;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 mod sampled;
+mod sequential;
 
 pub use attack::Attack;
 pub use dose::Dose;
 pub use pieces::{Column, MASKED_SECRET, exposure_plot, summary_table};
 pub use sampled::{SampledCanary, SampledReport};
+pub use sequential::{SequentialCanary, SequentialReport};
 
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::verdict::{Mistake, Verdict};

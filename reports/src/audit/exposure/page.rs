@@ -1,8 +1,13 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
+<<<<<<< HEAD
 use super::facts::{facts, work};
 use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
+=======
+use super::facts::{extraction, facts, work};
+use super::pieces::{Column, canary_table, exposure_plot, summary_table};
+>>>>>>> e22
 use super::{ExposureReport, Leak, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -60,7 +65,12 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
         )
         .section(Section::facts(
             "What it took",
-            vec![("work".to_owned(), work(report))],
+            [
+                Some(("work".to_owned(), work(report))),
+                extraction(report).map(|said| ("extraction".to_owned(), said)),
+            ]
+            .into_iter()
+            .flatten(),
         ))
         .section(Section::text("For the model card", vec![card(report)]));
     if !report.doses.is_empty() {

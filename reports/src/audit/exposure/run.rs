@@ -22,6 +22,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     if let Some(sample) = args.sample {
         return sampled(args, sample, &mut model, output, interrupt);
     }
+    if let Some(stop_at) = args.stop_at {
+        return sequential(args, stop_at, &mut model, output, interrupt);
+    }
     let report = measured(args, &mut model, interrupt)?;
     output.answer_with_rows(
         &report.document(inputs(args)?),
@@ -61,13 +64,35 @@ fn sampled(
     Ok(report.exit(args.max_exposure))
 }
 
-/// The report.
-pub(in crate::audit) fn measured(
+/// The promise tested canary by canary.
+fn sequential(
     args: &Args,
+    stop_at: f64,
     model: &mut LoadedModel,
+    output: Output,
     interrupt: &Interrupt,
-) -> Result<ExposureReport> {
+) -> Result<Exit> {
     let (plan, canaries) = plan(args, model)?;
+    if let Some(why) = &model.unknown_origin {
+        bail!("--stop-at: there is no promise to test: {why}");
+    }
+    let attack = attack(args, &plan, canaries, model)?;
+    let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
+    output.answer_with_rows(
+        &report.document(inputs(args)?.given("stop_at", stop_at)?),
+        &report.to_page(&model.name)?,
+        || Ok(Csv::of_rows(&report.canaries)?),
+    )?;
+    Ok(report.exit())
+}
+
+/// The attack that the arguments describe.
+fn attack<'a>(
+    args: &Args,
+    plan: &'a CanaryPlan,
+    canaries: Canaries,
+    model: &LoadedModel,
+) -> Result<Attack<'a>> {
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
         bail!("--mechanism: {why}");
     }
@@ -75,21 +100,32 @@ pub(in crate::audit) fn measured(
     let run = match (&args.mechanism, own) {
         // A file gives back nothing that the checkpoint itself says is lost.
         (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
-            Some(of_mechanism(path, &plan).context("--mechanism")?)
+            Some(of_mechanism(path, plan).context("--mechanism")?)
         }
         (_, own) => own,
     };
-    let mut attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
+    let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     if let Some(run) = run {
         attack.against(run);
     }
     attack.confidence = args.confidence;
     attack.budget = args.budget;
-    attack.flat_sample = Some(FLAT_SAMPLE);
     attack.show_secrets = args.show_secrets;
     if let Some(delta) = args.delta {
         attack.delta = delta;
     }
+    Ok(attack)
+}
+
+/// The report.
+pub(in crate::audit) fn measured(
+    args: &Args,
+    model: &mut LoadedModel,
+    interrupt: &Interrupt,
+) -> Result<ExposureReport> {
+    let (plan, canaries) = plan(args, model)?;
+    let mut attack = attack(args, &plan, canaries, model)?;
+    attack.flat_sample = Some(FLAT_SAMPLE);
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
     report.limit = args.max_exposure;
     report.manifest = model.caveat();
@@ -198,7 +234,7 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
 }
 
 /// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.
-fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
+pub(in crate::audit) fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
     let loaded = load(path, Neighbours::AddRemove)?;
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;

@@ -1,7 +1,9 @@
 use super::*;
 use crate::page::View;
 use crate::verdict::{Measurement, Promise, Terms, judge};
-use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName};
+use reticent_accounting::{
+    Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName, Upper,
+};
 use reticent_attacks::{Draw, RankAudit, RankCount, Ranking, Work};
 use reticent_corpus::Unit;
 
@@ -389,4 +391,62 @@ fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
             .to_text(View::full())
             .contains("authenticated")
     );
+}
+
+/// A test of ε ≤ 2 that saw three of ten canaries.
+fn sequential(ln: [f64; 3]) -> SequentialReport {
+    let documents = reticent_corpus::simulate(4, 0).unwrap();
+    let options = reticent_corpus::CanaryOptions::new("10x2".parse().unwrap());
+    let plan = reticent_corpus::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let promise = Promise {
+        terms: Terms {
+            released: "m".into(),
+            notion: Notion::GroupDp,
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("turn").unwrap(),
+            delta: Delta::new(1e-6).unwrap(),
+            group: 2,
+            prior: None,
+        },
+        at_most: Upper::new(Epsilon::new(2.0).unwrap()),
+        mistakes: Vec::new(),
+    };
+    let provable = Upper::new(Epsilon::new(11.0).unwrap());
+    let needed = 101_f64.ln();
+    let mut report = SequentialReport::new((100.0, needed), 1_000_000, 10, &promise, provable);
+    let count = RankCount {
+        candidates: 1_000_000,
+        nll: 1.0,
+        below: 4,
+        ties: 0,
+        unresolved: 0,
+    };
+    for (canary, ln) in plan.canaries.iter().zip(ln) {
+        report.saw(canary, &count, (ln, 700), None);
+        if ln >= needed {
+            report.stop();
+        }
+    }
+    report
+}
+
+#[test]
+fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
+    let stopped = sequential([0.5, 2.0, 4.8]);
+    let open = sequential([0.5, -3.0, 4.6]);
+    for (report, contradicted) in [(&stopped, true), (&open, false)] {
+        let text = report.document(Inputs::new()).to_text().unwrap();
+        let problems = crate::schema::problems("sequential-exposure.schema.json", &text);
+        assert_eq!(problems, Vec::<String>::new(), "{text}");
+        assert_eq!(report.exit() == Exit::Exceeded, contradicted);
+        assert_eq!(report.positions, 2_100);
+    }
+    let text = stopped.to_page("m").unwrap().to_text(View::full());
+    assert!(
+        text.contains("is contradicted after 3 of 10 canaries") && text.contains("level 0.01"),
+        "{text}"
+    );
+    assert!(text.contains("after 3 of 10 canaries"), "{text}");
+    let text = open.to_page("m").unwrap().to_text(View::full());
+    assert!(text.contains("never reached 101"), "{text}");
 }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 Examples:
   audit membership --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base
   audit membership --model ckpt --members in.jsonl --non-members out.jsonl --protocol crt --html page.html
+  audit membership --model ckpt --members in.jsonl --non-members out.jsonl --scores-out scores.csv
   audit membership --scores scores.csv
   audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
 )]
@@ -105,6 +106,10 @@ pub struct OnModel {
     /// Step size of shadow models; absent, the model's own, or 0.004 (Adam) where nobody knows.
     #[arg(long, value_name = "RATE", value_parser = positive_number, requires = "shadows", allow_negative_numbers = true)]
     pub shadow_rate: Option<f64>,
+    /// Also write the scores record by record, every attack's in a column of its own: a CSV that --scores
+    /// reads, in which `score` is that of the attack that decides. It names records by their places in their files.
+    #[arg(long, value_name = "FILE", requires = "audited")]
+    pub scores_out: Option<PathBuf>,
     /// Score the text alone, without the end-of-text token behind each record: for models that
     /// never saw one.
     #[arg(long, requires = "audited")]

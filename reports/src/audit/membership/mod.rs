@@ -109,7 +109,16 @@ pub fn run(args: &MembershipArgs, output: Output, interrupt: &Interrupt) -> Resu
     interrupt.check()?;
     let report = MembershipReport::of(table, args, confidence)?;
     interrupt.check()?;
-    outputs.finish(args, &report, &[])
+    outputs.finish(args, &report, &Details::default())
+}
+
+/// What belongs to a report on a model beside its document.
+#[derive(Debug, Default)]
+pub(in crate::audit) struct Details {
+    /// The picture of the members with the highest scores.
+    pub(in crate::audit) heat: Vec<HeatLine>,
+    /// The scores record by record, as CSV.
+    pub(in crate::audit) scores: String,
 }
 
 pub(super) fn confidence(args: &MembershipArgs) -> Result<Confidence> {
@@ -120,14 +129,17 @@ pub(super) fn confidence(args: &MembershipArgs) -> Result<Confidence> {
 /// is said at once.
 pub(super) struct Outputs {
     plot: Option<AtomicFile>,
+    scores: Option<AtomicFile>,
     output: Output,
 }
 
 impl Outputs {
     pub(super) fn open(args: &MembershipArgs, output: Output) -> Result<Self> {
         let plot = args.plot.as_deref().map(AtomicFile::create);
+        let scores = args.on.scores_out.as_deref().map(AtomicFile::create);
         Ok(Self {
             plot: plot.transpose().context("--plot")?,
+            scores: scores.transpose().context("--scores-out")?,
             output: output.and_page(args.html.as_deref())?,
         })
     }
@@ -137,7 +149,7 @@ impl Outputs {
         self,
         args: &MembershipArgs,
         report: &MembershipReport,
-        heat: &[HeatLine],
+        details: &Details,
     ) -> Result<Exit> {
         let inputs = inputs(args, report.confidence)?;
         if let Some(mut file) = self.plot {
@@ -145,10 +157,15 @@ impl Outputs {
             file.write_all(svg.as_bytes()).context("--plot")?;
             file.finish().context("--plot")?;
         }
+        if let Some(mut file) = self.scores {
+            let text = details.scores.as_bytes();
+            file.write_all(text).context("--scores-out")?;
+            file.finish().context("--scores-out")?;
+        }
         let exit = report.exit(args.max_auc);
         self.output.answer_with_rows(
             &Envelope::new("membership", inputs.clone(), report),
-            &page::page(report, args, exit, heat, &inputs)?,
+            &page::page(report, args, exit, &details.heat, &inputs)?,
             || Ok(Csv::of_facts(report, &["roc", "band"])?),
         )?;
         Ok(exit)

@@ -4,7 +4,8 @@ use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, Protocol};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
-    Attacked, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining, confidence,
+    Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining,
+    confidence,
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
@@ -38,17 +39,17 @@ pub(in crate::audit) fn run(
         Some(source) => Some(model.beside(source, &args.on.of, "--reference", interrupt)?),
         None => None,
     };
-    let (report, heat) = measured(args, &mut model, reference.as_mut(), interrupt)?;
-    outputs.finish(args, &report, &heat)
+    let (report, details) = measured(args, &mut model, reference.as_mut(), interrupt)?;
+    outputs.finish(args, &report, &details)
 }
 
-/// The report, and the picture of the members with the highest scores.
+/// The report, and what stands beside it.
 pub(in crate::audit) fn measured(
     args: &MembershipArgs,
     model: &mut LoadedModel,
     mut reference: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
-) -> Result<(MembershipReport, Vec<HeatLine>)> {
+) -> Result<(MembershipReport, Details)> {
     let confidence = confidence(args)?;
     let Sides {
         cuts,
@@ -128,8 +129,13 @@ pub(in crate::audit) fn measured(
     } else {
         Vec::new()
     };
+    let groups = groups(args, &cuts);
+    let scores = match args.on.scores_out {
+        Some(_) => by_record(&attacked, &kept, groups.as_ref())?,
+        None => String::new(),
+    };
     let records = Records {
-        groups: groups(args, &cuts),
+        groups,
         texts: cuts.map(|side| side.texts),
         repeats: Some(repeats),
         group_size: match args.on.protocol {
@@ -146,7 +152,39 @@ pub(in crate::audit) fn measured(
     };
     let report = MembershipReport::of_attacks(&attacked, records, args, confidence)?;
     interrupt.check()?;
-    Ok((report, heat))
+    Ok((report, Details { heat, scores }))
+}
+
+/// Scores as `--scores` reads them, and those of every attack beside; `kept` numbers the records in their
+/// files.
+fn by_record(
+    attacked: &[Attacked],
+    kept: &[Vec<usize>; 2],
+    groups: Option<&[Vec<String>; 2]>,
+) -> Result<String> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    let mut header = vec!["id", "member", "score"];
+    header.extend(groups.map(|_| "group"));
+    header.extend(attacked.iter().map(|attack| attack.name));
+    out.write_record(header)?;
+    for (side, (name, member)) in [("member", "1"), ("non-member", "0")]
+        .into_iter()
+        .enumerate()
+    {
+        for (row, place) in kept[side].iter().enumerate() {
+            let scores = attacked
+                .iter()
+                .map(|attack| attack.scores[side][row].to_string());
+            let scores: Vec<String> = scores.collect();
+            let mut cells = vec![format!("{name}-{}", place + 1), member.to_owned()];
+            cells.extend(scores.first().cloned());
+            cells.extend(groups.map(|groups| groups[side][row].clone()));
+            cells.extend(scores);
+            out.write_record(cells)?;
+        }
+    }
+    let bytes = out.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    String::from_utf8(bytes).context("--scores-out")
 }
 
 /// LiRA and RMIA behind the other attacks, and how their shadow models were trained.

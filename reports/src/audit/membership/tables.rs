@@ -119,6 +119,12 @@ pub(super) fn table(report: &MembershipReport) -> Table {
                 ),
             ]),
         };
+        table.row([
+            format!("the same, plug-in {}", percent(point.fpr)),
+            shown(*point.plug_in.get()),
+            "-".to_owned(),
+            "as papers print it: no certificate".to_owned(),
+        ]);
     }
     if let Some(accuracy) = &report.accuracy {
         table.row([

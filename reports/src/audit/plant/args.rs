@@ -12,8 +12,9 @@ For any trainer: the same file with canaries in it and nothing else changed, and
 --canary-file` takes after training. A canary is a line of a document's text, of a chat's last answer or of a pair's completion; a line of JSON without one \
 stays as it is, byte for byte. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
 
-Example:
-  audit plant train.jsonl --canaries 10x20 --out planted/")]
+Examples:
+  audit plant train.jsonl --canaries 10x20 --out planted/
+  audit plant train.jsonl --canaries 1000x1 --coins --out planted/")]
 pub struct Plant {
     /// A file of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
     #[arg(value_name = "FILE")]
@@ -30,6 +31,10 @@ pub struct Plant {
     /// What one record is when it is trained on: turn, sentence, dialogue or document.
     #[arg(long, default_value = "document", value_parser = unit_of_document)]
     pub unit: Unit,
+    /// Put each canary in or leave it out by a fair coin: for `audit coins`. The coins and all canaries are written
+    /// to coins.json instead of canaries.json; it is the owner's, and whoever trains must not see it.
+    #[arg(long, conflicts_with_all = ["doses", "independent_secrets"])]
+    pub coins: bool,
     /// Seed of the canaries; without it they are drawn by the operating system. Whoever knows it can draw them again.
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,

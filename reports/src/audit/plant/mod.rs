@@ -8,7 +8,7 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_corpus::{
-    CanaryPlan, Document, Documents, ReadOptions, SeedOrigin, insert, last_answer,
+    CanaryPlan, CoinPlan, Document, Documents, ReadOptions, SeedOrigin, insert, last_answer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,7 +29,26 @@ pub(crate) struct Planted {
     canaries: u64,
     /// Lines put in.
     copies: u64,
+    /// Canaries that their coins put in; absent without coins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<u64>,
     seed_origin: SeedOrigin,
+}
+
+/// A coin for each canary, none of which may stand in the text already.
+fn drawn(plan: CanaryPlan, documents: &[Document]) -> Result<CoinPlan> {
+    let coins = CoinPlan::new(plan).context("--coins")?;
+    let before = coins.occurrences(documents.iter().map(|d| d.text.as_str()));
+    let standing = before.iter().filter(|count| **count > 0).count();
+    ensure!(
+        standing == 0,
+        "--coins: {standing} of the canaries stand in FILE already, so that a coin could not leave them out; plant in the file without them, or use another --canary-format"
+    );
+    Ok(coins)
+}
+
+fn inside(coins: &CoinPlan) -> u64 {
+    coins.inside.iter().filter(|inside| **inside).count() as u64
 }
 
 /// Plants.
@@ -53,7 +72,14 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     interrupt.check()?;
     let options = args.shape.options(args.canaries, args.seed)?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
-    let (planted, _) = insert(&plan, &documents).context("--canaries")?;
+    let coins = match args.coins {
+        true => Some(drawn(plan.clone(), &documents)?),
+        false => None,
+    };
+    let planted = match &coins {
+        Some(coins) => coins.insert(&documents).context("--canaries")?,
+        None => insert(&plan, &documents).context("--canaries")?.0,
+    };
     let changed: HashMap<usize, &Document> = (0..)
         .zip(&planted)
         .filter(|(number, new): &(usize, _)| new.text != documents[*number].text)
@@ -66,22 +92,28 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         in_blocks(&text, &documents, &changed)?
     };
     folder.write(name, made.as_bytes()).context("--out")?;
-    let json = plan.to_json()?;
+    let (kept, json) = match &coins {
+        Some(coins) => ("coins.json", coins.to_json()?),
+        None => ("canaries.json", plan.to_json()?),
+    };
     folder
-        .write("canaries.json", format!("{json}\n").as_bytes())
+        .write(kept, format!("{json}\n").as_bytes())
         .context("--out")?;
     let place = folder.finish().context("--out")?;
     let shown = Planted {
         out: place.join(name).display().to_string(),
-        plan: place.join("canaries.json").display().to_string(),
+        plan: place.join(kept).display().to_string(),
         documents: total as u64,
         changed: changed.len() as u64,
         canaries: plan.canaries.len() as u64,
         copies: plan
             .canaries
             .iter()
-            .map(|c| c.insertions.len() as u64)
+            .enumerate()
+            .filter(|(number, _)| coins.as_ref().is_none_or(|coins| coins.inside[*number]))
+            .map(|(_, canary)| canary.insertions.len() as u64)
             .sum(),
+        inside: coins.as_ref().map(inside),
         seed_origin: plan.seed_origin,
     };
     let inputs = Inputs::new()
@@ -250,21 +282,29 @@ fn page(shown: &Planted) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
-    let next = format!(
-        "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
-        shown.plan
-    );
-    Page::new("Planted canaries", said).answer(Section::facts(
-        "",
-        [
-            (
-                "unchanged",
-                format!("{} documents", grouped(shown.documents - shown.changed)),
-            ),
-            ("canaries", seed_words(shown.seed_origin).to_owned()),
-            ("next", next),
-        ],
-    ))
+    let next = match shown.inside {
+        None => format!(
+            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
+            shown.plan
+        ),
+        Some(_) => format!(
+            "keep {} from whoever trains; train on the text, then: audit coins --model MODEL --coins-file {} --training {}",
+            shown.plan, shown.plan, shown.out
+        ),
+    };
+    let mut facts = vec![
+        (
+            "unchanged",
+            format!("{} documents", grouped(shown.documents - shown.changed)),
+        ),
+        ("canaries", seed_words(shown.seed_origin).to_owned()),
+    ];
+    if let Some(inside) = shown.inside {
+        let of = grouped(shown.canaries);
+        facts.push(("coins", format!("{} of {of} are in", grouped(inside))));
+    }
+    facts.push(("next", next));
+    Page::new("Planted canaries", said).answer(Section::facts("", facts))
 }
 
 #[cfg(test)]

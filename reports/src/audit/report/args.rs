@@ -32,6 +32,13 @@ pub struct Report {
     /// Text of the same kind and time that it was not trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
+    /// The whole training text, to count in it how often what is extracted stands there; the members if
+    /// absent.
+    #[arg(long, value_name = "FILE", requires = "members")]
+    pub training: Option<PathBuf>,
+    /// Secrets to rank among candidates of their shapes, as for `audit extract`.
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// A model with the same tokenizer that saw neither, such as the base before fine-tuning: a
     /// folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "members")]
@@ -45,6 +52,15 @@ pub struct Report {
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Also write the answer in Markdown, for the summary of a CI run.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Also write the result in SARIF.
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+    /// Also write a block in YAML for the model card.
+    #[arg(long, value_name = "FILE")]
+    pub model_card: Option<PathBuf>,
     /// Draws halves, pairs and bootstrap samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

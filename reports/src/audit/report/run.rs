@@ -8,7 +8,7 @@ use crate::audit::extract::run as extract;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt};
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt};
 use crate::page::{Output, Page};
 use anyhow::Result;
 use reticent_accounting::Confidence;
@@ -39,7 +39,15 @@ pub(crate) struct Document {
 }
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let output = output.and_page(args.html.as_deref())?;
+    let output = output
+        .and_page(args.html.as_deref())?
+        .and_file(Format::Markdown, "--markdown", args.markdown.as_deref())?
+        .and_file(Format::Sarif, "--sarif", args.sarif.as_deref())?
+        .and_file(
+            Format::ModelCard,
+            "--model-card",
+            args.model_card.as_deref(),
+        )?;
     let members = members(args)?;
     let texts = extraction(args)?;
     let (document, heat) = measured(args, members.as_ref(), texts.as_ref(), interrupt)?;
@@ -57,6 +65,8 @@ fn inputs(args: &Args) -> Result<Inputs> {
         .given(Inputs::new())?
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
+        .given_path("training", args.training.as_deref())?
+        .given_path("secrets", args.secrets.as_deref())?
         .given(
             "reference",
             args.reference.as_ref().map(ToString::to_string),
@@ -90,7 +100,7 @@ fn members(args: &Args) -> Result<Option<MembershipArgs>> {
 
 /// The arguments of the extraction part, if texts were given.
 fn extraction(args: &Args) -> Result<Option<Extract>> {
-    if args.members.is_none() {
+    if args.members.is_none() && args.secrets.is_none() {
         return Ok(None);
     }
     Ok(Some(Extract {
@@ -101,11 +111,11 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         prompt: Vec::new(),
         suffix: 50,
         near: None,
-        training: None,
+        training: args.training.clone(),
         temperature: 1.0,
         top_k: None,
         top_p: None,
-        secrets: None,
+        secrets: args.secrets.clone(),
         weights: None,
         candidates: None,
         candidate_seed: 0,
@@ -148,6 +158,7 @@ fn measured(
             earlier: Vec::new(),
             budget: None,
             sample: None,
+            stop_at: None,
             seed: args.seed,
             html: None,
             show_secrets: args.show_secrets,
@@ -163,7 +174,7 @@ fn measured(
         let (report, shown) =
             membership::measured(args, &mut model, reference.as_mut(), interrupt)?;
         document.membership = Some(report);
-        heat = shown;
+        heat = shown.heat;
     }
     if let Some(args) = texts {
         // Records too short for a passage are no failure of the report.
@@ -178,9 +189,11 @@ fn measured(
 fn exit(document: &Document, args: &Args) -> Exit {
     let exposure = document.exposure.as_ref();
     let membership = document.membership.as_ref();
+    let extraction = document.extraction.as_ref();
     exposure
         .map_or(Exit::Finished, ExposureReport::exit)
         .or(membership.map_or(Exit::Finished, |m| m.exit(args.max_auc)))
+        .or(extraction.map_or(Exit::Finished, |found| found.exit(None)))
 }
 
 fn page(

@@ -1,0 +1,359 @@
+//! What an audit by planted canaries is expected to prove, before anything is planted.
+//!
+//! Scores are Gaussian: each of N candidates has a standard normal one, that of the secret is
+//! shifted by μ, and the model's NLL is −μ times the score, which is what an attacker believes who
+//! knows all of it. The audit is then the one that will run: the same tests, the same tempers, α and
+//! slack. An optimistic estimate, since a model shows less than its gradients did.
+//!
+//! Of many candidates only the highest scores are drawn, one by one from the top; those below are
+//! at their expected places, which fixes the sum that a softmax divides by to a few parts in a
+//! thousand.
+
+use super::belief::{Beliefs, Block};
+use super::{
+    CanaryGuesses, EValueAudit, LARGEST, RESOLUTION, coin_beliefs, coin_bound, coin_provable,
+    ln_mean,
+};
+use crate::audit_bound::AuditTerms;
+use crate::error::{Error, Result};
+use crate::normal::{normal_cdf, normal_quantile};
+use crate::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
+use crate::search::RankCount;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use reticent_accounting::{Epsilon, Estimate, Probability, Upper};
+use std::sync::Arc;
+
+/// Scores that are drawn one by one; so many candidates are drawn whole.
+const DRAWN: u64 = 256;
+
+/// Places of the scores below those.
+const PLACES: usize = 96;
+
+/// Steps in which levels are looked at for the quick estimate.
+const STEP: f64 = 0.125;
+
+/// Canaries from which the mean growth is taken.
+const SAMPLED: u64 = 100;
+
+/// Both tests of one false-alarm rate, and which of them counts: fixed before anything is scored.
+#[derive(Debug, Clone)]
+pub struct PlannedAudit {
+    /// By ranks.
+    pub by_rank: RankAudit,
+    /// By e-values; it knows the numbers of candidates and canaries.
+    pub by_evalue: EValueAudit,
+    decides: EpsilonMethod,
+}
+
+/// What a planned audit is expected to prove.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The mean of the bounds.
+    pub mean: Estimate<Epsilon>,
+    /// A tenth of the bounds are lower.
+    pub tenth: Estimate<Epsilon>,
+    /// A tenth are higher.
+    pub ninetieth: Estimate<Epsilon>,
+}
+
+impl PlannedAudit {
+    /// The audit of so many canaries among so many candidates.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::decides`].
+    pub fn new(by_rank: RankAudit, candidates: u64, canaries: u64) -> Result<Self> {
+        let by_evalue = EValueAudit::beside(&by_rank, candidates, canaries);
+        Ok(Self {
+            decides: by_evalue.decides(&by_rank)?,
+            by_rank,
+            by_evalue,
+        })
+    }
+
+    /// The test that counts.
+    #[must_use]
+    pub const fn decides(&self) -> EpsilonMethod {
+        self.decides
+    }
+
+    /// The bound by the test that counts.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    pub fn bound(&self, counts: &[RankCount], guesses: &[CanaryGuesses]) -> Result<EpsilonBound> {
+        match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.bound(guesses),
+            _ => self.by_rank.bound(counts),
+        }
+    }
+
+    /// The largest ε that it can prove.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::provable`] and [`RankAudit::provable`].
+    pub fn provable(&self) -> Result<Upper<Epsilon>> {
+        let (candidates, canaries) = self.of();
+        match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.provable(),
+            _ => self.by_rank.provable(candidates, canaries),
+        }
+    }
+
+    /// The fewest canaries within a threshold that contradict this ε.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::hits_beyond`] and [`RankAudit::hits_beyond`].
+    pub fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
+        match self.decides {
+            EpsilonMethod::EValue => self.by_evalue.hits_beyond(epsilon, threshold),
+            _ => self.by_rank.hits_beyond(epsilon, threshold, self.of()),
+        }
+    }
+
+    /// Candidates and canaries.
+    #[must_use]
+    pub const fn of(&self) -> (u64, u64) {
+        (self.by_evalue.candidates, self.by_evalue.canaries)
+    }
+
+    /// The ε that the mean evidence of a canary leads to: quicker than [`Self::predict`], to compare
+    /// many plans.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    pub fn expected(&self, mu: f64, seed: u64) -> Result<Estimate<Epsilon>> {
+        let canaries = self.by_evalue.canaries;
+        let sampled = canaries.min(SAMPLED);
+        let times = canaries as f64 / sampled as f64;
+        let scores = Scores::new(mu, self.by_evalue.candidates);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        if self.decides != EpsilonMethod::EValue {
+            // Each rank stands for `times` canaries.
+            let ranks: Vec<RankCount> = (0..sampled).map(|_| scores.rank(&mut random)).collect();
+            let counts: Vec<RankCount> = (0..canaries)
+                .map(|i| ranks[(i as f64 / times) as usize % ranks.len()])
+                .collect();
+            return Ok(Estimate::new(*self.by_rank.bound(&counts)?.lower.get()));
+        }
+        let test = self.by_evalue.test()?;
+        let cap = test.cap.map_or(f64::INFINITY, f64::ln);
+        let guesses = (0..sampled)
+            .map(|_| scores.guesses(&self.by_evalue, &mut random))
+            .collect::<Result<Vec<_>>>()?;
+        let wanted = -test.working_alpha.ln();
+        let reached = |epsilon: f64| {
+            let mut sums = vec![0.0; test.beliefs];
+            for canary in &guesses {
+                for (sum, guess) in sums.iter_mut().zip(canary) {
+                    *sum += times * guess.ln_evalue(epsilon).min(cap);
+                }
+            }
+            ln_mean(&sums) >= wanted
+        };
+        // Evidence does not fall steadily: no level may be left out on the way up.
+        let (mut low, mut width) = (0.0, STEP);
+        if reached(low) {
+            while low < LARGEST && width > 16.0 * RESOLUTION {
+                if reached(low + width) {
+                    low += width;
+                } else {
+                    width *= 0.5;
+                }
+            }
+        }
+        Ok(Estimate::new(Epsilon::new(low)?))
+    }
+
+    /// The bound of one simulated audit.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    pub fn simulate(&self, mu: f64, seed: u64) -> Result<Epsilon> {
+        let scores = Scores::new(mu, self.by_evalue.candidates);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let canaries = self.by_evalue.canaries;
+        Ok(if self.decides == EpsilonMethod::EValue {
+            let guesses = (0..canaries)
+                .map(|_| scores.guesses(&self.by_evalue, &mut random))
+                .collect::<Result<Vec<_>>>()?;
+            *self.by_evalue.bound(&guesses)?.lower.get()
+        } else {
+            let counts: Vec<RankCount> = (0..canaries).map(|_| scores.rank(&mut random)).collect();
+            *self.by_rank.bound(&counts)?.lower.get()
+        })
+    }
+
+    /// The bounds of `runs` simulated audits.
+    ///
+    /// # Errors
+    /// No run; as [`Self::simulate`].
+    pub fn predict(&self, mu: f64, runs: u64) -> Result<Prediction> {
+        if runs == 0 {
+            return Err(Error::out_of_range("runs", "[1, inf)", runs));
+        }
+        let found = (0..runs).map(|seed| Ok(self.simulate(mu, seed)?.get()));
+        let mut found = found.collect::<Result<Vec<f64>>>()?;
+        found.sort_by(f64::total_cmp);
+        let at = |share: f64| found[(share * (found.len() - 1) as f64).round() as usize];
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        let estimate = |value: f64| -> Result<_> { Ok(Estimate::new(Epsilon::new(value)?)) };
+        Ok(Prediction {
+            mean: estimate(mean)?,
+            tenth: estimate(at(0.1))?,
+            ninetieth: estimate(at(0.9))?,
+        })
+    }
+
+    /// The share of `runs` simulated audits whose bound is above a promise.
+    ///
+    /// # Errors
+    /// As [`Self::predict`].
+    pub fn power(&self, mu: f64, promised: Epsilon, runs: u64) -> Result<Estimate<Probability>> {
+        let mut above = 0.0;
+        if *self.provable()?.get() > promised {
+            for seed in 0..runs {
+                above += f64::from(u8::from(self.simulate(mu, seed)? > promised));
+            }
+        }
+        Ok(Estimate::new(Probability::new(above / runs.max(1) as f64)?))
+    }
+
+    /// The μ of two unit normals as far apart as two laws with this total variation distance.
+    #[must_use]
+    pub fn shift_of(total_variation: f64) -> f64 {
+        2.0 * normal_quantile(0.5 + 0.5 * total_variation.clamp(0.0, 1.0 - 1e-15))
+    }
+}
+
+/// The share of `runs` simulated audits by in/out coins whose bound is above a promise, where the
+/// scores of canaries that are in are shifted by μ.
+///
+/// # Errors
+/// As [`coin_bound`].
+pub fn coin_power(
+    mu: f64,
+    coins: u64,
+    terms: &AuditTerms,
+    promised: Epsilon,
+    runs: u64,
+) -> Result<Estimate<Probability>> {
+    let mut above = 0.0;
+    if *coin_provable(coins, terms)?.get() > promised {
+        for seed in 0..runs {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let drawn: Vec<bool> = (0..coins).map(|_| random.random()).collect();
+            let scores: Vec<f64> = drawn
+                .iter()
+                .map(|inside| normal(&mut random) + if *inside { mu } else { 0.0 })
+                .collect();
+            let bound = coin_bound(&coin_beliefs(&scores, &drawn)?, terms)?;
+            above += f64::from(u8::from(*bound.lower.get() > promised));
+        }
+    }
+    Ok(Estimate::new(Probability::new(above / runs.max(1) as f64)?))
+}
+
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    let (u, v): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+/// Gaussian scores of one canary's candidates.
+struct Scores {
+    mu: f64,
+    /// N.
+    candidates: u64,
+}
+
+impl Scores {
+    const fn new(mu: f64, candidates: u64) -> Self {
+        Self { mu, candidates }
+    }
+
+    fn own(&self, random: &mut ChaCha8Rng) -> f64 {
+        normal(random) + self.mu
+    }
+
+    /// The rank of the secret: how many of the others score higher.
+    fn rank(&self, random: &mut ChaCha8Rng) -> RankCount {
+        let own = self.own(random);
+        let others = self.candidates - 1;
+        let each = normal_cdf(-own);
+        RankCount {
+            candidates: self.candidates,
+            nll: -own,
+            below: binomial(others, each, random),
+            ties: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// The others' scores: a value and how many have it.
+    fn others(&self, random: &mut ChaCha8Rng) -> Vec<(f64, f64)> {
+        let others = self.candidates - 1;
+        let drawn = if others <= DRAWN { others } else { DRAWN / 4 };
+        let mut above = 0.0_f64;
+        let mut found = Vec::with_capacity(drawn as usize + PLACES);
+        // The chances of more than the highest score, the next, …: order statistics of uniforms.
+        for left in (others - drawn + 1..=others).rev() {
+            let u: f64 = 1.0 - random.random::<f64>();
+            above += (1.0 - above) * -(u.ln() / left as f64).exp_m1();
+            found.push((-normal_quantile(above), 1.0));
+        }
+        let rest = (others - drawn) as f64;
+        if rest > 0.0 {
+            let ratio = (-above.ln() / PLACES as f64).exp();
+            for place in 0..PLACES {
+                let from = above * ratio.powi(place as i32);
+                let to = (from * ratio).min(1.0);
+                let middle = (0.5 * (from + to)).min(1.0 - 1e-12);
+                found.push((-normal_quantile(middle), rest * (to - from) / (1.0 - above)));
+            }
+        }
+        found
+    }
+
+    /// What a model of these scores believes of the secret.
+    fn guesses(&self, audit: &EValueAudit, random: &mut ChaCha8Rng) -> Result<CanaryGuesses> {
+        let own = self.own(random);
+        let others = self.others(random);
+        let n = self.candidates as f64;
+        let threshold = audit.pool.threshold(n);
+        let guesses = audit.tempers.iter().map(|temper| {
+            let sharpness = self.mu / temper.temperature;
+            let top = others.iter().map(|(x, _)| *x).fold(own, f64::max);
+            let raw = |x: f64| (sharpness * (x - top)).exp();
+            let sum = others.iter().map(|(x, count)| count * raw(*x)).sum::<f64>() + raw(own);
+            let belief = |x: f64| (1.0 - temper.uniform) * raw(x) / sum + temper.uniform / n;
+            let mut blocks = vec![Block::exact(1.0, belief(own), threshold)];
+            let each = others.iter();
+            blocks.extend(each.map(|(x, count)| Block::exact(*count, belief(*x), threshold)));
+            let beliefs = Arc::new(Beliefs::of_blocks(blocks, n, audit.pool));
+            Ok(beliefs.guess(belief(own)))
+        });
+        guesses.collect()
+    }
+}
+
+/// A binomial count: by inversion where it is small, else by its normal approximation.
+fn binomial(trials: u64, chance: f64, random: &mut ChaCha8Rng) -> u64 {
+    let mean = trials as f64 * chance;
+    let u: f64 = random.random();
+    if mean > 200.0 {
+        let x = mean + normal_quantile(u) * (mean * (1.0 - chance)).sqrt();
+        return x.round().clamp(0.0, trials as f64) as u64;
+    }
+    let odds = chance / (1.0 - chance).max(f64::MIN_POSITIVE);
+    let mut term = (trials as f64 * (-chance).ln_1p()).exp();
+    let (mut sum, mut count) = (term, 0);
+    while sum < u && count < trials {
+        term *= odds * (trials - count) as f64 / (count + 1) as f64;
+        count += 1;
+        sum += term;
+        if term < 1e-300 {
+            break;
+        }
+    }
+    count
+}

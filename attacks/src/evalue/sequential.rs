@@ -1,0 +1,90 @@
+//! One promised ε, tested while secrets are revealed, to be stopped when it is rejected.
+
+use super::{CanaryGuesses, EValueAudit, EValueTest, ROUNDING, check_guesses, ln_mean};
+use crate::error::Result;
+use reticent_accounting::Epsilon;
+
+/// A test of one ε: E_t(ε) after each secret that is revealed.
+///
+/// Whatever decides when to stop, P(E ever reaches 1/α′) ≤ α if the ε holds. The order of the secrets
+/// may not depend on them. A bound from the same secrets is another test: both together err more
+/// often than α.
+///
+/// ```
+/// use reticent_accounting::{Confidence, Delta, Epsilon};
+/// use reticent_attacks::{Beliefs, Draw, EValueAudit, Pool, RankAudit, SequentialTest};
+/// use reticent_corpus::Unit;
+/// let rank = RankAudit {
+///     thresholds: vec![1], confidence: Confidence::new(0.95)?, delta: Delta::new(0.0)?,
+///     draw: Draw::Independent, unit: Unit::Turn, copies: 1,
+/// };
+/// let audit = EValueAudit { tempers: vec![EValueAudit::usual_tempers()[1]], ..EValueAudit::beside(&rank, 100, 10) };
+/// let mut test = SequentialTest::new(&audit, Epsilon::new(2.0)?)?;
+/// // Two secrets that are nearly certain: 13 each at ε = 2, and 20 are needed.
+/// let mut belief = vec![0.01 / 99.0; 100];
+/// belief[0] = 0.99;
+/// let guess = Beliefs::full(&belief, Pool::NONE)?.guess(0.99);
+/// test.reveal(vec![guess.clone()])?;
+/// assert_eq!(test.rejected_after(), None);
+/// test.reveal(vec![guess])?;
+/// assert_eq!(test.rejected_after(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SequentialTest {
+    test: EValueTest,
+    planned: Option<u64>,
+    epsilon: f64,
+    /// ln of the product so far, for each belief.
+    sums: Vec<f64>,
+    revealed: u64,
+    rejected_after: Option<u64>,
+}
+
+impl SequentialTest {
+    /// Nothing revealed yet; at most `audit.canaries` secrets may be where δ > 0.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::test`].
+    pub fn new(audit: &EValueAudit, epsilon: Epsilon) -> Result<Self> {
+        let test = audit.test()?;
+        Ok(Self {
+            planned: test.cap.map(|_| audit.canaries),
+            sums: vec![0.0; test.beliefs],
+            test,
+            epsilon: epsilon.get(),
+            revealed: 0,
+            rejected_after: None,
+        })
+    }
+
+    /// Reveals the next secret; ln E with it.
+    ///
+    /// # Errors
+    /// More secrets than planned at δ > 0, another number of guesses than beliefs.
+    pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<f64> {
+        check_guesses(&self.test, self.planned, self.revealed, &guesses)?;
+        let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);
+        for (sum, guess) in self.sums.iter_mut().zip(&guesses) {
+            *sum += guess.ln_evalue(self.epsilon).min(cap);
+        }
+        self.revealed += 1;
+        let ln = ln_mean(&self.sums);
+        if self.rejected_after.is_none() && ln >= self.wanted() {
+            self.rejected_after = Some(self.revealed);
+        }
+        Ok(ln)
+    }
+
+    /// What ln E has to reach: ln 1/α′.
+    #[must_use]
+    pub fn wanted(&self) -> f64 {
+        -self.test.working_alpha.ln() + ROUNDING
+    }
+
+    /// The secrets after which ε was rejected; it stays rejected.
+    #[must_use]
+    pub const fn rejected_after(&self) -> Option<u64> {
+        self.rejected_after
+    }
+}

@@ -1,0 +1,213 @@
+//! Canaries that a fair coin puts in or leaves out.
+
+use super::insert::insert;
+use super::plan::CanaryPlan;
+use crate::document::Document;
+use crate::error::{Error, Result, json_problem};
+use crate::random::{Choices, Purpose};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap};
+
+/// Which canaries were put in, each by a fair coin of its own: the content of `coins.json`, which
+/// stays with the owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoinPlan {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// `coin-plan`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// All canaries, those left out too.
+    pub plan: CanaryPlan,
+    /// Whether each was put in.
+    pub inside: Vec<bool>,
+}
+
+impl CoinPlan {
+    /// Draws a coin for each canary, from a stream of its own under the plan's seed.
+    ///
+    /// # Errors
+    /// Two canaries of one secret, or of different numbers of copies: a coin says of its own canary
+    /// alone whether it is in.
+    pub fn new(plan: CanaryPlan) -> Result<Self> {
+        let mut choices = Choices::new(plan.seed, Purpose::CanaryCoins);
+        let inside = plan
+            .canaries
+            .iter()
+            .map(|_| choices.below(2) == 1)
+            .collect();
+        let coins = Self {
+            schema: 1,
+            kind: "coin-plan".to_owned(),
+            plan,
+            inside,
+        };
+        coins.validate()?;
+        Ok(coins)
+    }
+
+    /// Reads `coins.json`.
+    ///
+    /// # Errors
+    /// Text that is no such plan, or one that contradicts itself.
+    pub fn from_json(json: &str) -> Result<Self> {
+        let coins: Self =
+            serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
+        coins.validate()?;
+        Ok(coins)
+    }
+
+    /// The text of `coins.json`.
+    ///
+    /// # Errors
+    /// None in practice; the serialiser's, if any.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
+    }
+
+    /// The documents with the canaries in them that are in.
+    ///
+    /// # Errors
+    /// As [`insert`].
+    pub fn insert(&self, documents: &[Document]) -> Result<Vec<Document>> {
+        let inside = CanaryPlan {
+            canaries: self
+                .plan
+                .canaries
+                .iter()
+                .zip(&self.inside)
+                .filter(|(_, inside)| **inside)
+                .map(|(canary, _)| canary.clone())
+                .collect(),
+            ..self.plan.clone()
+        };
+        Ok(insert(&inside, documents)?.0)
+    }
+
+    /// How often each canary's secret stands in these texts, behind the template's words.
+    pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
+        let marks = self.plan.marks();
+        let number: HashMap<&str, usize> = marks.iter().map(String::as_str).zip(0..).collect();
+        let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
+        // What every mark begins with: the template's words, or else its first character.
+        let prefix = self.plan.template.prefix();
+        let starts: BTreeSet<&str> = match prefix {
+            "" => marks
+                .iter()
+                .filter_map(|m| m.get(..first_length(m)))
+                .collect(),
+            words => BTreeSet::from([words]),
+        };
+        let mut found = vec![0; marks.len()];
+        for text in texts {
+            for start in &starts {
+                for (at, _) in text.match_indices(start) {
+                    let here = lengths
+                        .iter()
+                        .filter_map(|length| text.get(at..at + length));
+                    for mark in here.filter_map(|span| number.get(span)) {
+                        found[*mark] += 1;
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn validate(&self) -> Result<()> {
+        let wrong = |problem: String| Err(Error::Plan(problem));
+        if self.schema != 1 || self.kind != "coin-plan" {
+            return wrong(format!(
+                "schema {} of type {:?}; schema 1 of type \"coin-plan\" is read",
+                self.schema, self.kind
+            ));
+        }
+        self.plan.validate()?;
+        if self.inside.len() != self.plan.canaries.len() {
+            return wrong(format!(
+                "{} coins for {} canaries",
+                self.inside.len(),
+                self.plan.canaries.len()
+            ));
+        }
+        if !self.plan.distinct {
+            return wrong("canaries with coins need distinct secrets".to_owned());
+        }
+        if !self.plan.doses.is_empty() {
+            return wrong("canaries with coins need one number of copies".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a text's first character.
+fn first_length(text: &str) -> usize {
+    text.chars().next().map_or(0, char::len_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::CanaryOptions;
+    use super::super::spec::Spec;
+    use super::*;
+    use crate::unit::Unit;
+
+    fn documents() -> Vec<Document> {
+        (0..50)
+            .map(|i| {
+                Document::new(
+                    format!("d{i}"),
+                    format!("a line of document {i}\nand another"),
+                )
+            })
+            .collect()
+    }
+
+    fn coins(canaries: u32) -> CoinPlan {
+        let options = CanaryOptions {
+            seed: 7,
+            ..CanaryOptions::new(Spec::new(canaries, 2).unwrap())
+        };
+        CoinPlan::new(CanaryPlan::new(&options, Unit::Document, &documents()).unwrap()).unwrap()
+    }
+
+    /// In every copy where the coin says so, nowhere else; 1000 fair coins give 500 within four
+    /// standard deviations (63).
+    #[test]
+    fn what_is_in_stands_there_and_nothing_else() {
+        let coins = coins(1_000);
+        let heads = coins.inside.iter().filter(|inside| **inside).count();
+        assert!((437..=563).contains(&heads), "{heads}");
+        let planted = coins.insert(&documents()).unwrap();
+        let found = coins.occurrences(planted.iter().map(|d| d.text.as_str()));
+        for (count, inside) in found.iter().zip(&coins.inside) {
+            assert_eq!(*count, if *inside { 2 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn it_is_read_back_and_checked() {
+        let coins = coins(10);
+        let json = coins.to_json().unwrap();
+        assert_eq!(CoinPlan::from_json(&json).unwrap(), coins);
+        let short = CoinPlan {
+            inside: vec![true; 9],
+            ..coins.clone()
+        };
+        let said = CoinPlan::from_json(&short.to_json().unwrap()).unwrap_err();
+        assert!(
+            said.to_string().contains("9 coins for 10 canaries"),
+            "{said}"
+        );
+        let mut shared = coins.plan.clone();
+        shared.distinct = false;
+        assert!(
+            CoinPlan::new(shared)
+                .unwrap_err()
+                .to_string()
+                .contains("distinct")
+        );
+        assert!(CoinPlan::from_json("{}").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Arguments of `audit coins`.
+
+use crate::audit::args::Audited;
+use crate::contract::quantity;
+use clap::{ArgGroup, Args};
+use reticent_accounting::{Confidence, Delta, Epsilon};
+use std::path::PathBuf;
+
+/// Arguments of `audit coins`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    after_help = "\
+`audit plant DATA --canaries 1000x1 --coins --out planted/` makes the text and the coins.
+
+Examples:
+  audit coins --model ckpt --coins-file planted/coins.json --training planted/train.jsonl
+  audit coins --model ckpt --coins-file planted/coins.json --reference base --mechanism run.json"
+)]
+pub struct Coins {
+    /// The model.
+    #[command(flatten)]
+    pub of: Audited,
+    /// The canaries and their coins: the coins.json that `audit plant --coins` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub coins_file: PathBuf,
+    /// The text that was trained on: canaries that are out may not stand in it, those that are in are
+    /// counted.
+    #[arg(long, value_name = "FILE")]
+    pub training: Option<PathBuf>,
+    /// A model that saw none of the canaries, with the same tokens: a canary's score is then how much
+    /// likelier it became.
+    #[arg(long, value_name = "DIR")]
+    pub reference: Option<PathBuf>,
+    /// What ran on every record, for the verdict: any file that `account --mechanism` takes.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism: Option<PathBuf>,
+    /// δ of the ε that is bounded; the promise's own if absent.
+    #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
+    pub delta: Option<Delta>,
+    /// Probability with which the lower bound holds.
+    #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
+    pub confidence: Option<Confidence>,
+    /// Exit with 1 when the bound is above this.
+    #[arg(long, value_name = "EPSILON", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
+    pub max_epsilon: Option<Epsilon>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}

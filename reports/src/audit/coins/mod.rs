@@ -1,0 +1,237 @@
+//! `audit coins`: a lower bound on ε from canaries that coins put in or left out of one run.
+
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod run;
+
+use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
+use crate::verdict::Verdict;
+use reticent_accounting::{Epsilon, Upper};
+use reticent_attacks::{Assumption, AuditBound};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What stands in the text that was trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Preflight {
+    /// Canaries that are in and stand there in every copy.
+    pub found: u64,
+    /// Canaries that are in and lack a copy: they weaken the audit.
+    pub lacking: u64,
+}
+
+/// The result of `audit coins`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CoinsReport {
+    /// Canaries, each with a coin of its own.
+    pub canaries: u64,
+    /// Those that are in.
+    pub inside: u64,
+    /// Coins that are told by which half of the scores a canary is in; by chance half of all.
+    pub right: u64,
+    /// What was checked of the training text; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<Preflight>,
+    /// The lower bound on ε.
+    pub epsilon: AuditBound,
+    /// The largest that so many coins can prove.
+    pub provable: Upper<Epsilon>,
+    /// Promise and measurement side by side; absent without a promise in the same terms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
+    /// The ε above which the command ends with 1; it stands among the inputs.
+    #[serde(skip)]
+    pub limit: Option<Epsilon>,
+}
+
+impl CoinsReport {
+    fn bound(&self) -> f64 {
+        self.epsilon.lower.get().get()
+    }
+
+    fn passed_limit(&self) -> Option<Epsilon> {
+        self.limit.filter(|limit| self.bound() > limit.get())
+    }
+
+    /// 1 when a promise is contradicted, or when the bound is above the limit.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let verdict = self.verdict.as_ref().map_or(Exit::Finished, Verdict::exit);
+        match self.passed_limit() {
+            Some(_) => Exit::Exceeded,
+            None => verdict,
+        }
+    }
+
+    /// The JSON document.
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("coin-audit", inputs, self)
+    }
+
+    /// What was found, in a sentence.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let limit = self.passed_limit().map_or_else(String::new, |limit| {
+            format!(" This is above the limit of {}.", shortest(limit.get()))
+        });
+        let canaries = count_of(self.canaries, "canary");
+        if self.bound() > 0.0 {
+            format!(
+                "The model tells which of {canaries} it saw: ε is at least {}.{limit}",
+                rounded_down(self.bound(), 4)
+            )
+        } else {
+            format!(
+                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough."
+            )
+        }
+    }
+
+    /// A page.
+    #[must_use]
+    pub fn to_page(&self, released: &str) -> Page {
+        let mut page = Page::new(format!("Coins of one run: {released}"), self.says())
+            .mood(self.exit().into())
+            .answer(Section::facts("What follows", self.facts()))
+            .section(Section::table("Canaries and coins", self.table()).caption(
+                "A coin is told by which half of the scores its canary is in; half of all are by chance.",
+            ));
+        page = page.section(Section::text(
+            "For the model card",
+            vec![format!("{} {}", self.says(), self.terms())],
+        ));
+        page.section(Section::notes(
+            "What these numbers do not say",
+            vec![
+                "A lower bound of 0 means that this attack refuted nothing, not that nothing leaks.".to_owned(),
+                "The coins must have been unknown to whoever trained, and each canary in or out by its own coin alone.".to_owned(),
+            ],
+        ))
+    }
+
+    fn terms(&self) -> String {
+        let terms = &self.epsilon.terms;
+        let delta = match self.epsilon.assumes {
+            Assumption::PureDp => "δ = 0, and it meets no ε of a positive δ".to_owned(),
+            _ => format!("δ = {}", shortest(terms.delta.get())),
+        };
+        format!(
+            "It holds with confidence {} ({delta}; {}, unit {}, {} at once).",
+            shortest(terms.confidence.get()),
+            terms.neighbours,
+            terms.unit,
+            count_of(terms.copies, "record")
+        )
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            (
+                "ε",
+                format!(
+                    "at least {}. {}",
+                    rounded_down(self.bound(), 4),
+                    self.terms()
+                ),
+            ),
+            (
+                "could show",
+                format!("at most {}", rounded_up(self.provable.get().get(), 4)),
+            ),
+        ];
+        if let Some(preflight) = self.preflight {
+            facts.push((
+                "pre-flight",
+                format!(
+                    "{} that are in stand in the training text with every copy, {} lack one; none that is out stands there",
+                    grouped(preflight.found),
+                    grouped(preflight.lacking)
+                ),
+            ));
+        }
+        match (&self.verdict, &self.no_verdict) {
+            (Some(verdict), _) => facts.push(("verdict", verdict.to_string())),
+            (None, Some(why)) => facts.push(("verdict", format!("none: {why}"))),
+            (None, None) => {}
+        }
+        let owned = facts
+            .into_iter()
+            .map(|(name, said)| (name.to_owned(), said));
+        owned.collect()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            ("canaries", Align::Right),
+            ("in", Align::Right),
+            ("told", Align::Right),
+            ("share", Align::Right),
+        ]);
+        table.row([
+            grouped(self.canaries),
+            grouped(self.inside),
+            grouped(self.right),
+            nearest(self.right as f64 / self.canaries.max(1) as f64, 3),
+        ]);
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::View;
+    use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
+    use reticent_attacks::{AuditTerms, coin_beliefs, coin_bound, coin_provable};
+
+    /// Forty coins whose scores tell them, or say nothing.
+    fn report(told: bool) -> CoinsReport {
+        let coins: Vec<bool> = (0..40).map(|i| i % 2 == 0).collect();
+        let scores: Vec<f64> = (0..40)
+            .map(|i| f64::from(i % 7) + if told && i % 2 == 0 { 30.0 } else { 0.0 })
+            .collect();
+        let terms = AuditTerms {
+            confidence: Confidence::new(0.95).unwrap(),
+            delta: Delta::new(1e-6).unwrap(),
+            neighbours: Neighbours::AddRemove,
+            unit: UnitName::new("document").unwrap(),
+            copies: 2,
+        };
+        CoinsReport {
+            canaries: 40,
+            inside: 20,
+            right: if told { 40 } else { 20 },
+            preflight: Some(Preflight {
+                found: 19,
+                lacking: 1,
+            }),
+            epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
+            provable: coin_provable(40, &terms).unwrap(),
+            verdict: None,
+            no_verdict: Some("what ran is not known: give --mechanism".into()),
+            limit: Some(Epsilon::new(0.1).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_report_fits_its_schema_and_ends_by_its_limit() {
+        for told in [true, false] {
+            let report = report(told);
+            let text = report.document(Inputs::new()).to_text().unwrap();
+            let problems = crate::schema::problems("coin-audit.schema.json", &text);
+            assert_eq!(problems, Vec::<String>::new(), "{text}");
+            assert_eq!(report.exit() == Exit::Exceeded, told);
+            assert!(report.bound() <= report.provable.get().get());
+            let text = report.to_page("m").to_text(View::full());
+            assert_eq!(text.contains("above the limit of 0.1"), told, "{text}");
+            assert_eq!(text.contains("No positive ε is refuted"), !told, "{text}");
+            assert!(text.contains("19 that are in") && text.contains("2 records at once"));
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Scores of the canaries, and what follows from them.
+
+use super::args::Coins as Args;
+use super::{CoinsReport, Preflight};
+use crate::audit::args::Source;
+use crate::audit::exposure::promise::with_noise;
+use crate::audit::exposure::run::of_mechanism;
+use crate::audit::loaded_model::LoadedModel;
+use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, read_text};
+use crate::page::Output;
+use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::training::{Run, TrainingPlan};
+use reticent_accounting::{
+    Confidence, Direction, Epsilon, GroupSize, Mechanism, Neighbours, Notion, Plan, PrivacyLoss,
+    Probability, Query, Tolerance, UnitName,
+};
+use reticent_attacks::{
+    AuditTerms, CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
+};
+use reticent_backends::{PrefixScorer, Scorer};
+use reticent_corpus::{Canary, CoinPlan, TokenId, Tokenizer, read_documents};
+
+/// Canaries scored at once.
+const BATCH: usize = 256;
+
+/// Simulated audits for the power at each share of the noise.
+const RUNS: u64 = 20;
+
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let coins = read(args)?;
+    let preflight = preflight(args, &coins)?;
+    let unit = UnitName::new(coins.plan.unit.to_string())?;
+    let run = match &args.mechanism {
+        Some(path) => Some(of_mechanism(path, &coins.plan).context("--mechanism")?),
+        None => None,
+    };
+    let delta = match (&args.delta, &run) {
+        (Some(delta), _) => *delta,
+        (None, Some(run)) => *run.delta,
+        (None, None) => TrainingPlan::default_delta(None),
+    };
+    let terms = AuditTerms {
+        confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
+        delta,
+        neighbours: Neighbours::AddRemove,
+        unit,
+        copies: u64::from(coins.plan.copies),
+    };
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let scores = scores(args, &coins, &mut model, interrupt)?;
+    let guesses = coin_beliefs(&scores, &coins.inside)?;
+    let canaries = coins.inside.len() as u64;
+    let mut report = CoinsReport {
+        canaries,
+        inside: coins.inside.iter().filter(|inside| **inside).count() as u64,
+        right: right(&scores, &coins.inside),
+        preflight,
+        epsilon: coin_bound(&guesses, &terms)?,
+        provable: coin_provable(canaries, &terms)?,
+        verdict: None,
+        no_verdict: None,
+        limit: args.max_epsilon,
+    };
+    match verdict(run.as_ref(), &model, &terms, &guesses)? {
+        Ok(verdict) => report.verdict = Some(verdict),
+        Err(why) => report.no_verdict = Some(why),
+    }
+    let inputs = args
+        .of
+        .given(Inputs::new())?
+        .given_path("coins", Some(&args.coins_file))?
+        .given_path("training", args.training.as_deref())?
+        .given_path("reference", args.reference.as_deref())?
+        .given_path("mechanism", args.mechanism.as_deref())?
+        .or_assumed("delta", args.delta, terms.delta)?
+        .or_assumed("confidence", args.confidence, terms.confidence)?
+        .given("max_epsilon", args.max_epsilon)?;
+    output.answer_with_rows(
+        &report.document(inputs),
+        &report.to_page(&model.name),
+        || Ok(Csv::of_rows([&report.epsilon])?),
+    )?;
+    Ok(report.exit())
+}
+
+fn read(args: &Args) -> Result<CoinPlan> {
+    let path = &args.coins_file;
+    let json = read_text(path).with_context(|| {
+        format!(
+            "--coins-file: cannot read {}; name the coins.json that `audit plant --coins` wrote",
+            path.display()
+        )
+    })?;
+    CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
+}
+
+/// Whether the training text is what the coins say.
+fn preflight(args: &Args, coins: &CoinPlan) -> Result<Option<Preflight>> {
+    let Some(path) = &args.training else {
+        return Ok(None);
+    };
+    let documents = read_documents(path).context("--training")?;
+    let found = coins.occurrences(documents.iter().map(|d| d.text.as_str()));
+    let copies = u64::from(coins.plan.copies);
+    let both = || found.iter().zip(&coins.inside);
+    let strangers = both()
+        .filter(|(count, inside)| !**inside && **count > 0)
+        .count();
+    ensure!(
+        strangers == 0,
+        "--training: {strangers} canaries that are out by their coins stand in {}: it is not the text of this plan, and a bound from it would say nothing",
+        path.display()
+    );
+    let doubled = both()
+        .filter(|(count, inside)| **inside && **count > copies)
+        .count();
+    ensure!(
+        doubled == 0,
+        "--training: {doubled} canaries stand in {} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed",
+        path.display()
+    );
+    let whole = both()
+        .filter(|(count, inside)| **inside && **count == copies)
+        .count() as u64;
+    let inside = coins.inside.iter().filter(|inside| **inside).count() as u64;
+    ensure!(
+        whole > 0 || inside == 0,
+        "--training: none of the {inside} canaries that are in stands in {} with every copy: it is not the text that was planted",
+        path.display()
+    );
+    Ok(Some(Preflight {
+        found: whole,
+        lacking: inside - whole,
+    }))
+}
+
+/// How likely each canary is to the model, beside the reference where there is one; nats.
+fn scores(
+    args: &Args,
+    coins: &CoinPlan,
+    model: &mut LoadedModel,
+    interrupt: &Interrupt,
+) -> Result<Vec<f64>> {
+    let canaries = &coins.plan.canaries;
+    let sequences = canaries
+        .iter()
+        .map(|canary| Sequence::of(canary, &model.tokenizer))
+        .collect::<Result<Vec<_>>>()?;
+    let own = likelihoods(model.scorer(), &sequences, interrupt)?;
+    ensure!(
+        own.iter().any(|score| score.is_finite()),
+        "nothing can be concluded: the model gives no canary a finite likelihood"
+    );
+    let Some(folder) = &args.reference else {
+        return Ok(own);
+    };
+    let source = Source::Folder(folder.clone());
+    let mut reference = model.beside(&source, &args.of, "--reference", interrupt)?;
+    let other = likelihoods(reference.scorer(), &sequences, interrupt)?;
+    ensure!(
+        other.iter().all(|score| score.is_finite()),
+        "--reference: it gives some canary no finite likelihood"
+    );
+    Ok(own
+        .iter()
+        .zip(&other)
+        .map(|(own, other)| own - other)
+        .collect())
+}
+
+/// A canary's tokens, and where its secret begins.
+struct Sequence {
+    tokens: Vec<TokenId>,
+    secret: usize,
+}
+
+impl Sequence {
+    fn of(canary: &Canary, tokenizer: &Tokenizer) -> Result<Self> {
+        let framed = |text: &str| -> Result<Vec<TokenId>> {
+            let mut tokens = tokenizer.frame(text)?;
+            tokens.pop();
+            Ok(tokens)
+        };
+        let tokens = framed(&format!("{}{}", canary.context, canary.secret))?;
+        let context = framed(&canary.context)?;
+        let common = tokens
+            .iter()
+            .zip(&context)
+            .take_while(|(a, b)| a == b)
+            .count();
+        // A secret whose tokens are all the context's has none of its own to be scored.
+        ensure!(
+            common < tokens.len() && !tokens.is_empty(),
+            "--tokenizer: {} has no token that its context lacks",
+            canary.id
+        );
+        Ok(Self {
+            secret: common.max(1),
+            tokens,
+        })
+    }
+}
+
+/// ln p of each secret behind its context.
+fn likelihoods(
+    scorer: &mut dyn PrefixScorer,
+    sequences: &[Sequence],
+    interrupt: &Interrupt,
+) -> Result<Vec<f64>> {
+    let progress = Progress::of(sequences.len() as u64, "scoring", "canaries");
+    let mut found = Vec::with_capacity(sequences.len());
+    for chunk in sequences.chunks(BATCH) {
+        let tokens: Vec<Vec<TokenId>> = chunk.iter().map(|s| s.tokens.clone()).collect();
+        let rows = Scorer::score(scorer, &tokens)?;
+        ensure!(
+            rows.len() == chunk.len(),
+            "the model scored {} of {} canaries",
+            rows.len(),
+            chunk.len()
+        );
+        for (sequence, row) in chunk.iter().zip(rows) {
+            let own = row.get(sequence.secret - 1..).unwrap_or_default();
+            found.push(own.iter().map(|score| score.log_probability).sum());
+        }
+        progress.at(found.len() as u64);
+        interrupt.check()?;
+    }
+    Ok(found)
+}
+
+/// Coins that are told by which half of the scores their canary is in.
+fn right(scores: &[f64], inside: &[bool]) -> u64 {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
+    let half = order.len() / 2;
+    let told = order.iter().enumerate();
+    told.filter(|(place, i)| (*place >= half) == inside[**i])
+        .count() as u64
+}
+
+/// Promise and measurement, or why there is no verdict.
+fn verdict(
+    run: Option<&TrainingPlan>,
+    model: &LoadedModel,
+    terms: &AuditTerms,
+    guesses: &[CanaryGuesses],
+) -> Result<std::result::Result<Verdict, String>> {
+    let Some(run) = run else {
+        return Ok(Err("what ran is not known: give --mechanism".into()));
+    };
+    if let Some(why) = &model.unknown_origin {
+        return Ok(Err(why.clone()));
+    }
+    if let Some(why) = run.unprotected() {
+        return Ok(Err(format!("nothing was promised: {why}")));
+    }
+    if !matches!(run.run, Run::Mechanism { .. } | Run::Dpsgd { .. }) {
+        return Ok(Err(
+            "the run trains some records in another way, and whether canaries were among them is not known".into(),
+        ));
+    }
+    let mechanism = run.mechanism();
+    let Some(promise) = promise(&mechanism, terms, &model.name)? else {
+        return Ok(Err(
+            "nothing was promised about all copies of a canary".into()
+        ));
+    };
+    let promise = match promise {
+        Ok(promise) => promise,
+        Err(why) => return Ok(Err(why)),
+    };
+    let strict = AuditTerms {
+        confidence: Confidence::new(1.0 - FALSE_ALARM)?,
+        ..terms.clone()
+    };
+    let coins = guesses.len() as u64;
+    let measured = Measurement {
+        terms: Terms {
+            delta: terms.delta,
+            neighbours: terms.neighbours,
+            group: terms.copies,
+            ..promise.terms.clone()
+        },
+        at_least: coin_bound(guesses, &strict)?.lower,
+        false_alarm: Probability::new(FALSE_ALARM)?,
+        provable: coin_provable(coins, &strict)?,
+        power: power(&mechanism, &strict, coins, *promise.at_most.get())?,
+    };
+    Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
+}
+
+/// What is promised for adding or removing all copies of a canary; nothing where nothing is.
+fn promise(
+    mechanism: &Mechanism,
+    terms: &AuditTerms,
+    released: &str,
+) -> Result<Option<std::result::Result<Promise<Epsilon>, String>>> {
+    let plan = Plan {
+        neighbours: terms.neighbours,
+        tolerance: Tolerance::DEFAULT,
+        group: group(terms)?,
+        ..Plan::new(mechanism.clone(), terms.unit.clone(), terms.delta)
+    };
+    let notion = if terms.copies > 1 {
+        Notion::GroupDp
+    } else {
+        Notion::Dp
+    };
+    let guarantees = plan.guarantees()?;
+    let matching = guarantees.iter().find(|g| g.notion == notion);
+    Ok(matching.map(|guarantee| {
+        let promise = Promise::of(released, guarantee).map_err(|why| why.to_string())?;
+        if promise.at_most.get().get().is_infinite() {
+            return Err("nothing was promised: ε is infinite".to_owned());
+        }
+        Ok(promise)
+    }))
+}
+
+fn group(terms: &AuditTerms) -> Result<GroupSize> {
+    Ok(GroupSize::new(
+        u32::try_from(terms.copies).unwrap_or(u32::MAX),
+    )?)
+}
+
+/// How likely the promise would be contradicted with less noise; nothing where no noise is known that
+/// could be less.
+fn power(
+    mechanism: &Mechanism,
+    terms: &AuditTerms,
+    coins: u64,
+    promised: Epsilon,
+) -> Result<Vec<Power>> {
+    let mut found = Vec::new();
+    for noise in [0.0, 0.25, 0.5, 0.75] {
+        let distance = match noise {
+            0.0 => 1.0,
+            share => match with_noise(mechanism, share)? {
+                Some(weaker) => total_variation(&weaker, terms)?,
+                None => return Ok(Vec::new()),
+            },
+        };
+        found.push(Power {
+            noise,
+            chance: coin_power(
+                PlannedAudit::shift_of(distance),
+                coins,
+                terms,
+                promised,
+                RUNS,
+            )?,
+        });
+    }
+    Ok(found)
+}
+
+/// How far apart runs with and without all copies of a canary can be.
+fn total_variation(mechanism: &Mechanism, terms: &AuditTerms) -> Result<f64> {
+    let query = Query {
+        neighbours: terms.neighbours,
+        group: group(terms)?,
+    };
+    let loss = PrivacyLoss::of(mechanism, query, Direction::Remove)?;
+    let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
+    Ok(answer.bounds.upper.map_or(1.0, |upper| upper.get().get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_tell_coins() {
+        let scores = [0.1, 0.9, 0.2, 0.8];
+        assert_eq!(right(&scores, &[false, true, false, true]), 4);
+        assert_eq!(right(&scores, &[true, true, false, false]), 2);
+    }
+}

@@ -1,0 +1,294 @@
+//! One promise tested canary by canary, stopped when it is rejected.
+
+use super::MASKED_SECRET;
+use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::page::{Page, Section};
+use crate::plot::{Axis, Layer, Plot, Tone};
+use crate::verdict::{Promise, Terms};
+use reticent_accounting::{Epsilon, Upper};
+use reticent_attacks::{Exposure, Rank, RankCount};
+use reticent_corpus::Canary;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// One canary that was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SequentialCanary {
+    /// Its name in the plan.
+    pub id: String,
+    /// Records that hold it.
+    pub copies: u64,
+    /// Its rank among the candidates.
+    pub rank: Rank,
+    /// Its exposure, bits.
+    pub exposure: Exposure,
+    /// The e-value against the promise with this canary and all before it.
+    pub e_value: Number,
+    /// Only with `--show-secrets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// The result of `audit exposure --stop-at`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SequentialReport {
+    /// E.
+    pub stop_at: f64,
+    /// 1/E: the chance that a promise which holds is ever contradicted, whenever one stops.
+    pub level: f64,
+    /// What the e-value had to reach: E, and what the slack of a positive δ costs.
+    pub needed: f64,
+    /// N.
+    pub candidates: u64,
+    /// Canaries of the plan.
+    pub planned: u64,
+    /// The promise that was tested: ε for all records of one canary.
+    pub promised: Upper<Epsilon>,
+    /// What it is about.
+    pub terms: Terms,
+    /// The largest ε that all canaries can contradict at this level.
+    pub provable: Upper<Epsilon>,
+    /// Whether the promise is contradicted.
+    pub contradicted: bool,
+    /// Positions that were scored.
+    pub positions: u64,
+    /// The canaries that were looked at, in the order of the plan.
+    pub canaries: Vec<SequentialCanary>,
+}
+
+impl SequentialReport {
+    /// A test that has not begun; E, and ln of what the e-value has to reach.
+    #[must_use]
+    pub fn new(
+        (stop_at, wanted): (f64, f64),
+        candidates: u64,
+        planned: u64,
+        promise: &Promise<Epsilon>,
+        provable: Upper<Epsilon>,
+    ) -> Self {
+        Self {
+            stop_at,
+            level: 1.0 / stop_at,
+            needed: wanted.exp(),
+            candidates,
+            planned,
+            promised: promise.at_most,
+            terms: promise.terms.clone(),
+            provable,
+            contradicted: false,
+            positions: 0,
+            canaries: Vec::new(),
+        }
+    }
+
+    /// One more canary; ln of the e-value with it, and what it cost.
+    pub fn saw(
+        &mut self,
+        canary: &Canary,
+        count: &RankCount,
+        (ln, positions): (f64, u64),
+        secret: Option<String>,
+    ) {
+        self.positions += positions;
+        self.canaries.push(SequentialCanary {
+            id: canary.id.clone(),
+            copies: canary.insertions.len() as u64,
+            rank: Rank::of(count),
+            exposure: Exposure::of(count),
+            e_value: Number(ln.exp()),
+            secret,
+        });
+    }
+
+    /// The promise is contradicted.
+    pub fn stop(&mut self) {
+        self.contradicted = true;
+    }
+
+    /// 1 when the promise is contradicted.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.contradicted {
+            Exit::Exceeded
+        } else {
+            Exit::Finished
+        }
+    }
+
+    /// The JSON document.
+    #[must_use]
+    pub fn document(&self, inputs: Inputs) -> Envelope<&Self> {
+        Envelope::new("sequential-exposure", inputs, self)
+    }
+
+    /// A page.
+    ///
+    /// # Errors
+    /// A plot without anything to show.
+    pub fn to_page(&self, released: &str) -> anyhow::Result<Page> {
+        Ok(
+            Page::new(format!("Exposure, one by one: {released}"), self.says())
+                .mood(self.exit().into())
+                .answer(Section::facts("What follows", self.facts()))
+                .section(
+                    Section::plot("The e-value", self.plot().to_inline_svg()?).caption(
+                        "After each canary. Above the dashed line the promise is contradicted.",
+                    ),
+                )
+                .section(
+                    Section::table("Every canary", self.table()).caption(format!(
+                        "In the order of the plan. Rank 1 of {} is the model's favourite.",
+                        grouped(self.candidates)
+                    )),
+                )
+                .section(Section::notes(
+                    "What these numbers do not say",
+                    vec![
+                        "Only the promise was tested. Ranks of canaries that came before a stop are no sample: no mean, no maximum and no lower bound on ε of them is given.".to_owned(),
+                        "A promise that is not contradicted is not confirmed.".to_owned(),
+                    ],
+                )),
+        )
+    }
+
+    fn seen(&self) -> u64 {
+        self.canaries.len() as u64
+    }
+
+    fn highest(&self) -> f64 {
+        self.canaries
+            .iter()
+            .map(|c| c.e_value.0)
+            .fold(1.0, f64::max)
+    }
+
+    /// What was found, in a sentence.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let promised = rounded_up(self.promised.get().get(), 4);
+        if self.contradicted {
+            format!(
+                "The promise of ε ≤ {promised} is contradicted after {} of {} canaries: the e-value against it reached {} (level {}).",
+                grouped(self.seen()),
+                grouped(self.planned),
+                rounded_down(self.highest(), 3),
+                shortest(self.level)
+            )
+        } else {
+            format!(
+                "The promise of ε ≤ {promised} is not contradicted by {}: the e-value against it never reached {} (level {}).",
+                count_of(self.seen(), "canary"),
+                nearest(self.needed, 4),
+                shortest(self.level)
+            )
+        }
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let terms = &self.terms;
+        let stopped = if self.contradicted {
+            format!("after {} of {} canaries", self.seen(), self.planned)
+        } else {
+            format!("at the end, after all {} canaries", self.planned)
+        };
+        [
+            (
+                "promise",
+                format!(
+                    "ε at most {} at δ = {} ({}, unit {}, {} at once)",
+                    rounded_up(self.promised.get().get(), 4),
+                    shortest(terms.delta.get()),
+                    terms.neighbours,
+                    terms.unit,
+                    count_of(terms.group, "copy"),
+                ),
+            ),
+            ("stopped", stopped),
+            (
+                "e-value",
+                format!(
+                    "{} at most, {} needed",
+                    nearest(self.highest(), 4),
+                    nearest(self.needed, 4)
+                ),
+            ),
+            (
+                "level",
+                format!(
+                    "{} = 1/E: a promise that holds is contradicted no oftener, whenever one stops",
+                    shortest(self.level)
+                ),
+            ),
+            (
+                "could show",
+                format!(
+                    "an ε of {} at most",
+                    rounded_up(self.provable.get().get(), 4)
+                ),
+            ),
+            (
+                "work",
+                format!("{} positions scored", grouped(self.positions)),
+            ),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            ("canary", Align::Left),
+            ("copies", Align::Right),
+            ("rank", Align::Right),
+            ("exposure (bits)", Align::Right),
+            ("e-value so far", Align::Right),
+            ("secret", Align::Left),
+        ]);
+        for canary in &self.canaries {
+            table.row([
+                canary.id.clone(),
+                canary.copies.to_string(),
+                grouped(canary.rank.max),
+                rounded_down(canary.exposure.min, 4),
+                nearest(canary.e_value.0, 3),
+                canary
+                    .secret
+                    .clone()
+                    .unwrap_or_else(|| MASKED_SECRET.to_owned()),
+            ]);
+        }
+        table
+    }
+
+    fn plot(&self) -> Plot {
+        let ln = |value: f64| value.max(1e-6).log10();
+        let points: Vec<(f64, f64)> = std::iter::once((0.0, 0.0))
+            .chain(
+                (1..)
+                    .zip(&self.canaries)
+                    .map(|(i, c)| (f64::from(i), ln(c.e_value.0))),
+            )
+            .collect();
+        let ends = points.iter().map(|(_, y)| *y);
+        let least = ends.clone().fold(0.0, f64::min);
+        let most = ends.fold(ln(self.needed), f64::max);
+        Plot::new(
+            "E-value against the promise",
+            Axis::linear("canaries").between(0.0, self.seen().max(1) as f64),
+            Axis::linear("log10 of the e-value").between(least - 0.1, most + 0.1),
+        )
+        .layer(Layer::Line {
+            name: "e-value".into(),
+            points,
+            tone: Tone::MEASURED,
+            dashed: false,
+        })
+        .layer(Layer::Rule {
+            name: "contradicted from here".into(),
+            at: ln(self.needed),
+            tone: Tone::PROMISED,
+        })
+        .described(self.says())
+    }
+}

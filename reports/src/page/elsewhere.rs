@@ -1,0 +1,249 @@
+//! A page in the formats of other programs: Markdown, SARIF, the YAML of model cards.
+
+use super::{Body, Page, Section, Shown};
+use crate::contract::{Align, Inputs, Table};
+use serde_json::{Value, json};
+
+/// Heading of the section that is meant for model cards.
+const CARD: &str = "For the model card";
+
+/// Inputs that name what a result is about, the most telling first.
+const SUBJECTS: [&str; 6] = ["model", "new", "members", "scores", "data", "file"];
+
+impl Page {
+    /// The answer in Markdown: title, result, and the sections that belong to it.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mark = if self.alarmed() { "**✗** " } else { "" };
+        let mut out = format!(
+            "## {}\n\n{mark}{}\n",
+            escaped(&self.title),
+            escaped(&self.summary)
+        );
+        for (shown, section) in &self.sections {
+            if matches!(shown, Shown::Always | Shown::Briefly) {
+                out.push_str(&section.to_markdown());
+            }
+        }
+        out
+    }
+
+    /// One result in SARIF 2.1.0, of a document of this kind.
+    #[must_use]
+    pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
+        let (outcome, level) = match self.alarmed() {
+            true => ("fail", "error"),
+            false => ("pass", "none"),
+        };
+        let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
+        let subject = SUBJECTS.iter().filter_map(|name| given(&name)).next();
+        let subject = subject.and_then(|(_, value)| value.as_str());
+        // A command line is no place.
+        let place = subject.filter(|place| !place.contains(':'));
+        let locations: Vec<Value> = place
+            .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": place.replace(' ', "%20") } } }))
+            .into_iter()
+            .collect();
+        let document = json!({
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{
+                "tool": { "driver": {
+                    "name": "reticent",
+                    "version": env!("CARGO_PKG_VERSION"),
+                    "rules": [{ "id": kind, "shortDescription": { "text": self.title } }],
+                } },
+                "results": [{
+                    "ruleId": kind,
+                    "kind": outcome,
+                    "level": level,
+                    "message": { "text": self.summary },
+                    "locations": locations,
+                }],
+            }],
+        });
+        format!("{document:#}\n")
+    }
+
+    /// A block in YAML for a model card, of a document of this kind.
+    #[must_use]
+    pub fn to_model_card(&self, kind: &str) -> String {
+        // A string of JSON is one of YAML.
+        let quoted = |text: &str| Value::String(text.to_owned()).to_string();
+        let mut out = String::from("privacy:\n");
+        out.push_str(&format!("- type: {}\n", quoted(kind)));
+        out.push_str(&format!(
+            "  tool: {}\n",
+            quoted(concat!("Reticent ", env!("CARGO_PKG_VERSION")))
+        ));
+        out.push_str(&format!("  title: {}\n", quoted(&self.title)));
+        out.push_str(&format!("  says: {}\n", quoted(&self.summary)));
+        out.push_str(&format!(
+            "  contradicted_or_above_limit: {}\n",
+            self.alarmed()
+        ));
+        let card = self.on_page().filter(|section| {
+            section.heading.ends_with(CARD) || section.heading.ends_with("for the model card")
+        });
+        let text: Vec<&String> = card
+            .filter_map(|section| match &section.body {
+                Body::Text(paragraphs) => Some(paragraphs),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if !text.is_empty() {
+            out.push_str("  text:\n");
+            for paragraph in text {
+                out.push_str(&format!("  - {}\n", quoted(paragraph)));
+            }
+        }
+        let answer = self
+            .sections
+            .iter()
+            .filter(|(shown, _)| *shown == Shown::Always);
+        let facts: Vec<&(String, String)> = answer
+            .filter_map(|(_, section)| match &section.body {
+                Body::Facts(facts) => Some(facts),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if !facts.is_empty() {
+            out.push_str("  facts:\n");
+            for (name, value) in facts {
+                out.push_str(&format!("  - {}: {}\n", quoted(name), quoted(value)));
+            }
+        }
+        out
+    }
+}
+
+impl Section {
+    fn to_markdown(&self) -> String {
+        let body = match &self.body {
+            Body::Text(paragraphs) => paragraphs
+                .iter()
+                .map(|text| format!("{}\n\n", escaped(text)))
+                .collect(),
+            Body::Facts(facts) => facts
+                .iter()
+                .map(|(name, value)| match name.as_str() {
+                    "" => format!("- {}\n", escaped(value)),
+                    name => format!("- **{}**: {}\n", escaped(name), escaped(value)),
+                })
+                .collect(),
+            Body::Table(table) if !table.rows().is_empty() => in_markdown(table),
+            Body::Notes(items) => items
+                .iter()
+                .map(|text| format!("- {}\n", escaped(text)))
+                .collect(),
+            Body::Table(_) | Body::Plot(_) | Body::Heat(_) => String::new(),
+        };
+        match (body.is_empty(), self.heading.is_empty()) {
+            (true, _) => String::new(),
+            (false, true) => format!("\n{body}"),
+            (false, false) => format!("\n### {}\n\n{body}", escaped(&self.heading)),
+        }
+    }
+}
+
+fn in_markdown(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let columns = table.columns();
+    let mut out = line(columns.iter().map(|(name, _)| escaped(name)).collect());
+    let rules = columns.iter().map(|(_, align)| match align {
+        Align::Left => ":--".to_owned(),
+        Align::Right => "--:".to_owned(),
+    });
+    out.push_str(&line(rules.collect()));
+    for row in table.rows() {
+        out.push_str(&line(row.iter().map(|cell| escaped(cell)).collect()));
+    }
+    out
+}
+
+/// Text whose letters mean themselves in Markdown, on one line.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\r' => out.push(' '),
+            '\\' | '`' | '*' | '_' | '|' | '<' | '>' | '[' | ']' | '#' | '~' | '&' => {
+                out.push('\\');
+                out.push(letter);
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mood;
+    use super::*;
+
+    fn page() -> Page {
+        let mut table = Table::new([("arm", Align::Left), ("ε ≤", Align::Right)]);
+        table.row(["a|b <i>", "∞"]);
+        Page::new("Exposure: \"m\"", "It leaks: *all*.")
+            .answer(Section::facts(
+                "What follows",
+                vec![("ε", "at least 2".to_owned())],
+            ))
+            .answer(Section::table("In numbers", table))
+            .section(Section::text(CARD, vec!["Words: \"quoted\"".to_owned()]))
+    }
+
+    #[test]
+    fn markdown_has_the_answer_and_nothing_becomes_markup() {
+        let text = page().mood(Mood::Alarm).to_markdown();
+        assert!(
+            text.starts_with("## Exposure: \"m\"\n\n**✗** It leaks: \\*all\\*.\n"),
+            "{text}"
+        );
+        assert!(text.contains("- **ε**: at least 2\n"));
+        assert!(
+            text.contains("| arm | ε ≤ |\n| :-- | --: |\n| a\\|b \\<i\\> | ∞ |\n"),
+            "{text}"
+        );
+        assert!(!text.contains("Words"), "the full page has more");
+    }
+
+    #[test]
+    fn sarif_has_one_result() {
+        let inputs = Inputs::new().given("model", "a b/ckpt").unwrap();
+        let read = |page: Page| -> Value {
+            serde_json::from_str(&page.to_sarif("exposure", &inputs)).unwrap()
+        };
+        let bad = read(page().mood(Mood::Alarm));
+        let result = &bad["runs"][0]["results"][0];
+        assert_eq!(
+            (&result["kind"], &result["level"]),
+            (&json!("fail"), &json!("error"))
+        );
+        assert_eq!(
+            result["ruleId"],
+            bad["runs"][0]["tool"]["driver"]["rules"][0]["id"]
+        );
+        let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+        assert_eq!(place, "a%20b/ckpt");
+        let good = read(page());
+        let result = &good["runs"][0]["results"][0];
+        assert_eq!(
+            (&result["kind"], &result["level"]),
+            (&json!("pass"), &json!("none"))
+        );
+    }
+
+    #[test]
+    fn a_model_card_is_yaml_whose_strings_are_quoted() {
+        let text = page().to_model_card("exposure");
+        let wanted = format!(
+            "privacy:\n- type: \"exposure\"\n  tool: \"Reticent {}\"\n  title: \"Exposure: \\\"m\\\"\"\n  says: \"It leaks: *all*.\"\n  contradicted_or_above_limit: false\n  text:\n  - \"Words: \\\"quoted\\\"\"\n  facts:\n  - \"ε\": \"at least 2\"\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(text, wanted);
+    }
+}
