@@ -1,13 +1,8 @@
 //! The exposure report as a page.
 
 use super::dose::{dose_plot, dose_table};
-<<<<<<< HEAD
-use super::facts::{facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
-=======
 use super::facts::{extraction, facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, summary_table};
->>>>>>> e22
+use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
