@@ -33,8 +33,8 @@ const PLACES: usize = 96;
 /// Steps in which levels are looked at for the quick estimate.
 const STEP: f64 = 0.125;
 
-/// Canaries from which the mean growth is taken.
-const SAMPLED: u64 = 100;
+/// Canaries from which the mean evidence of one is taken.
+const SAMPLED: u64 = 400;
 
 /// Both tests of one false-alarm rate, and which of them counts: fixed before anything is scored.
 #[derive(Debug, Clone)]
@@ -124,21 +124,23 @@ impl PlannedAudit {
     /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn expected(&self, mu: f64, seed: u64) -> Result<Estimate<Epsilon>> {
         let canaries = self.by_evalue.canaries;
-        let sampled = canaries.min(SAMPLED);
-        let times = canaries as f64 / sampled as f64;
+        let times = canaries as f64 / SAMPLED as f64;
         let scores = Scores::new(mu, self.by_evalue.candidates);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         if self.decides != EpsilonMethod::EValue {
-            // Each rank stands for `times` canaries.
-            let ranks: Vec<RankCount> = (0..sampled).map(|_| scores.rank(&mut random)).collect();
+            // The middle ranks of as many equal parts as there are canaries.
+            let mut ranks: Vec<RankCount> =
+                (0..SAMPLED).map(|_| scores.rank(&mut random)).collect();
+            ranks.sort_by_key(|rank| rank.below);
+            let middle = |i: u64| (i as f64 + 0.5) / times.max(f64::MIN_POSITIVE);
             let counts: Vec<RankCount> = (0..canaries)
-                .map(|i| ranks[(i as f64 / times) as usize % ranks.len()])
+                .map(|i| ranks[(middle(i) as usize).min(ranks.len() - 1)])
                 .collect();
             return Ok(Estimate::new(*self.by_rank.bound(&counts)?.lower.get()));
         }
         let test = self.by_evalue.test()?;
         let cap = test.cap.map_or(f64::INFINITY, f64::ln);
-        let guesses = (0..sampled)
+        let guesses = (0..SAMPLED)
             .map(|_| scores.guesses(&self.by_evalue, &mut random))
             .collect::<Result<Vec<_>>>()?;
         let wanted = -test.working_alpha.ln();
