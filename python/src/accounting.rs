@@ -210,12 +210,16 @@ fn parts_of(mechanism: &Mechanism) -> &[Mechanism] {
     }
 }
 
+/// How often something runs, and what.
+fn counted(part: &Mechanism) -> (u64, &Mechanism) {
+    match part {
+        Mechanism::Repeat { times, each } => (times.get(), each),
+        one => (1, one),
+    }
+}
+
 /// Two equal parts as one that is repeated, so that a plan that is composed in a loop stays small.
 fn repeated(first: &Mechanism, second: &Mechanism) -> Option<Mechanism> {
-    let counted = |part| match part {
-        Mechanism::Repeat { times, each } => (times.get(), each.as_ref()),
-        one => (1, one),
-    };
     let ((before, each), (after, other)) = (counted(first), counted(second));
     let times = before
         .checked_add(after)

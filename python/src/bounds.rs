@@ -178,6 +178,14 @@ impl Bounds {
         Err(Self::refused())
     }
 
+    fn __divmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
+    fn __rdivmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Err(Self::refused())
+    }
+
     fn __pow__(&self, _other: &Bound<'_, PyAny>, _modulus: &Bound<'_, PyAny>) -> PyResult<f64> {
         Err(Self::refused())
     }

@@ -108,7 +108,7 @@ def test_a_search_that_is_cut_off_is_not_called_quiet() -> None:
     assert found.largest_lower == 0 and found.largest_upper > 19 and not found.exceeded
     for said in (found.says, found.card, json.loads(found.to_json())["says"], html.unescape(found.to_html())):
         assert "No leak" not in said and "cut off" in said and "between 0 and 19.94 bits" in said
-    assert "above the limit of 5 bits is not known" in found.says
+    assert "above the limit of 5.00 bits is not known" in found.says
 
 
 CHATS = [

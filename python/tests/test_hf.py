@@ -40,7 +40,7 @@ def trainer(folder, rows, callback, *, length=128, epochs=1, dropout=0.0, model=
 
 def planted(n=2, copies=3):
     rows = Dataset.from_dict({"text": tiny.texts()})
-    return plant(rows, "ID {digits:3}", n=n, copies=copies)
+    return plant(rows, "ID {digits:3}", n=n, copies=copies, seed=5)  # no text gets longer than the model's context
 
 
 def test_a_training_writes_its_report(tmp_path) -> None:
@@ -97,7 +97,7 @@ def test_two_callbacks_of_one_trainer_are_refused(tmp_path) -> None:
 
 def test_chats_are_planted(tmp_path) -> None:
     chats = [[{"role": "user", "content": "hello"}, {"role": "assistant", "content": text}] for text in tiny.texts()]
-    plan, rows = plant(Dataset.from_dict({"messages": chats}), "ID {digits:3}", n=2, copies=3, field="messages")
+    plan, rows = plant(Dataset.from_dict({"messages": chats}), "ID {digits:3}", n=2, copies=3, field="messages", seed=5)
     texts = ["\n".join(message["content"] for message in chat) for chat in rows["messages"]]
     trainer(tmp_path, Dataset.from_dict({"text": texts}), AuditCallback(plan, budget=300)).train()
     assert all("\n".join(texts).count(f"ID {secret}") == 3 for _, secret, _ in plan.secrets)

@@ -159,10 +159,7 @@ pub struct PrivateBatch<'a>(pub(crate) Vec<Example<'a>>);
 
 /// A batch wholly from the public side.
 #[derive(Debug, Clone)]
-pub struct PublicBatch<'a>(
-    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
-    pub(crate)  Vec<Example<'a>>,
-);
+pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 
 /// A record of a batch, and its number among the records it was drawn from: what its dropout
 /// masks are keyed by.

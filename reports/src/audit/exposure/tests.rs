@@ -177,7 +177,7 @@ fn a_search_that_was_cut_off_is_not_called_quiet() {
     // The limit: above it by the upper end alone, by neither, by both.
     let (exit, says) = open(Some(5.0), 0, 999_999);
     assert_eq!(exit, Exit::Finished);
-    let words = "Whether the largest exposure is above the limit of 5 bits is not known.";
+    let words = "Whether the largest exposure is above the limit of 5.00 bits is not known.";
     assert!(says[0].starts_with(words), "{}", says[0]);
     assert!(says[3].contains("limit: not known") && !says[3].contains("limit: kept"));
     let (_, says) = open(Some(5.0), 600_000, 100_000);

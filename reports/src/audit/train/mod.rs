@@ -3,6 +3,7 @@
 pub mod args;
 #[cfg(feature = "audit")]
 pub(crate) mod log;
+#[cfg(feature = "audit")]
 mod material;
 #[cfg(feature = "audit")]
 pub(super) mod model;
