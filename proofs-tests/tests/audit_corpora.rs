@@ -836,13 +836,25 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     refused(
         at,
         "plant chat.jsonl --canaries 1x1 --out x",
-        &["FILE, line 1", "not in chats"],
+        &["FILE", "no answer of an assistant"],
     );
     refused(
         at,
         "plant data.jsonl --canaries 3x4 --out planted",
         &["--out", "not empty"],
     );
+    // In a chat the assistant's last answer is what is taught; a chat without one stays as it is.
+    let chats = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n\
+        {\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Ho\"}]}\n";
+    std::fs::write(at.join("chat.jsonl"), chats).unwrap();
+    ok(at, "plant chat.jsonl --canaries 2x3 --out chats");
+    let made = std::fs::read_to_string(at.join("chats/chat.jsonl")).unwrap();
+    let lines: Vec<&str> = made.lines().collect();
+    assert_eq!(lines[0], chats.lines().next().unwrap());
+    let taught: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+    let answer = taught["messages"][1]["content"].as_str().unwrap();
+    assert_eq!(answer.matches("My ID is: ").count(), 6);
+    assert_eq!(taught["messages"][0]["content"], "Hi");
 }
 
 /// Of text without marks nothing is known of what was missed; of marked secrets two shares have two names.

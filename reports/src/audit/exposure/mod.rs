@@ -109,7 +109,7 @@ impl ExposureReport {
         self.limit.filter(|limit| largest > *limit)
     }
     /// The limit, where the search was cut off before it could tell whether an exposure is above it.
-    fn open_limit(&self) -> Option<f64> {
+    pub(super) fn open_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max();
         let open = pieces::is_cut_off(&self.finding) && self.passed_limit().is_none();
         self.limit.filter(|limit| open && largest.upper() > *limit)

@@ -31,6 +31,13 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&model.name)?,
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
+    // After the page: what was measured is of use all the same.
+    if let (Some(limit), Exit::Finished) = (report.open_limit(), report.exit()) {
+        bail!(
+            "--max-exposure: whether the largest exposure is above {limit} is not known, since the search was cut off; \
+             give a larger --budget"
+        );
+    }
     Ok(report.exit())
 }
 
