@@ -234,37 +234,40 @@ impl Update for Optimizer {
 
 impl Optimizer {
     fn adam(&mut self, rate: f64, decay: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
-        let t = self.steps.min(1 << 30) as i32;
-        let first_correction = 1.0 - BETA1.powi(t);
-        let second_correction = (1.0 - BETA2.powi(t)).sqrt();
+        let (first_correction, second_correction) = self.corrections();
+        let second_correction = second_correction.sqrt();
         let keep = (1.0 - rate * self.scale * decay) as f32;
         let rate = (rate * self.scale * second_correction / first_correction) as f32;
         let epsilon = (EPSILON * second_correction) as f32;
-        let (b1, b2) = (BETA1 as f32, BETA2 as f32);
-        let moments = self.first.iter_mut().zip(&mut self.second);
-        for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradients) {
-            let moments = m.par_chunks_mut(BLOCK).zip(v.par_chunks_mut(BLOCK));
-            let blocks = w.par_chunks_mut(BLOCK).zip(moments);
-            blocks
-                .zip(g.par_chunks(BLOCK))
-                .for_each(|((w, (m, v)), g)| {
-                    for ((w, (m, v)), g) in w.iter_mut().zip(m.iter_mut().zip(v)).zip(g) {
-                        *m = b1 * *m + (1.0 - b1) * g;
-                        *v = b2 * *v + (1.0 - b2) * g * g;
-                        *w = keep * *w - rate * *m / (v.sqrt() + epsilon);
-                    }
-                });
-        }
+        self.by_moments(weights, gradients, |w, m, v| {
+            *w = keep * *w - rate * m / (v.sqrt() + epsilon);
+        });
     }
-}
 
-impl Optimizer {
     fn adam_bc(&mut self, rate: f64, floor: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
-        let t = self.steps.min(1 << 30) as i32;
-        let first_correction = 1.0 - BETA1.powi(t);
-        let second_correction = 1.0 - BETA2.powi(t);
+        let (first_correction, second_correction) = self.corrections();
         let rate = rate * self.scale / first_correction;
         let noise = self.noise_variance;
+        self.by_moments(weights, gradients, |w, m, v| {
+            // v̂ − Φ cancels: in f64
+            let second = (f64::from(v) / second_correction - noise).max(floor);
+            *w -= (rate * f64::from(m) / second.sqrt()) as f32;
+        });
+    }
+
+    /// What the moments are divided by, since they begin at zero.
+    fn corrections(&self) -> (f64, f64) {
+        let t = self.steps.min(1 << 30) as i32;
+        (1.0 - BETA1.powi(t), 1.0 - BETA2.powi(t))
+    }
+
+    /// Takes the gradients into both moments, and moves each weight by its own.
+    fn by_moments(
+        &mut self,
+        weights: &mut [Vec<f32>],
+        gradients: &[Vec<f32>],
+        step: impl Fn(&mut f32, f32, f32) + Sync,
+    ) {
         let (b1, b2) = (BETA1 as f32, BETA2 as f32);
         let moments = self.first.iter_mut().zip(&mut self.second);
         for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradients) {
@@ -276,9 +279,7 @@ impl Optimizer {
                     for ((w, (m, v)), g) in w.iter_mut().zip(m.iter_mut().zip(v)).zip(g) {
                         *m = b1 * *m + (1.0 - b1) * g;
                         *v = b2 * *v + (1.0 - b2) * g * g;
-                        // v̂ − Φ cancels: in f64
-                        let second = (f64::from(*v) / second_correction - noise).max(floor);
-                        *w -= (rate * f64::from(*m) / second.sqrt()) as f32;
+                        step(w, *m, *v);
                     }
                 });
         }

@@ -10,7 +10,6 @@ use args::TokenizerArgs;
 use reticent_corpus::{Documents, Origin, Tokenizer, train_tokenizer};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cell::Cell;
 use std::io::Write;
 
 /// What was made.
@@ -37,16 +36,13 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     );
     let mut file = AtomicFile::create_new(&args.out, args.force).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
-    // Read whole before it is counted: the trainer asks from several threads.
-    let (documents, bytes) = (Cell::new(0u64), Cell::new(0u64));
     let mut texts = Vec::new();
     for document in Documents::with(&args.data, &args.reading.options(None)).context("DATA")? {
         interrupt.check()?;
-        let document = document.context("DATA")?;
-        documents.set(documents.get() + 1);
-        bytes.set(bytes.get() + document.text.len() as u64);
-        texts.push(document.text);
+        texts.push(document.context("DATA")?.text);
     }
+    let documents = texts.len() as u64;
+    let bytes = texts.iter().map(|text| text.len() as u64).sum();
     let json = train_tokenizer(texts.into_iter(), size).context("DATA")?;
     interrupt.check()?;
     let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size();
@@ -55,8 +51,8 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     let made = Vocabulary {
         out: args.out.display().to_string(),
         tokens,
-        documents: documents.get(),
-        bytes: bytes.get(),
+        documents,
+        bytes,
     };
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
