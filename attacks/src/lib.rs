@@ -56,7 +56,8 @@ pub use membership::{
     Rate, Repeats, RocPoint, ScoreSet, ScoreTable, Scored, ScoredRecords, Scoring, Shadows,
     SideRepeats, Spread, ThresholdRule, TruePositives, blind_baseline, blind_baseline_of, chosen,
     combined, digit_mutations, disjoint_groups, group_score, lira, logit_of_confidence,
-    logit_of_logits, min_k, non_members_needed, overlapping_groups_area, rmia, zlib_bytes,
+    logit_of_logits, lookalikes, min_k, non_members_needed, overlapping_groups_area, rmia,
+    zlib_bytes,
 };
 pub use null::ExposureNull;
 pub use one_run::OneRunCounts;

@@ -217,6 +217,7 @@ impl Run {
             noise_multiplier: NoiseMultiplier::new(1.0)?,
             clip: Clip::new(1.0, self.model.norm_margin())?,
             expected_batch: batch.len().max(1) as f64,
+            augmentations: 1,
         };
         let mut step = Step::begin(&mut *self.model, constants, index)?;
         step.add(&records.batch(batch))?;

@@ -93,6 +93,7 @@ impl Bench {
             noise_multiplier: NoiseMultiplier::new(1.0)?,
             clip: Clip::new(1.0, self.model.norm_margin())?,
             expected_batch: self.batch as f64,
+            augmentations: 1,
         };
         let start = Instant::now();
         self.drop_out(index)?;
@@ -171,6 +172,8 @@ fn selective(
             clipping_norm: 1.0,
             clipping: Clipping::Flat,
             optimizer,
+            clip_decay: None,
+            augmentations: 1,
         }),
         state_norm: Some(1.0),
         screened: None,

@@ -144,11 +144,15 @@ impl Masks {
         })
     }
 
-    /// Those of one record, by its number.
+    /// Those of one record in one of its augmentations, by their numbers.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines ask for it"))]
-    pub(crate) fn of(&self, record: u32) -> RecordMasks {
+    pub(crate) fn of(&self, record: u32, augmentation: u32) -> RecordMasks {
+        let mut number = record.to_le_bytes().to_vec();
+        if augmentation > 0 {
+            number.extend(augmentation.to_le_bytes());
+        }
         RecordMasks {
-            key: keyed_digest(&self.key, &record.to_le_bytes()),
+            key: keyed_digest(&self.key, &number),
             rates: self.rates,
         }
     }
@@ -206,7 +210,7 @@ mod tests {
     }
 
     fn bits(masks: &Masks, record: u32, place: DropoutSite) -> Vec<bool> {
-        masks.of(record).kept(place, 4000).unwrap().stays
+        masks.of(record, 0).kept(place, 4000).unwrap().stays
     }
 
     /// Seed 1, 4000 values: the share that goes is within 5 standard deviations (false alarm
@@ -252,10 +256,10 @@ mod tests {
     #[test]
     fn a_mask_repeats_and_begins_alike_whatever_its_length() {
         let place = DropoutSite::Attention { layer: 2, head: 1 };
-        let record = masks(7, 9, 0.3).of(4);
+        let record = masks(7, 9, 0.3).of(4, 0);
         let long = record.kept(place, 1000).unwrap().stays;
         assert_eq!(
-            masks(7, 9, 0.3).of(4).kept(place, 1000).unwrap().stays,
+            masks(7, 9, 0.3).of(4, 0).kept(place, 1000).unwrap().stays,
             long
         );
         for count in [0, 1, WORDS, WORDS + 1] {
@@ -270,7 +274,7 @@ mod tests {
             ..Dropout::NONE
         };
         let key = RunKey::from_seed(1);
-        let record = Masks::new(&key, 0, rates).unwrap().of(0);
+        let record = Masks::new(&key, 0, rates).unwrap().of(0, 0);
         assert!(record.kept(DropoutSite::Block { number: 0 }, 9).is_none());
         assert!(
             record

@@ -1,4 +1,4 @@
-//! Learning rates over a run: fixed beforehand, so they cost nothing.
+//! Learning rates over a run. Fixed beforehand they cost nothing; [`Decay::Plateau`] follows held-out text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,14 @@ pub enum Decay {
     Linear,
     /// Epoch e of E, from 0, takes (1 + cos(π e/E))/2 of them. Source: Loshchilov & Hutter 2017.
     Cosine,
+    /// A quarter of them is left after each epoch after which held-out text is not likelier than ever before. That text
+    /// decides then: unless it is declared public, nothing is promised. Source: the word language model of PyTorch's
+    /// examples.
+    Plateau,
 }
+
+/// What [`Decay::Plateau`] leaves.
+const QUARTER: f64 = 0.25;
 
 /// A schedule: a rise over the first steps, then a decay by epochs.
 ///
@@ -40,12 +47,26 @@ impl LearningRates {
         warmup: 0,
     };
 
+    /// The share of the learning rate that held-out text has left, by its losses after the epochs so far.
+    #[must_use]
+    pub fn left_by(&self, losses: &[f64]) -> f64 {
+        let (mut left, mut best) = (1.0, f64::INFINITY);
+        for loss in losses {
+            if *loss < best {
+                best = *loss;
+            } else if self.decay == Decay::Plateau {
+                left *= QUARTER;
+            }
+        }
+        left
+    }
+
     /// The share of the learning rate at a step of the whole run, in an epoch of so many.
     #[must_use]
     pub fn scale(&self, step: u64, epoch: u64, epochs: u64) -> f64 {
         let passed = epoch as f64 / epochs.max(1) as f64;
         let decayed = match self.decay {
-            Decay::Constant => 1.0,
+            Decay::Constant | Decay::Plateau => 1.0,
             Decay::Linear => 1.0 - passed,
             Decay::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * passed).cos()),
         };
@@ -77,6 +98,13 @@ mod tests {
                 assert!((at(decay, 5, 100, epoch) - want).abs() < 1e-9);
             }
         }
+        let rates = |decay| LearningRates { decay, warmup: 0 };
+        let losses = [3.0, 2.0, 2.0, 1.9, 2.5];
+        for (epochs, want) in [(0, 1.0), (2, 1.0), (3, 0.25), (4, 0.25), (5, 0.0625)] {
+            let left = rates(Decay::Plateau).left_by(&losses[..epochs]);
+            assert!((left - want).abs() < 1e-12, "after {epochs} epochs");
+        }
+        assert!((rates(Decay::Linear).left_by(&losses) - 1.0).abs() < 1e-12);
         for step in 0..5 {
             let want = (step + 1) as f64 / 5.0;
             assert!((at(Decay::Constant, 5, step, 0) - want).abs() < 1e-12);

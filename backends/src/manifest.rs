@@ -3,11 +3,13 @@
 use crate::clip::Clipping;
 use crate::dropout::Dropout;
 use crate::error::{Error, Result};
-use crate::learning_rate::LearningRates;
+use crate::learning_rate::{Decay, LearningRates};
 use crate::optimizer::OptimizerSpec;
-use crate::recipe::run_of;
+use crate::recipe::{is_once, once, run_of};
 use reticent_accounting::confidentiality::RedactedAlike;
-use reticent_accounting::training::{CompletedRun, Recipe, Stated, Stopping, TrainingPlan};
+use reticent_accounting::training::{
+    CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
+};
 use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
 use reticent_corpus::{Origin, StageStability, Unit};
 use schemars::JsonSchema;
@@ -65,6 +67,15 @@ pub enum Phase {
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
+        /// How σ fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        noise_decay: Option<StepDecay>,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
         /// How weights moved.
         optimizer: OptimizerSpec,
     },
@@ -103,6 +114,12 @@ pub enum Phase {
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
         /// Both ends of the miss rate per token.
         miss: (MissRate, MissRate),
         /// How weights moved.
@@ -127,6 +144,12 @@ pub enum Phase {
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
         /// How weights moved.
         optimizer: OptimizerSpec,
     },
@@ -147,6 +170,9 @@ pub enum Phase {
         clipping: Clipping,
         /// η, by which norms were lifted before clipping.
         clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
         /// Noise of a released state over its norm.
         state_noise_multiplier: f64,
         /// To which h, and c, was clipped.
@@ -418,6 +444,10 @@ impl Manifest {
         }
         if self.mechanism != mechanism {
             return differs("mechanism");
+        }
+        let decided = |course: Course| course.learning_rates.decay == Decay::Plateau;
+        if plan.rates_by_public_text.is_some() != self.course.is_some_and(decided) {
+            return differs("course");
         }
         if plan.noiseless {
             let added = self.phases.iter().filter_map(Phase::noise_multiplier);

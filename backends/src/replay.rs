@@ -224,8 +224,106 @@ fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, stat
         if (stage.first_index..end).contains(&step)
             && let Work::Private { constants, .. } | Work::Selective { constants, .. } = &stage.work
         {
-            found = constants.noise_multiplier;
+            let sigma = constants.at(step - stage.first_index, 0.0);
+            found = sigma.map_or(f64::NAN, |at| at.noise_multiplier.get());
         }
     }
     found
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::clip::Clipping;
+    use crate::dropout::Dropout;
+    use crate::learning_rate::LearningRates;
+    use crate::optimizer::OptimizerSpec;
+    use crate::recipe::PrivateOptions;
+    use crate::trainer::Precision;
+    use crate::{Device, LstmConfig, lstm};
+    use reticent_accounting::training::{NoisySteps, StepDecay, TrainingPlan};
+    use reticent_accounting::{Mechanism, UnitName};
+    use reticent_corpus::{Record, Side, TrainingSet, Unit};
+
+    /// The deviation of the noise of each step is the noise multiplier that the mechanism of the plan has for it, times
+    /// the clipping norm of that step.
+    #[test]
+    fn the_noise_that_is_drawn_is_the_noise_that_is_accounted() {
+        let set = TrainingSet {
+            unit: Unit::Turn,
+            records: (0..8)
+                .map(|i| Record {
+                    side: Side::Private,
+                    tokens: (0..6).map(|t| (i + t * t) % 10).collect(),
+                    sensitive: Vec::new(),
+                })
+                .collect(),
+            mask_only: 0,
+        };
+        // Four steps an epoch, five epochs, the last cut short: the noise falls after every two.
+        let mut private = NoisySteps::poisson(1.6, 0.25, 5).unwrap();
+        private.steps.value = reticent_accounting::Steps::new(18);
+        private.noise_decay = Some(StepDecay::new(0.5, 8).unwrap());
+        let mechanism = private.mechanism();
+        let Mechanism::Sequence { parts } = mechanism else {
+            panic!("{mechanism:?}");
+        };
+        let mut accounted = Vec::new();
+        for part in &parts {
+            let Mechanism::Repeat { times, each } = part else {
+                panic!("{part:?}");
+            };
+            let Mechanism::SubsampledGaussian {
+                noise_multiplier, ..
+            } = **each
+            else {
+                panic!("{each:?}");
+            };
+            accounted.extend((0..times.get()).map(|_| noise_multiplier.get()));
+        }
+        let expected: Vec<f64> = [[1.6; 8].as_slice(), &[0.8; 8], &[0.4; 2]].concat();
+        assert_eq!(accounted, expected);
+
+        let run = TrainRun::Dpsgd { private };
+        let optimizer = OptimizerSpec::Sgd {
+            learning_rate: 0.1,
+            momentum: 0.0,
+        };
+        let options = TrainOptions {
+            plan: TrainingPlan {
+                seeded: true,
+                ..TrainingPlan::new(run, UnitName::new("turn").unwrap())
+            },
+            batch_size: 4,
+            optimizer,
+            private: Some(PrivateOptions {
+                clipping_norm: 0.8,
+                clip_decay: Some(StepDecay::new(0.5, 6).unwrap()),
+                clipping: Clipping::Flat,
+                augmentations: 1,
+                optimizer,
+            }),
+            state_norm: None,
+            screened: None,
+            precision: Precision::Single,
+            dropout: Dropout::NONE,
+            average: None,
+            learning_rates: LearningRates::CONSTANT,
+            initial_seed: 0,
+            seed: Some(1),
+        };
+        let config = LstmConfig {
+            vocabulary: 10,
+            embedding: 3,
+            hidden: 3,
+        };
+        let model = lstm(&config, config.starting_weights(1), Device::Cpu).unwrap();
+        let ran = recorded(model, &options, &Corpus::plain(&set), None).unwrap();
+        assert_eq!(ran.reel.tape.len(), 18 * ran.tensors);
+        for ((step, _), draw) in &ran.reel.tape {
+            let norm = [0.8, 0.4, 0.2][*step as usize / 6];
+            let expected = accounted[*step as usize] * norm;
+            assert!((draw.std - expected).abs() < 1e-15, "{step}: {}", draw.std);
+        }
+    }
 }

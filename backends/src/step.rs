@@ -32,6 +32,8 @@ pub struct PrivateStep {
     /// The fixed expected batch size by which the noised sum is divided. Never the realised
     /// size: that would make the update a function of the batch's secret size.
     pub expected_batch: f64,
+    /// How often each record is read, with dropout masks of its own each time; the mean of the gradients is clipped.
+    pub augmentations: u32,
 }
 
 impl PrivateStep {
@@ -108,14 +110,16 @@ impl<'a> Step<'a> {
     }
 
     /// Adds the clipped gradients of a batch, in microbatches. A record longer than the model's context is several
-    /// windows, whose gradients are added up before they are clipped as one.
+    /// windows, whose gradients are added up before they are clipped as one; so are those of several augmentations, of
+    /// which the mean is taken.
     ///
     /// # Errors
     /// A failing engine.
     pub fn add(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
-        let (fitting, long) = batch.by_context(self.trainer.context());
-        for windows in long {
-            self.add_long(&windows)?;
+        let (context, augmentations) = (self.trainer.context(), self.constants.augmentations);
+        let (fitting, several) = batch.by_sequences(context, augmentations);
+        for sequences in several {
+            self.add_as_one(&sequences)?;
         }
         for part in fitting.microbatches(MICROBATCH) {
             let added = self.trainer.add(&part, &self.constants.clip)?;
@@ -126,19 +130,24 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds the clipped gradient of one record, given by its windows.
-    fn add_long(&mut self, windows: &PrivateBatch<'_>) -> Result<()> {
+    /// Adds the clipped gradient of one record, given by its windows in all augmentations.
+    fn add_as_one(&mut self, sequences: &PrivateBatch<'_>) -> Result<()> {
         let sums = self.trainer.accumulator().iter_mut();
         let sums: Vec<Vec<f32>> = sums.map(std::mem::take).collect();
         self.trainer.begin();
         let as_it_is = Clip::new(UNCLIPPED, 0.0)?;
         let mut rejected = false;
-        for part in windows.microbatches(MICROBATCH) {
+        for part in sequences.microbatches(MICROBATCH) {
             rejected |= self.trainer.add(&part, &as_it_is)?.rejected > 0;
         }
         let groups = self.trainer.groups().to_vec();
         let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
         let whole = self.trainer.accumulator();
+        let augmentations = self.constants.augmentations as f32;
+        if augmentations > 1.0 {
+            let values = whole.iter_mut().flatten();
+            values.for_each(|x| *x /= augmentations);
+        }
         for (values, group) in whole.iter().zip(&groups) {
             let values = values.iter().map(|x| f64::from(*x).powi(2));
             squared[*group] += values.sum::<f64>();

@@ -99,6 +99,45 @@ fn loss(run: &mut Trained, held_out: &[Vec<TokenId>]) -> f64 {
     -all.iter().sum::<f64>() / all.len() as f64
 }
 
+/// Rates fall to a quarter after each epoch that made held-out text no likelier; text that is not declared public leaves
+/// no promise.
+#[test]
+fn rates_fall_on_plateaus_of_text_that_is_declared_public() {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings::in_memory(&stop);
+    let text = held_out();
+    let asked = |public: Option<bool>, decay| {
+        let mut asked = stopping(Recipe::Dpsgd, true);
+        asked.plan.stopping = None;
+        asked.plan.rates_by_public_text = public.map(given);
+        asked.learning_rates = LearningRates { decay, warmup: 0 };
+        asked
+    };
+    let constant = run(&asked(None, Decay::Constant), &text, &surroundings);
+    for public in [true, false] {
+        let ran = run(&asked(Some(public), Decay::Plateau), &text, &surroundings).ran;
+        let (plan, mechanism) = (&ran.plan, unseeded(&ran.plan));
+        let open = matches!(&mechanism, Mechanism::Sequence { parts } if parts.iter().any(|part| {
+            matches!(part, Mechanism::NonPrivate { why } if why.contains("held-out text that is not public"))
+        }));
+        assert_eq!(open, !public, "{mechanism:?}");
+        assert!(plan.rates_by_public_text.is_some());
+    }
+
+    // Alike up to the first epoch without a gain, and a quarter of the step after it.
+    let plateau = run(&asked(Some(true), Decay::Plateau), &text, &surroundings);
+    let (a, b) = (&constant.ran.held_out, &plateau.ran.held_out);
+    let first =
+        (1..a.len()).find(|e| a[*e] >= a[..*e].iter().copied().fold(f64::INFINITY, f64::min));
+    let first = first.unwrap();
+    assert!(first + 1 < a.len() && a[..=first] == b[..=first] && a[first + 1] != b[first + 1]);
+
+    for (public, decay) in [(None, Decay::Plateau), (Some(true), Decay::Linear)] {
+        let error = asked(public, decay).validated().unwrap_err().to_string();
+        assert!(error.contains("learning rates"), "{error}");
+    }
+}
+
 #[test]
 fn a_run_stops_early_and_counts_what_it_had_planned() {
     let stop = AtomicBool::new(false);

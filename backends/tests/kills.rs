@@ -4,11 +4,15 @@
 
 mod common;
 
-use common::{for_epochs, jft, light, model, options, set, trained, weights, with_corpus};
+use common::{for_epochs, given, jft, light, model, options, set, trained, weights, with_corpus};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_backends::{Corpus, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on};
+use reticent_accounting::training::StepDecay;
+use reticent_backends::{
+    Corpus, Decay, Dropout, OptimizerSpec, Recipe, Schedule, Surroundings, TrainOptions, Trained,
+    train_on,
+};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +30,44 @@ fn recipes() -> Vec<TrainOptions> {
         Recipe::Protect,
     ];
     let all = others.map(options).into_iter().chain([light]);
-    all.map(|options| for_epochs(options, 6)).collect()
+    let mut all: Vec<TrainOptions> = all.map(|options| for_epochs(options, 6)).collect();
+    all.push(scheduled());
+    all
+}
+
+/// A run whose state is more than weights and moments: an average, schedules, a decay by held-out text.
+fn scheduled() -> TrainOptions {
+    let mut options = for_epochs(options(Recipe::Dpsgd), 6);
+    options.average = Some(0.9);
+    options.dropout = Dropout::all(0.2).unwrap();
+    options.learning_rates.decay = Decay::Plateau;
+    options.plan.rates_by_public_text = Some(given(true));
+    let each = options.plan.run.steps_per_epoch().unwrap();
+    if let Some(noisy) = options.plan.run.noisy_mut() {
+        noisy.noise_decay = Some(StepDecay::new(0.8, each).unwrap());
+    }
+    if let Some(private) = &mut options.private {
+        private.clip_decay = Some(StepDecay::new(0.9, 2 * each).unwrap());
+        private.augmentations = 2;
+        private.optimizer = OptimizerSpec::AdamBc {
+            learning_rate: 0.02,
+            floor: 1e-8,
+        };
+    }
+    options
+}
+
+/// The corpus of every run, with the text that decides how rates fall.
+fn with_text<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
+    let text: Vec<Vec<u32>> = (0..3)
+        .map(|i| (0..6).map(|t| (i + t * t) % 10).collect())
+        .collect();
+    with_corpus(|corpus| {
+        work(&Corpus {
+            held_out: Some(&text),
+            ..*corpus
+        })
+    })
 }
 
 /// What a child is told: which recipe, after which step to die, how many microseconds later,
@@ -70,7 +111,7 @@ fn die(death: Death, state: &Path) {
         at_epoch: None,
     };
     let mut killer = None;
-    with_corpus(|corpus| {
+    with_text(|corpus| {
         let options = &recipes()[death.recipe];
         let last = Schedule::of(options, corpus).unwrap().total() - 1;
         let end = train_on(model(), options, corpus, &surroundings, &mut |at| {
@@ -127,7 +168,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
     }
     let mut random = ChaCha20Rng::seed_from_u64(20);
     let count = recipes().len();
-    let totals: Vec<u64> = with_corpus(|corpus| {
+    let totals: Vec<u64> = with_text(|corpus| {
         let total = |o: &TrainOptions| Schedule::of(o, corpus).unwrap().total();
         recipes().iter().map(total).collect()
     });
@@ -140,7 +181,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
         })
         .collect();
     let whole: Vec<Trained> =
-        with_corpus(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
+        with_text(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
     let expected: Vec<_> = whole
         .iter()
         .map(|w| (w.ran.phases.clone(), w.ran.plan.clone(), weights(w)))
@@ -160,7 +201,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
                     spent.fetch_add(usize::from(lines > 0), Ordering::Relaxed);
                     let snapshot = state.join("snapshot").exists();
                     stored.fetch_add(usize::from(snapshot), Ordering::Relaxed);
-                    let mut run = with_corpus(|corpus| resumed(death.recipe, &state, corpus));
+                    let mut run = with_text(|corpus| resumed(death.recipe, &state, corpus));
                     let (phases, plan, bits) = &expected[death.recipe];
                     assert_eq!(&run.ran.phases, phases, "{}", death.told());
                     assert_eq!(&run.ran.plan, plan, "{}", death.told());

@@ -59,6 +59,7 @@ fn release(count: u32, batch: &[u32], noise: &mut dyn Noise, expected: f64, step
         noise_multiplier: NoiseMultiplier::new(1.5).unwrap(),
         clip: Clip::new(0.7, 1e-5).unwrap(),
         expected_batch: expected,
+        augmentations: 1,
     };
     let mut out = Record0(Vec::new());
     let mut ledger = Ledger::in_memory();
@@ -215,6 +216,7 @@ fn several_workers_release_what_one_would() {
                         noise_multiplier: NoiseMultiplier::new(1.5).unwrap(),
                         clip: Clip::new(0.7, 1e-5).unwrap(),
                         expected_batch: 12.0,
+                        augmentations: 1,
                     };
                     let mut out = Record0(Vec::new());
                     let mut step = Step::begin(model.as_mut(), constants, 7).unwrap();

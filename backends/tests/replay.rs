@@ -8,7 +8,7 @@ use common::{
     CLIPPINGS, OPTIMIZERS, direct, for_epochs, jft, light, models, noisy, options, secret_rates,
     seeded, sensitive, set,
 };
-use reticent_accounting::training::FirstPhase;
+use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::{
     Corpus, Dropout, Recipe, Replay, Sensitive, TrainOptions, Trainer, replay,
@@ -202,6 +202,35 @@ fn windows_of_a_long_record_are_clipped_as_one_record() {
             let found = compared(make, &options, [&rest, &with], Neighbours::ZeroOut);
             assert!(
                 found.holds() && found.largest > 0.5,
+                "{name}, {clipping:?}: {found:?}"
+            );
+        }
+    }
+}
+
+/// Noise and clipping norms that fall, and several augmentations of a record: it moves no release by more than that
+/// release's own sensitivity, whether it is one window or several.
+#[test]
+fn schedules_and_augmentations_keep_the_sensitivity() {
+    let mut here = set(4, 8, 1);
+    here.records[6].tokens = (0..50).map(|at| (at * at + 3) % 10).collect();
+    let there = replaced(&here, 6, true);
+    for (name, make) in models() {
+        for clipping in CLIPPINGS {
+            let mut options = for_epochs(options(Recipe::Dpsgd), 4);
+            options.dropout = Dropout::all(0.3).unwrap();
+            let each = options.plan.run.steps_per_epoch().unwrap();
+            if let Some(noisy) = options.plan.run.noisy_mut() {
+                noisy.noise_decay = Some(StepDecay::new(0.5, each).unwrap());
+            }
+            if let Some(private) = &mut options.private {
+                private.clipping = clipping;
+                private.clip_decay = Some(StepDecay::new(0.6, each).unwrap());
+                private.augmentations = 3;
+            }
+            let found = compared(make, &options, [&here, &there], Neighbours::Replace);
+            assert!(
+                found.holds() && found.largest > 0.1,
                 "{name}, {clipping:?}: {found:?}"
             );
         }

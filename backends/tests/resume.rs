@@ -57,6 +57,8 @@ fn options(recipe: Recipe, seed: Option<u64>) -> TrainOptions {
                 learning_rate: 0.1,
                 momentum: 0.9,
             },
+            clip_decay: None,
+            augmentations: 1,
         }),
         state_norm: None,
         screened: None,

@@ -72,6 +72,8 @@ fn options(recipe: Recipe, private_rate: f64) -> TrainOptions {
                 learning_rate: private_rate,
                 momentum: 0.0,
             },
+            clip_decay: None,
+            augmentations: 1,
         }),
         state_norm: None,
         screened: None,

@@ -150,6 +150,7 @@ pub(crate) fn noisy(
         sampling_rate: Stated::given(rate, "sample_rate"),
         steps_per_epoch: Steps::per_epoch(rate).get(),
         steps: Stated::given(steps, "steps"),
+        noise_decay: None,
     }
 }
 

@@ -203,7 +203,27 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "train planted --recipe sgd --decay quadratic --out o",
-            "[possible values: constant, linear, cosine]",
+            "[possible values: constant, linear, cosine, plateau]",
+        ),
+        (
+            "train planted --recipe sgd --decay plateau --out o",
+            "--decay: needs --held-out, the text to watch",
+        ),
+        (
+            "train planted --recipe dpsgd --sigma 1 --noise-decay 1 --out o",
+            "must be a number in (0, 1), got \"1\"",
+        ),
+        (
+            "train planted --recipe dpsgd --sigma 1 --epochs 2000 --noise-decay 0.999 --out o",
+            "--noise-decay-every: must leave at most 1000 different noise multipliers, got 2000",
+        ),
+        (
+            "train planted --recipe dpsgd --sigma 1 --augmentations 4 --out o",
+            "they need dropout",
+        ),
+        (
+            "train planted --recipe dpsgd --sigma 1 --augmentations 2000 --dropout 0.1 --out o",
+            "--augmentations: must lie in [1, 1024], got 2000",
         ),
         (
             "train planted --recipe sgd --epochs 1 --warmup 99999 --out o",

@@ -17,8 +17,8 @@ pub use crate::guarantee::Subject;
 pub use completed::CompletedRun;
 pub use document::{Document, read};
 pub use recipe::{
-    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, WeightedSteps, dominating_rates,
-    released_states,
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, StepDecay, WeightedSteps,
+    dominating_rates, released_states,
 };
 pub use secrets::{Canaries, LabelledRates, Secrets};
 pub use stated::{Provenance, Stated};
@@ -103,6 +103,9 @@ pub struct TrainingPlan {
     /// Early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
+    /// Whether the held-out text is declared public by whose loss the learning rates fall; absent where none decides that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates_by_public_text: Option<Stated<bool>>,
     /// Whether a fixed seed draws batches and noise.
     #[serde(default, skip_serializing_if = "is_false")]
     pub seeded: bool,
@@ -149,6 +152,7 @@ impl TrainingPlan {
             vocabulary_leaks: false,
             unbounded_stability: false,
             stopping: None,
+            rates_by_public_text: None,
             seeded: false,
             noiseless: false,
             secrets: Secrets::default(),
@@ -182,6 +186,15 @@ impl TrainingPlan {
         if self.stopping.as_ref().is_some_and(|rule| !*rule.public) {
             parts.push(open(
                 "when to stop was decided by the loss of held-out text that is not public",
+            ));
+        }
+        if self
+            .rates_by_public_text
+            .as_ref()
+            .is_some_and(|public| !**public)
+        {
+            parts.push(open(
+                "how learning rates fell was decided by the loss of held-out text that is not public",
             ));
         }
         match parts.len() {

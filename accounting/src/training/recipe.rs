@@ -94,6 +94,9 @@ pub struct NoisySteps {
     pub steps_per_epoch: u64,
     /// T: all of them.
     pub steps: Stated<Steps>,
+    /// How σ falls; it stays where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_decay: Option<StepDecay>,
 }
 
 impl NoisySteps {
@@ -110,6 +113,7 @@ impl NoisySteps {
             sampling_rate: Stated::given(sampling_rate, "sample_rate"),
             steps_per_epoch,
             steps: Stated::given(Steps::new(epochs * steps_per_epoch), "epochs"),
+            noise_decay: None,
         })
     }
 
@@ -140,16 +144,48 @@ impl NoisySteps {
         }
     }
 
-    /// The Gaussian mechanism on these batches, as often as there are steps.
+    /// The Gaussian mechanism on these batches, as often as there are steps: one after the other for each noise multiplier
+    /// where it falls. Steps beyond the planned ones have the last.
+    ///
+    /// ```
+    /// use reticent_accounting::Mechanism;
+    /// use reticent_accounting::training::{NoisySteps, StepDecay};
+    /// let noise_decay = Some(StepDecay::new(0.5, 10)?);
+    /// let steps = NoisySteps { noise_decay, ..NoisySteps::poisson(2.0, 0.1, 2)? };
+    /// let Mechanism::Sequence { parts } = steps.mechanism() else { panic!() };
+    /// assert_eq!(parts[0], NoisySteps::poisson(2.0, 0.1, 1)?.mechanism());
+    /// assert_eq!(parts[1], NoisySteps::poisson(1.0, 0.1, 1)?.mechanism());
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
-        Mechanism::Repeat {
-            times: *self.steps,
+        let run = |times: u64, noise_multiplier| Mechanism::Repeat {
+            times: Steps::new(times),
             each: Box::new(Mechanism::SubsampledGaussian {
-                noise_multiplier: *self.noise_multiplier,
+                noise_multiplier,
                 sampling_rate: *self.sampling_rate,
                 sampling: *self.sampling,
             }),
+        };
+        let (total, sigma) = (self.steps.value.get(), *self.noise_multiplier);
+        let Some(decay) = self.noise_decay else {
+            return run(total, sigma);
+        };
+        let levels = total.div_ceil(decay.every());
+        if levels > StepDecay::MOST_LEVELS {
+            return open("the noise falls more often than can be accounted for");
+        }
+        let mut parts = Vec::new();
+        for level in 0..levels {
+            let from = level * decay.every();
+            match decay.of(sigma, from) {
+                Ok(sigma) => parts.push(run(decay.every().min(total - from), sigma)),
+                Err(_) => return open("the noise falls to nothing"),
+            }
+        }
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Mechanism::Sequence { parts },
         }
     }
 
@@ -162,6 +198,93 @@ impl NoisySteps {
 
 const fn epochs(steps: u64, each: u64) -> u64 {
     steps.div_ceil(if each == 0 { 1 } else { each })
+}
+
+/// A fall by one factor after every so many steps, fixed before the first: step t, from 0, has factor^⌊t/every⌋ of what
+/// the first one has. Source: Opacus, `StepNoise` and `StepGradClip`, in steps.
+///
+/// ```
+/// use reticent_accounting::training::StepDecay;
+/// let decay = StepDecay::new(0.5, 100)?;
+/// assert_eq!([0, 99, 100, 250].map(|step| decay.scale(step)), [1.0, 1.0, 0.5, 0.25]);
+/// assert!(StepDecay::new(1.5, 100).is_err() && StepDecay::new(0.5, 0).is_err());
+/// # Ok::<(), reticent_accounting::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Unchecked")]
+pub struct StepDecay {
+    /// In (0, 1).
+    factor: f64,
+    /// Steps, from 1 on.
+    every: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    factor: f64,
+    every: u64,
+}
+
+impl TryFrom<Unchecked> for StepDecay {
+    type Error = Error;
+    fn try_from(Unchecked { factor, every }: Unchecked) -> Result<Self> {
+        Self::new(factor, every)
+    }
+}
+
+impl StepDecay {
+    /// The most noise multipliers that one run is accounted with.
+    pub const MOST_LEVELS: u64 = 1000;
+
+    /// A fall by `factor` after every `every` steps.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a factor outside (0, 1), or no step.
+    pub fn new(factor: f64, every: u64) -> Result<Self> {
+        let out_of_range = |what, range, value| Err(Error::OutOfRange { what, range, value });
+        if !(factor > 0.0 && factor < 1.0) {
+            return out_of_range("decay", "(0, 1)", factor);
+        }
+        if every == 0 {
+            return out_of_range("steps between decays", "[1, inf)", 0.0);
+        }
+        Ok(Self { factor, every })
+    }
+
+    /// The factor.
+    #[must_use]
+    pub const fn factor(&self) -> f64 {
+        self.factor
+    }
+
+    /// After how many steps.
+    #[must_use]
+    pub const fn every(&self) -> u64 {
+        self.every
+    }
+
+    /// The share that is left at a step. By products alone, so that every machine computes the same number.
+    #[must_use]
+    pub fn scale(&self, step: u64) -> f64 {
+        let (mut exponent, mut base, mut product) = (step / self.every, self.factor, 1.0);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                product *= base;
+            }
+            base *= base;
+            exponent >>= 1;
+        }
+        product
+    }
+
+    /// σ at a step.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] where nothing is left of it.
+    pub fn of(&self, sigma: NoiseMultiplier, step: u64) -> Result<NoiseMultiplier> {
+        NoiseMultiplier::new(sigma.get() * self.scale(step))
+    }
 }
 
 /// Noisy steps in which each record has a rate of its own.
@@ -436,6 +559,16 @@ impl Run {
             Self::Sdp { selective } => Some(*selective.noise_multiplier),
             Self::Protect { weighted } => Some(*weighted.noise_multiplier),
             other => other.noisy().map(|steps| *steps.noise_multiplier),
+        }
+    }
+
+    /// Noisy steps of one epoch, of the last phase where there are two; none of a run without noise.
+    #[must_use]
+    pub fn steps_per_epoch(&self) -> Option<u64> {
+        match self {
+            Self::Sdp { selective } => Some(selective.steps_per_epoch),
+            Self::Protect { weighted } => Some(weighted.steps_per_epoch),
+            other => other.noisy().map(|steps| steps.steps_per_epoch),
         }
     }
 

@@ -70,7 +70,12 @@ impl<B: Kernels> Lstm<B> {
         let sequences: Vec<&[TokenId]> = batch.iter().map(|e| e.tokens).collect();
         let mut packed = Packed::new(&sequences, self.config.vocabulary)?;
         let masks = self.masks.as_ref();
-        packed.masks = masks.map(|m| batch.iter().map(|e| m.of(e.record)).collect());
+        packed.masks = masks.map(|m| {
+            batch
+                .iter()
+                .map(|e| m.of(e.record, e.augmentation))
+                .collect()
+        });
         if let Some(token) = self.left_out {
             packed.leave_out(token);
         }

@@ -146,7 +146,7 @@ impl<'a> Plain<'a> {
     /// The masks of a record, each segment's its own: how long a sensitive segment is changes
     /// nothing in those behind it.
     fn dropped(&self, record: u32, segments: &[Segment]) -> Dropped {
-        let Some(masks) = self.masks.map(|m| m.of(record)) else {
+        let Some(masks) = self.masks.map(|m| m.of(record, 0)) else {
             return Dropped::default();
         };
         let all = |place: fn(usize) -> DropoutSite, width: usize| -> Option<Vec<f32>> {

@@ -181,7 +181,10 @@ impl Exact {
     /// Gradient of the summed negative log-likelihood of one example, and that sum (nats).
     fn example(&self, example: &Example<'_>) -> (Vec<Vec<f64>>, f64) {
         let tokens = example.tokens;
-        let masks = self.masks.as_ref().map(|m| m.of(example.record));
+        let masks = self
+            .masks
+            .as_ref()
+            .map(|m| m.of(example.record, example.augmentation));
         let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
         let nll = std::cell::Cell::new(0.0);
         let slope = |logits: &[f64]| {

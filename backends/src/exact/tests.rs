@@ -109,7 +109,7 @@ fn gradients_agree_with_central_differences() {
         attention: 0.4,
         hidden: 0.3,
     };
-    let dropping = Masks::new(&RunKey::from_seed(2), 1, rates).map(|m| m.of(3));
+    let dropping = Masks::new(&RunKey::from_seed(2), 1, rates).map(|m| m.of(3, 0));
     for ((name, model), masks) in models()
         .into_iter()
         .flat_map(|m| [(m.clone(), None), (m, dropping.as_ref())])

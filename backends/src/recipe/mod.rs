@@ -10,11 +10,11 @@ pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
 use crate::clip::{Clip, Clipping};
 use crate::dropout::Dropout;
 use crate::error::{Error, Result};
-use crate::learning_rate::LearningRates;
+use crate::learning_rate::{Decay, LearningRates};
 use crate::model::in_range;
 use crate::optimizer::OptimizerSpec;
 use crate::trainer::Precision;
-use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
+use reticent_accounting::training::{FirstPhase, Recipe, Run, StepDecay, TrainingPlan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,34 @@ use serde::{Deserialize, Serialize};
 pub struct PrivateOptions {
     /// C.
     pub clipping_norm: f64,
+    /// How C falls over the steps of each phase; it stays where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_decay: Option<StepDecay>,
     /// How C is kept.
     #[serde(default)]
     pub clipping: Clipping,
+    /// How often each record is read in a step, with dropout masks of its own each time; the mean of the gradients is
+    /// clipped as one. Source: De et al. 2022, augmentation multiplicity.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub augmentations: u32,
     /// How weights move.
     pub optimizer: OptimizerSpec,
 }
+
+pub(crate) const fn once() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) const fn is_once(augmentations: &u32) -> bool {
+    *augmentations == 1
+}
+
+/// The most augmentations of a record in a step.
+const MOST_AUGMENTATIONS: usize = 1024;
 
 /// A training run: its plan, and what the plan leaves open because no promise depends on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,7 +145,14 @@ impl TrainOptions {
             Some(p) => {
                 Clip::new(p.clipping_norm, 0.0)?.by(p.clipping)?;
                 p.optimizer.validated()?;
+                self.augmented(recipe, p.augmentations)?;
             }
+        }
+        if (self.learning_rates.decay == Decay::Plateau) != self.plan.rates_by_public_text.is_some()
+        {
+            return Err(Error::Unsuitable(
+                "the plan must say whether held-out text decides how learning rates fall".into(),
+            ));
         }
         if recipe == Recipe::Sdp && !self.precision.is_single() {
             return Err(Error::Unsuitable(format!(
@@ -138,6 +167,19 @@ impl TrainOptions {
         }
         self.extras(recipe)?;
         Ok(self)
+    }
+
+    /// Several augmentations of a record have to differ.
+    fn augmented(&self, recipe: Recipe, augmentations: u32) -> Result<()> {
+        let (count, range) = (u64::from(augmentations), "[1, 1024]");
+        positive("augmentations", count, MOST_AUGMENTATIONS, range)?;
+        if augmentations > 1 && (self.dropout.is_none() || recipe == Recipe::Sdp) {
+            return Err(Error::Unsuitable(match recipe {
+                Recipe::Sdp => "recipe sdp reads each record once in a step, got several augmentations",
+                _ => "augmentations of a record differ in what dropout leaves out: they need dropout",
+            }.into()));
+        }
+        Ok(())
     }
 
     /// What one recipe alone needs, and the others do not know.

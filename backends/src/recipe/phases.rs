@@ -5,14 +5,19 @@ use crate::error::{Error, Result};
 use crate::manifest::Phase;
 use reticent_accounting::confidentiality::{LightNoise, RedactedAlike};
 use reticent_accounting::training::{
-    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, TrainingPlan, WeightedSteps,
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, StepDecay, TrainingPlan,
+    WeightedSteps,
 };
 use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
 /// Where values come from that were read off phases.
 const PHASES: &str = "phases";
 
-fn noisy(steps: u64, sigma: f64, rate: f64, sampling: Sampling) -> Result<NoisySteps> {
+fn noisy(
+    (steps, rate): (u64, f64),
+    (sigma, noise_decay): (f64, Option<StepDecay>),
+    sampling: Sampling,
+) -> Result<NoisySteps> {
     let sampling_rate = SamplingRate::new(rate)?;
     Ok(NoisySteps {
         noise_multiplier: Stated::given(NoiseMultiplier::new(sigma)?, PHASES),
@@ -20,6 +25,7 @@ fn noisy(steps: u64, sigma: f64, rate: f64, sampling: Sampling) -> Result<NoisyS
         sampling_rate: Stated::given(sampling_rate, PHASES),
         steps_per_epoch: Steps::per_epoch(sampling_rate).get(),
         steps: Stated::given(Steps::new(steps), PHASES),
+        noise_decay,
     })
 }
 
@@ -31,8 +37,13 @@ fn private(phases: &[Phase]) -> Result<Option<NoisySteps>> {
             noise_multiplier,
             sampling_rate,
             sampling,
+            noise_decay,
             ..
-        } => Some(noisy(*steps, *noise_multiplier, *sampling_rate, *sampling)),
+        } => Some(noisy(
+            (*steps, *sampling_rate),
+            (*noise_multiplier, *noise_decay),
+            *sampling,
+        )),
         _ => None,
     });
     found.transpose()
@@ -55,11 +66,14 @@ fn first_phase(phases: &[Phase]) -> Result<Option<FirstPhase>> {
             miss,
             ..
         } => Some(
-            noisy(*steps, *noise_multiplier, *sampling_rate, *sampling).map(|steps| {
-                FirstPhase::LightNoise {
-                    steps,
-                    token_miss: Some(*miss),
-                }
+            noisy(
+                (*steps, *sampling_rate),
+                (*noise_multiplier, None),
+                *sampling,
+            )
+            .map(|steps| FirstPhase::LightNoise {
+                steps,
+                token_miss: Some(*miss),
             }),
         ),
         _ => None,

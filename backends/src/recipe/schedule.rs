@@ -1,18 +1,19 @@
 //! A recipe laid out on a training set: stages, their records, their steps.
 
 use super::{PrivateOptions, TrainOptions};
-use crate::clip::Clipping;
+use crate::clip::{Clip, Clipping};
 use crate::error::{Error, Result};
 use crate::material::Corpus;
 use crate::random::Rates;
 use crate::segments::{SelectiveRecords, selective};
+use crate::step::PrivateStep;
 use crate::trainer::{
     PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };
 use reticent_accounting::training::{
-    FirstPhase, NoisySteps, Run, SelectiveSteps, Sizes, TrainingPlan, WeightedSteps,
+    FirstPhase, NoisySteps, Run, SelectiveSteps, Sizes, StepDecay, TrainingPlan, WeightedSteps,
 };
-use reticent_accounting::{Sampling, SamplingRate};
+use reticent_accounting::{NoiseMultiplier, Sampling, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
@@ -44,20 +45,46 @@ pub(crate) enum Work {
 /// The constants of a private stage, before the engine's margin is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Constants {
-    pub(crate) noise_multiplier: f64,
+    /// Of the first step.
+    pub(crate) noise_multiplier: NoiseMultiplier,
+    pub(crate) noise_decay: Option<StepDecay>,
+    /// Of the first step.
     pub(crate) clipping_norm: f64,
+    pub(crate) clip_decay: Option<StepDecay>,
     pub(crate) clipping: Clipping,
     pub(crate) expected_batch: f64,
+    pub(crate) augmentations: u32,
 }
 
 impl Constants {
-    fn of(options: &PrivateOptions, noise_multiplier: f64, expected_batch: f64) -> Self {
+    fn of(
+        options: &PrivateOptions,
+        noise_multiplier: NoiseMultiplier,
+        expected_batch: f64,
+    ) -> Self {
         Self {
             noise_multiplier,
+            noise_decay: None,
             clipping_norm: options.clipping_norm,
+            clip_decay: options.clip_decay,
             clipping: options.clipping,
             expected_batch,
+            augmentations: options.augmentations,
         }
+    }
+
+    /// Those of a step of the stage, for an engine of this margin.
+    pub(crate) fn at(&self, step: u64, margin: f64) -> Result<PrivateStep> {
+        let share = self.clip_decay.map_or(1.0, |decay| decay.scale(step));
+        Ok(PrivateStep {
+            noise_multiplier: match self.noise_decay {
+                Some(decay) => decay.of(self.noise_multiplier, step)?,
+                None => self.noise_multiplier,
+            },
+            clip: Clip::new(self.clipping_norm * share, margin)?.by(self.clipping)?,
+            expected_batch: self.expected_batch,
+            augmentations: self.augmentations,
+        })
     }
 }
 
@@ -120,7 +147,10 @@ impl Stage {
         let work = Work::Private {
             rates: Rates::uniform(rate, drawn),
             sampling: *steps.sampling,
-            constants: Constants::of(options, steps.noise_multiplier.get(), batch),
+            constants: Constants {
+                noise_decay: steps.noise_decay,
+                ..Constants::of(options, *steps.noise_multiplier, batch)
+            },
             records,
         };
         Self::new(work, steps.steps_per_epoch, 1)
@@ -461,7 +491,7 @@ fn selectively(
     let private = constants(options)?;
     let work = Work::Selective {
         records,
-        constants: Constants::of(private, plan.noise_multiplier.get(), batch_size as f64),
+        constants: Constants::of(private, *plan.noise_multiplier, batch_size as f64),
         batch_size,
     };
     Ok(Stage::new(work, steps, 1))
@@ -493,7 +523,7 @@ fn protected(options: &TrainOptions, plan: &WeightedSteps, corpus: &Corpus<'_>) 
     let work = Work::Private {
         rates: Rates::each(given.rates().to_vec())?,
         sampling: Sampling::Poisson,
-        constants: Constants::of(private, plan.noise_multiplier.get(), *plan.batch),
+        constants: Constants::of(private, *plan.noise_multiplier, *plan.batch),
         records,
     };
     Ok(Stage::new(work, plan.steps_per_epoch, 1))

@@ -319,9 +319,11 @@ impl Run {
         let texts = corpus.held_out.unwrap_or_default().iter();
         let texts = texts.flat_map(|tokens| windows(tokens, context));
         self.held_out = texts.map(<[_]>::to_vec).collect();
-        if self.options.plan.stopping.is_some() && self.held_out.is_empty() {
+        let plan = &self.options.plan;
+        let watches = plan.stopping.is_some() || plan.rates_by_public_text.is_some();
+        if watches && self.held_out.is_empty() {
             return Err(Error::Unsuitable(
-                "early stopping needs held-out text to watch".into(),
+                "early stopping, and a decay on a plateau, need held-out text to watch".into(),
             ));
         }
         Ok(())
@@ -428,7 +430,8 @@ impl Run {
 
     fn step(&mut self, place: StepPosition) -> Result<Seen> {
         let rates = self.options.learning_rates;
-        let scale = rates.scale(self.position, place.epoch, place.epochs);
+        let scale = rates.scale(self.position, place.epoch, place.epochs)
+            * rates.left_by(&self.watch.losses);
         self.optimizers.iter_mut().for_each(|o| o.set_scale(scale));
         let stage = &self.schedule.stages[place.stage];
         self.trainer.leave_out(stage.leave_out)?;

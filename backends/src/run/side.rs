@@ -13,7 +13,7 @@ use crate::step::{PrivateStep, StateRelease, Step};
 use crate::trainer::{Added, Trainer};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
-use reticent_accounting::{MissRate, NoiseMultiplier, SamplingRate};
+use reticent_accounting::{MissRate, SamplingRate};
 
 /// What a step showed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +28,9 @@ pub(super) struct Side {
     key: RunKey,
     noise: Box<dyn Noise>,
     sampler: Option<Box<dyn Sampler>>,
-    constants: Option<PrivateStep>,
+    constants: Option<Constants>,
+    /// η of the engine.
+    margin: f64,
     states: Option<StateRelease>,
     /// The pass whose order is at hand.
     order: (u64, Vec<u32>),
@@ -43,19 +45,13 @@ impl Side {
         margin: f64,
         noise: Box<dyn Noise>,
     ) -> Result<Self> {
-        let constants = |c: &Constants| -> Result<PrivateStep> {
-            Ok(PrivateStep {
-                noise_multiplier: NoiseMultiplier::new(c.noise_multiplier)?,
-                clip: Clip::new(c.clipping_norm, margin)?.by(c.clipping)?,
-                expected_batch: c.expected_batch,
-            })
-        };
         let mut side = Self {
             number: number as u64,
             key: key.clone(),
             noise,
             sampler: None,
             constants: None,
+            margin,
             states: None,
             order: (u64::MAX, Vec::new()),
         };
@@ -69,10 +65,10 @@ impl Side {
             } => {
                 let epochs = (stage.first_index, stage.steps);
                 side.sampler = Some(sampler(key, rates, *sampling, epochs)?);
-                side.constants = Some(constants(c)?);
+                side.constants = Some(*c);
             }
             Work::Selective { constants: c, .. } => {
-                side.constants = Some(constants(c)?);
+                side.constants = Some(*c);
                 if let (Run::Sdp { selective }, Some(norm)) =
                     (&options.plan.run, options.state_norm)
                 {
@@ -107,7 +103,8 @@ impl Side {
         optimizers: &mut [Optimizer; 2],
         ledger: &mut Ledger,
     ) -> Result<Seen> {
-        let index = stage.first_index + place.epoch * stage.steps + place.offset;
+        let number = place.epoch * stage.steps + place.offset;
+        let index = stage.first_index + number;
         match &stage.work {
             Work::Public {
                 records,
@@ -133,7 +130,7 @@ impl Side {
             }
             Work::Private { records, .. } => {
                 let batch = self.sampler_mut()?.batch(index);
-                let mut step = Step::begin(trainer, self.constants()?, index)?;
+                let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
                 step.add(&records.batch(&batch))?;
                 let update = &mut optimizers[stage.optimizer];
                 let added = step.finish(self.noise.as_mut(), &mut Local, update, ledger)?;
@@ -149,7 +146,7 @@ impl Side {
             } => {
                 let part = self.part(place.epoch, place.offset, records.len(), *batch_size);
                 let (batch, states) = (records.batch(&part), self.states()?);
-                let mut step = Step::begin(trainer, self.constants()?, index)?;
+                let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
                 let ordinary = step.add_selective(&batch, &states, self.noise.as_mut())?;
                 let [public, private] = optimizers;
                 let added = step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
@@ -168,8 +165,10 @@ impl Side {
     fn sampler(&self) -> Result<&dyn Sampler> {
         self.sampler.as_deref().ok_or_else(no_private_side)
     }
-    fn constants(&self) -> Result<PrivateStep> {
-        self.constants.ok_or_else(no_private_side)
+    /// Those of a step of the stage, from 0.
+    fn constants_at(&self, step: u64) -> Result<PrivateStep> {
+        let constants = self.constants.as_ref().ok_or_else(no_private_side)?;
+        constants.at(step, self.margin)
     }
     fn states(&self) -> Result<StateRelease> {
         self.states.ok_or_else(no_private_side)
@@ -201,7 +200,7 @@ impl Side {
                 let Run::Sdp { selective } = &options.plan.run else {
                     return Err(no_private_side());
                 };
-                let (states, c) = (self.states()?, self.constants()?);
+                let (states, c) = (self.states()?, self.constants_at(0)?);
                 Ok(Some(Phase::Selective {
                     steps,
                     passes: epochs,
@@ -210,6 +209,7 @@ impl Side {
                     clipping_norm: c.clip.norm(),
                     clipping: c.clip.kind(),
                     clipping_margin: c.clip.margin(),
+                    clip_decay: self.constants.and_then(|c| c.clip_decay),
                     state_noise_multiplier: states.noise_multiplier.get(),
                     state_norm: states.clip.norm(),
                     // As planned, which may be more careful than the corpus needs.
@@ -267,7 +267,11 @@ impl Side {
         options: &TrainOptions,
         corpus: &Corpus<'_>,
     ) -> Result<Phase> {
-        let (rates, c) = (self.sampler()?.rates(), self.constants()?);
+        let (rates, c) = (self.sampler()?.rates(), self.constants_at(0)?);
+        let (noise_decay, clip_decay) = match self.constants {
+            Some(c) => (c.noise_decay, c.clip_decay),
+            None => (None, None),
+        };
         let largest = rates.largest().map_or(0.0, SamplingRate::get);
         let sampling = match stage.work {
             Work::Private { sampling, .. } => sampling,
@@ -283,6 +287,8 @@ impl Side {
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
                 clipping_margin: c.clip.margin(),
+                clip_decay,
+                augmentations: c.augmentations,
                 optimizer: private_optimizer(options),
             });
         }
@@ -303,6 +309,8 @@ impl Side {
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
                 clipping_margin: c.clip.margin(),
+                clip_decay,
+                augmentations: c.augmentations,
                 miss: miss(*token_miss, corpus)?,
                 optimizer: options.optimizer,
             },
@@ -315,6 +323,9 @@ impl Side {
                 clipping_norm: c.clip.norm(),
                 clipping: c.clip.kind(),
                 clipping_margin: c.clip.margin(),
+                noise_decay,
+                clip_decay,
+                augmentations: c.augmentations,
                 optimizer: private_optimizer(options),
             },
         })

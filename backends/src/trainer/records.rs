@@ -165,8 +165,9 @@ pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 /// masks are keyed by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Example<'a> {
-    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate) record: u32,
+    /// Which of its augmentations it is, from 0: the masks are keyed by that too.
+    pub(crate) augmentation: u32,
     pub(crate) tokens: &'a [TokenId],
 }
 
@@ -199,7 +200,11 @@ impl<'a> Example<'a> {
 fn numbered<'a>(records: &'a [Vec<TokenId>], indices: &[u32]) -> Vec<Example<'a>> {
     let one = |&record: &u32| {
         let tokens = records.get(record as usize)?;
-        Some(Example { record, tokens })
+        Some(Example {
+            record,
+            augmentation: 0,
+            tokens,
+        })
     };
     indices.iter().filter_map(one).collect()
 }
@@ -224,7 +229,11 @@ impl<'a> PublicBatch<'a> {
 fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
     (0..)
         .zip(sequences)
-        .map(|(record, tokens)| Example { record, tokens })
+        .map(|(record, tokens)| Example {
+            record,
+            augmentation: 0,
+            tokens,
+        })
         .collect()
 }
 
@@ -242,16 +251,24 @@ impl PublicBatch<'_> {
 }
 
 impl<'a> PrivateBatch<'a> {
-    /// The records that fit into a context, and each of the others as the windows it is read in.
-    pub(crate) fn by_context(&self, context: Option<usize>) -> (Self, Vec<Self>) {
-        let (fitting, long): (Vec<_>, Vec<_>) = self
-            .0
-            .iter()
-            .partition(|e| context.is_none_or(|context| e.tokens.len() <= context));
-        let long = long
-            .into_iter()
-            .map(|example: Example<'a>| Self(example.windows(context).collect()));
-        (Self(fitting), long.collect())
+    /// The records that are one sequence, and each of the others as the sequences it is read in: the windows of one that
+    /// is longer than a context, in so many augmentations.
+    pub(crate) fn by_sequences(
+        &self,
+        context: Option<usize>,
+        augmentations: u32,
+    ) -> (Self, Vec<Self>) {
+        let fits = |e: &Example<'_>| context.is_none_or(|context| e.tokens.len() <= context);
+        let (alone, several): (Vec<_>, Vec<_>) =
+            self.0.iter().partition(|e| augmentations <= 1 && fits(e));
+        let several = several.into_iter().map(|example: Example<'a>| {
+            let each = (0..augmentations).map(|augmentation| Example {
+                augmentation,
+                ..example
+            });
+            Self(each.flat_map(|e| e.windows(context)).collect())
+        });
+        (Self(alone), several.collect())
     }
 
     /// Microbatches of at most `tokens` tokens each (at least one example each).

@@ -261,6 +261,8 @@ pub(crate) fn options_on(recipe: Recipe, set: &TrainingSet) -> TrainOptions {
             clipping_norm: 0.9,
             clipping: Clipping::Flat,
             optimizer: OPTIMIZERS[0],
+            clip_decay: None,
+            augmentations: 1,
         }),
         state_norm: (recipe == Recipe::Sdp).then_some(0.4),
         screened: None,

@@ -35,6 +35,7 @@ fn constants(clipping: Clipping) -> PrivateStep {
         noise_multiplier: NoiseMultiplier::new(1.5).unwrap(),
         clip: Clip::new(0.7, 1e-5).unwrap().by(clipping).unwrap(),
         expected_batch: 4.0,
+        augmentations: 1,
     }
 }
 
@@ -305,6 +306,63 @@ fn every_record_falls_into_one_step_of_an_epoch() {
     let off = counts.iter().flatten().map(|count| (count - 400.0).abs());
     assert!(off.fold(0.0, f64::max) <= 6.0 * error, "{counts:?}");
     assert!((together - 400.0).abs() <= 6.0 * error, "{together}");
+}
+
+/// Several augmentations of a record add the mean of their gradients, clipped as one; without dropout that is what one
+/// reading adds. By the exact engine where dropout tells them apart.
+#[test]
+fn augmentations_of_a_record_are_averaged_and_clipped_as_one() {
+    let records: Vec<Record> = (0..3)
+        .map(|i| Record {
+            side: Side::Private,
+            tokens: (0..9 + 9 * i).map(|at| (at * at + i) % 10).collect(),
+            sensitive: Vec::new(),
+        })
+        .collect();
+    let records = all_private(&TrainingSet {
+        unit: Unit::Turn,
+        records,
+        mask_only: 0,
+    });
+    let sum_of = |name: &str, augmentations: u32, rate: f64, clip: Clip| {
+        let (_, make) = models()
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap();
+        let mut model = make();
+        let masks = Masks::new(&RunKey::from_seed(4), 7, Dropout::all(rate).unwrap());
+        model.drop_out(masks).unwrap();
+        let constants = PrivateStep {
+            clip,
+            expected_batch: 1.0,
+            augmentations,
+            ..constants(Clipping::Flat)
+        };
+        let mut step = Step::begin(model.as_mut(), constants, 0).unwrap();
+        step.add(&records.batch(&[0, 1, 2])).unwrap();
+        let (mut kept, mut ledger) = (Kept(Vec::new()), Ledger::in_memory());
+        let added = step.finish(&mut Counting(0), &mut Local, &mut kept, &mut ledger);
+        (kept.0, added.unwrap())
+    };
+    for (fast, slow) in [("lstm", "lstm, exact"), ("gpt2", "gpt2, exact")] {
+        let norm_of = |found: &[f32]| norm(found.iter().map(|x| f64::from(*x)));
+        for bound in [0.5, 1e30] {
+            let clip = Clip::new(bound, 1e-5).unwrap();
+            let (once, _) = sum_of(fast, 1, 0.0, clip);
+            let length = norm_of(&once);
+            let (thrice, added) = sum_of(fast, 3, 0.0, clip);
+            assert_eq!(added.examples, 3, "{fast}");
+            assert!(apart(&once, &thrice) < 1e-5 * length, "{fast}, {bound}");
+
+            let (found, _) = sum_of(fast, 3, 0.4, clip);
+            let (expected, _) = sum_of(slow, 3, 0.4, clip);
+            assert!(norm_of(&found) <= 3.0 * bound, "{fast}, {bound}");
+            assert!(apart(&found, &expected) < 1e-4 * length, "{fast}, {bound}");
+            // Each augmentation drops other values.
+            let (single, _) = sum_of(fast, 1, 0.4, clip);
+            assert!(apart(&found, &single) > 1e-2 * length, "{fast}, {bound}");
+        }
+    }
 }
 
 /// A record longer than the context: the gradients of its windows add up before they are clipped, and every token but

@@ -150,6 +150,8 @@ fn options_of(bug: Bug, prepared: &Prepared, seed: u64) -> Result<TrainOptions> 
             optimizer: OptimizerSpec::Adam {
                 learning_rate: 0.01,
             },
+            clip_decay: None,
+            augmentations: 1,
         }),
         state_norm: None,
         screened: None,

@@ -3,7 +3,7 @@
 use super::values::{NeighboursArg, group};
 use crate::contract::{positive, quantity};
 use crate::plan::PlanRequest;
-use crate::plan::args::{NoiseArgs, RedactionArgs, Schedule, Sigma, unit};
+use crate::plan::args::{NoiseArgs, NoiseDecayArgs, RedactionArgs, Schedule, Sigma, unit};
 use clap::Args;
 use reticent_accounting::{Delta, Epsilon, GroupSize, Probability, Tolerance, UnitName};
 use std::path::PathBuf;
@@ -15,6 +15,9 @@ pub struct RunArgs {
     /// promise nothing.
     #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
     pub sigma: Option<Sigma>,
+    /// How it falls.
+    #[command(flatten)]
+    pub decay: NoiseDecayArgs,
     /// Number of records that noise covers; of a prepared corpus it is known.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
@@ -23,7 +26,7 @@ pub struct RunArgs {
     pub schedule: Schedule,
     /// A mechanism from a JSON file instead of --sigma: ours, one in a manifest.json, or an event of
     /// Google's dp_accounting; - reads stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "NoiseDecayArgs", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
 }
 
@@ -36,6 +39,7 @@ impl RunArgs {
             noise: NoiseArgs {
                 sigma: self.sigma,
                 epsilon: None,
+                decay: self.decay.clone(),
             },
             schedule: self.schedule.clone(),
             ..PlanRequest::default()

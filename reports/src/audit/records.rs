@@ -1,6 +1,7 @@
 //! Texts cut into records, with what makes several of them one piece of evidence.
 
 use anyhow::{Context, Result, ensure};
+use reticent_attacks::lookalikes;
 use reticent_corpus::{
     Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, made_up_number,
     read_documents,
@@ -15,6 +16,8 @@ pub(in crate::audit) struct Cut {
     pub(in crate::audit) texts: Vec<String>,
     /// What each is tied to: its document, and the secrets that are marked in it.
     ties: Vec<Vec<String>>,
+    /// The marked secrets that stand in each.
+    secrets: Vec<Vec<String>>,
 }
 
 impl Cut {
@@ -23,7 +26,31 @@ impl Cut {
         Self {
             texts: kept.iter().map(|&i| self.texts[i].clone()).collect(),
             ties: kept.iter().map(|&i| self.ties[i].clone()).collect(),
+            secrets: kept.iter().map(|&i| self.secrets[i].clone()).collect(),
         }
+    }
+
+    /// The records with a marked secret, and the same with another one in its place.
+    pub(in crate::audit) fn with_lookalikes(self, seed: u64) -> Result<[Self; 2]> {
+        let texts: Vec<_> = self
+            .texts
+            .iter()
+            .cloned()
+            .zip(self.secrets.clone())
+            .collect();
+        let drawn = lookalikes(&texts, seed);
+        let kept: Vec<usize> = (0..texts.len()).filter(|&i| drawn[i].is_some()).collect();
+        ensure!(
+            !kept.is_empty(),
+            "none of the {} records holds a marked secret whose content can be drawn anew; `secrets` of a JSON line mark them",
+            texts.len()
+        );
+        let members = self.only(&kept);
+        let others = Self {
+            texts: drawn.into_iter().flatten().collect(),
+            ..members.clone()
+        };
+        Ok([members, others])
     }
 }
 
@@ -42,14 +69,16 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
             Unit::Turn | Unit::Sentence => units(&document, unit)?,
         };
         for text in texts.into_iter().filter(|t| !t.trim().is_empty()) {
+            let marked = document.secrets.iter().map(|s| document.secret_text(s));
+            let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
+            let inside: Vec<String> = inside.map(str::to_owned).collect();
             let mut ties = vec![name.clone()];
             if secrets {
-                let marked = document.secrets.iter().map(|s| document.secret_text(s));
-                let inside = marked.filter(|s| !s.is_empty() && text.contains(s));
-                ties.extend(inside.map(|s| format!("secret {s}")));
+                ties.extend(inside.iter().map(|s| format!("secret {s}")));
             }
             out.texts.push(text);
             out.ties.push(ties);
+            out.secrets.push(inside);
         }
     }
     ensure!(
@@ -135,6 +164,7 @@ mod tests {
     fn side(ties: &[&[&str]]) -> Cut {
         Cut {
             texts: ties.iter().map(|_| "text".to_owned()).collect(),
+            secrets: ties.iter().map(|_| Vec::new()).collect(),
             ties: ties
                 .iter()
                 .map(|record| record.iter().map(ToString::to_string).collect())

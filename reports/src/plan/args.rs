@@ -236,7 +236,7 @@ impl TryFrom<f64> for Sigma {
     }
 }
 
-/// Noise: given, or found for an ε.
+/// Noise: given, or found for an ε, and how it falls.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct NoiseArgs {
     /// Noise standard deviation over clipping norm; of protect at least that of --weights, or 0 for its
@@ -247,6 +247,31 @@ pub struct NoiseArgs {
     /// record, instead of --sigma.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
     pub epsilon: Option<Epsilon>,
+    /// How it falls.
+    #[command(flatten)]
+    pub decay: NoiseDecayArgs,
+}
+
+/// How noise falls.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct NoiseDecayArgs {
+    /// dpsgd, crt, jft: what is left of sigma after every --noise-decay-every epochs, in (0, 1); accounted for.
+    #[arg(long, value_name = "FACTOR", value_parser = decay_factor, allow_negative_numbers = true)]
+    pub noise_decay: Option<f64>,
+    /// Epochs between two falls of the noise [default: 1].
+    #[arg(long, value_name = "EPOCHS", value_parser = positive, allow_negative_numbers = true, requires = "noise_decay")]
+    pub noise_decay_every: Option<u64>,
+}
+
+/// What a schedule leaves, in (0, 1).
+///
+/// # Errors
+/// Another number.
+pub fn decay_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor > 0.0 && factor < 1.0 => Ok(factor),
+        _ => Err(format!("must be a number in (0, 1), got {text:?}")),
+    }
 }
 
 /// A recipe by its name.

@@ -1,6 +1,7 @@
 //! A request and the corpus it names, made one training plan.
 
 use super::args::{Assumption, FirstPhaseKind, Sigma, Whose};
+use super::optimization::DecayArg;
 use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
@@ -94,6 +95,7 @@ impl Builder<'_> {
                 .corpus
                 .is_some_and(|corpus| corpus.secrets.spread() == Spread::Unbounded),
             stopping: self.stopping()?,
+            rates_by_public_text: self.rates_by_public_text(),
             seeded: request.of_recipe.seed.is_some(),
             noiseless: request.recipe() == Recipe::Protect
                 && request.noise.sigma == Some(Sigma::Zero),
@@ -373,6 +375,7 @@ impl Builder<'_> {
         };
         let mut steps = NoisySteps {
             noise_multiplier: noise,
+            noise_decay: None,
             ..second.clone()
         };
         if let Some(rate) = request.first_rate {
@@ -461,6 +464,14 @@ impl Builder<'_> {
             patience: self.given(patience, "patience"),
             public: self.or_assumed(public, "held_out_is", false),
         }))
+    }
+
+    /// Whether the text is public by whose loss learning rates fall, where one does.
+    fn rates_by_public_text(&self) -> Option<Stated<bool>> {
+        let plateau = self.request.optimization.decay == Some(DecayArg::Plateau);
+        let public = self.request.of_recipe.held_out_is;
+        let public = public.map(|whose| whose == Whose::Public);
+        plateau.then(|| self.or_assumed(public, "held_out_is", false))
     }
 
     /// The earlier run of ours, where the run goes on from its checkpoint.

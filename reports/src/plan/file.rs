@@ -41,8 +41,8 @@
 
 use super::Optimization;
 use super::args::{
-    Assumption, FirstPhaseKind, NoiseArgs, RecipeArgs, RedactionArgs, Sampler, Schedule, Sigma,
-    Whose,
+    Assumption, FirstPhaseKind, NoiseArgs, NoiseDecayArgs, RecipeArgs, RedactionArgs, Sampler,
+    Schedule, Sigma, Whose,
 };
 use super::request::{Origin, PlanRequest, SecretsRequest};
 use crate::contract::toml_place;
@@ -103,6 +103,8 @@ pub struct Data {
 pub struct Training {
     pub sigma: Option<Sigma>,
     pub epsilon: Option<Epsilon>,
+    pub noise_decay: Option<f64>,
+    pub noise_decay_every: Option<u64>,
     pub batch_size: Option<u64>,
     pub sample_rate: Option<SamplingRate>,
     pub steps: Option<u64>,
@@ -256,6 +258,10 @@ impl TrainingFile {
             noise: NoiseArgs {
                 sigma: training.sigma,
                 epsilon: training.epsilon,
+                decay: NoiseDecayArgs {
+                    noise_decay: training.noise_decay,
+                    noise_decay_every: training.noise_decay_every,
+                },
             },
             schedule: Schedule {
                 sample_rate: training.sample_rate,

@@ -19,6 +19,7 @@ fn stated<T: Serialize>(inputs: Inputs, name: &str, value: &Stated<T>) -> Result
 
 fn noisy(inputs: Inputs, steps: &NoisySteps) -> Result<Inputs> {
     let inputs = stated(inputs, "sigma", &steps.noise_multiplier)?;
+    let inputs = inputs.given("noise_decay", steps.noise_decay)?;
     let sampler = steps.sampling.with(Sampler::from(*steps.sampling));
     let inputs = stated(inputs, "sampler", &sampler)?;
     let inputs = stated(inputs, "sample_rate", &steps.sampling_rate)?;
@@ -63,6 +64,9 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
     if let Some(stopping) = &plan.stopping {
         inputs = stated(inputs, "patience", &stopping.patience)?;
         inputs = stated(inputs, "held_out_public", &stopping.public)?;
+    }
+    if let Some(public) = &plan.rates_by_public_text {
+        inputs = stated(inputs, "rates_by_public_text", public)?;
     }
     if plan.seeded {
         inputs = inputs.given("seeded", true)?;

@@ -1,6 +1,7 @@
-//! How weights move: options that no promise depends on, under the same names as flags of `audit train` and in
+//! How weights move: options that no promise depends on but for a decay on a plateau, under the same names as flags of `audit train` and in
 //! `[optimizer]` of a plan file.
 
+use super::args::decay_factor;
 use crate::contract::{positive, positive_number};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -59,6 +60,9 @@ pub enum DecayArg {
     Linear,
     /// Epoch e of E, from 0, takes (1 + cos(π e/E))/2 of them.
     Cosine,
+    /// A quarter is left after each epoch after which held-out text is not likelier than ever before; unless
+    /// --held-out-is public, nothing is promised.
+    Plateau,
 }
 
 /// How weights move.
@@ -84,6 +88,16 @@ pub struct Optimization {
     /// All but sgd: how the clipping norm is kept [default: flat].
     #[arg(long, value_enum)]
     pub clipping: Option<ClippingArg>,
+    /// All but sgd: what is left of the clipping norm after every --clip-decay-every epochs, in (0, 1).
+    #[arg(long, value_name = "FACTOR", value_parser = decay_factor, allow_negative_numbers = true)]
+    pub clip_decay: Option<f64>,
+    /// Epochs between two falls of the clipping norm [default: 1].
+    #[arg(long, value_name = "EPOCHS", value_parser = positive)]
+    pub clip_decay_every: Option<u64>,
+    /// All but sgd and sdp: how often each record is read in a step, with other values dropped each time; the mean of
+    /// its gradients is clipped as one [default: 1]. Needs dropout.
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub augmentations: Option<u64>,
     /// All but sgd: how private steps move the weights [default: sgd].
     #[arg(long, value_enum)]
     pub private_optimizer: Option<PrivateOptimizerArg>,
@@ -155,6 +169,9 @@ macro_rules! each {
             momentum,
             clip,
             clipping,
+            clip_decay,
+            clip_decay_every,
+            augmentations,
             private_optimizer,
             private_learning_rate,
             private_momentum,
@@ -252,6 +269,22 @@ impl Optimization {
                 _ => {}
             }
         }
+        match self.clip_decay {
+            Some(factor) if !(factor > 0.0 && factor < 1.0) => {
+                bail!(
+                    "{}: must be a number in (0, 1), got {factor}",
+                    name("clip_decay")
+                )
+            }
+            None if self.clip_decay_every.is_some() => {
+                bail!(
+                    "{}: belongs to {}",
+                    name("clip_decay_every"),
+                    name("clip_decay")
+                )
+            }
+            _ => {}
+        }
         match self.weight_decay {
             Some(share) if !(share > 0.0 && share <= 1.0) => {
                 bail!("{}: must lie in (0, 1], got {share}", name("weight_decay"))
@@ -262,6 +295,8 @@ impl Optimization {
             ("ordinary_batch_size", self.ordinary_batch_size, 1, 1 << 24),
             ("warmup", self.warmup, 0, 1 << 32),
             ("keep_every", self.keep_every, 1, 1_000_000),
+            ("clip_decay_every", self.clip_decay_every, 1, 1_000_000),
+            ("augmentations", self.augmentations, 1, 1024),
             ("layers", self.layers, 1, 256),
             ("width", self.width, 1, 16_384),
             ("heads", self.heads, 1, 1024),

@@ -3,7 +3,7 @@
 use super::args::{Sampler, Schedule};
 use super::request::PlanRequest;
 use anyhow::{Context, Result, bail};
-use reticent_accounting::training::{NoisySteps, Stated, steps_of_epochs};
+use reticent_accounting::training::{NoisySteps, Stated, StepDecay, steps_of_epochs};
 use reticent_accounting::{Neighbours, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
 /// What is assumed where batches are left open.
@@ -74,6 +74,8 @@ pub fn noisy_steps(
     let sampling_rate = rate(request, records, defaults)?;
     let steps_per_epoch = per_epoch(given, sampler, *sampling_rate);
     let sampling = sampling(request, sampler, records)?;
+    let steps = steps(request, steps_per_epoch, defaults)?;
+    let noise_decay = noise_decay(request, steps_per_epoch, *steps)?;
     Ok(NoisySteps {
         noise_multiplier,
         sampling: Stated::or_assumed(
@@ -83,8 +85,41 @@ pub fn noisy_steps(
         ),
         sampling_rate,
         steps_per_epoch,
-        steps: steps(request, steps_per_epoch, defaults)?,
+        steps,
+        noise_decay,
     })
+}
+
+/// How σ falls over so many steps.
+fn noise_decay(
+    request: &PlanRequest,
+    steps_per_epoch: u64,
+    steps: Steps,
+) -> Result<Option<StepDecay>> {
+    let noise = &request.noise.decay;
+    let Some(factor) = noise.noise_decay else {
+        if let Some(every) = noise.noise_decay_every {
+            bail!(
+                "{}: belongs to {}, got {every}",
+                request.name("noise_decay_every"),
+                request.name("noise_decay")
+            );
+        }
+        return Ok(None);
+    };
+    let every = noise.noise_decay_every.unwrap_or(1);
+    let decay = StepDecay::new(factor, every.saturating_mul(steps_per_epoch))
+        .with_context(|| request.name("noise_decay"))?;
+    let levels = steps.get().div_ceil(decay.every());
+    if levels > StepDecay::MOST_LEVELS {
+        bail!(
+            "{}: must leave at most {} different noise multipliers, got {levels} in {} steps",
+            request.name("noise_decay_every"),
+            StepDecay::MOST_LEVELS,
+            steps.get()
+        );
+    }
+    Ok(Some(decay))
 }
 
 /// How many steps there are, of so many an epoch.

@@ -105,6 +105,12 @@ fn drawn(draw: &mut Draw, recipe: &str, records: u64, trained: bool) -> Spelled 
     if sampled && !trained && draw.chance(3) {
         spelled.training("sampler", draw.one_of(&["poisson", "balls-in-bins"]));
     }
+    if sampled && draw.chance(3) {
+        spelled.training("noise_decay", draw.one_of(&["0.8", "0.95"]));
+        if draw.chance(2) {
+            spelled.training("noise_decay_every", "2");
+        }
+    }
     match recipe {
         "crt" if draw.chance(2) => spelled.training("public_passes", "2"),
         "sdp" => spelled.training("state_sigma", draw.one_of(&["3", "5.5"])),
@@ -537,6 +543,8 @@ mod trained {
                     clipping_norm: 1.0,
                     clipping: Clipping::Flat,
                     optimizer,
+                    clip_decay: None,
+                    augmentations: 1,
                 }),
             state_norm: matches!(plan.run, Run::Sdp { .. }).then_some(1.0),
             screened: None,

@@ -27,7 +27,9 @@ pub type Use = (&'static str, bool, &'static [Recipe]);
 #[must_use]
 pub fn by_recipe(request: &PlanRequest) -> Vec<Use> {
     let (schedule, more) = (&request.schedule, &request.of_recipe);
+    let noise = &request.noise.decay;
     vec![
+        ("noise_decay", noise.noise_decay.is_some(), SAMPLED),
         ("sample_rate", schedule.sample_rate.is_some(), BATCHED),
         ("batch_size", schedule.batch_size.is_some(), BATCHED),
         ("sampler", schedule.sampler.is_some(), SAMPLED),

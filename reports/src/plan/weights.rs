@@ -181,7 +181,7 @@ fn unknown(path: &Path, number: usize) -> String {
 
 /// The name and the records of each secret.
 fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<(Box<str>, Vec<u32>)>> {
-    let mut gathered = Gathered::new(None);
+    let mut gathered = Gathered::new(None, false);
     gathered.read(path, None)?;
     let examples = gathered.examples.all();
     let mut records = Vec::with_capacity(examples.len());

@@ -138,8 +138,13 @@ fn truncated(
     if full <= 0.0 {
         return exactly(plain(rate), times);
     }
-    // Given that the batch is full.
-    let chance = rate * (kept - open).max(0.0) / full;
+    // Given that the batch is full: summed by itself, as it may be far below the rounding of `kept`.
+    let places = others.iter().filter(|o| o.1 >= most);
+    let chance = rate
+        * places
+            .map(|(mass, count)| mass * most / (count + 1.0))
+            .sum::<f64>()
+        / full;
     let displacing = if question.query.neighbours == Neighbours::AddRemove {
         question.turned(rising(
             noise,

@@ -247,7 +247,12 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     fn rows(&self, examples: &[Example<'_>], steps: usize) -> Result<Rows> {
         let mut rows = Rows::predicting(examples, self.limits(), self.grid(steps))?;
         let masks = self.masks.as_ref();
-        rows.masks = masks.map(|m| examples.iter().map(|e| m.of(e.record)).collect());
+        rows.masks = masks.map(|m| {
+            examples
+                .iter()
+                .map(|e| m.of(e.record, e.augmentation))
+                .collect()
+        });
         if let Some(left_out) = self.left_out {
             for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
                 *target = NOTHING;

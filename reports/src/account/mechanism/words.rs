@@ -35,8 +35,13 @@ pub fn line(mechanism: &Mechanism) -> String {
 /// The numbers of DP-SGD's steps.
 pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
     format!(
-        "sigma {}, sampling rate {}, {}",
+        "sigma {}{}, sampling rate {}, {}",
         described(noisy.noise_multiplier.get()),
+        noisy.noise_decay.map_or_else(String::new, |decay| format!(
+            " (times {} after every {})",
+            described(decay.factor()),
+            count_of(decay.every(), "step")
+        )),
         described(noisy.sampling_rate.get()),
         count_of(noisy.steps.get(), "step"),
     )

@@ -55,6 +55,10 @@ pub struct Protect {
     /// Examples in all; those the incidence does not name contain no secret [default: those it names].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
+    /// Never draw the examples that contain no secret, as in the experiments of Hush!: their rate is 0, and batches are
+    /// filled by the others.
+    #[arg(long, requires_all = ["incidence", "dataset_size"])]
+    pub discard_others: bool,
     /// The constant c of the weights' capacities [default: no preprocessing, every weight is 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "sweep")]
     pub c: Option<f64>,

@@ -17,6 +17,8 @@ pub struct Input {
     pub secrets: Names,
     /// One promise per secret.
     pub promises: Vec<Promise>,
+    /// Examples without a secret that are never drawn.
+    pub discarded: u64,
 }
 
 impl Input {
@@ -36,9 +38,14 @@ impl Input {
                     Some((names, promises)) => (Some(names), Some(promises)),
                     None => (None, None),
                 };
-                let mut gathered = Gathered::new(names);
+                let mut gathered = Gathered::new(names, wish.discard_others);
                 gathered.read(path, wish.field.as_deref())?;
-                let incidence = gathered.incidence(wish.dataset_size)?;
+                let discarded = match (wish.discard_others, wish.dataset_size) {
+                    (true, Some(all)) => gathered.others(all)?,
+                    _ => 0,
+                };
+                let all = wish.dataset_size.map(|all| all - discarded);
+                let incidence = gathered.incidence(all)?;
                 let count = gathered.secrets.all().len();
                 if count == 0 {
                     bail!("--incidence: {} names no secret", path.display());
@@ -52,6 +59,7 @@ impl Input {
                     examples: gathered.examples,
                     secrets: gathered.secrets,
                     promises,
+                    discarded,
                 })
             }
             None => made_up(wish),
@@ -121,5 +129,6 @@ fn made_up(wish: &Protect) -> Result<Input> {
         examples: Names::default(),
         secrets,
         promises,
+        discarded: 0,
     })
 }

@@ -135,7 +135,8 @@ impl Work<'_> {
             .given("steps", wish.steps)?
             .given("c", wish.c)?
             .given("sweep", wish.sweep)?
-            .given("joint", wish.joint)?;
+            .given("joint", wish.joint)?
+            .given("discard_others", wish.discard_others.then_some(true))?;
         let examples = self.input.incidence.example_count() as u64;
         Ok(inputs
             .or_assumed("dataset_size", wish.dataset_size, examples)?

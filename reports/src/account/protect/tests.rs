@@ -40,7 +40,7 @@ const SECRETS: &str =
     "id,prior,posterior,kind\nkey,1e-9,1e-3,credential\n\"name, first\",1e-4,1e-2,person\n";
 
 fn gathered(path: &Path, field: Option<&str>) -> anyhow::Result<(Gathered, Vec<Vec<u32>>)> {
-    let mut gathered = Gathered::new(None);
+    let mut gathered = Gathered::new(None, false);
     gathered.read(path, field)?;
     let incidence = gathered.incidence(None)?;
     let rows = 0..incidence.example_count();

@@ -193,7 +193,7 @@ pub fn write(
         noise_multiplier: chosen.sigma,
         c: chosen.weighed.c,
         records,
-        other_records: others.len() as u64,
+        other_records: others.len() as u64 + input.discarded,
         other_rate: others.iter().copied().fold(0.0, f64::max),
         secrets,
         certified: &chosen.certified.classes,

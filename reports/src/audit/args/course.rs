@@ -10,4 +10,8 @@ pub struct Course {
     /// the last phase. No guarantee covers what is shown.
     #[arg(long, value_name = "PREPARED")]
     pub held_out: Option<PathBuf>,
+    /// Also write loss, clipped share, perplexity and ε into this folder as the run goes, for TensorBoard. No guarantee
+    /// covers what is written: keep the folder as the text.
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
 }

@@ -293,6 +293,8 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
         optimizer: OptimizerSpec::Adam {
             learning_rate: schedule::PRIVATE_LEARNING_RATE,
         },
+        clip_decay: None,
+        augmentations: 1,
     };
     // every arm makes about as many updates as ordinary training on the same deduplicated text:
     // CRT takes few private steps, so it passes its public side more often, which costs no privacy
@@ -311,7 +313,7 @@ fn options(recipe: Recipe, prepared: &Prepared, facts: &PreparedFacts) -> Result
                 )?)),
                 false => None,
             },
-            epsilon: None,
+            ..NoiseArgs::default()
         },
         schedule: Schedule {
             sample_rate: match noised {

@@ -9,15 +9,16 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   audit figure runs/{line}-{x}-{}.json --y exposure --x-label 'miss_rate' --plot figure.svg
-  audit figure runs/{line}-{}.json --x epsilon --y exposure-mean --format json")]
+  audit figure runs/{line}-{}.json --x epsilon --y exposure-mean --format json
+  audit figure owner/{line}.jsonl --x step --y loss --plot loss.svg")]
 pub struct Figure {
-    /// The documents, by their names: {line} is what a line of the figure stands for, {x} a
+    /// The documents, or logs of runs (training.jsonl, each line a point), by their names: {line} is what a line of the figure stands for, {x} a
     /// number, {} anything that tells repetitions apart. Quote it, so that the shell leaves it.
     #[arg(value_name = "PATTERN")]
     pub documents: Pattern,
     /// What is drawn upwards: exposure (the largest, in bits), exposure-mean, epsilon (at least),
-    /// auc, accuracy, perplexity, or the place of a number in the documents, such as
-    /// summary.median.
+    /// auc, accuracy, perplexity, clipped-share (of a log), or the place of a number in the documents,
+    /// such as summary.median, or loss, held_out_perplexity and promises.0.epsilon of a log.
     #[arg(long, value_name = "QUANTITY")]
     pub y: Quantity,
     /// What is drawn to the right, where it stands in the documents and not in their names.

@@ -17,6 +17,8 @@ use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
 
 /// The result of `audit figure`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -96,8 +98,13 @@ fn gathered(args: &FigureArgs) -> Result<FigureReport> {
     let mut points = Vec::new();
     let mut nulls = Vec::new();
     for (path, name) in args.documents.files()? {
-        let document = document(&path)?;
         let place = || path.display().to_string();
+        if path.extension().is_some_and(|ending| ending == "jsonl") {
+            points.extend(logged(&path, &name, args).with_context(place)?);
+            nulls.push(None);
+            continue;
+        }
+        let document = document(&path)?;
         let y = args.y.of(&document).context("--y").with_context(place)?;
         let x = match (&args.x, name.x) {
             (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
@@ -119,6 +126,32 @@ fn gathered(args: &FigureArgs) -> Result<FigureReport> {
         lines: lines(points),
         without_a_leak: agreed(&nulls),
     })
+}
+
+/// The lines of a log that hold both quantities, each a point: `training.jsonl` of a run.
+fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
+    let x = args.x.as_ref();
+    let x = x.context("--x: must say where a line of a log stands, such as step")?;
+    let mut points = Vec::new();
+    for (number, line) in (1..).zip(crate::contract::read_text(path)?.lines()) {
+        let line: Value = serde_json::from_str(line)
+            .with_context(|| format!("line {number} is no JSON document"))?;
+        // Steps and ends of epochs hold different quantities.
+        if let (Ok(x), Ok(y)) = (x.of(&line), args.y.of(&line)) {
+            points.push(Point {
+                line: name.line.clone(),
+                x,
+                y,
+            });
+        }
+    }
+    ensure!(
+        !points.is_empty(),
+        "no line holds both {} and {}",
+        x.label(),
+        args.y.label()
+    );
+    Ok(points)
 }
 
 /// The value that all share.

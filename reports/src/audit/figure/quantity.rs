@@ -1,6 +1,6 @@
 //! What a document says of a quantity.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -29,16 +29,19 @@ pub enum Known {
     Accuracy,
     /// The perplexity.
     Perplexity,
+    /// The share of a private batch whose gradients were clipped, in a log.
+    ClippedShare,
 }
 
 impl Known {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Exposure,
         Self::ExposureMean,
         Self::Epsilon,
         Self::Auc,
         Self::Accuracy,
         Self::Perplexity,
+        Self::ClippedShare,
     ];
     const fn name(self) -> &'static str {
         match self {
@@ -48,6 +51,7 @@ impl Known {
             Self::Auc => "auc",
             Self::Accuracy => "accuracy",
             Self::Perplexity => "perplexity",
+            Self::ClippedShare => "clipped-share",
         }
     }
     const fn label(self) -> &'static str {
@@ -58,6 +62,7 @@ impl Known {
             Self::Auc => "area under the ROC curve",
             Self::Accuracy => "accuracy of membership inference",
             Self::Perplexity => "perplexity",
+            Self::ClippedShare => "share of a batch that was clipped",
         }
     }
     /// The part of an `audit report` that it is in, and its place there.
@@ -69,6 +74,7 @@ impl Known {
             Self::Auc => (Some("membership"), "area.estimate"),
             Self::Accuracy => (Some("membership"), "accuracy.estimate"),
             Self::Perplexity => (None, "perplexity"),
+            Self::ClippedShare => (None, "clipped"),
         }
     }
 }
@@ -96,6 +102,12 @@ impl Quantity {
     /// # Errors
     /// A document that does not hold it, or something else in its place.
     pub fn of(&self, document: &Value) -> Result<f64> {
+        if *self == Self::Known(Known::ClippedShare) {
+            let count = |key: &str| Self::At(key.to_owned()).of(document);
+            let (clipped, all) = (count("clipped")?, count("examples")?);
+            ensure!(all > 0.0, "the batch is empty");
+            return Ok(clipped / all);
+        }
         let (document, place) = match self {
             Self::Known(known) => {
                 let (part, place) = known.place();
@@ -128,7 +140,7 @@ impl Quantity {
             Known::ExposureMean => walk(document, "summary.null_mean_mean")?.as_f64(),
             Known::Auc | Known::Accuracy => Some(0.5),
             Known::Epsilon => Some(0.0),
-            Known::Perplexity => None,
+            Known::Perplexity | Known::ClippedShare => None,
         }
     }
 }

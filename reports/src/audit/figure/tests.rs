@@ -125,3 +125,35 @@ fn what_cannot_be_drawn_is_refused_with_its_file() {
         assert!(error.contains(says), "{pattern} {more}: {error}");
     }
 }
+
+/// A log of a run: each line with both quantities is a point.
+#[test]
+fn logs_of_runs_are_drawn_line_by_line() {
+    let home = tempfile::tempdir().unwrap();
+    let log = concat!(
+        "{\"step\":1,\"epoch\":1,\"loss\":3.5}\n",
+        "{\"step\":2,\"epoch\":1,\"examples\":8,\"clipped\":6}\n",
+        "{\"step\":3,\"epoch\":1,\"examples\":0,\"clipped\":0}\n",
+        "{\"step\":3,\"ended\":1,\"promises\":[{\"neighbours\":\"replace\",\"delta\":1e-5,\"epsilon\":2.5}],",
+        "\"held_out_perplexity\":20.25}\n",
+    );
+    std::fs::write(home.path().join("crt.jsonl"), log).unwrap();
+    let drawn = |y: &str| {
+        let more = format!("--x step --y {y}");
+        gathered(&args(home.path(), "{line}.jsonl", &more)).map(|report| {
+            let line = &report.lines[0];
+            let point = &line.points[0];
+            assert_eq!((line.line.as_str(), line.points.len()), ("crt", 1));
+            (point.x, point.mean)
+        })
+    };
+    assert_eq!(drawn("loss").unwrap(), (1.0, 3.5));
+    assert_eq!(drawn("clipped-share").unwrap(), (2.0, 0.75));
+    assert_eq!(drawn("promises.0.epsilon").unwrap(), (3.0, 2.5));
+    assert_eq!(drawn("held_out_perplexity").unwrap(), (3.0, 20.25));
+    let error = format!("{:#}", drawn("nothing").unwrap_err());
+    assert!(
+        error.contains("crt.jsonl") && error.contains("no line holds"),
+        "{error}"
+    );
+}

@@ -13,21 +13,23 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 #[command(
     group = ArgGroup::new("source").required(true).args(["scores", "members"]),
+    group = ArgGroup::new("others").args(["non_members", "lookalikes"]),
     after_help = "\
 Examples:
   audit membership --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base
   audit membership --model ckpt --members in.jsonl --non-members out.jsonl --protocol crt --html page.html
+  audit membership --model ckpt --members train.jsonl --lookalikes --protocol crt
   audit membership --model ckpt --members in.jsonl --non-members out.jsonl --scores-out scores.csv
   audit membership --scores scores.csv
   audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
 )]
 pub struct MembershipArgs {
     /// Scores: a CSV with the columns id, member (0 or 1), score, and perhaps group and text.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["non_members", "audited", "adapter"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "audited", "adapter"])]
     pub scores: Option<PathBuf>,
     /// With --model the members' texts: JSON Lines, or plain text. Without it their scores: a CSV
     /// with the columns id, score, and perhaps group and text.
-    #[arg(long, value_name = "FILE", requires = "non_members")]
+    #[arg(long, value_name = "FILE", requires = "others")]
     pub members: Option<PathBuf>,
     /// The non-members, likewise: of the same kind and time as the members, but never trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
@@ -76,6 +78,10 @@ pub struct OnModel {
     /// the attacks reference and ez. A folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "audited")]
     pub reference: Option<Source>,
+    /// Instead of --non-members: members are the records of --members that hold a marked secret, and non-members the same
+    /// records with other contents of the same form in its place, drawn by --seed.
+    #[arg(long, requires_all = ["audited", "members"])]
+    pub lookalikes: bool,
     /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez,
     /// lower-case (twice the time), neighbourhood (26 times; mutates digits), or all. Without it
     /// those that take one pass of each model; reference decides, or else loss.

@@ -258,7 +258,12 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
             .with_context(|| format!("{flag} must be given"))?;
         cut(path, unit, shared).context(flag)
     };
-    let cuts = [side(files[0])?, side(files[1])?];
+    let cuts = match args.on.lookalikes {
+        true => side(files[0])?
+            .with_lookalikes(args.seed)
+            .context("--lookalikes")?,
+        false => [side(files[0])?, side(files[1])?],
+    };
     let distinct = DistinctTexts::of(&cuts[0].texts, &cuts[1].texts, args.seed);
     let distinct = distinct.context("--non-members")?;
     let mut kept = distinct.kept().clone();

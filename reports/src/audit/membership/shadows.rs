@@ -74,6 +74,7 @@ impl ShadowTraining {
             Decay::Constant => "constant",
             Decay::Linear => "falling linearly",
             Decay::Cosine => "falling as a cosine",
+            Decay::Plateau => "falling on plateaus",
         };
         let Dropout {
             embedding,

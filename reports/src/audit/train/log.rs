@@ -87,7 +87,45 @@ impl Line {
         })
     }
 
-    const fn step(&self) -> u64 {
+    /// Its numbers, by the names of the keys.
+    pub(super) fn scalars(&self) -> Vec<(String, f64)> {
+        let mut out = Vec::new();
+        let mut add = |name: &str, value: Option<f64>| {
+            out.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        match self {
+            Self::Step {
+                loss,
+                examples,
+                clipped,
+                ..
+            } => {
+                add("loss", *loss);
+                add("examples", examples.map(|n| n as f64));
+                let share = examples.zip(*clipped).filter(|(all, _)| *all > 0);
+                add(
+                    "clipped_share",
+                    share.map(|(all, clipped)| clipped as f64 / all as f64),
+                );
+            }
+            Self::Epoch {
+                promises,
+                held_out_perplexity,
+                ..
+            } => {
+                add("held_out_perplexity", *held_out_perplexity);
+                for promise in promises {
+                    add(
+                        &format!("epsilon/{}", promise.neighbours),
+                        Some(promise.epsilon),
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    pub(super) const fn step(&self) -> u64 {
         match self {
             Self::Step { step, .. } | Self::Epoch { step, .. } => *step,
         }

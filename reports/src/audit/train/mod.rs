@@ -11,4 +11,6 @@ pub(super) mod model;
 pub(super) mod options;
 #[cfg(feature = "audit")]
 pub(crate) mod run;
+#[cfg(feature = "audit")]
+mod tensorboard;
 pub(super) mod uses;

@@ -9,7 +9,7 @@ use crate::plan::{
     ClippingArg, DecayArg, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg,
 };
 use anyhow::{Context, Result};
-use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
+use reticent_accounting::training::{FirstPhase, Recipe, Run, StepDecay, TrainingPlan};
 use reticent_backends::{
     Clipping, Decay, Dropout, LearningRates, OptimizerSpec, PrivateOptions, TrainOptions,
 };
@@ -42,15 +42,22 @@ pub(in crate::audit) fn options(
         ) => Some(screened(path, prepared).with_context(|| request.name("screened"))?),
         _ => None,
     };
+    let steps_per_epoch = plan.run.steps_per_epoch().unwrap_or(1);
     Ok(TrainOptions {
         plan,
         batch_size: given.ordinary_batch_size.unwrap_or(BATCH_SIZE),
         optimizer: ordinary_optimizer(given),
-        private: recipe.is_private().then(|| PrivateOptions {
-            clipping_norm: given.clip.unwrap_or(CLIPPING_NORM),
-            clipping: clipping(given.clipping.unwrap_or_default()),
-            optimizer: private_optimizer(given),
-        }),
+        private: match recipe.is_private() {
+            true => Some(PrivateOptions {
+                clipping_norm: given.clip.unwrap_or(CLIPPING_NORM),
+                clip_decay: clip_decay(given, steps_per_epoch)
+                    .with_context(|| request.name("clip_decay"))?,
+                clipping: clipping(given.clipping.unwrap_or_default()),
+                augmentations: given.augmentations.map_or(Ok(1), u32::try_from)?,
+                optimizer: private_optimizer(given),
+            }),
+            false => None,
+        },
         state_norm: (recipe == Recipe::Sdp).then_some(norm),
         screened,
         precision: train.precision.into(),
@@ -105,9 +112,20 @@ fn learning_rates(given: &Optimization) -> LearningRates {
             DecayArg::Constant => Decay::Constant,
             DecayArg::Linear => Decay::Linear,
             DecayArg::Cosine => Decay::Cosine,
+            DecayArg::Plateau => Decay::Plateau,
         },
         warmup: given.warmup.unwrap_or(0),
     }
+}
+
+/// How the clipping norm falls, in epochs of so many steps.
+fn clip_decay(
+    given: &Optimization,
+    steps_per_epoch: u64,
+) -> reticent_accounting::Result<Option<StepDecay>> {
+    let every = given.clip_decay_every.unwrap_or(1);
+    let decay = |factor| StepDecay::new(factor, every.saturating_mul(steps_per_epoch));
+    given.clip_decay.map(decay).transpose()
 }
 
 const fn clipping(args: ClippingArg) -> Clipping {

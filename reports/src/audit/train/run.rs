@@ -9,6 +9,7 @@ use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
 use crate::audit::train::options::{inputs, options};
+use crate::audit::train::tensorboard::Events;
 use crate::contract::{
     Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
@@ -237,6 +238,10 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         every: request.optimization.keep_every,
         job: &job,
         log: RefCell::new(Log::new(&state)),
+        events: RefCell::new(match &train.course.tensorboard {
+            Some(folder) => Some(Events::create(folder).context("--tensorboard")?),
+            None => None,
+        }),
         tolerance,
     };
     keep.free(&state).context("--keep-every")?;
@@ -248,7 +253,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let what = format!("training {}", request.recipe());
     let mut unwritten = None;
     let mut seen = |at: &TrainProgress| {
-        let written = keep.log.borrow_mut().write(&Line::of_step(at));
+        let written = keep.write(&Line::of_step(at));
         unwritten = unwritten.take().or(written.err());
     };
     let trained = job.train(
@@ -314,6 +319,7 @@ struct Keep<'a> {
     every: Option<u64>,
     job: &'a Job<'a>,
     log: RefCell<Log>,
+    events: RefCell<Option<Events>>,
     tolerance: Tolerance,
 }
 
@@ -335,10 +341,18 @@ impl Keep<'_> {
         Ok(())
     }
 
+    /// Writes a line down wherever it is kept.
+    fn write(&self, line: &Line) -> std::io::Result<()> {
+        if let Some(events) = &mut *self.events.borrow_mut() {
+            events.write(line)?;
+        }
+        self.log.borrow_mut().write(line)
+    }
+
     fn at_epoch(&self, epoch: &Epoch<'_>) -> std::io::Result<()> {
         let failed = |error: anyhow::Error| std::io::Error::other(format!("{error:#}"));
         let line = Line::of_epoch(epoch, self.tolerance).map_err(failed)?;
-        self.log.borrow_mut().write(&line)?;
+        self.write(&line)?;
         // The last one is --out itself.
         let due = self
             .every

@@ -4,10 +4,11 @@
 use crate::audit::args::{ModelArg, Train};
 use crate::plan::args::FirstPhaseKind;
 use crate::plan::{
-    NOISED, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg, Use, recipes, value_name,
+    DecayArg, NOISED, Optimization, OptimizerArg, PlanRequest, PrivateOptimizerArg, Use, recipes,
+    value_name,
 };
 use anyhow::{Result, bail, ensure};
-use reticent_accounting::training::Recipe::{self, Crt, Jft, Sdp, Sgd};
+use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Jft, Protect, Sdp, Sgd};
 
 /// Recipes with steps that move weights without noise.
 const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
@@ -25,6 +26,12 @@ pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
         ("momentum", given.momentum.is_some(), ORDINARY),
         ("clip", given.clip.is_some(), NOISED),
         ("clipping", given.clipping.is_some(), NOISED),
+        ("clip_decay", given.clip_decay.is_some(), NOISED),
+        (
+            "augmentations",
+            given.augmentations.is_some(),
+            &[Dpsgd, Crt, Jft, Protect],
+        ),
         (
             "private_learning_rate",
             given.private_learning_rate.is_some(),
@@ -161,6 +168,10 @@ fn by_held_out(train: &Train, request: &PlanRequest) -> Result<()> {
     for (key, given) in [
         ("patience", of_recipe.patience.is_some()),
         ("held_out_is", of_recipe.held_out_is.is_some()),
+        (
+            "decay",
+            request.optimization.decay == Some(DecayArg::Plateau),
+        ),
     ] {
         if given && train.course.held_out.is_none() {
             bail!("{}: needs --held-out, the text to watch", request.name(key));
@@ -175,7 +186,6 @@ mod tests {
     use crate::audit::args::{Audit, Command};
     use crate::plan;
     use clap::{CommandFactory, Parser};
-    use reticent_accounting::training::Recipe::{Dpsgd, Protect};
 
     /// What each recipe cannot do without.
     const RECIPES: [(Recipe, &[&str]); 6] = [
@@ -188,7 +198,7 @@ mod tests {
     ];
 
     /// A value of every option that not every recipe uses, with what else it needs.
-    const VALUES: [(&str, &str); 29] = [
+    const VALUES: [(&str, &str); 32] = [
         ("--batch-size", "4"),
         ("--ordinary-batch-size", "4"),
         ("--sampler", "poisson"),
@@ -201,6 +211,9 @@ mod tests {
         ("--sample-rate", "0.1"),
         ("--clip", "1"),
         ("--clipping", "flat"),
+        ("--clip-decay", "0.9"),
+        ("--noise-decay", "0.9"),
+        ("--augmentations", "4"),
         ("--private-learning-rate", "0.1"),
         ("--private-optimizer", "adam"),
         ("--private-momentum", "0.5"),
@@ -227,7 +240,7 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 33] = [
+    const ALWAYS: [&str; 36] = [
         "config",
         "out",
         "plan",
@@ -248,8 +261,11 @@ mod tests {
         "weight-decay",
         "dropout",
         "decay",
+        "clip-decay-every",
+        "noise-decay-every",
         "warmup",
         "held-out",
+        "tensorboard",
         "held-out-is",
         "patience",
         "seed",

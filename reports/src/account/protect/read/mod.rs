@@ -104,13 +104,16 @@ pub struct Gathered {
     pairs: Vec<(u32, u32)>,
     /// Secrets outside the table are refused.
     closed: bool,
+    /// Examples without a secret are passed over.
+    discards: bool,
 }
 
 impl Gathered {
-    /// Nothing yet. With a table of secrets, only those may occur.
+    /// Nothing yet. With a table of secrets, only those may occur; examples without one may be discarded.
     #[must_use]
-    pub fn new(table: Option<Names>) -> Self {
+    pub fn new(table: Option<Names>, discards: bool) -> Self {
         Self {
+            discards,
             examples: Names::default(),
             closed: table.is_some(),
             secrets: table.unwrap_or_default(),
@@ -135,8 +138,12 @@ impl Gathered {
 
     /// One example that contains one secret, or none.
     fn enter(&mut self, example: &str, secret: Option<&str>, place: Place<'_>) -> Result<()> {
+        let secret = secret.filter(|secret| !secret.is_empty());
+        if self.discards && secret.is_none() {
+            return Ok(());
+        }
         let example = self.examples.index(example)?;
-        let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
+        let Some(secret) = secret else {
             return Ok(());
         };
         let secret = match self.secrets.get(secret) {
@@ -150,6 +157,20 @@ impl Gathered {
         Ok(())
     }
 
+    /// How many of `all` examples are not named.
+    ///
+    /// # Errors
+    /// Fewer examples than were read.
+    pub fn others(&self, all: u64) -> Result<u64> {
+        let named = self.examples.all().len() as u64;
+        match all.checked_sub(named) {
+            Some(others) => Ok(others),
+            None => bail!(
+                "--dataset-size: must be at least {named}, the examples of the incidence, got {all}"
+            ),
+        }
+    }
+
     /// The incidence, of at least `examples` examples.
     ///
     /// # Errors
@@ -157,11 +178,7 @@ impl Gathered {
     pub fn incidence(&mut self, examples: Option<u64>) -> Result<Incidence> {
         let named = self.examples.all().len() as u64;
         let all = examples.unwrap_or(named);
-        if all < named {
-            bail!(
-                "--dataset-size: must be at least {named}, the examples of the incidence, got {all}"
-            );
-        }
+        self.others(all)?;
         let Ok(all) = u32::try_from(all) else {
             bail!("--dataset-size: must be below 2^32, got {all}");
         };

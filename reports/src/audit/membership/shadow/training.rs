@@ -6,9 +6,9 @@ use crate::audit::membership::ShadowTraining;
 use crate::audit::train::run::INITIAL_SEED;
 use anyhow::Result;
 use reticent_accounting::UnitName;
-use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
 use reticent_backends::{
-    Clipping, Dropout, Initial, LearningRates, Manifest, Model, OptimizerSpec, Phase, Precision,
+    Decay, Dropout, Initial, LearningRates, Manifest, Model, OptimizerSpec, Phase, Precision,
     PrivateOptions, TrainOptions, weights_digest,
 };
 
@@ -37,6 +37,7 @@ struct Steps {
 struct Private {
     options: PrivateOptions,
     noise_multiplier: f64,
+    noise_decay: Option<StepDecay>,
     rate: f64,
 }
 
@@ -87,7 +88,14 @@ impl Training {
                 EPOCHS
             }
         };
-        let rates = course.map_or_else(LearningRates::default, |c| c.learning_rates);
+        let mut rates = course.map_or_else(LearningRates::default, |c| c.learning_rates);
+        if rates.decay == Decay::Plateau {
+            differs.push(
+                "the model's learning rates fell by held-out text, those of shadow models stay"
+                    .to_owned(),
+            );
+            rates.decay = Decay::Constant;
+        }
         if rates.warmup > 0 {
             differs.push(format!(
                 "the warm-up of {} steps is one of the shadow models' own, fewer steps",
@@ -98,7 +106,10 @@ impl Training {
         let own = |optimizer| at_rate(optimizer, args.shadow_rate);
         let run = match &steps.private {
             Some(p) => Run::Dpsgd {
-                private: NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?,
+                private: NoisySteps {
+                    noise_decay: p.noise_decay,
+                    ..NoisySteps::poisson(p.noise_multiplier, p.rate, epochs)?
+                },
             },
             None => Run::Sgd {
                 epochs: Stated::given(epochs, "the model"),
@@ -174,26 +185,10 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
             optimizer,
             ..
         } => ordinary(*batch_size, *optimizer),
-        Phase::Private {
-            noise_multiplier,
-            sampling_rate,
-            clipping_norm,
-            clipping,
-            optimizer,
-            ..
-        } => noised(
-            (*noise_multiplier, *clipping_norm),
-            *clipping,
-            *sampling_rate,
-            *optimizer,
-        ),
+        Phase::Private { sampling_rate, .. } => noised(last, *sampling_rate)?,
         Phase::Weighted {
             steps,
-            noise_multiplier,
             largest_rate,
-            clipping_norm,
-            clipping,
-            optimizer,
             ..
         } => {
             let course = manifest.course.map(|c| c.epochs as f64);
@@ -201,12 +196,7 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
             differs.push(format!(
                 "the model drew each record at a rate of its own, shadow models draw all at {mean:.3}"
             ));
-            noised(
-                (*noise_multiplier, *clipping_norm),
-                *clipping,
-                mean,
-                *optimizer,
-            )
+            noised(last, mean)?
         }
         Phase::Selective {
             batch_size,
@@ -235,25 +225,49 @@ fn steps(manifest: &Manifest, differs: &mut Vec<String>) -> Option<Steps> {
     Some(found)
 }
 
-fn noised(
-    (noise_multiplier, clipping_norm): (f64, f64),
-    clipping: Clipping,
-    rate: f64,
-    optimizer: OptimizerSpec,
-) -> Steps {
-    Steps {
-        batch_size: BATCH,
+/// Noisy steps as the phase had them, but for the rate.
+fn noised(phase: &Phase, rate: f64) -> Option<Steps> {
+    let (Phase::Private {
+        noise_multiplier,
+        clipping_norm,
+        clipping,
+        clip_decay,
+        augmentations,
         optimizer,
+        ..
+    }
+    | Phase::Weighted {
+        noise_multiplier,
+        clipping_norm,
+        clipping,
+        clip_decay,
+        augmentations,
+        optimizer,
+        ..
+    }) = phase
+    else {
+        return None;
+    };
+    let noise_decay = match phase {
+        Phase::Private { noise_decay, .. } => *noise_decay,
+        _ => None,
+    };
+    Some(Steps {
+        batch_size: BATCH,
+        optimizer: *optimizer,
         private: Some(Private {
             options: PrivateOptions {
-                clipping_norm,
-                clipping,
-                optimizer,
+                clipping_norm: *clipping_norm,
+                clip_decay: *clip_decay,
+                clipping: *clipping,
+                augmentations: *augmentations,
+                optimizer: *optimizer,
             },
-            noise_multiplier,
+            noise_multiplier: *noise_multiplier,
+            noise_decay,
             rate,
         }),
-    }
+    })
 }
 
 /// Where the weights begin, against where the model's began.
