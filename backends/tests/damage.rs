@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{jft, light, options, run_until, set, weights};
+use common::{jft, light, options, run_until, scheduled, set, weights};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -127,6 +127,7 @@ fn subjects() -> Vec<Subject> {
     .map(|recipe| (recipe, options(recipe)))
     .into();
     recipes.push((Recipe::Jft, light));
+    recipes.push((Recipe::Dpsgd, scheduled()));
     let mut all = Vec::new();
     for (recipe, options) in recipes {
         let with = |model: &Model| (model.clone(), options.clone());

@@ -4,14 +4,14 @@
 
 mod common;
 
-use common::{for_epochs, given, jft, light, model, options, set, trained, weights, with_corpus};
+use common::{
+    for_epochs, given, jft, light, model, options, scheduled, set, trained, weights, with_corpus,
+};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_accounting::training::StepDecay;
 use reticent_backends::{
-    Corpus, Decay, Dropout, OptimizerSpec, Recipe, Schedule, Surroundings, TrainOptions, Trained,
-    train_on,
+    Corpus, Decay, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,29 +31,15 @@ fn recipes() -> Vec<TrainOptions> {
     ];
     let all = others.map(options).into_iter().chain([light]);
     let mut all: Vec<TrainOptions> = all.map(|options| for_epochs(options, 6)).collect();
-    all.push(scheduled());
+    all.push(plateau());
     all
 }
 
-/// A run whose state is more than weights and moments: an average, schedules, a decay by held-out text.
-fn scheduled() -> TrainOptions {
-    let mut options = for_epochs(options(Recipe::Dpsgd), 6);
-    options.average = Some(0.9);
-    options.dropout = Dropout::all(0.2).unwrap();
+/// A run whose state is more than weights and moments, with a decay by held-out text beside.
+fn plateau() -> TrainOptions {
+    let mut options = scheduled();
     options.learning_rates.decay = Decay::Plateau;
     options.plan.rates_by_public_text = Some(given(true));
-    let each = options.plan.run.steps_per_epoch().unwrap();
-    if let Some(noisy) = options.plan.run.noisy_mut() {
-        noisy.noise_decay = Some(StepDecay::new(0.8, each).unwrap());
-    }
-    if let Some(private) = &mut options.private {
-        private.clip_decay = Some(StepDecay::new(0.9, 2 * each).unwrap());
-        private.augmentations = 2;
-        private.optimizer = OptimizerSpec::AdamBc {
-            learning_rate: 0.02,
-            floor: 1e-8,
-        };
-    }
     options
 }
 

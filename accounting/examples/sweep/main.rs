@@ -163,7 +163,12 @@ impl Question {
         let mut low = met.low;
         if met.looseness == Some(Looseness::UnknownLaw) {
             for above in loss.dominating() {
-                low = low.max(self.ends(&above)?.low.min(met.high));
+                // Masses of a law that only dominates may add up to more than one: taken for attained, its ends may
+                // contradict each other.
+                let Ok(above) = self.ends(&above) else {
+                    continue;
+                };
+                low = low.max(above.low.min(met.high));
                 // Either of them may be the smaller one.
                 if met.high - low <= self.tolerance() * met.high {
                     break;

@@ -4,8 +4,8 @@
 
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{
-    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, TrainingPlan, WeightedSteps,
-    released_states,
+    FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, StepDecay, TrainingPlan,
+    WeightedSteps, released_states,
 };
 use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
 use reticent_backends::{
@@ -280,6 +280,27 @@ pub(crate) fn options_on(recipe: Recipe, set: &TrainingSet) -> TrainOptions {
 pub(crate) fn seeded(mut options: TrainOptions, seed: Option<u64>) -> TrainOptions {
     options.seed = seed;
     options.plan.seeded = seed.is_some();
+    options
+}
+
+/// A run whose state is more than weights and moments: an average of weights, dropout, noise and clipping norms that fall,
+/// two augmentations of each record, DP-AdamBC; six epochs.
+pub(crate) fn scheduled() -> TrainOptions {
+    let mut options = for_epochs(options(Recipe::Dpsgd), 6);
+    options.average = Some(0.9);
+    options.dropout = Dropout::all(0.2).unwrap();
+    let each = options.plan.run.steps_per_epoch().unwrap();
+    if let Some(noisy) = options.plan.run.noisy_mut() {
+        noisy.noise_decay = Some(StepDecay::new(0.8, each).unwrap());
+    }
+    if let Some(private) = &mut options.private {
+        private.clip_decay = Some(StepDecay::new(0.9, 2 * each).unwrap());
+        private.augmentations = 2;
+        private.optimizer = OptimizerSpec::AdamBc {
+            learning_rate: 0.02,
+            floor: 1e-8,
+        };
+    }
     options
 }
 
