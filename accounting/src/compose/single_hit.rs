@@ -128,7 +128,7 @@ impl Solver {
 
         let mut others = self.loss.clone();
         others.parts[0].1 -= 1;
-        let mut others = Self::new(&others);
+        let mut others = self.derived(&others);
         let fall = |at: f64| pair.ln_delta_of_one_step(at).middle;
         let scale = 1e-3 * epsilon / (fall(epsilon) - fall(1.001 * epsilon));
         let (inner, near) = (INNER * deviation, NEAR * deviation);
