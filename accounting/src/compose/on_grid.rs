@@ -29,8 +29,9 @@ const WORK_IN_VAIN: f64 = 2.0;
 /// all that it is cut down to together.
 const MUCH_WORK: f64 = 5.0;
 const MOST_WORK: f64 = 10.0;
-/// The share of both that what another run dominates has.
+/// The share of both that what another run dominates has, and laws that only grids know.
 const ROUGH_SHARE: f64 = 0.3;
+const SHARE_OF_LAWS: f64 = 2.0;
 /// An answer this far from where the grid was laid for, relatively, wants another grid.
 const ELSEWHERE: f64 = 0.1;
 /// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
@@ -68,8 +69,18 @@ impl Solver {
         }
     }
 
-    const fn share(&self) -> f64 {
-        if self.rough { ROUGH_SHARE } else { 1.0 }
+    /// How much of both this run has.
+    fn share(&self) -> f64 {
+        // What a pair of mixtures was cut down to has other engines too, and of an upper end alone little
+        // depends on the last grid.
+        let own = self.loss.laws.iter().any(|(law, _)| law.cut.is_none());
+        if self.rough {
+            ROUGH_SHARE
+        } else if own && !self.loss.bounds_only() {
+            SHARE_OF_LAWS
+        } else {
+            1.0
+        }
     }
 
     /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
@@ -212,7 +223,7 @@ impl Solver {
 
     /// The tilt for ε; no farther out than where the finite losses' share of δ is little beside
     /// that of the infinite ones.
-    fn tilt(&mut self, epsilon: f64) -> Result<f64> {
+    pub(crate) fn tilt(&mut self, epsilon: f64) -> Result<f64> {
         let infinite = self.infinite();
         let moments = self.moments()?;
         let theta = moments.tilt(epsilon);

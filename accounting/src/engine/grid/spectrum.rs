@@ -128,7 +128,7 @@ impl Spectrum {
                 (re, im) = blocks.at(k, &self.circle);
                 error = 16.0 * ROUND;
                 allowed -= 1.0;
-                self.work += blocks.cost() / BUDGET;
+                self.work += blocks.taken() / BUDGET;
             } else {
                 largest = largest.max((times - 1.0) * ln_size);
             }
