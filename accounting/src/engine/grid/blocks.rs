@@ -232,12 +232,13 @@ struct LaneSums {
 
 impl LaneSums {
     fn add(&mut self, terms: &[f64; LANES]) {
-        for i in 0..LANES {
+        let sums = self.total.iter_mut().zip(&mut self.lost);
+        for ((total, lost), term) in sums.zip(terms) {
             // What is lost is exact whichever of both is the larger (Knuth 1997, §4.2.2, Theorem B).
-            let next = self.total[i] + terms[i];
-            let added = next - self.total[i];
-            self.lost[i] += (self.total[i] - (next - added)) + (terms[i] - added);
-            self.total[i] = next;
+            let next = *total + term;
+            let added = next - *total;
+            *lost += (*total - (next - added)) + (term - added);
+            *total = next;
         }
     }
 
