@@ -282,3 +282,41 @@ fn steps_that_show_when_they_are_drawn_stay_within_a_thousandth() {
     assert!(low <= truth && truth <= high, "{low} {high}");
     assert!(high - low <= 1e-3 * truth, "{low} {high}");
 }
+
+/// Eight steps that fail with chance δ each, told at once by an outcome that the other law never has:
+/// B(x) ≥ 1 − (1 − δ)^8 whatever x is. The lower end was the prior itself. Of what only bounds a run nothing is
+/// certain.
+#[test]
+fn outcomes_that_one_law_never_has_are_certain_guesses() {
+    let delta = 8.615_668_934_112_656e-5;
+    let stated = |neighbours| Mechanism::Repeat {
+        times: Steps::new(8),
+        each: Box::new(Mechanism::ApproxDp {
+            epsilon: Epsilon::new(2.324_220_755_060_643_7).unwrap(),
+            delta: Delta::new(delta).unwrap(),
+            neighbours,
+        }),
+    };
+    let rates = Mechanism::Repeat {
+        times: Steps::new(47),
+        each: Box::new(Mechanism::PoissonBinomialGaussian {
+            noise_multiplier: NoiseMultiplier::new(0.415_841_570_287_827_2).unwrap(),
+            rates: vec![SamplingRate::new(0.260_531_942_398_774_03).unwrap()],
+        }),
+    };
+    let run = Mechanism::Sequence {
+        parts: vec![stated(Neighbours::ZeroOut), rates],
+    };
+    let query = Query::single(Neighbours::ZeroOut);
+    let loss = PrivacyLoss::of(&run, query, Direction::Add).unwrap();
+    let least = -(8.0 * (-delta).ln_1p()).exp_m1();
+    for prior in [0.0, 5.072_083_419_677_734e-45] {
+        let (low, high) = blow_up(&loss, prior);
+        assert!(low >= least * (1.0 - 1e-12), "{low} {least}");
+        assert!(low <= high && high - low <= 1e-6 * high, "{low} {high}");
+    }
+    let (guesses, _) =
+        PrivacyLoss::of_guesses(&stated(Neighbours::Replace), GroupSize::ONE).unwrap();
+    let (low, high) = blow_up(&guesses, 0.0);
+    assert!(low <= 0.0 && high >= least, "{low} {high}");
+}

@@ -95,10 +95,14 @@ impl Solver {
         }
         // Absolutely continuous laws: nothing blows up from zero.
         let continuous = (self.loss.laws.iter()).all(|(law, _)| law.infinite <= 0.0);
+        let known = self.below.is_none() && !self.loss.bounds_only();
+        // What Q never does can be told whatever x is.
+        let certain = if known { self.mass_beyond().0 } else { 0.0 };
         if x <= 0.0 && !continuous {
-            // What Q never does: the whole of its P-mass.
+            // The whole of its P-mass.
             let (ends, engine) = self.ln_delta(f64::MAX.ln(), tolerance)?;
-            return Ok((x, (ends.upper.exp() * (1.0 + 1e-14)).min(1.0), engine));
+            let upper = (ends.upper.exp() * (1.0 + 1e-14)).min(1.0);
+            return Ok((certain.clamp(x, upper), upper, engine));
         }
         if x <= 0.0 || x >= 1.0 || self.loss.is_empty() {
             return Ok((x, x, Engine::Closed));
@@ -106,7 +110,6 @@ impl Solver {
         if self.loss.is_stated() {
             return Ok((x, self.blow_up_of_stated(x)?, Engine::Chernoff));
         }
-        let known = self.below.is_none() && !self.loss.bounds_only();
         let near = |lower: f64, upper: f64| known && upper - lower <= tolerance * upper;
         let (least, most) = self.blow_up_of_the_top(x);
         // A single step is known to all its digits.
@@ -116,7 +119,7 @@ impl Solver {
         let goal = 0.25 * tolerance;
         let (ends, mut engine) = self.ln_blow_up(x.ln(), goal)?;
         let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, most);
-        let mut lower = ends.lower.exp().clamp(x, 1.0).max(least);
+        let mut lower = ends.lower.exp().clamp(x, 1.0).max(least).max(certain);
         if upper > NEARLY_ONE && !near(lower, upper) {
             lower = lower.max(self.blow_up_nearly_one(x.ln()));
         }

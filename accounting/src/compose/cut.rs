@@ -68,7 +68,7 @@ impl Solver {
     pub(super) fn cut_for(&self, epsilon: f64, goal: f64) -> Option<Self> {
         let mut mass = FIRST;
         for _ in 0..8 {
-            let mut cut = Self::new(&self.loss.cut(mass)?);
+            let mut cut = self.derived(&self.loss.cut(mass)?);
             let ln_delta = cut.approximate(epsilon).ok()?;
             let wanted = (ln_delta + (TRIM * goal).ln()).exp();
             if cut.mass_beyond().1 <= 1.01 * wanted {
@@ -86,12 +86,12 @@ impl Solver {
     pub(super) fn cut_below(&self, ln_least: f64, goal: f64) -> Option<Self> {
         let mass = (ln_least + (0.1 * goal).ln()).exp();
         let cut = (mass > 0.0).then(|| self.loss.cut(mass))??;
-        Some(Self::new(&cut))
+        Some(self.derived(&cut))
     }
 
     /// ε(δ) by the contour, and on a grid, without far outcomes whose mass does not matter there.
     pub(super) fn epsilon_of_cut(&mut self, delta: f64, tolerance: f64) -> Option<Found> {
-        let mut fine = Self::new(&self.loss.cut(TRIM * tolerance * delta)?);
+        let mut fine = self.derived(&self.loss.cut(TRIM * tolerance * delta)?);
         let by_contour = fine.epsilon_by_contour(delta, tolerance).ok();
         let near = |found: &Found| found.width() <= tolerance * found.upper;
         if by_contour.is_some_and(|found| near(&found)) {

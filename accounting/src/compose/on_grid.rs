@@ -23,14 +23,15 @@ const MOST_STEPS: u64 = 100;
 pub(crate) const MOST_COMPONENTS: usize = 64;
 /// Longer grids are not kept for the next question.
 const KEPT: usize = 1 << 15;
-/// The work that grids of one attempt take, in units of the last attempt's, and that of one which cannot
-/// be refined any more: about a quarter of a second and a second of a processor.
-const WORK_OF_FINER: f64 = 2.5;
-const LAST_ATTEMPT: i32 = ATTEMPTS as i32 - 1;
-const WORK_OF_FINEST: f64 = 3.0;
-/// After so much of it grids are not refined any more, and after so much more none is laid.
-const MUCH_WORK: f64 = 4.0;
-const MOST_WORK: f64 = 7.0;
+/// The work of a grid that fails, as of all others in about quarters of a second of a processor.
+const WORK_IN_VAIN: f64 = 2.0;
+/// After so much of it grids are not refined any more, and after so much more none is laid, of a run and of
+/// all that it is cut down to together.
+const MUCH_WORK: f64 = 5.0;
+const MOST_WORK: f64 = 10.0;
+/// The share of both that what another run dominates has, and laws that only grids know.
+const ROUGH_SHARE: f64 = 0.3;
+const SHARE_OF_LAWS: f64 = 2.0;
 /// An answer this far from where the grid was laid for, relatively, wants another grid.
 const ELSEWHERE: f64 = 0.1;
 /// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
@@ -61,10 +62,24 @@ impl Solver {
     /// Grids tried before the best is taken.
     fn attempts(&self) -> usize {
         match self.effort() {
-            Effort::Full if self.grid_work >= MUCH_WORK => 1,
+            Effort::Full if self.grid_work.get() >= self.share() * MUCH_WORK => 1,
             Effort::Full if self.rough => ROUGH_ATTEMPTS,
             Effort::Full => ATTEMPTS,
             Effort::Modest => 1,
+        }
+    }
+
+    /// How much of both this run has.
+    fn share(&self) -> f64 {
+        // What a pair of mixtures was cut down to has other engines too, and of an upper end alone little
+        // depends on the last grid.
+        let own = self.loss.laws.iter().any(|(law, _)| law.cut.is_none());
+        if self.rough {
+            ROUGH_SHARE
+        } else if own && !self.loss.bounds_only() {
+            SHARE_OF_LAWS
+        } else {
+            1.0
         }
     }
 
@@ -208,7 +223,7 @@ impl Solver {
 
     /// The tilt for ε; no farther out than where the finite losses' share of δ is little beside
     /// that of the infinite ones.
-    fn tilt(&mut self, epsilon: f64) -> Result<f64> {
+    pub(crate) fn tilt(&mut self, epsilon: f64) -> Result<f64> {
         let infinite = self.infinite();
         let moments = self.moments()?;
         let theta = moments.tilt(epsilon);
@@ -227,7 +242,7 @@ impl Solver {
         attempt: usize,
     ) -> Result<Convolution> {
         self.moments()?;
-        if self.grid_work >= MOST_WORK {
+        if self.grid_work.get() >= self.share() * MOST_WORK {
             return Err(Error::NotCertified {
                 what: "the grid",
                 why: "it would take too many fine ones".into(),
@@ -245,11 +260,8 @@ impl Solver {
         let finest = found.as_ref().is_ok_and(|found| !found.refinable);
         self.finest |= finest;
         // What fails has taken its time too.
-        self.grid_work += if finest || found.is_err() {
-            WORK_OF_FINEST
-        } else {
-            WORK_OF_FINER.powi(i32::try_from(attempt).unwrap_or(i32::MAX) - LAST_ATTEMPT)
-        };
+        let work = found.as_ref().map_or(WORK_IN_VAIN, |found| found.work);
+        self.grid_work.set(self.grid_work.get() + work);
         found
     }
 

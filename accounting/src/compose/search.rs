@@ -169,7 +169,7 @@ impl Solver {
         if !self.has_groups() {
             return self.epsilon_within(delta, tolerance);
         }
-        let mut trimmed = Self::new(&self.loss.trimmed(delta * tolerance * TRIM));
+        let mut trimmed = self.derived(&self.loss.trimmed(delta * tolerance * TRIM));
         let found = trimmed.epsilon_within(delta, tolerance);
         let close = |found: &Found| trimmed.close_enough(found, tolerance);
         if found.as_ref().is_ok_and(close) || self.components() > MOST_COMPONENTS {

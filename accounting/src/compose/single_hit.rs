@@ -30,6 +30,8 @@ const CELLS: (f64, f64) = (5.0, 70.0);
 const FEW: f64 = 0.015;
 /// How exactly the profile of the others is asked for.
 const GOAL: f64 = 1e-4;
+/// The ratio of distances of tilts from their pole up to which a grid serves another place.
+const NEARBY: f64 = 1.2;
 /// Sums outside [this, 1/this] may have lost terms to underflow.
 const SMALLEST: f64 = 1e-200;
 /// ln of masses below which nothing is told apart any more.
@@ -128,7 +130,7 @@ impl Solver {
 
         let mut others = self.loss.clone();
         others.parts[0].1 -= 1;
-        let mut others = Self::new(&others);
+        let mut others = self.derived(&others);
         let fall = |at: f64| pair.ln_delta_of_one_step(at).middle;
         let scale = 1e-3 * epsilon / (fall(epsilon) - fall(1.001 * epsilon));
         let (inner, near) = (INNER * deviation, NEAR * deviation);
@@ -241,9 +243,20 @@ impl Solver {
         if let Some(ends) = solver.ln_delta_by_contour(epsilon, GOAL) {
             best = best.meet(ends);
         }
-        if best.width() > 4.0 * GOAL
-            && let Ok(ends) = solver.grid_ln_delta(epsilon, GOAL)
-        {
+        if best.width() <= 4.0 * GOAL {
+            return best;
+        }
+        // A grid that was laid for a tilt nearby says what another one would.
+        let wanted = solver.tilt(epsilon).unwrap_or(f64::NAN);
+        if let Some(kept) = &solver.kept {
+            best = best.meet(kept.value(epsilon));
+            let moved = (wanted - 1.0) / (kept.order() - 1.0);
+            if best.width() <= 4.0 * GOAL || (1.0 / NEARBY..NEARBY).contains(&moved) {
+                return best;
+            }
+        }
+        solver.keeps_long = true;
+        if let Ok(ends) = solver.new_grid_ln_delta(epsilon, GOAL) {
             best = best.meet(ends);
         }
         best

@@ -12,6 +12,8 @@ use crate::loss::{BinomialLoss, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Orders beyond this are not charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e12;
@@ -51,8 +53,8 @@ pub(crate) struct Solver {
     pub(crate) without_hits: u32,
     /// The grid of the latest question, for the next one.
     pub(crate) kept: Option<Convolution>,
-    /// What grids have taken so far.
-    pub(crate) grid_work: f64,
+    /// What grids have taken so far, of this run and of all that it was cut down to.
+    pub(crate) grid_work: Rc<Cell<f64>>,
     /// Whether the latest grids were as fine as there are, of this run or of one that differs from it by
     /// nothing that matters.
     pub(crate) finest: bool,
@@ -86,7 +88,7 @@ impl Solver {
             out_of_reach: f64::INFINITY,
             without_hits: 0,
             kept: None,
-            grid_work: 0.0,
+            grid_work: Rc::default(),
             finest: false,
             keeps_long: false,
             partition: None,
@@ -97,6 +99,15 @@ impl Solver {
                 below
             }),
             loss,
+        }
+    }
+
+    /// Of what is left of the run, or of a part of it: its grids count among this one's.
+    pub(crate) fn derived(&self, loss: &PrivacyLoss) -> Self {
+        Self {
+            grid_work: Rc::clone(&self.grid_work),
+            rough: self.rough,
+            ..Self::new(loss)
         }
     }
 
@@ -371,7 +382,7 @@ impl Solver {
     pub(crate) fn without_components(&self, mass: f64) -> Self {
         Self {
             without_hits: self.without_hits,
-            ..Self::new(&self.loss.trimmed(mass))
+            ..self.derived(&self.loss.trimmed(mass))
         }
     }
 

@@ -18,6 +18,8 @@ const MOST_WORK: usize = 1 << 22;
 const FEWEST_CELLS: usize = 1 << 13;
 /// How often lines are moved apart because there were too many cells.
 const MOST_TRIES: usize = 10;
+/// What the smallest grid takes, in quarters of a second.
+const LEAST_WORK: f64 = 0.1;
 /// More cells than this, of all distinct steps together, do not fit into 50 MB.
 const MOST_CELLS: usize = 3 << 16;
 
@@ -32,6 +34,8 @@ pub(crate) struct Convolution {
     /// The grid's spacing and length.
     pub(crate) spacing: f64,
     pub(crate) length: usize,
+    /// What it took, in about quarters of a second of a processor.
+    pub(crate) work: f64,
 }
 
 /// What is wanted of a convolution.
@@ -121,6 +125,7 @@ impl Convolution {
         let side = |laid: Laid| Side::new(&parts(&laid), theta, &grid, &window);
         let above = side(laid.above)?;
         let below = side(rows.laid(laid.below)?)?;
+        let work = work(&above, &below);
         Ok(Self {
             theta,
             above,
@@ -128,6 +133,7 @@ impl Convolution {
             refinable: grid.refinable,
             spacing: grid.spacing,
             length: grid.length as usize,
+            work,
         })
     }
 
@@ -170,6 +176,7 @@ impl Convolution {
             return Ok(None);
         };
         let length = above.cells();
+        let work = work(&above, &below);
         Ok(Some(Self {
             theta,
             above,
@@ -177,6 +184,7 @@ impl Convolution {
             refinable: layout.refinable,
             spacing: layout.spacing,
             length,
+            work,
         }))
     }
 
@@ -325,6 +333,11 @@ impl Rows<'_> {
         });
         each.collect()
     }
+}
+
+/// Of both sides, and of moving every step's law to its lines.
+fn work(above: &Side, below: &Side) -> f64 {
+    LEAST_WORK + above.work + below.work
 }
 
 fn parts(laid: &Laid) -> Vec<(&Lattice, u64)> {

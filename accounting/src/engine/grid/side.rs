@@ -37,6 +37,8 @@ pub(super) struct Side {
     stretch: f64,
     /// P-mass of infinite loss.
     pub(super) infinite: f64,
+    /// What its transforms took, in quarters of a second of a processor.
+    pub(super) work: f64,
 }
 
 /// The measure in either form.
@@ -184,6 +186,7 @@ impl Side {
             nudge: spectrum.nudge,
             stretch: spectrum.stretch,
             infinite: -whole.exp_m1(),
+            work: spectrum.work,
         }
     }
 

@@ -8,8 +8,11 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 use std::f64::consts::PI;
 
-/// Products of frequencies and masses that exact sums may cost.
+/// Products of frequencies and masses that exact sums may cost: a unit of work.
 const BUDGET: f64 = 2e8;
+/// Numbers whose transforms, and frequencies whose powers, take as long: about a quarter of a second of a
+/// processor.
+const WORK: (f64, f64) = (1e7, 8e5);
 
 /// ln and angle of Π_i F_i(k)^{T_i} from k = 0 on, with the logarithm of one plus a bound on the
 /// relative error.
@@ -35,6 +38,8 @@ pub(crate) struct Spectrum {
     pub(crate) nudge: f64,
     /// The same per line from the origin, relatively.
     pub(crate) stretch: f64,
+    /// What transforms and exact sums took: see [`WORK`].
+    pub(crate) work: f64,
 }
 
 impl Spectrum {
@@ -64,6 +69,7 @@ impl Spectrum {
             front_error: 0.0,
             nudge: 0.0,
             stretch: 0.0,
+            work: 0.0,
         }
     }
 
@@ -104,6 +110,7 @@ impl Spectrum {
         let blocks = Blocks::new(&tilted.masses, self.lines, self.circle.n as usize);
         drop(tilted);
         let (rough, worst) = blocks.all(self.bins);
+        self.work += blocks.transformed() / WORK.0 + self.bins as f64 / WORK.1;
         for array in [&mut self.ln_size, &mut self.angle, &mut self.ln_excess] {
             array.resize(self.bins, 0.0);
         }
@@ -121,6 +128,7 @@ impl Spectrum {
                 (re, im) = blocks.at(k, &self.circle);
                 error = 16.0 * ROUND;
                 allowed -= 1.0;
+                self.work += blocks.taken() / BUDGET;
             } else {
                 largest = largest.max((times - 1.0) * ln_size);
             }

@@ -4,6 +4,7 @@ use super::Calibration;
 use super::target::{Margin, ROUGH};
 use crate::quantity::Tolerance;
 use crate::quantity::error::{Error, Result};
+use std::cell::Cell;
 
 /// The largest factor between two values while looking for a bracket.
 const STRIDE: f64 = 16.0;
@@ -54,21 +55,36 @@ struct Trial {
     margin: f64,
 }
 
-/// Certifies at `rough` first, and more finely where the promise lies within the rough ends.
-fn decide(ask: impl Fn(Tolerance) -> Result<Margin>, goals: Goals) -> Result<f64> {
+/// Certifies at `rough` first, and more finely where the promise lies within the rough ends; only finely once
+/// that was `in_vain`: ends that stay apart whatever is asked need not be seen at every goal.
+fn decide(
+    ask: impl Fn(Tolerance) -> Result<Margin>,
+    goals: Goals,
+    in_vain: &Cell<bool>,
+) -> Result<f64> {
     let fine = goals.fine.clamp(1e-12, 0.5);
-    let mut goal = goals.rough.clamp(fine, 0.5);
+    let rough = goals.rough.clamp(fine, 0.5);
+    let mut goal = if in_vain.get() { fine } else { rough };
+    let mut before = f64::INFINITY;
     loop {
         let margin = ask(Tolerance::new(goal)?)?;
+        let width = margin.upper - margin.lower;
+        let wide = width > WIDE * goal && !margin.only_above;
+        if wide && width > 0.5 * before {
+            in_vain.set(true);
+        }
+        // The middle interpolates better, but says nothing where the ends are far apart.
+        let value = if wide { margin.upper } else { middle(margin) };
         if margin.upper <= 0.0 {
-            // The middle interpolates better, but must stay on its side.
-            return Ok(middle(margin).min(0.0));
+            // It must stay on its side.
+            return Ok(value.min(0.0));
         }
         // Of a run that is only bounded the upper end is certified to the goal or not at all.
         let surely = margin.lower > 0.0 || margin.only_above && margin.upper > WIDE * goal;
         if surely || goal <= fine {
-            return Ok(middle(margin).max(f64::MIN_POSITIVE));
+            return Ok(value.max(f64::MIN_POSITIVE));
         }
+        before = width;
         goal = (goal * ROUGH).max(fine);
     }
 }
@@ -125,8 +141,9 @@ impl Continuous {
         } else {
             (-self.most.ln(), -self.least.ln())
         };
+        let in_vain = Cell::new(false);
         let at = |x: f64, rough: f64| -> Result<Trial> {
-            let margin = decide(|goal| ask(value(x), goal), goals.at_most(rough))?;
+            let margin = decide(|goal| ask(value(x), goal), goals.at_most(rough), &in_vain)?;
             Ok(Trial { x, margin })
         };
         let (fails, safe) = self.bracket(&at, sign * self.start.ln(), low, high)?;
@@ -274,7 +291,8 @@ impl Whole {
         goals: Goals,
         tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
-        let at = |n: u64, rough: f64| decide(|goal| ask(n, goal), goals.at_most(rough));
+        let in_vain = Cell::new(false);
+        let at = |n: u64, rough: f64| decide(|goal| ask(n, goal), goals.at_most(rough), &in_vain);
         let (mut safe, mut fails) = self.bracket(&|n| at(n, ROUGH))?;
         let Some(mut beyond) = fails.take() else {
             return Ok((safe.0, None));
@@ -354,4 +372,39 @@ fn between(safe: (u64, f64), beyond: (u64, f64)) -> u64 {
     let (low, high) = ((safe.0 as f64).ln(), (beyond.0 as f64).ln());
     let number = (low + share * (high - low)).exp().round() as u64;
     number.clamp(safe.0 + 1, beyond.0 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends two apart whatever is asked: the upper one decides, and is found in few questions.
+    #[test]
+    fn ends_that_stay_apart_end_the_search_soon() {
+        let asked = Cell::new(0);
+        let ask = |x: f64, _: Tolerance| {
+            asked.set(asked.get() + 1);
+            // Falls as noise grows: the upper end is zero at x = 3.
+            let upper = 5.0 * (3.0 / x).ln() + 0.2 * (3.0 - x);
+            Ok(Margin {
+                lower: upper - 2.0,
+                upper,
+                only_above: false,
+            })
+        };
+        let search = Continuous {
+            what: "noise",
+            least: 1e-3,
+            most: 1e7,
+            start: 100.0,
+            larger_is_safer: true,
+        };
+        let found = search.run(ask, Ok, 1e-6).unwrap();
+        assert!(
+            (3.0..=3.0 * (1.0 + 1e-6)).contains(&found.answer),
+            "{found:?}"
+        );
+        assert!(found.fails.unwrap() < 3.0);
+        assert!(asked.get() <= 24, "{}", asked.get());
+    }
 }
