@@ -49,7 +49,7 @@ pub fn train_tokenizer(texts: impl Iterator<Item = String> + Send, size: usize) 
     engine
         .train(&mut TrainerWrapper::from(trainer), texts)
         .map_err(refused)?;
-    if engine.get_vocab_size(true) <= LEAST {
+    if size > LEAST && engine.get_vocab_size(true) <= LEAST {
         return Err(Error::Empty(
             "no two bytes stand beside each other twice in the text".to_owned(),
         ));

@@ -1,7 +1,7 @@
 //! Every input that a document may record, by name: one name means one thing in all documents.
 
 use crate::defaults::Configured;
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::{Recipe, StepDecay};
 use reticent_accounting::{Delta, Neighbours, Probability};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub(super) struct KnownInputs {
     // The run that is accounted for.
     /// Noise deviation over clipping norm.
     sigma: Option<f64>,
+    /// How it falls over the steps.
+    noise_decay: Option<StepDecay>,
     /// The probability of a record to be in a batch.
     sample_rate: Option<f64>,
     /// Expected records of a batch.
@@ -152,8 +154,12 @@ pub(super) struct KnownInputs {
     every_content_caught: Option<bool>,
     /// Epochs without gain on held-out text after which training stops.
     patience: Option<u64>,
+    /// How the learning rates fall, where held-out text decides it.
+    decay: Option<String>,
     /// Whether the held-out text is public.
     held_out_public: Option<bool>,
+    /// Whether examples without a secret are never drawn; of `protect`.
+    discard_others: Option<bool>,
     /// Whether a fixed seed draws batches and noise: then nothing is promised.
     seeded: Option<bool>,
     /// Whether all text behind the folder of `model` was declared public.

@@ -163,7 +163,8 @@ pub struct RecipeArgs {
     /// jft, sdp: what is taken for granted, and written into the manifest.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub assume: Vec<Assumption>,
-    /// What the held-out text that ends the run early is [default: private].
+    /// What the held-out text is by which --patience ends the run early, or --decay plateau moves the learning rates
+    /// [default: private].
     #[arg(long, value_enum)]
     pub held_out_is: Option<Whose>,
     /// Stop when held-out text has not become likelier for so many epochs. Noisy steps count as

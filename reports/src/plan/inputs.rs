@@ -66,7 +66,8 @@ pub fn run_inputs(request: &PlanRequest, plan: &TrainingPlan) -> Result<Inputs> 
         inputs = stated(inputs, "held_out_public", &stopping.public)?;
     }
     if let Some(public) = &plan.rates_by_public_text {
-        inputs = stated(inputs, "rates_by_public_text", public)?;
+        inputs = inputs.given("decay", "plateau")?;
+        inputs = stated(inputs, "held_out_public", public)?;
     }
     if plan.seeded {
         inputs = inputs.given("seeded", true)?;

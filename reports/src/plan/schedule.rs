@@ -108,6 +108,12 @@ fn noise_decay(
         return Ok(None);
     };
     let every = noise.noise_decay_every.unwrap_or(1);
+    if every == 0 {
+        bail!(
+            "{}: must lie in [1, inf), got 0",
+            request.name("noise_decay_every")
+        );
+    }
     let decay = StepDecay::new(factor, every.saturating_mul(steps_per_epoch))
         .with_context(|| request.name("noise_decay"))?;
     let levels = steps.get().div_ceil(decay.every());

@@ -2,6 +2,7 @@
 //! that it does.
 
 use super::args::{Assumption, FirstPhaseKind, Sigma};
+use super::optimization::DecayArg;
 use super::request::PlanRequest;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -88,6 +89,16 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
         bail!(
             "{}: noise multiplier must lie in (0, inf), got 0",
             request.name("sigma")
+        );
+    }
+    if request.of_recipe.held_out_is.is_some()
+        && request.of_recipe.patience.is_none()
+        && request.optimization.decay != Some(DecayArg::Plateau)
+    {
+        bail!(
+            "{}: belongs to {} or --decay plateau: without them no held-out text decides anything",
+            request.name("held_out_is"),
+            request.name("patience")
         );
     }
     by_first_phase(request)

@@ -4,7 +4,7 @@ use crate::account::mechanism::Export;
 use crate::account::question::{QuestionArgs, RunArgs};
 use crate::contract::quantity;
 use crate::plan::args::{NoiseArgs, RecipeArgs, recipe};
-use crate::plan::{PlanRequest, SecretsRequest};
+use crate::plan::{DecayArg, Optimization, PlanRequest, SecretsRequest};
 use clap::Args;
 use reticent_accounting::Epsilon;
 use reticent_accounting::training::Recipe;
@@ -57,6 +57,9 @@ pub struct PlanArgs {
     /// What single recipes need.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,
+    /// How the learning rates fall, as --decay of audit train: only a plateau of text that is not public changes a promise.
+    #[arg(long, value_enum, value_name = "SHAPE", conflicts_with = "mechanism")]
+    pub decay: Option<DecayArg>,
     /// What is asked.
     #[command(flatten)]
     pub question: QuestionArgs,
@@ -89,6 +92,10 @@ impl PlanArgs {
                 ..run.noise.clone()
             },
             of_recipe: self.of_recipe.clone(),
+            optimization: Optimization {
+                decay: self.decay,
+                ..Optimization::default()
+            },
             model: self.model.clone(),
             declared_public: self.declared_public,
             secrets: SecretsRequest {

@@ -39,7 +39,7 @@ pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
         described(noisy.noise_multiplier.get()),
         noisy.noise_decay.map_or_else(String::new, |decay| format!(
             " (times {} after every {})",
-            described(decay.factor()),
+            decay.factor(),
             count_of(decay.every(), "step")
         )),
         described(noisy.sampling_rate.get()),

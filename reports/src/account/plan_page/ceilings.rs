@@ -1,7 +1,7 @@
 //! What the plan says about attacks, in probabilities: guesses, canaries, membership.
 
 use super::PlannedRun;
-use super::promises::query;
+use super::promises::{or_left_out, query};
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::confidentiality::Reach;
@@ -78,11 +78,11 @@ pub fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
     // Where a secret is one entry of the mechanism, a group of records is no question; selective
     // training compares contents alone.
     if !matches!(run.plan.run.recipe(), Some(Recipe::Protect | Recipe::Sdp)) {
-        found.extend(guesses(run)?);
-        found.extend(canaries(run)?);
+        found.extend(or_left_out(guesses(run))?);
+        found.extend(or_left_out(canaries(run))?);
     }
     if run.plan.run.recipe() == Some(Recipe::Dpsgd) {
-        found.extend(membership(run)?);
+        found.extend(or_left_out(membership(run))?);
     }
     Ok(found)
 }

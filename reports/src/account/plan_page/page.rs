@@ -2,7 +2,7 @@
 
 use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
-use super::promises::{Adversary, Promised};
+use super::promises::{Adversary, Promised, or_left_out};
 use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::noise_found;
@@ -75,7 +75,7 @@ pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Res
 }
 
 fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page> {
-    if let Some(plot) = profile(run)? {
+    if let Some(plot) = or_left_out(profile(run))? {
         page = page.section(
             Section::plot("The chance that the promise fails", plot.to_inline_svg()?)
                 .caption("δ at most, for each ε. Lower and further left is better."),

@@ -1,12 +1,12 @@
 //! What is promised to whom.
 
 use super::PlannedRun;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Direction, Engine, Epsilon, Estimate, GroupSize, Guarantee, Method,
-    Neighbours, Notion, PrivacyLoss, Query, Tolerance, Upper,
+    Bounds, Convention, Delta, Direction, Engine, Epsilon, Error, Estimate, GroupSize, Guarantee,
+    Method, Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,16 @@ pub struct Promised {
     pub estimate: Option<(Estimate<Epsilon>, Estimate<Epsilon>)>,
     /// The promise itself.
     pub guarantee: Guarantee,
+}
+
+/// What is left out where the sampler has no law for a group of records.
+pub(super) fn or_left_out<T: Default>(found: Result<T>) -> Result<T> {
+    match found {
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Unsupported { .. })) => {
+            Ok(T::default())
+        }
+        found => found,
+    }
 }
 
 pub(super) const fn query(neighbours: Neighbours, group: GroupSize) -> Query {
@@ -67,9 +77,26 @@ impl PlannedRun {
     /// ε at this δ when `group` records have other content.
     fn replaced(&self, group: GroupSize, delta: Delta) -> Result<(Bounds<Epsilon>, Engine)> {
         let question = query(Neighbours::Replace, group);
-        let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove)?;
-        let answer = pair.epsilon(delta, self.tolerance)?;
-        Ok((answer.bounds, answer.engine))
+        let pair = PrivacyLoss::of(&self.plan.mechanism(), question, Direction::Remove);
+        match pair {
+            Ok(pair) => {
+                let answer = pair.epsilon(delta, self.tolerance)?;
+                Ok((answer.bounds, answer.engine))
+            }
+            // A sampler without a law for groups has the lemma.
+            Err(Error::Unsupported { .. }) => {
+                let plan = Plan {
+                    neighbours: Neighbours::Replace,
+                    group,
+                    tolerance: self.tolerance,
+                    ..Plan::new(self.plan.mechanism(), self.plan.unit.value.clone(), delta)
+                };
+                let row = plan.exactly()?;
+                let bounds = row.epsilon.context("a promise without an epsilon")?;
+                Ok((bounds, row.engine.unwrap_or(Engine::Closed)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn recipe(&self) -> Option<Recipe> {
@@ -108,7 +135,7 @@ pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promis
         Some(Recipe::Crt) => redacted(run, &mut promises)?,
         Some(Recipe::Dpsgd) => {
             promises.extend(random_secret(run)?);
-            promises.extend(uninformed(run)?);
+            promises.extend(or_left_out(uninformed(run))?);
         }
         _ => promises.extend(light_noise(run)?),
     }
@@ -285,7 +312,7 @@ fn redacted(run: &PlannedRun, promises: &mut Vec<Promised>) -> Result<()> {
         promises.insert(at, random);
     }
     promises.extend(all_at_once(run)?);
-    promises.extend(uninformed(run)?);
+    promises.extend(or_left_out(uninformed(run))?);
     Ok(())
 }
 

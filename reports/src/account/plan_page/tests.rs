@@ -124,6 +124,15 @@ fn plans() -> Vec<String> {
             "{}{data}{TRAINING}[first_phase]\nsigma = 1.0\nsample_rate = 0.01\nsteps = 50\nmiss = [0.05, 0.2]\n",
             head("jft")
         ),
+        // Groups have the lemma alone.
+        format!(
+            "{}{data}{TRAINING}sampler = \"truncated-poisson\"\nmax_batch = 400\n{secrets}",
+            head("dpsgd")
+        ),
+        format!(
+            "{}{data}{TRAINING}noise_decay = 0.9\nnoise_decay_every = 4\n{secrets}",
+            head("dpsgd")
+        ),
     ]
 }
 

@@ -57,7 +57,7 @@ pub struct Protect {
     pub dataset_size: Option<u64>,
     /// Never draw the examples that contain no secret, as in the experiments of Hush!: their rate is 0, and batches are
     /// filled by the others.
-    #[arg(long, requires_all = ["incidence", "dataset_size"])]
+    #[arg(long, requires_all = ["incidence", "dataset_size"], conflicts_with = "counts")]
     pub discard_others: bool,
     /// The constant c of the weights' capacities [default: no preprocessing, every weight is 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "sweep")]

@@ -156,6 +156,47 @@ fn small(more: &str) -> (tempfile::TempDir, Protect) {
     (folder, wish)
 }
 
+/// Examples without a secret are never drawn, whether the incidence names them or not; batches are filled by the others.
+#[test]
+fn examples_without_a_secret_are_discarded() {
+    let (folder, kept) = small("");
+    let weights = |wish: Protect| {
+        let file = folder.path().join("weights.json");
+        let wish = Protect {
+            weights: Some(file.clone()),
+            ..wish
+        };
+        super::run(&wish, Output::new(Format::Csv, View::full())).unwrap();
+        let written = super::weights::Weights::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        written
+    };
+    let names = |w: &super::weights::Weights| -> Vec<String> {
+        w.records.iter().map(|(id, ..)| id.to_string()).collect()
+    };
+    let drawn = |w: &super::weights::Weights| -> f64 {
+        w.records.iter().map(|(_, _, rate)| rate).sum::<f64>()
+            + w.other_rate * w.other_records as f64
+    };
+    let all = weights(kept.clone());
+    assert_eq!((names(&all).len(), all.other_records), (4, 36));
+    assert!(all.other_rate > 0.0);
+    let without = weights(Protect {
+        discard_others: true,
+        ..kept
+    });
+    assert_eq!(names(&without), ["a", "b", "c"]);
+    assert_eq!((without.other_records, without.other_rate), (37, 0.0));
+    for written in [&all, &without] {
+        assert!((drawn(written) - 2.0).abs() < 1e-6, "{}", drawn(written));
+    }
+    assert!(without.noise_multiplier > all.noise_multiplier);
+    let counts = "account protect --counts 50 --prior 1e-10 --posterior 1e-3 --batch-size 4 --steps 5 --dataset-size 900";
+    assert!(Account::try_parse_from(counts.split_whitespace()).is_ok());
+    let counts = format!("{counts} --discard-others");
+    assert!(Account::try_parse_from(counts.split_whitespace()).is_err());
+}
+
 #[test]
 fn a_secret_outside_the_table_is_refused_by_line() {
     let (folder, wish) = small("");

@@ -41,7 +41,7 @@ pub struct Exposure {
     /// Exit with 1 when a canary is certainly above this many bits.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
-    /// Earlier checkpoints of the same training, oldest first: their exposures beside this one's.
+    /// Earlier checkpoints of the same training, oldest first, with commas between them: their exposures beside this one's.
     #[arg(
         long,
         value_name = "DIRS",

@@ -4,6 +4,7 @@ use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
 use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
+use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
@@ -86,6 +87,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
             );
     }
     if !report.earlier.is_empty() {
+        page = page.answer(Section::table("Over training", by_checkpoint(report)));
         page = page.section(
             Section::plot("Over training", over_training(report).to_inline_svg()?).caption(
                 "The same canaries in earlier checkpoints, and in this one at the right. \
@@ -123,6 +125,25 @@ fn epsilons(report: &ExposureReport) -> Plot {
         "The canaries prove that epsilon is at least {}.",
         rounded_down(lower, 4)
     ))
+}
+
+/// The largest and the mean exposure of each checkpoint, this one last.
+fn by_checkpoint(report: &ExposureReport) -> Table {
+    let mut table = Table::new([
+        ("checkpoint", Align::Left),
+        ("largest exposure, bits", Align::Right),
+        ("mean", Align::Right),
+    ]);
+    let earlier = report.earlier.iter();
+    let earlier = earlier.map(|before| (before.model.as_str(), &before.summary));
+    for (model, summary) in earlier.chain([("this model", &report.finding.summary)]) {
+        table.row([
+            model.to_owned(),
+            nearest(summary.max().lower(), 2),
+            nearest(summary.mean().lower(), 2),
+        ]);
+    }
+    table
 }
 
 /// Maximum and mean over checkpoints.

@@ -290,7 +290,7 @@ impl FigureReport {
         let documents: usize = all.map(|point| point.values.len()).sum();
         let mut said = format!(
             "{} in {}.",
-            count_of(documents as u64, "document"),
+            count_of(documents as u64, "point"),
             count_of(self.lines.len() as u64, "line")
         );
         if let Some(null) = self.without_a_leak {

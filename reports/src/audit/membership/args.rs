@@ -18,7 +18,7 @@ use std::path::PathBuf;
 Examples:
   audit membership --model ckpt --members train-sample.jsonl --non-members held-out.jsonl --reference base
   audit membership --model ckpt --members in.jsonl --non-members out.jsonl --protocol crt --html page.html
-  audit membership --model ckpt --members train.jsonl --lookalikes --protocol crt
+  audit membership --model ckpt --members data.jsonl --lookalikes --protocol crt
   audit membership --model ckpt --members in.jsonl --non-members out.jsonl --scores-out scores.csv
   audit membership --scores scores.csv
   audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
@@ -79,7 +79,8 @@ pub struct OnModel {
     #[arg(long, value_name = "DIR", requires = "audited")]
     pub reference: Option<Source>,
     /// Instead of --non-members: members are the records of --members that hold a marked secret, and non-members the same
-    /// records with other contents of the same form in its place, drawn by --seed.
+    /// records with other contents of the same form in its place, drawn by --seed. `secrets` of JSON Lines mark them: in what
+    /// `audit prepare` read, with nothing held out.
     #[arg(long, requires_all = ["audited", "members"])]
     pub lookalikes: bool,
     /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez,

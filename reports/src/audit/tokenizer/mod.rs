@@ -17,7 +17,7 @@ use std::io::Write;
 pub(crate) struct Vocabulary {
     /// The file.
     out: String,
-    /// Its tokens, those that a preparation adds included.
+    /// Its tokens, without the mask that a preparation adds.
     tokens: usize,
     /// Documents read.
     documents: u64,
@@ -45,7 +45,8 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     let bytes = texts.iter().map(|text| text.len() as u64).sum();
     let json = train_tokenizer(texts.into_iter(), size).context("DATA")?;
     interrupt.check()?;
-    let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size();
+    // A preparation adds its mask.
+    let tokens = Tokenizer::from_json(&json, Origin::DeclaredPublic)?.vocabulary_size() - 1;
     file.write_all(json.as_bytes()).context("--out")?;
     file.finish().context("--out")?;
     let made = Vocabulary {
@@ -58,12 +59,15 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
         .given("data", args.data.display().to_string())?
         .given("size", args.size)?
         .given("declared_public", true)?;
-    let said = format!(
+    let mut said = format!(
         "{}: {} from {}.",
         made.out,
         count_of(made.tokens as u64, "token"),
         count_of(made.documents, "document")
     );
+    if (made.tokens as u64) < args.size {
+        said.push_str(" The text holds no more pairs that stand in it twice.");
+    }
     let page = Page::new("Vocabulary", said).answer(Section::facts(
         "",
         [
