@@ -107,21 +107,22 @@ impl Solver {
         Some(self.derived(&cut))
     }
 
-    /// ε(δ) by the contour, and on a grid, without far outcomes whose mass does not matter there.
-    pub(super) fn epsilon_of_cut(&mut self, delta: f64, tolerance: f64) -> Option<Found> {
+    /// ε(δ) by the contour without far outcomes whose mass does not matter there.
+    pub(super) fn epsilon_of_cut_by_contour(
+        &mut self,
+        delta: f64,
+        tolerance: f64,
+    ) -> Option<Found> {
         let mut fine = self.derived(&self.loss.cut(TRIM * tolerance * delta)?);
-        let by_contour = fine.epsilon_by_contour(delta, tolerance).ok();
-        let near = |found: &Found| found.width() <= tolerance * found.upper;
-        if by_contour.is_some_and(|found| near(&found)) {
-            return by_contour;
-        }
+        fine.epsilon_by_contour(delta, tolerance).ok()
+    }
+
+    /// The same on a grid.
+    pub(super) fn epsilon_of_cut_on_grid(&mut self, delta: f64, tolerance: f64) -> Option<Found> {
         let mut rough = self.cut_below(delta.ln(), tolerance)?;
         let on_grid = rough.grid_epsilon(delta, tolerance).ok();
         self.finest = rough.finest;
-        match (by_contour, on_grid) {
-            (Some(a), Some(b)) => Some(a.meet(b)),
-            (a, b) => a.or(b),
-        }
+        on_grid
     }
 
     /// ln B(x) likewise.

@@ -28,7 +28,7 @@ const WORK_IN_VAIN: f64 = 2.0;
 /// After so much of it grids are not refined any more, and after so much more none is laid, of a run and of
 /// all that it is cut down to together.
 const MUCH_WORK: f64 = 5.0;
-const MOST_WORK: f64 = 10.0;
+pub(super) const MOST_WORK: f64 = 10.0;
 /// The share of both that what another run dominates has, and laws that only grids know.
 const ROUGH_SHARE: f64 = 0.3;
 const SHARE_OF_LAWS: f64 = 2.0;

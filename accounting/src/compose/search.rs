@@ -13,6 +13,9 @@ use crate::numeric::search::bisect;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
+/// Ends that one step decides are as close as any when they are this far apart, relatively.
+const AS_DECIDED: f64 = 1e-2;
+
 impl Solver {
     /// [`Solver::epsilon`] in the types of the outside.
     pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
@@ -193,7 +196,28 @@ impl Solver {
         }
         let mut best = by_contour.ok();
         self.finest = false;
-        if let Some(found) = self.epsilon_of_cut(delta, tolerance) {
+        if let Some(found) = self.epsilon_of_cut_by_contour(delta, tolerance) {
+            let met = best.map_or(found, |before| before.meet(found));
+            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
+                return Ok(met);
+            }
+            best = Some(met);
+        }
+        let coarse = self.epsilon_coarse(delta);
+        // One step that decides spares the grids, which see no farther.
+        let ends = match (best, &coarse) {
+            (Some(found), Ok(coarse)) => Some(found.meet(*coarse)),
+            (found, coarse) => found.or_else(|| coarse.as_ref().ok().copied()),
+        };
+        if let Some(found) = ends
+            && let Some(hit) = self.epsilon_of_one_hit(delta.ln(), &found, tolerance)
+        {
+            if hit.width() <= AS_DECIDED * hit.upper {
+                return Ok(hit);
+            }
+            best = Some(best.map_or(hit, |before| before.meet(hit)));
+        }
+        if let Some(found) = self.epsilon_of_cut_on_grid(delta, tolerance) {
             let met = best.map_or(found, |before| before.meet(found));
             if met.upper.is_finite() && self.close_enough(&met, tolerance) {
                 return Ok(met);
@@ -209,7 +233,6 @@ impl Solver {
             }
             best = Some(met);
         }
-        let coarse = self.epsilon_coarse(delta);
         let Some(found) = best else {
             return coarse;
         };

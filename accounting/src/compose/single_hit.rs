@@ -11,11 +11,14 @@
 //! δ' is convex in α = e^ε: on a cell of x a chord bounds it from above, its value at the mean of α from
 //! below, and with α(x) = e^ε q(x)/p(x) both integrals are masses of P and Q.
 
+use super::found::Found;
+use super::on_grid::MOST_WORK;
 use super::solver::Solver;
+use crate::engine::Engine;
 use crate::engine::contour::kernel::Kernel;
 use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
-use crate::numeric::special::ln_add_exp;
+use crate::numeric::special::{ROUND, ln_add_exp};
 
 /// Relative room for the roundings of masses, losses and sums.
 const ROOM: f64 = 1e-9;
@@ -39,6 +42,27 @@ const LN_SMALLEST: f64 = -600.0;
 /// From one cell to the next where nothing is followed.
 const RATIO: f64 = 1.4;
 
+/// Where one step is looked for below the upper end of ε, as a share of it, and at how many places.
+const FARTHEST_BELOW: f64 = 1e-8;
+const MOST_PLACES: usize = 16;
+/// Places that no engine follows closely before what is kept has to do.
+const MOST_IN_VAIN: u32 = 3;
+/// What a single δ takes, as grids do.
+const WORK: f64 = 1.0;
+/// Steps downwards to a lower end, and how often.
+const NEAR_BELOW: f64 = 0.8;
+const DOWNWARDS: u32 = 8;
+/// How often an end is looked for farther out.
+const OUTWARDS: usize = 4;
+/// Quiet runs with a share of e^−this have little of δ.
+const LITTLE: f64 = 3.0;
+/// Ends of ln δ farther apart than this tell nothing.
+const UNDECIDED: f64 = 1.0;
+/// This far from ln δ a chord tells where it is met.
+const NEAR_ENOUGH: f64 = 0.05;
+/// Room in ln δ at both ends of ε.
+const LEVEL: f64 = 1e-12;
+
 /// Cells of quiet outcomes.
 const QUIET: usize = 1500;
 /// Where they begin: below, a step only ever loses less than nothing.
@@ -52,6 +76,8 @@ struct Quiet {
     cells: Vec<(f64, f64)>,
     /// Q-mass of loud outcomes at least, and what they add to the mean of u at least.
     loud: (f64, f64),
+    /// Q-mass that is not there.
+    lacking: f64,
 }
 
 impl Quiet {
@@ -96,6 +122,7 @@ impl Quiet {
         Self {
             cells,
             loud: (least * (1.0 - ROOM), mean * (1.0 - ROOM)),
+            lacking: pair.second.missing(),
         }
     }
 
@@ -106,8 +133,8 @@ impl Quiet {
 
     /// ln of what runs of so many quiet steps add to δ(ε) at most: Chernoff's bound at the best order,
     /// E_Q[(P/Q)^c; quiet] = Q(quiet) + c E_Q[u; quiet] + E_Q[ψ(u); quiet] with ψ(u) = (1 + u)^c − 1 − cu ≥ 0,
-    /// which rises on both sides of zero, faster above. All outcomes have E_Q[u] ≤ 0, so that the quiet ones
-    /// have the mean of the loud ones at most, negated.
+    /// which rises on both sides of zero, faster above. All outcomes have E_Q[u] ≤ 0 but for mass that Q lacks, so
+    /// that the quiet ones have the mean of the loud ones at most, negated.
     fn ln_delta(&self, count: f64, epsilon: f64) -> f64 {
         let mut best = 0.0f64;
         let mut product = ORDERS.0;
@@ -123,7 +150,8 @@ impl Quiet {
                 }
             };
             let convex: f64 = self.cells.iter().map(|(mass, u)| mass * excess(*u)).sum();
-            let moment = convex * (1.0 + ROOM) - self.loud.0 - order * self.loud.1;
+            let lacking = order * self.lacking;
+            let moment = convex * (1.0 + ROOM) - self.loud.0 - order * self.loud.1 + lacking;
             let ln = count * moment.max(-1.0).ln_1p() - epsilon * (order - 1.0)
                 + Kernel::Excess.ln_chernoff(order);
             best = best.min(ln + ROOM * (1.0 + epsilon * order));
@@ -133,30 +161,175 @@ impl Quiet {
     }
 }
 
+/// A run of many equal steps, one of which may decide.
+pub(super) struct OneHit {
+    pair: Pair,
+    count: f64,
+    /// First-law mass of the whole run that is not there.
+    missing: f64,
+    /// All steps but one.
+    others: Solver,
+    /// Those without far outcomes, whose profile is followed, if it has one.
+    cut: Option<Solver>,
+    /// How often no contour was close enough to it.
+    in_vain: u32,
+}
+
 impl Solver {
-    /// ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
-    pub(super) fn ln_delta_of_one_hit(&self, epsilon: f64) -> Option<LnBounds> {
+    /// The run as one of many equal steps; `None` for other runs.
+    pub(super) fn one_hit(&self) -> Option<OneHit> {
         let [(pair, times)] = self.loss.parts.as_slice() else {
             return None;
         };
         let plain = self.loss.gaussian <= 0.0 && self.loss.laws.is_empty();
-        if !plain || *times < 2 || epsilon.is_nan() || epsilon <= 0.0 {
+        if !plain || *times < 2 {
             return None;
         }
-        let count = *times as f64;
+        let mut others = self.loss.clone();
+        others.parts[0].1 -= 1;
+        Some(OneHit {
+            pair: pair.clone(),
+            count: *times as f64,
+            missing: self.loss.missing(),
+            others: self.derived(&others),
+            cut: None,
+            in_vain: 0,
+        })
+    }
+
+    /// Both ends of ε(δ) where one step decides, from the `ends` that are known; `None` where none does, or not
+    /// by much.
+    pub(super) fn epsilon_of_one_hit(
+        &self,
+        ln_delta: f64,
+        ends: &Found,
+        tolerance: f64,
+    ) -> Option<Found> {
+        let mut run = self.one_hit()?;
+        let (mut low, mut high) = (ends.lower.unwrap_or(0.0), ends.upper);
+        let mut found = Found {
+            lower: ends.lower,
+            upper: high,
+            engine: Engine::Contour,
+        };
+        // The highest place left of the root and the lowest right of it, as (ln ε, ln δ).
+        let (mut left, mut right): (Option<(f64, f64)>, Option<(f64, f64)>) = (None, None);
+        let mut place = (low.max(high * FARTHEST_BELOW) * high).sqrt();
+        let mut asked = 0;
+        let mut ask = |run: &mut OneHit, place: f64| {
+            asked += 1;
+            let at = run.ln_delta(place)?;
+            if at.upper <= ln_delta - LEVEL {
+                found.upper = found.upper.min(place);
+            } else if at.lower >= ln_delta + LEVEL {
+                found.lower = Some(found.lower.map_or(place, |lower| lower.max(place)));
+            }
+            (at.width() <= UNDECIDED && asked <= MOST_PLACES).then_some(at)
+        };
+        while high.is_finite() && high > low * (1.0 + tolerance) {
+            if !run.decides(place, ln_delta) {
+                // Below all of these other runs are as likely.
+                low = place;
+                place = (low * high).sqrt();
+                if high <= low * 1.01 {
+                    break;
+                }
+                continue;
+            }
+            let Some(at) = ask(&mut run, place) else {
+                break;
+            };
+            let point = (place.ln(), at.middle);
+            if at.middle > ln_delta {
+                (left, low) = (Some(point), place);
+            } else {
+                (right, high) = (Some(point), place);
+            }
+            let (Some(a), Some(b)) = (left, right) else {
+                place = (low.max(high * FARTHEST_BELOW) * high).sqrt();
+                continue;
+            };
+            let slope = (a.1 - b.1) / (b.0 - a.0);
+            let off = point.1 - ln_delta;
+            let root = point.0 + off / slope;
+            if slope <= 0.0 || off.abs() > NEAR_ENOUGH {
+                let inset = 0.02 * (b.0 - a.0);
+                place = root.clamp(a.0 + inset, b.0 - inset).exp();
+                continue;
+            }
+            // Outwards until both ends are certified.
+            let reach = (0.6 * at.width() + 0.1 * off.abs() + 4.0 * LEVEL) / slope;
+            for side in [-1.0, 1.0] {
+                let mut reach = reach.max(0.1 * tolerance);
+                for _ in 0..OUTWARDS {
+                    let place = (root + side * reach).exp();
+                    let Some(at) = ask(&mut run, place) else {
+                        break;
+                    };
+                    let certified = if side > 0.0 {
+                        at.upper <= ln_delta - LEVEL
+                    } else {
+                        at.lower >= ln_delta + LEVEL
+                    };
+                    if certified {
+                        break;
+                    }
+                    reach *= 1.7;
+                }
+            }
+            break;
+        }
+        // Where other runs are as likely, those with one hit still say what there is at least.
+        let mut below = found.upper;
+        for _ in 0..DOWNWARDS {
+            if !below.is_finite() || found.lower.unwrap_or(0.0) >= NEAR_BELOW * below {
+                break;
+            }
+            below *= NEAR_BELOW;
+            if run.ln_delta(below)?.lower >= ln_delta + LEVEL {
+                found.lower = Some(below);
+            }
+        }
+        let better = found.upper < ends.upper || found.lower > ends.lower;
+        better.then_some(found)
+    }
+
+    /// ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
+    pub(super) fn ln_delta_of_one_hit(&self, epsilon: f64) -> Option<LnBounds> {
+        // It takes about as long as a grid.
+        let work = self.grid_work.get();
+        if work >= MOST_WORK {
+            return None;
+        }
+        self.grid_work.set(work + WORK);
+        self.one_hit()?.ln_delta(epsilon)
+    }
+}
+
+impl OneHit {
+    /// Whether runs without a loud step have little of a δ about so large.
+    fn decides(&self, epsilon: f64, ln_delta: f64) -> bool {
+        let loud = self.pair.crossing(0.5 * epsilon).0;
+        let quiet = Quiet::new(&self.pair, loud);
+        let deviation = (self.count * quiet.second_moment()).sqrt();
+        deviation <= epsilon && quiet.ln_delta(self.count, epsilon) <= ln_delta - LITTLE
+    }
+
+    /// ln δ(ε), `None` where nothing can be said.
+    fn ln_delta(&mut self, epsilon: f64) -> Option<LnBounds> {
+        if epsilon.is_nan() || epsilon <= 0.0 {
+            return None;
+        }
+        let (pair, count) = (&self.pair, self.count);
         let loud = pair.crossing(0.5 * epsilon).0;
         let quiet = Quiet::new(pair, loud);
         let ln_quiet = quiet.ln_delta(count, epsilon);
         let deviation = (count * quiet.second_moment()).sqrt();
-
-        let mut others = self.loss.clone();
-        others.parts[0].1 -= 1;
-        let mut others = self.derived(&others);
         let fall = |at: f64| pair.ln_delta_of_one_step(at).middle;
         let scale = 1e-3 * epsilon / (fall(epsilon) - fall(1.001 * epsilon));
-        let (inner, near) = (INNER * deviation, NEAR * deviation);
+        let (inner, near) = ((INNER * deviation).min(0.4 * epsilon), NEAR * deviation);
         let finest = (deviation / CELLS.0).max(scale / CELLS.1);
-        if !(inner > 0.0 && inner < 0.25 * epsilon && finest.is_finite()) {
+        if !(inner > 0.0 && deviation < epsilon && finest.is_finite()) {
             return None;
         }
         // Below it no run loses: δ' is 1 − α there.
@@ -182,8 +355,11 @@ impl Solver {
         // What others lose hardly matters to a single step.
         let followed_below = deviation > FEW * scale;
 
-        let ln_least = others.coarse(0.0).lower;
-        let mut cut = others.cut_below(ln_least, 0.1 * GOAL);
+        let (others, cut, in_vain) = (&mut self.others, &mut self.cut, &mut self.in_vain);
+        if cut.is_none() {
+            let ln_least = others.coarse(0.0).lower;
+            *cut = others.cut_below(ln_least, 0.1 * GOAL);
+        }
         let mut other = |place: f64| {
             if place <= least {
                 let ln = (-place.exp_m1()).ln();
@@ -191,12 +367,12 @@ impl Solver {
             }
             let place = place - ROOM * deviation;
             if place <= ABOVE * deviation {
-                others.followed(place, &mut cut)
+                others.followed(place, cut, in_vain)
             } else {
                 // A step is loud for this too, or all are quiet.
                 let loud = pair.crossing(0.5 * place).0;
                 let [(tail, error), _] = pair.ln_tails(loud);
-                let quiet = Quiet::new(pair, loud).ln_delta(count, place);
+                let quiet = Quiet::new(pair, loud).ln_delta(count - 1.0, place);
                 let either = ln_add_exp(quiet, count.ln() + tail + error) + ROOM;
                 let coarse = others.coarse(place);
                 LnBounds {
@@ -214,7 +390,17 @@ impl Solver {
                 |ln: f64, error: f64| [(ln - error - ln_unit).exp(), (ln + error - ln_unit).exp()];
             (end(p, p_error), end(q + epsilon, q_error))
         };
-        let another = (count * (pair.ln_tails(loud)[0].0 + ROOM).exp()).min(1.0);
+        // What runs with another loud step have in ∫ p(x) δ'(ε − l(x)) dx at most, of the masses of x: by the
+        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊, which is linear in e^y.
+        let at_zero = other(0.0).upper.exp().min(1.0);
+        let [(p_loud, p_error), (q_loud, q_error)] = pair.ln_tails(loud);
+        let p_loud = (p_loud + p_error + ROUND * count.ln()).exp();
+        let q_loud = (q_loud - q_error).exp();
+        let another = |p: f64, q: f64| {
+            let all = count * p_loud * p;
+            (all * (1.0 + at_zero) - count * q_loud * q * (1.0 - 4.0 * ROUND)).clamp(0.0, all)
+                * (1.0 + ROOM)
+        };
         let mut edges = vec![(0.5 * epsilon, tails(loud))];
         edges.extend(
             places
@@ -224,7 +410,6 @@ impl Solver {
         // From where the others end up outwards: what fails far out must not take the work of what matters.
         let mut order: Vec<usize> = (0..edges.len()).collect();
         order.sort_by(|i, j| edges[*i].0.abs().total_cmp(&edges[*j].0.abs()));
-        other(0.0);
         let mut values = vec![1.0; edges.len()];
         let mut inside = 1.0f64;
         for i in order.iter().copied() {
@@ -255,7 +440,7 @@ impl Solver {
                 } else {
                     -mean.exp_m1()
                 };
-                lower += p[0] * (known - another).max(0.0);
+                lower += (p[0] * known - another(p[1], q[0])).max(0.0);
             }
         }
         let (left, left_value) = (edges[edges.len() - 1], values[edges.len() - 1]);
@@ -263,12 +448,12 @@ impl Solver {
         let ([p_low, p_high], [q_low, q_high]) = left.1;
         let slope = (left_value - 1.0) / left.0.exp();
         upper += (p_high + slope * q_low).clamp(0.0, p_high);
-        lower += (p_low - q_high - another * p_high).max(0.0);
+        lower += (p_low - q_high - another(p_high, q_low)).max(0.0);
         if !(SMALLEST..=1.0 / SMALLEST).contains(&upper) || ln_unit < LN_SMALLEST {
             return None;
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM);
-        let upper = ln_add_exp(upper, self.loss.missing().ln() + ROOM).min(0.0);
+        let upper = ln_add_exp(upper, self.missing.ln() + ROOM).min(0.0);
         let lower = ln_unit + (count * lower).ln() - ROOM;
         Some(LnBounds {
             lower,
@@ -276,23 +461,35 @@ impl Solver {
             upper,
         })
     }
+}
 
+impl Solver {
     /// ln δ(ε) near what the run adds up to, by whatever engine certifies it without far outcomes.
-    fn followed(&mut self, epsilon: f64, cut: &mut Option<Self>) -> LnBounds {
-        let mut best = self.coarse(epsilon);
-        let solver = cut.as_mut().unwrap_or(self);
-        if let Some(ends) = solver.ln_delta_by_contour(epsilon, GOAL) {
+    fn followed(&mut self, epsilon: f64, cut: &mut Option<Self>, in_vain: &mut u32) -> LnBounds {
+        let solver = match cut {
+            Some(cut) => cut,
+            None => self,
+        };
+        let kept = |solver: &Self| solver.kept.as_ref().map(|kept| kept.value(epsilon));
+        let close = |ends: &LnBounds| ends.width() <= 4.0 * GOAL;
+        let tried = *in_vain >= MOST_IN_VAIN;
+        if let Some(ends) = kept(solver).filter(|ends| tried || close(ends)) {
+            return ends;
+        }
+        let mut best = solver.coarse(epsilon);
+        if !tried && let Some(ends) = solver.ln_delta_by_contour(epsilon, GOAL) {
             best = best.meet(ends);
         }
-        if best.width() <= 4.0 * GOAL {
+        if close(&best) {
             return best;
         }
+        *in_vain += 1;
         // A grid that was laid for a tilt nearby says what another one would.
         let wanted = solver.tilt(epsilon).unwrap_or(f64::NAN);
         if let Some(kept) = &solver.kept {
             best = best.meet(kept.value(epsilon));
             let moved = (wanted - 1.0) / (kept.order() - 1.0);
-            if best.width() <= 4.0 * GOAL || (1.0 / NEARBY..NEARBY).contains(&moved) {
+            if close(&best) || (1.0 / NEARBY..NEARBY).contains(&moved) {
                 return best;
             }
         }
@@ -393,6 +590,28 @@ mod tests {
             let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
             let ends = Solver::new(&loss).ln_delta_of_one_hit(1e-3).unwrap();
             assert!(ends.width() <= 5e-3, "{rate} {ends:?}");
+        }
+    }
+
+    /// ε(δ) where a single draw decides: factors of 3 to 6800 lay between the ends. The truths are sums over
+    /// single large losses, by other means and to three digits.
+    #[test]
+    fn epsilon_of_records_that_are_hardly_ever_drawn_is_bounded_closely() {
+        for (sigma, rate, delta, truth) in [
+            (0.3, 1e-9, 1e-9, 0.7225),
+            (0.4, 1e-9, 1e-9, 1.886e-3),
+            (0.5, 1e-8, 1e-9, 1.491e-3),
+        ] {
+            let query = Query::single(Neighbours::AddRemove);
+            let run = run(sigma, rate, 1_000_000);
+            let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+            let found = Solver::new(&loss).epsilon(delta, 1e-6).unwrap();
+            let lower = found.lower.unwrap();
+            assert!(found.width() <= 1e-2 * found.upper, "{sigma} {found:?}");
+            assert!(
+                lower <= truth * 1.001 && found.upper >= truth * 0.999,
+                "{sigma} {found:?}"
+            );
         }
     }
 }
