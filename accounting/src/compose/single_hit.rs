@@ -44,9 +44,9 @@ const RATIO: f64 = 1.4;
 
 /// Where one step is looked for below the upper end of ε, as a share of it, and at how many places.
 const FARTHEST_BELOW: f64 = 1e-8;
-const MOST_PLACES: usize = 16;
+const MOST_PLACES: usize = 20;
 /// Places that no engine follows closely before what is kept has to do.
-const MOST_IN_VAIN: u32 = 3;
+const MOST_IN_VAIN: u32 = 24;
 /// What a single δ takes, as grids do.
 const WORK: f64 = 1.0;
 /// Steps downwards to a lower end, and how often.
@@ -59,7 +59,7 @@ const LITTLE: f64 = 3.0;
 /// Ends of ln δ farther apart than this tell nothing.
 const UNDECIDED: f64 = 1.0;
 /// This far from ln δ a chord tells where it is met.
-const NEAR_ENOUGH: f64 = 0.05;
+const NEAR_ENOUGH: f64 = 0.005;
 /// Room in ln δ at both ends of ε.
 const LEVEL: f64 = 1e-12;
 
@@ -250,6 +250,10 @@ impl Solver {
                 continue;
             };
             let slope = (a.1 - b.1) / (b.0 - a.0);
+            if a.0 >= b.0 || !slope.is_finite() {
+                // Middles that do not fall tell nothing.
+                break;
+            }
             let off = point.1 - ln_delta;
             let root = point.0 + off / slope;
             if slope <= 0.0 || off.abs() > NEAR_ENOUGH {
@@ -383,6 +387,9 @@ impl OneHit {
         };
         // P-mass, e^ε Q-mass and δ' from both sides.
         let [(ln_unit, _), _] = pair.ln_tails(pair.crossing(epsilon).1);
+        if !(ln_unit.is_finite() && ln_unit >= LN_SMALLEST) {
+            return None;
+        }
         let tails = |x: f64| {
             let [(p, p_error), (q, q_error)] = pair.ln_tails(x);
             // In units of the mass beyond ε, so that nothing that matters vanishes.
@@ -407,6 +414,12 @@ impl OneHit {
                 .iter()
                 .map(|place| (*place, tails(pair.crossing(epsilon - place).0))),
         );
+        let known = |(_, (p, q)): &(f64, ([f64; 2], [f64; 2]))| {
+            p.iter().chain(q).all(|mass| mass.is_finite())
+        };
+        if !edges.iter().all(known) {
+            return None;
+        }
         // From where the others end up outwards: what fails far out must not take the work of what matters.
         let mut order: Vec<usize> = (0..edges.len()).collect();
         order.sort_by(|i, j| edges[*i].0.abs().total_cmp(&edges[*j].0.abs()));
@@ -449,7 +462,7 @@ impl OneHit {
         let slope = (left_value - 1.0) / left.0.exp();
         upper += (p_high + slope * q_low).clamp(0.0, p_high);
         lower += (p_low - q_high - another(p_high, q_low)).max(0.0);
-        if !(SMALLEST..=1.0 / SMALLEST).contains(&upper) || ln_unit < LN_SMALLEST {
+        if !(SMALLEST..=1.0 / SMALLEST).contains(&upper) {
             return None;
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM);
