@@ -7,7 +7,7 @@
 //!
 //!   ∫ p(x) δ'(ε − l(x)) dx,  x loud, δ' the profile of the T − 1 other steps,
 //!
-//! and runs with exactly one no less than that with δ' lowered by the chance that another step is loud.
+//! and runs with exactly one no less than that with δ' lowered by what runs with another loud step have in it.
 //! δ' is convex in α = e^ε: on a cell of x a chord bounds it from above, its value at the mean of α from
 //! below, and with α(x) = e^ε q(x)/p(x) both integrals are masses of P and Q.
 
