@@ -61,6 +61,7 @@ fn a_model_is_attacked_from_every_side() {
             "min-k",
             "min-k++",
             "ez",
+            "wbc",
             "combined"
         ]
     );

@@ -284,6 +284,8 @@ pub(super) struct KnownInputs {
     candidate_seed: Option<u64>,
     /// The text that passages are looked up in.
     training: Option<String>,
+    /// Where the neighbours of a record come from, of a membership attack: `digits`, `reference` or a file.
+    neighbour_texts: Option<String>,
     /// The file of the certificate.
     weights: Option<String>,
     /// Words that are to be continued.
