@@ -164,7 +164,8 @@ class Mimir:
             "min-k++": -self.min_kpp._attack(text, probs, tokens, k=SHARE, all_probs=all_probs),
             "zlib": -self.zlib._attack(text, probs, tokens),
             "reference": -self.calibrated._attack(text, None, tokens),
-            "neighbourhood": -self.neighbourhood._attack(text, probs, tokens, substr_neighbors=near),
+            # Theirs is a difference for each neighbour.
+            "neighbourhood": -np.mean(self.neighbourhood._attack(text, probs, tokens, substr_neighbors=near)),
         }
 
 
@@ -299,8 +300,8 @@ def rmia_of(checkout):
     return scores
 
 
-def row(peer, how, attack, records, largest, note=""):
-    print(f"| {peer} | {how} | {attack} | {records} | {largest:.1e} | {note} |", flush=True)
+def row(peer, how, attack, records, largest, scale, note=""):
+    print(f"| {peer} | {how} | {attack} | {records} | {largest:.1e} | {scale:.3g} | {note} |", flush=True)
 
 
 def main():
@@ -317,7 +318,7 @@ def main():
     sources = {name: Path(path).resolve() for name, path in sources.items()}
     wanted = ("openai", "hf_olmo", "simple_parsing", "nltk", "datasets", "peft", "absl", "tensorflow")
     sys.meta_path.append(Empty({name for name in wanted if importlib.util.find_spec(name) is None}))
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
 
     folder = Path(tempfile.mkdtemp(prefix="membership-peers-"))
     inside, outside = texts(asked.records, 1), texts(asked.records, 2)
@@ -355,8 +356,8 @@ def main():
     place = lambda r: int(r["id"].rsplit("-", 1)[1]) - 1 + (0 if r["member"] == "1" else asked.records)
     all_texts = inside + outside
     print(f"{len(ours)} of {len(all_texts)} records judged; torch {torch.__version__}, transformers {hf.__version__}\n")
-    print("| peer | its | attack | records | largest difference | |")
-    print("|---|---|---|---|---|---|")
+    print("| peer | its | attack | records | largest difference | largest score | |")
+    print("|---|---|---|---|---|---|---|")
     for peer, code, anew in (("mimir", Mimir, MimirAnew), ("wbc", Wbc, WbcAnew), ("ez", Ez, EzAnew)):
         how = "own code" if peer in sources else "formula, written anew"
         theirs = (code if peer in sources else anew)(sources.get(peer), target, base, encode)
@@ -374,11 +375,12 @@ def main():
                 note = f"where k·n is whole; on the other {len(rows) - len(kept)} we average one token more"
             if attack == "zlib":
                 kept = [(o / n, t, n, m) for o, t, n, m in rows]
-                note = "ours over n: they divide the mean NLL by the bytes, we the sum"
+                note = "ours over n tokens: they divide the mean NLL by the bytes, we the sum"
             if attack == "ez":
                 kept = [r for r in rows if not (np.isinf(r[0]) and r[1] == 0.0)]
                 note = f"the other {len(rows) - len(kept)} lose nothing: 0 there, ∞ here"
-            row(peer, how, attack, len(kept), max(abs(o - t) for o, t, _, _ in kept), note)
+            scale = max(abs(t) for _, t, _, _ in kept)
+            row(peer, how, attack, len(kept), max(abs(o - t) for o, t, _, _ in kept), scale, note)
 
     # Shadow models: halves of the records, in pairs.
     mean_ln_p = lambda model: np.array([ln_p(model, i)[0].mean().item() for i in ids])
@@ -405,12 +407,12 @@ def main():
     for name, option, shared in (("online-shared", "both", True), ("online-per-record", "both", False),
                                  ("in-only-shared", "in", True)):
         theirs = score(logit(targets), logit(seen), logit(unseen), option, shared)
-        scale = np.abs(theirs).max()
         gap = np.abs(theirs - np.array(shadow["lira"][name])).max()
-        row("tensorflow_privacy", how, f"LiRA, {name}", len(ids), gap, f"largest score {scale:.3g}")
+        row("tensorflow_privacy", how, f"LiRA, {name}", len(ids), gap, np.abs(theirs).max())
     how = "own code" if "privacy_meter" in sources else "formula, written anew"
     theirs = rmia_of(sources.get("privacy_meter"))(np.exp(targets), np.exp(seen), np.exp(unseen), a)
-    row("privacy_meter", how, "RMIA, offline, a = 0.3, γ = 1", len(ids), np.abs(theirs - np.array(shadow["rmia"])).max())
+    row("privacy_meter", how, "RMIA, offline, a = 0.3, γ = 1", len(ids),
+        np.abs(theirs - np.array(shadow["rmia"])).max(), theirs.max())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ pub use area::{Area, AreaMethod};
 pub use blind::{BlindBaseline, blind_baseline};
 pub use combined::{Combined, combined};
 pub use copies::{CopyStratum, copies_among};
-pub use deflate::{DEFLATE_ENGINE, zlib_bytes};
+pub use deflate::zlib_bytes;
 pub use group::{GroupRule, chosen, disjoint_groups, group_score, overlapping_groups_area};
 pub use lookalikes::lookalikes;
 pub use neighbours::{digit_mutations, replacements};
