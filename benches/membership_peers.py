@@ -252,7 +252,7 @@ def lira_of(checkout):
             package.__path__ = [str(checkout / name.replace(".", "/"))]
             sys.modules[name] = package
         base = "tensorflow_privacy.privacy.privacy_tests"
-        for name in (base, f"{base}.membership_inference_attack", f"{base}.utils"):
+        for name in (base, f"{base}.membership_inference_attack"):
             package = types.ModuleType(name)
             package.__path__ = [str(checkout / name.replace(".", "/"))]
             sys.modules[name] = package

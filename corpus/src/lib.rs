@@ -32,8 +32,9 @@ mod trigram;
 mod unit;
 
 pub use canary::{
-    Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
-    CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
+    Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace,
+    Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec,
+    insert, rare_words,
 };
 pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};

@@ -3,7 +3,7 @@
 use crate::contract::toml_place;
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
+use reticent_corpus::{Level, Names, OnnxOptions, Origin, PolicyChoice, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -309,6 +309,20 @@ pub enum TokenizerArg {
     Bytes,
     /// A file in Hugging Face's format.
     File(PathBuf),
+}
+
+impl TokenizerArg {
+    /// The tokenizer that it names.
+    ///
+    /// # Errors
+    /// A file that is none.
+    pub fn load(&self) -> reticent_corpus::Result<Tokenizer> {
+        match self {
+            Self::Characters => Ok(Tokenizer::characters()),
+            Self::Bytes => Ok(Tokenizer::bytes()),
+            Self::File(path) => Tokenizer::load(path, Origin::Pretrained),
+        }
+    }
 }
 
 impl FromStr for TokenizerArg {
