@@ -100,10 +100,20 @@ impl ScoreSet {
 
     /// The same with some of the members.
     fn with_members(&self, places: &[usize]) -> Self {
-        let groups = self.groups.as_ref().map(|groups| Groups {
-            members: places.iter().map(|&i| groups.members[i]).collect(),
-            non_members: groups.non_members.clone(),
-            count: groups.count,
+        // Groups of which no record is left must not count.
+        let groups = self.groups.as_ref().map(|groups| {
+            let mut known = HashMap::new();
+            let mut number = |group: usize| {
+                let next = known.len();
+                *known.entry(group).or_insert(next)
+            };
+            let members = places.iter().map(|&i| number(groups.members[i])).collect();
+            let non_members = groups.non_members.iter().map(|&g| number(g)).collect();
+            Groups {
+                members,
+                non_members,
+                count: known.len(),
+            }
         });
         Self {
             members: places.iter().map(|&i| self.members[i]).collect(),
