@@ -75,6 +75,7 @@ PYTHON
 }
 # Peak memory: from GNU time, or from the kernel's account of the child.
 measured() {
+    rm -f "$work/out.jsonl"
     python3 - "$@" <<'PYTHON' 2>"$work/time" >"$work/json"
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True)

@@ -16,6 +16,8 @@ pub mod plot;
 #[cfg(feature = "findings")]
 pub mod verdict;
 
+#[cfg(all(test, feature = "audit"))]
+mod advice;
 #[cfg(test)]
 mod generated;
 #[cfg(test)]

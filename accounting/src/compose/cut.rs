@@ -31,8 +31,16 @@ impl PrivacyLoss {
         let ln_share = mass.ln() - (self.parts.len() as f64).ln();
         let mut laws = self.laws.clone();
         for (pair, times) in &self.parts {
-            let end = end_for(pair, ln_share - (*times as f64).ln())?;
-            laws.push((LossDistribution::of_pair_up_to(pair, end), *times));
+            let ln_mass = ln_share - (*times as f64).ln();
+            // Where the second law is a mixture too, losses fall below zero as far as they rise above.
+            let law = if pair.second.is_standard() {
+                LossDistribution::of_pair_within(pair, None, end_for(pair, ln_mass)?)
+            } else {
+                let ln_half = ln_mass - std::f64::consts::LN_2;
+                let from = start_for(pair, ln_half)?;
+                LossDistribution::of_pair_within(pair, Some(from), end_for(pair, ln_half)?)
+            };
+            laws.push((law, *times));
         }
         Some(Self {
             laws,
@@ -48,7 +56,17 @@ fn end_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
         let [(p, error), _] = pair.ln_tails(x);
         p + error <= ln_mass
     };
-    let (mut low, mut high) = (-FARTHEST, pair.first.farthest() + FARTHEST);
+    least_light(light, (-FARTHEST, pair.first.farthest() + FARTHEST))
+}
+
+/// A point below which at most e^`ln_mass` of either law lies; `None` out of reach.
+fn start_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
+    let light = |x: f64| (pair.ln_tails_below(-x).iter()).all(|(ln, error)| ln + error <= ln_mass);
+    least_light(light, (-FARTHEST, pair.second.farthest() + FARTHEST)).map(|x| -x)
+}
+
+/// The least point from which on everything is `light`; `None` where the highest is not.
+fn least_light(light: impl Fn(f64) -> bool, (mut low, mut high): (f64, f64)) -> Option<f64> {
     if !light(high) {
         return None;
     }

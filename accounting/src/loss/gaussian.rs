@@ -104,6 +104,14 @@ impl Pair {
         ]
     }
 
+    /// ln P(x ≤ threshold) and ln Q(x ≤ threshold), each with a bound on its rounding error.
+    pub(crate) fn ln_tails_below(&self, threshold: f64) -> [(f64, f64); 2] {
+        [
+            self.first.mirrored_ln_tail(-threshold),
+            self.second.ln_tail(-threshold),
+        ]
+    }
+
     /// A bracket of the point where the loss crosses ε, a few roundings wide.
     pub(crate) fn crossing(&self, epsilon: f64) -> (f64, f64) {
         let side = |x: f64| {

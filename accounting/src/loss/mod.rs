@@ -169,11 +169,15 @@ impl LossDistribution {
         }
     }
 
-    /// A pair of Gaussian mixtures without the outcomes beyond `end`.
-    pub(crate) fn of_pair_up_to(pair: &Pair, end: f64) -> Self {
+    /// A pair of Gaussian mixtures without the outcomes below `start` and beyond `end`.
+    pub(crate) fn of_pair_within(pair: &Pair, start: Option<f64>, end: f64) -> Self {
         let mut law = Self::of_pair(pair);
+        law.pieces[0].from = start;
         law.pieces[0].to = Some(end);
-        let [first, second] = pair.ln_tails(end).map(|(ln, error)| (ln + error).exp());
+        let above = |tails: [(f64, f64); 2]| tails.map(|(ln, error)| (ln + error).exp());
+        let beyond = above(pair.ln_tails(end));
+        let below = start.map_or([0.0; 2], |start| above(pair.ln_tails_below(start)));
+        let [first, second] = [beyond[0] + below[0], beyond[1] + below[1]];
         law.missing += first;
         law.cut = Some((first, second));
         law

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// Ctrl-C or a termination signal stopped the work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interrupted {
-    /// What to add to the same command to go on (`--resume DIR`), if it can go on.
+    /// What to add to the same command to go on (`the same --out`), if it can go on.
     pub resume: Option<String>,
 }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn an_interruption_is_found_under_its_context() {
         let stop = Interrupted {
-            resume: Some("--resume ckpt.state".into()),
+            resume: Some("the same --out".into()),
         };
         let error = Err::<(), _>(stop).context("training").unwrap_err();
         assert_eq!(fail(&error), ExitCode::from(130));

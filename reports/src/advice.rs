@@ -1,0 +1,139 @@
+//! Options that errors, documentation and the book advise.
+
+use crate::account::args::Account;
+use crate::audit::args::Audit;
+use clap::{Command, CommandFactory};
+use std::path::{Path, PathBuf};
+
+/// What is advised must be there: every option that the sources and the book name is one of the commands', and of
+/// the very command where one stands before it on the line.
+#[test]
+fn sources_and_book_name_options_that_exist() {
+    // Of cargo, pip and the scripts.
+    const OTHERS: &str = "bin features help lib locked no-default-features only path release root version workspace write";
+    let mut programs = [Account::command(), Audit::command()];
+    programs.iter_mut().for_each(Command::build);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let places = [
+        "accounting/src",
+        "attacks/src",
+        "backends/src",
+        "corpus/src",
+        "reports/src",
+        "docs/src",
+        "README.md",
+        "action.yml",
+    ];
+    let mut files = Vec::new();
+    for place in places {
+        gather(&root.join(place), &mut files);
+    }
+    let mut seen = 0;
+    let mut unknown = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            for (at, name) in options(line) {
+                seen += 1;
+                let named = named_before(&programs, &line[..at]);
+                let known = if named.is_empty() {
+                    programs.iter().any(|program| has_anywhere(program, name))
+                } else {
+                    named.iter().any(|command| has(command, name))
+                };
+                let elsewhere =
+                    OTHERS.split(' ').any(|other| other == name) || name.starts_with("tone-");
+                if !(known || elsewhere) {
+                    unknown.push(format!(
+                        "{}:{}: --{name}: {line}",
+                        file.display(),
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "no such option:\n{}",
+        unknown.join("\n")
+    );
+    assert!(seen > 1000, "{seen}");
+}
+
+fn gather(place: &Path, files: &mut Vec<PathBuf>) {
+    if place.is_dir() {
+        for entry in std::fs::read_dir(place).unwrap() {
+            gather(&entry.unwrap().path(), files);
+        }
+    } else if place
+        .extension()
+        .is_some_and(|ending| ["rs", "md", "yml"].iter().any(|e| ending == *e))
+    {
+        files.push(place.to_path_buf());
+    }
+}
+
+/// Every option of a line, with where it begins.
+fn options(line: &str) -> Vec<(usize, &str)> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut found = Vec::new();
+    for (at, _) in line.match_indices("--") {
+        let rest = &line[at + 2..];
+        let name = &rest[..rest.find(|c| !word(c)).unwrap_or(rest.len())];
+        let whole = !line[..at].ends_with(|c: char| word(c) || c == '_');
+        if whole && name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            found.push((at, name));
+        }
+    }
+    found
+}
+
+/// The commands that a line names, with those above them; where something is quoted, in the quotation alone.
+fn named_before<'c>(programs: &'c [Command], line: &str) -> Vec<&'c Command> {
+    let quoted = line.split('`').collect::<Vec<_>>();
+    let line = match quoted.len() {
+        1 => line,
+        parts if parts % 2 == 0 => quoted[parts - 1],
+        _ => "",
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let bare = |word: &str| {
+        word.trim_matches(|c: char| !c.is_ascii_alphanumeric())
+            .to_owned()
+    };
+    let mut named = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let word = bare(word.rsplit(':').next().unwrap_or(word));
+        let Some(program) = programs.iter().find(|program| word == program.get_name()) else {
+            continue;
+        };
+        let mut path = vec![program];
+        for word in &words[at + 1..] {
+            match path[path.len() - 1].find_subcommand(word) {
+                Some(command) => path.push(command),
+                None => break,
+            }
+        }
+        if path.len() > 1 {
+            named.append(&mut path);
+        }
+    }
+    named
+}
+
+fn has(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|argument| {
+        argument.get_long() == Some(name)
+            || argument
+                .get_all_aliases()
+                .is_some_and(|all| all.contains(&name))
+    })
+}
+
+fn has_anywhere(command: &Command, name: &str) -> bool {
+    has(command, name)
+        || command
+            .get_subcommands()
+            .any(|below| has_anywhere(below, name))
+}

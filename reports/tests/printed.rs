@@ -1,0 +1,219 @@
+//! The book's page of the numbers that the papers print, each beside what its command says today.
+//!
+//! `RETICENT_REGENERATE=1` writes the page; without it the page is compared.
+
+#[path = "../src/generated.rs"]
+mod generated;
+
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+fn json(line: &str) -> Value {
+    let out = Command::new(env!("CARGO_BIN_EXE_account"))
+        .args(line.split_whitespace())
+        .args(["--format", "json"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{line}: {said}");
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// The upper end of the guarantee that has all of these.
+fn upper(found: &Value, keys: &[(&str, &str)]) -> f64 {
+    let rows = found["guarantees"].as_array().unwrap();
+    let all = |row: &&Value| keys.iter().all(|(key, value)| row[key] == **value);
+    let row = rows.iter().find(all).unwrap();
+    row["epsilon"]["upper"].as_f64().unwrap()
+}
+
+/// σ rounded up to six digits: the last ones differ between machines.
+fn shown(sigma: &Value) -> f64 {
+    (sigma.as_f64().unwrap() * 1e6).ceil() / 1e6
+}
+
+/// A number of the page: where it stands and what is printed, what the paper's proof gives today, the tight
+/// bound for the paper's neighbours and for those of the definition.
+struct Row {
+    place: &'static str,
+    printed: &'static str,
+    proof: f64,
+    tight: f64,
+    defined: f64,
+    commands: Vec<String>,
+}
+
+/// CRT's ε′: printed for a record that is present or absent, defined by a replacement.
+fn redacted(place: &'static str, printed: &'static str, sigma: f64, plan: &str) -> Row {
+    let command = format!("--sigma {sigma} {plan} --gamma 0.1");
+    let found = json(&command);
+    let bayesian = ("notion", "bayesian-confidentiality");
+    let base = ("method", "proposition-6");
+    let paper = ("convention", "paper");
+    Row {
+        place,
+        printed,
+        proof: upper(&found, &[bayesian, base, paper, ("base", "rdp")]),
+        tight: upper(&found, &[bayesian, paper, ("method", "pld")]),
+        defined: upper(
+            &found,
+            &[bayesian, ("convention", "definition"), ("method", "pld")],
+        ),
+        commands: vec![command],
+    }
+}
+
+/// JFT's ε of a whole record, whose noise was found by Rényi for 3.
+fn fine_tuned(place: &'static str, printed: &'static str, plan: &str) -> Row {
+    let command = format!("calibrate --by papers --epsilon 3 {plan}");
+    let found = json(&command);
+    let sigma = shown(&found["answer"]);
+    let replaced = format!("--sigma {sigma} {plan} --neighbours replace");
+    Row {
+        place,
+        printed,
+        proof: upper(&found, &[("method", "rdp")]),
+        tight: upper(&found, &[("method", "pld")]),
+        defined: upper(&json(&replaced), &[("notion", "dp"), ("method", "pld")]),
+        commands: vec![command, replaced],
+    }
+}
+
+/// Hush!'s least noise for a posterior.
+fn noise(group: u32, posterior: f64) -> (f64, f64, String) {
+    let command = format!(
+        "calibrate --prior 1e-10 --posterior {posterior} --group {group} --batch-size 2048 --dataset-size 1700000 --steps 2000"
+    );
+    let found = json(&command);
+    let end = |key: &str| found[key].as_f64().unwrap();
+    (end("kl_fano"), end("answer"), command)
+}
+
+#[test]
+fn the_book_says_what_the_papers_print_and_what_holds() {
+    let single = "--sample-rate 1 --steps 1 --delta 8e-5";
+    let gaussian = shown(&json(&format!("calibrate --epsilon 1 {single}"))["answer"]);
+    let mut confidentiality = vec![
+        redacted(
+            "CRT, the authors' notebook, ε′ at γ = 0.1",
+            "0.374388",
+            2.42632,
+            "--sample-rate 0.1 --steps 100 --delta 1e-5",
+        ),
+        redacted(
+            "CRT, Figure 6, ε′ at γ = 0.1 of a Gaussian with ε = 1",
+            "0.12",
+            gaussian,
+            single,
+        ),
+    ];
+    for (task, printed, plan) in [
+        (
+            "JFT, Table 2, MNLI",
+            "2.75",
+            "--delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --steps 1178",
+        ),
+        (
+            "JFT, Table 2, QNLI",
+            "2.57",
+            "--delta 4.7736e-6 --batch-size 2000 --dataset-size 104743 --steps 314",
+        ),
+        (
+            "JFT, Table 2, SST-2",
+            "2.41",
+            "--delta 7.424e-6 --batch-size 1000 --dataset-size 67349 --steps 202",
+        ),
+    ] {
+        confidentiality.push(fine_tuned(task, printed, plan));
+    }
+    let mut page = String::from(
+        "# What the papers print, and what holds
+
+Every number is the answer of the command under it, computed when this page was made; a test compares them.
+
+## Privacy parameters
+
+*Printed* stands in the paper. *Its proof today* is the same proof (Rényi, at the best order, by today's conversion to ε).
+*Tight* is the exact loss distribution, first for a record that is present or absent, as the papers compute, then for the
+replacement of a record's content, which their definitions speak of. Only the last one is promised.
+
+| where | printed | its proof today | tight | tight, as defined |
+|---|---|---|---|---|
+",
+    );
+    for row in &confidentiality {
+        assert!(
+            row.tight <= row.proof && row.tight <= row.defined,
+            "{}",
+            row.place
+        );
+        writeln!(
+            page,
+            "| {} | {} | {:.4} | {:.4} | {:.4} |",
+            row.place, row.printed, row.proof, row.tight, row.defined
+        )
+        .unwrap();
+    }
+    page.push_str("\n```console\n");
+    for command in confidentiality.iter().flat_map(|row| &row.commands) {
+        writeln!(page, "$ account {command} --verbose").unwrap();
+    }
+    page.push_str(
+        "```
+
+Figure 6's noise is `account calibrate --epsilon 1 --sample-rate 1 --steps 1 --delta 8e-5`. JFT's batches and epochs are those
+of Li et al. 2022, whose code it runs: noise for ε = 3 by Rényi at δ = 1/2N, then measured by the loss distribution.
+
+## Noise for a secret
+
+Hush! asks for noise that keeps the chance of guessing a secret of prior 1e-10 below a posterior, and finds it by the
+Kullback–Leibler divergence and Fano's inequality; its Figure 1 draws such noise, and says that tight bounds could not
+be computed. They can: the paper has batches of 2 048 out of 1.7 million records and 2 000 steps.
+
+| records with the secret | posterior | σ by the paper's proof | σ by the tight bound | factor |
+|---|---|---|---|---|
+",
+    );
+    let mut commands = String::new();
+    for (group, posterior) in [(50, 2e-4), (50, 1e-3), (100, 2e-4), (100, 1e-3)] {
+        let (proof, tight, command) = noise(group, posterior);
+        writeln!(
+            page,
+            "| {group} | {posterior} | {proof:.3} | {tight:.4} | {:.1} |",
+            proof / tight
+        )
+        .unwrap();
+        writeln!(commands, "$ account {command}").unwrap();
+    }
+    write!(
+        page,
+        "\n```console\n{commands}```
+
+## Statements that do not hold as they are read
+
+Each has its counterexample in a test.
+
+| reading | counterexample |
+|---|---|
+"
+    )
+    .unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let propositions = std::fs::read_to_string(root.join("PROPOSITIONS.md")).unwrap();
+    let traps = propositions.split("\n## Traps\n").nth(1).unwrap();
+    let traps = traps.split("\n## ").next().unwrap();
+    let rows: Vec<Vec<&str>> = traps
+        .lines()
+        .filter(|line| line.starts_with("| T-"))
+        .map(|line| line.split(" | ").collect())
+        .collect();
+    assert!(rows.len() >= 15, "{}", rows.len());
+    for row in rows {
+        let test = row[2].trim_end_matches([' ', '|', '`']);
+        let test = test.rsplit("::").next().unwrap();
+        writeln!(page, "| {} | `{test}` |", row[1]).unwrap();
+    }
+    generated::keep(&root.join("docs/src/papers/printed.md"), &page);
+}
