@@ -3,7 +3,7 @@
 pub mod args;
 
 use super::args::{Plant, TokenizerArg};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_text};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regular_text};
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -11,7 +11,7 @@ use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Uppe
 use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
-    SeedOrigin, insert, last_answer, rare_words,
+    SeedOrigin, Spec, insert, last_answer, rare_words,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -99,10 +99,15 @@ fn inside(coins: &CoinPlan) -> u64 {
 /// # Errors
 /// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    ensure!(
+        args.data != Path::new("-"),
+        "FILE: a file is needed, to be written again with canaries, got - (stdin)"
+    );
     let folder = OutputFolder::create(&args.out).context("--out")?;
     let name = args.data.file_name().context("FILE: it has no name")?;
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
-    let text = read_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let text =
+        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
     let field = args.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
@@ -192,7 +197,10 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .given("canaries", args.canaries.to_string())?
         .given("unit", args.unit)?
         .given("canary_format", args.shape.canary_format.to_string())?;
-    output.answer(&Envelope::new("planting", inputs, &shown), &page(&shown))?;
+    output.answer(
+        &Envelope::new("planting", inputs, &shown),
+        &page(&shown, args.canaries),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -346,7 +354,7 @@ pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     }
 }
 
-fn page(shown: &Planted) -> Page {
+fn page(shown: &Planted, spec: Spec) -> Page {
     let said = format!(
         "{}: {} of {} in {}.",
         shown.out,
@@ -356,7 +364,7 @@ fn page(shown: &Planted) -> Page {
     );
     let next = match shown.inside {
         None => format!(
-            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
+            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries {spec}",
             shown.plan
         ),
         Some(_) => format!(
