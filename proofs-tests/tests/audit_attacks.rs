@@ -150,8 +150,14 @@ fn neighbours(home: &Path, sides: &str) {
         }
     }
     std::fs::write(home.join("near.jsonl"), &lines).unwrap();
+    // Each member twice, as records of their own.
     let twice = std::fs::read_to_string(home.join("in.jsonl")).unwrap();
-    std::fs::write(home.join("whole.jsonl"), format!("{twice}\n{twice}")).unwrap();
+    let texts = twice.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!("{}\n", serde_json::json!({"text": document["text"]}))
+    });
+    let once: String = texts.collect();
+    std::fs::write(home.join("whole.jsonl"), format!("{once}{once}")).unwrap();
     let line =
         format!("membership --model ckpt {sides} --unit document --attack loss,neighbourhood");
     let found = json(home, &format!("{line} --neighbours near.jsonl"));
