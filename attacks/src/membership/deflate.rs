@@ -192,7 +192,7 @@ impl<'t> Deflater<'t> {
         let written = written.unwrap_or(0).max(3) + 1;
         let dynamic = lengths.bits + distances.bits + codes.bits + 3 * written + 5 + 5 + 4;
         let fixed = self.fixed();
-        let bytes = |bits: usize| (bits + 3 + 7) / 8;
+        let bytes = |bits: usize| (bits + 3).div_ceil(8);
         let (stored, least) = (end - self.start, bytes(dynamic).min(bytes(fixed)));
         self.bits = if stored + 4 <= least {
             // A header, up to the next whole byte, its length twice, itself.
