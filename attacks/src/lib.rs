@@ -51,13 +51,13 @@ pub use extract::{
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use finding::{CanaryFinding, EValueFinding, ExposureFinding};
 pub use membership::{
-    Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, Combined,
-    DEFLATE_ENGINE, DistinctTexts, Evidence, Frame, GroupRule, Lira, Need, OperatingPoint, Panel,
-    Rate, Repeats, RocPoint, ScoreSet, ScoreTable, Scored, ScoredRecords, Scoring, Shadows,
+    Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, Combined, CopyStratum,
+    DistinctTexts, Evidence, Frame, GroupRule, Instability, Lira, Need, Neighbours, OperatingPoint,
+    Panel, Rate, Repeats, RocPoint, ScoreSet, ScoreTable, Scored, ScoredRecords, Scoring, Shadows,
     SideRepeats, Spread, ThresholdRule, TruePositives, blind_baseline, blind_baseline_of, chosen,
-    combined, digit_mutations, disjoint_groups, group_score, lira, logit_of_confidence,
-    logit_of_logits, lookalikes, min_k, non_members_needed, overlapping_groups_area, rmia,
-    zlib_bytes,
+    combined, copies_among, digit_mutations, disjoint_groups, group_score, instability, lira,
+    logit_of_confidence, logit_of_logits, lookalikes, min_k, non_members_needed,
+    overlapping_groups_area, replacements, rmia, zlib_bytes,
 };
 pub use null::ExposureNull;
 pub use one_run::OneRunCounts;

@@ -32,8 +32,9 @@ mod trigram;
 mod unit;
 
 pub use canary::{
-    Canary, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace, Carriers,
-    CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec, insert,
+    Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace,
+    Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec,
+    insert, rare_words,
 };
 pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};
@@ -54,7 +55,8 @@ pub use prepare::{
     StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
 pub use read::{
-    Documents, LINE_LIMIT, ReadOptions, last_answer, made_up_number, read_documents, read_readable,
+    Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number, read_documents,
+    read_readable,
 };
 #[cfg(feature = "parquet")]
 pub use read::{ParquetRow, ParquetRows, field_list, field_name};

@@ -61,6 +61,7 @@ fn a_model_is_attacked_from_every_side() {
             "min-k",
             "min-k++",
             "ez",
+            "wbc",
             "combined"
         ]
     );
@@ -132,7 +133,70 @@ fn a_model_is_attacked_from_every_side() {
         &["--secrets", "guessing among them"],
     );
 
+    neighbours(home, sides);
     reports(home, sides);
+}
+
+/// Neighbours of a file and of the reference, and copies counted in the whole training text.
+fn neighbours(home: &Path, sides: &str) {
+    let mut lines = String::new();
+    for name in ["in.jsonl", "out.jsonl"] {
+        for line in std::fs::read_to_string(home.join(name)).unwrap().lines() {
+            let document: Value = serde_json::from_str(line).unwrap();
+            let text = document["text"].as_str().unwrap();
+            let near = [format!("{text} x"), text.replace("the ", "a ") + "."];
+            let line = serde_json::json!({"text": text, "neighbours": near});
+            lines.push_str(&format!("{line}\n"));
+        }
+    }
+    std::fs::write(home.join("near.jsonl"), &lines).unwrap();
+    // Each member twice, as records of their own.
+    let twice = std::fs::read_to_string(home.join("in.jsonl")).unwrap();
+    let texts = twice.lines().map(|line| {
+        let document: Value = serde_json::from_str(line).unwrap();
+        format!("{}\n", serde_json::json!({"text": document["text"]}))
+    });
+    let once: String = texts.collect();
+    std::fs::write(home.join("whole.jsonl"), format!("{once}{once}")).unwrap();
+    let line =
+        format!("membership --model ckpt {sides} --unit document --attack loss,neighbourhood");
+    let found = json(home, &format!("{line} --neighbours near.jsonl"));
+    assert_eq!(found["attacks"]["rows"][1]["attack"], "neighbourhood");
+    assert_eq!(
+        found["attacks"]["left_out"].as_array().map_or(0, Vec::len),
+        0
+    );
+    assert!(
+        found["copies"].is_null(),
+        "every document stands once: {}",
+        found["copies"]
+    );
+    let found = json(
+        home,
+        &format!("{line} --neighbours reference --reference base --training whole.jsonl"),
+    );
+    assert_eq!(found["attacks"]["rows"][1]["attack"], "neighbourhood");
+    let strata = found["copies"].as_array().unwrap();
+    assert_eq!((strata.len(), &strata[0]["from"]), (1, &Value::from(2)));
+    assert_eq!(strata[0]["area"], found["area"]);
+    refused(
+        home,
+        &format!("{line} --neighbours reference"),
+        &["--neighbours reference", "--reference"],
+    );
+    let but_one = lines.split_once('\n').unwrap().1;
+    std::fs::write(home.join("near.jsonl"), but_one).unwrap();
+    refused(
+        home,
+        &format!("{line} --neighbours near.jsonl"),
+        &["--neighbours", "no line has the text of member 1"],
+    );
+    std::fs::write(home.join("near.jsonl"), "{\"text\":\"my secret\"}\n").unwrap();
+    refused(
+        home,
+        &format!("{line} --neighbours near.jsonl"),
+        &["--neighbours", "line 1"],
+    );
 }
 
 fn reports(home: &Path, sides: &str) {

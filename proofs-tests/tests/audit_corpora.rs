@@ -411,7 +411,7 @@ fn no_control_character_reaches_a_terminal_or_a_page() {
         "audit redact @.jsonl --policy gold --out o@.jsonl --force",
         "audit policy data.jsonl --policy gold",
         "audit neighbours data.jsonl --policy gold --show-secrets",
-        "audit incidence data.jsonl --policy gold --out i@.csv",
+        "audit incidence data.jsonl --policy gold --out i@.csv --force",
         "audit screen @.jsonl --policy gold --sheet s@ --marked",
         "audit prepare @.jsonl --policy gold --out p@",
         "audit plant @.jsonl --canaries 1x1 --out q@",
@@ -651,6 +651,18 @@ fn no_error_repeats_private_text() {
         "policy.toml",
         "type = \"dictionary\"\nkind = \"who\"\nwords = \"Byron 780511204\"\n",
     );
+    let key = "{\"type\":\"dictionary\",\"kind\":\"who\",\"words\":[\"x\"],\"Byron\":1}";
+    write("key.json", key);
+    write("variant.json", "{\"type\":\"Byron\"}");
+    write(
+        "rule.json",
+        "[{\"kind\":\"who\",\"pattern\":\"x\",\"Byron\":1}]",
+    );
+    write(
+        "key.toml",
+        "type = \"dictionary\"\nkind = \"who\"\nwords = [\"x\"]\nByron = 1\n",
+    );
+    write("variant.toml", "type = \"Byron\"\n");
     for line in [
         "redact number.jsonl --out x",
         "redact span.jsonl --out x",
@@ -659,6 +671,11 @@ fn no_error_repeats_private_text() {
         "redact chat.jsonl --out x",
         "redact good.jsonl --policy rules.json --out x",
         "redact good.jsonl --policy policy.toml --out x",
+        "redact good.jsonl --policy key.json --out x",
+        "redact good.jsonl --policy variant.json --out x",
+        "redact good.jsonl --policy rule.json --out x",
+        "redact good.jsonl --policy key.toml --out x",
+        "redact good.jsonl --policy variant.toml --out x",
     ] {
         let output = run(at, line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -802,7 +819,10 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     let documents = (0..30).map(|n| format!("{{\"text\": \"line {n}\\nand more\",  \"n\":{n}}}\n"));
     let home = home(&documents.collect::<String>());
     let at = home.path();
-    ok(at, "plant data.jsonl --canaries 3x4 --out planted");
+    let said =
+        reticent_proofs_tests::commands::said(at, "plant data.jsonl --canaries 3x4 --out planted");
+    assert!(said.contains("--canaries 3x4"), "{said}");
+    assert!(!said.contains("MxR"), "{said}");
     assert_eq!(
         listing(&at.join("planted")),
         ["canaries.json", "data.jsonl"]
@@ -843,6 +863,21 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant data.jsonl --canaries 3x4 --out planted",
         &["--out", "not empty"],
     );
+    // What never ends is refused before it is read; a link to a file is that file.
+    refused(
+        at,
+        "plant - --canaries 1x1 --out x",
+        &["FILE: a file is needed"],
+    );
+    #[cfg(unix)]
+    {
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, at.join(name)).unwrap();
+        link("/dev/zero", "zero.jsonl");
+        link("data.jsonl", "link.jsonl");
+        let words = ["FILE", "not a regular file"];
+        refused(at, "plant zero.jsonl --canaries 1x1 --out x", &words);
+        ok(at, "plant link.jsonl --canaries 1x1 --out linked");
+    }
     // In a chat the assistant's last answer is what is taught; a chat without one stays as it is.
     let chats = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n\
         {\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Ho\"}]}\n";

@@ -410,7 +410,7 @@ fn incidences_come_from_lists_fields_and_words_too() {
     let pairs = |how: &str| {
         ok(
             at,
-            &format!("incidence notes.jsonl --unit document {how} --out pairs.csv"),
+            &format!("incidence notes.jsonl --unit document {how} --out pairs.csv --force"),
         );
         std::fs::read_to_string(at.join("pairs.csv")).unwrap()
     };
@@ -443,6 +443,63 @@ fn incidences_come_from_lists_fields_and_words_too() {
         said.contains("must end in .csv, .jsonl or .parquet"),
         "{said}"
     );
+}
+
+/// Nothing that is read, and nothing that is there, is written over unasked.
+#[test]
+fn an_incidence_takes_a_free_name() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let data = "{\"id\":\"a\",\"text\":\"the cat\"}\n";
+    std::fs::write(at.join("data.jsonl"), data).unwrap();
+    std::fs::write(at.join("list.csv"), "cat\n").unwrap();
+    std::fs::write(at.join("old.csv"), "old").unwrap();
+    std::fs::hard_link(at.join("data.jsonl"), at.join("same.jsonl")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("old.csv", at.join("link.csv")).unwrap();
+    let line = |out: &str| format!("incidence data.jsonl --list list.csv --out {out}");
+    for out in ["data.jsonl", "same.jsonl", "list.csv"] {
+        let said = refused(at, &line(&format!("{out} --force")));
+        let words = "it is one of the files that are read";
+        assert!(said.contains("--out") && said.contains(words), "{said}");
+    }
+    #[cfg(unix)]
+    {
+        let said = refused(at, &line("link.csv --force"));
+        assert!(said.contains("it is a link"), "{said}");
+    }
+    let said = refused(at, &line("old.csv"));
+    assert!(said.contains("--force to replace it"), "{said}");
+    let text = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+    assert_eq!((&*text("data.jsonl"), &*text("old.csv")), (data, "old"));
+    assert_eq!(text("list.csv"), "cat\n");
+    ok(at, &line("old.csv --force"));
+    assert_eq!(text("old.csv"), "example,secret\na#0,secret-0\n");
+    // A vocabulary is as careful.
+    let line = "tokenizer data.jsonl --size 300 --declared-public --out data.jsonl --force";
+    let said = refused(at, line);
+    assert!(said.contains("files that are read"), "{said}");
+    assert_eq!(text("data.jsonl"), data);
+}
+
+/// What `--max-tokens` cuts is said, and nothing where nothing is cut.
+#[test]
+fn a_preparation_says_how_much_it_cuts() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let long = "the cat sat on the mat ".repeat(9);
+    std::fs::write(at.join("data.txt"), format!("a\n\nb\n\n{long}\n")).unwrap();
+    let said = |most: u64| {
+        let how = "--policy nothing --unit document --held-out 0";
+        ok(
+            at,
+            &format!("prepare data.txt {how} --max-tokens {most} --out p{most}"),
+        )
+    };
+    let cut = said(50);
+    let words = "1 of 3 documents is longer than 50 tokens and is cut";
+    assert!(cut.contains(words), "{cut}");
+    assert!(!said(5000).contains("tokens and"));
 }
 
 /// Every recipe's document, with what only some of them have: estimates, dropout, held-out text.

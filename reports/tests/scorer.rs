@@ -177,7 +177,7 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     let through = json(at, &format!("membership {SCORER} {pairs}"), weak);
     let rows = through["attacks"]["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|r| r["attack"].as_str().unwrap()).collect();
-    assert_eq!(names, ["reference", "loss", "zlib", "min-k"]);
+    assert_eq!(names, ["reference", "loss", "zlib", "min-k", "wbc"]);
     let left = through["attacks"]["left_out"].to_string();
     assert!(left.contains("min-k++") && left.contains("ez") && left.contains("statistics"));
 

@@ -164,3 +164,84 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
     ));
     assert_eq!(policy["marked"]["phone"]["gamma"], 0.0);
 }
+
+/// The input, files that are there and what links lead to stay as they are; the sheet is the one file that is
+/// written again.
+#[test]
+fn a_screening_writes_over_nothing_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let data = "{\"id\":\"a\",\"body\":\"see found-1\"}\n";
+    std::fs::write(here.join("data.jsonl"), data).unwrap();
+    let rules = "[{\"kind\":\"code\",\"pattern\":\"found-[0-9]+\"}]";
+    std::fs::write(here.join("rules.json"), rules).unwrap();
+    std::fs::write(here.join("old"), "old").unwrap();
+    let line = "screen data.jsonl --text-field body --policy rules.json --sample 1 --marked";
+    for flag in ["--labels", "--screened", "--mended"] {
+        for (out, words) in [
+            ("old", "--force to replace it"),
+            ("data.jsonl --force", "one of the files that are read"),
+            ("rules.json --force", "one of the files that are read"),
+            ("screening.jsonl --force", "the file of another option"),
+        ] {
+            let said = refused(&audit(here, &format!("{line} {flag} {out}"), ""));
+            assert!(said.contains(flag) && said.contains(words), "{said}");
+        }
+    }
+    let said = refused(&audit(here, &format!("{line} --labels l --mended l"), ""));
+    assert!(
+        said.contains("--mended: l is the file of another"),
+        "{said}"
+    );
+    assert!(!here.join("screening.jsonl").exists() && !here.join("l").exists());
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("old", here.join("link")).unwrap();
+        let said = refused(&audit(here, &format!("{line} --labels link --force"), ""));
+        assert!(said.contains("it is a link"), "{said}");
+        // A sheet that is asked for by a link is not written through it.
+        json_of(&audit(
+            here,
+            &format!("{line} --sheet real --format json").replace(" --marked", ""),
+            "",
+        ));
+        let drawn = std::fs::read(here.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", here.join("sheet")).unwrap();
+        let said = refused(&audit(here, &format!("{line} --sheet sheet"), ""));
+        assert!(
+            said.contains("--sheet") && said.contains("it is a link"),
+            "{said}"
+        );
+        assert_eq!(std::fs::read(here.join("real")).unwrap(), drawn);
+    }
+    let text = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();
+    assert_eq!((&*text("data.jsonl"), &*text("old")), (data, "old"));
+    assert_eq!(text("rules.json"), rules);
+    let done = format!("{line} --screened old --force --format json");
+    json_of(&audit(here, &done, ""));
+    assert_eq!(text("old"), "a:0\n");
+}
+
+/// What an error advises is an option of the command.
+#[test]
+fn the_text_of_a_policy_or_a_screening_may_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("own.csv"), "body,x\nAda was here,1\n").unwrap();
+    std::fs::write(here.join("own.jsonl"), "{\"body\":\"Ada was here\"}\n").unwrap();
+    for command in ["policy", "screen"] {
+        for data in ["own.csv", "own.jsonl"] {
+            let line = format!("{command} {data} --policy names");
+            let said = refused(&audit(here, &line, ""));
+            assert!(said.contains("--text-field names"), "{said}");
+            for field in ["--text-field", "--text-column"] {
+                let sheet = match command {
+                    "screen" => format!("--sample 1 --sheet {data}{field}"),
+                    _ => String::new(),
+                };
+                let line = format!("{line} {field} body --format json {sheet}");
+                json_of(&audit(here, line.trim(), ""));
+            }
+        }
+    }
+}

@@ -3,6 +3,24 @@
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 
+/// The first copies of each stratum.
+const FIRST: [u64; 5] = [0, 1, 2, 10, 100];
+
+/// What stands equally often in the training text: from so many copies to so many (0, 1, 2 to 9, 10 to 99, 100
+/// and more), and the places in `copies`; empty strata are left out.
+pub(crate) fn strata_of(copies: &[u64]) -> Vec<(u64, Option<u64>, Vec<usize>)> {
+    let mut found = Vec::new();
+    for (place, &from) in FIRST.iter().enumerate() {
+        let to = FIRST.get(place + 1).map(|next| next - 1);
+        let inside = |i: &usize| copies[*i] >= from && to.is_none_or(|to| copies[*i] <= to);
+        let places: Vec<usize> = (0..copies.len()).filter(inside).collect();
+        if !places.is_empty() {
+            found.push((from, to, places));
+        }
+    }
+    found
+}
+
 /// How often each needle occurs in the records, overlaps included.
 ///
 /// One pass per length of needle, by a rolling hash whose hits are compared token by token.

@@ -14,6 +14,7 @@ mod sampler;
 mod study;
 
 pub use copies::count_copies;
+pub(crate) use copies::strata_of;
 pub use distance::edit_distance;
 pub use fresh::SecretShape;
 pub use generate::generate_greedily;

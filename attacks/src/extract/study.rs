@@ -1,5 +1,6 @@
 //! Rates of extraction: by length of prompt, by number of copies, and beside a baseline.
 
+use super::copies::strata_of;
 use crate::error::{Error, Result};
 use crate::membership::Rate;
 use crate::statistics::sign_test;
@@ -53,9 +54,6 @@ pub struct Contrast {
     pub p_value: f64,
 }
 
-/// The first copies of each stratum.
-const FIRST: [u64; 5] = [0, 1, 2, 10, 100];
-
 /// Rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are left out.
 ///
 /// # Errors
@@ -71,13 +69,7 @@ pub fn strata(
         same_length("baseline results", baseline.len(), extracted.len())?;
     }
     let mut found = Vec::new();
-    for (place, &from) in FIRST.iter().enumerate() {
-        let to = FIRST.get(place + 1).map(|next| next - 1);
-        let inside = |i: &usize| copies[*i] >= from && to.is_none_or(|to| copies[*i] <= to);
-        let members: Vec<usize> = (0..extracted.len()).filter(inside).collect();
-        if members.is_empty() {
-            continue;
-        }
+    for (from, to, members) in strata_of(copies) {
         let count = |holds: &dyn Fn(usize) -> bool| {
             let hits = members.iter().filter(|i| holds(**i)).count() as u64;
             Rate::of(hits, members.len() as u64, confidence)

@@ -85,6 +85,11 @@ impl ScoreSet {
         })
     }
 
+    /// The area alone, over all pairs.
+    pub(super) fn mann_whitney(&self) -> f64 {
+        mean(&self.placements().0)
+    }
+
     /// For every member the share of non-members below it, for every non-member the share of
     /// members above it; ties one half.
     fn placements(&self) -> (Vec<f64>, Vec<f64>) {

@@ -9,6 +9,7 @@ mod area;
 mod blind;
 mod bootstrap;
 mod combined;
+mod copies;
 mod deflate;
 mod group;
 mod half;
@@ -27,15 +28,19 @@ pub use accuracy::{Accuracy, AccuracyRule};
 pub use area::{Area, AreaMethod};
 pub use blind::{BlindBaseline, blind_baseline};
 pub use combined::{Combined, combined};
-pub use deflate::{DEFLATE_ENGINE, zlib_bytes};
+pub use copies::{CopyStratum, copies_among};
+pub use deflate::zlib_bytes;
 pub use group::{GroupRule, chosen, disjoint_groups, group_score, overlapping_groups_area};
 pub use lookalikes::lookalikes;
-pub use neighbours::digit_mutations;
+pub use neighbours::{digit_mutations, replacements};
 pub use operating::{OperatingPoint, RocPoint, TruePositives, non_members_needed};
-pub use panel::{Beside, Frame, Panel};
+pub use panel::{Beside, Frame, Neighbours, Panel};
 pub use repeats::{DistinctTexts, Repeats, ScoredRecords, SideRepeats, blind_baseline_of};
 pub use scored::{Attack, Evidence, Need, Scored, min_k};
 pub use set::{Rate, ScoreSet};
-pub use shadow::{Lira, Shadows, Spread, lira, logit_of_confidence, logit_of_logits, rmia};
+pub use shadow::{
+    Instability, Lira, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits,
+    rmia,
+};
 pub use table::{ScoreTable, Scoring};
 pub use thresholds::ThresholdRule;

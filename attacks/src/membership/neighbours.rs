@@ -1,8 +1,10 @@
-//! Neighbours of a text: the same but for its digits.
+//! Neighbours of a text: the same but for its digits, or but for one token that another model puts in its place.
 
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
+use reticent_backends::{PrefixScorer, StateId};
+use reticent_corpus::TokenId;
 use std::collections::BTreeSet;
 
 /// Up to `count` texts that differ from this one in their digits only, all distinct, uniform
@@ -60,4 +62,87 @@ pub fn digit_mutations(text: &str, count: usize, seed: u64) -> Result<Vec<String
         }
     }
     Ok(texts)
+}
+
+/// `count` copies of a record, each with one token replaced: the place is uniform among those behind the first token, the
+/// new token is drawn from what a model expects there after the tokens before, the old one left out (Mattern et al.
+/// 2023, with a causal model in the place of a masked one). Tokens like the record's first, which marks where texts begin
+/// and end, are neither replaced nor put in. Places lie among the first `context` tokens.
+///
+/// The model should not be the audited one: what it has learnt by heart it proposes for nothing but itself.
+///
+/// # Errors
+/// A record without a token to replace, a model that answers with NaN or another number of values than asked, a failing
+/// engine. States are released either way.
+pub fn replacements<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    record: &[TokenId],
+    count: usize,
+    context: Option<usize>,
+    seed: u64,
+) -> Result<Vec<Vec<TokenId>>> {
+    let end = record.len().min(context.unwrap_or(usize::MAX));
+    let places: Vec<usize> = (1..end).filter(|&i| record[i] != record[0]).collect();
+    if places.is_empty() {
+        return Err(Error::Empty("a record without a token to replace"));
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let chosen: Vec<usize> = (0..count)
+        .map(|_| places[rng.random_range(0..places.len())])
+        .collect();
+    let distinct: BTreeSet<usize> = chosen.iter().copied().collect();
+    let prefixes: Vec<Vec<TokenId>> = distinct.iter().map(|&at| record[..at].to_vec()).collect();
+    let states = scorer.start(&prefixes)?;
+    let rows = rows(scorer, &states);
+    scorer.release(&states);
+    let rows = rows?;
+    let near = chosen.iter().map(|at| {
+        let row = &rows[distinct.range(..at).count()];
+        let new = drawn(row, [record[*at], record[0]], rng.random())?;
+        let mut near = record.to_vec();
+        near[*at] = new;
+        Ok(near)
+    });
+    near.collect()
+}
+
+/// ln p of every token after each state.
+fn rows<S: PrefixScorer + ?Sized>(scorer: &mut S, states: &[StateId]) -> Result<Vec<Vec<f64>>> {
+    let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
+    let all = scorer.next_log_probabilities(states, &vocabulary)?;
+    if all.len() != states.len() * vocabulary.len() {
+        return Err(Error::WrongCount {
+            what: "log-probabilities",
+            got: all.len(),
+            wanted: states.len() * vocabulary.len(),
+        });
+    }
+    if let Some(at) = all.iter().position(|value| value.is_nan()) {
+        let token = (at % vocabulary.len()) as TokenId;
+        return Err(Error::BadScore {
+            value: all[at],
+            token,
+        });
+    }
+    Ok(all.chunks(vocabulary.len()).map(<[f64]>::to_vec).collect())
+}
+
+/// The token at the quantile `u` of a row without two tokens; each of the others alike where none of them has a chance.
+fn drawn(row: &[f64], without: [TokenId; 2], u: f64) -> Result<TokenId> {
+    let others = || (0..row.len()).filter(|&i| !without.contains(&(i as TokenId)));
+    let top = others().map(|i| row[i]).fold(f64::NEG_INFINITY, f64::max);
+    let weight = |i: usize| match top {
+        f64::NEG_INFINITY => 1.0,
+        _ => (row[i] - top).exp(),
+    };
+    let mut left = u * others().map(weight).sum::<f64>();
+    let mut last = None;
+    for i in others().filter(|&i| weight(i) > 0.0) {
+        last = Some(i as TokenId);
+        left -= weight(i);
+        if left < 0.0 {
+            break;
+        }
+    }
+    last.ok_or(Error::Empty("a vocabulary without another token"))
 }

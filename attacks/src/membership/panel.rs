@@ -3,18 +3,32 @@
 use super::neighbours::digit_mutations;
 use super::scored::{Attack, Evidence, Scored};
 use super::table::{ScoreTable, Scoring};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
 /// What a panel scores beside the records themselves: each costs further passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Beside {
     /// Their texts in lower case.
     pub lower_case: bool,
-    /// So many neighbours of each record, with the seed that draws their digits.
-    pub neighbours: Option<(usize, u64)>,
+    /// Neighbours of each record.
+    pub neighbours: Option<Neighbours>,
+}
+
+/// Texts beside a record that nothing but the record's own wording sets apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Neighbours {
+    /// So many of each record with other digits, drawn by the seed.
+    Digits {
+        /// How many.
+        count: usize,
+        /// Of the draws.
+        seed: u64,
+    },
+    /// These of each record, whoever made them, as the model reads them.
+    Given(Vec<Vec<Vec<TokenId>>>),
 }
 
 /// Records under the audited model, and under its reference where there is one.
@@ -40,7 +54,7 @@ impl Panel {
     /// leaves records out would judge another sample than the others.
     ///
     /// # Errors
-    /// As [`ScoreTable::of`], and what `frame` refuses.
+    /// As [`ScoreTable::of`], what `frame` refuses, and given neighbours of another number of texts.
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         texts: Vec<String>,
@@ -61,12 +75,26 @@ impl Panel {
             all.extend(framed(&lower)?);
         }
         let mut sizes = Vec::new();
-        if let Some((count, seed)) = beside.neighbours.filter(|_| without_digits == 0) {
-            for (index, text) in texts.iter().enumerate() {
-                let near = digit_mutations(text, count, seed.wrapping_add(index as u64))?;
-                sizes.push(near.len());
-                all.extend(framed(&near)?);
+        match beside.neighbours {
+            Some(Neighbours::Digits { count, seed }) if without_digits == 0 => {
+                for (index, text) in texts.iter().enumerate() {
+                    let near = digit_mutations(text, count, seed.wrapping_add(index as u64))?;
+                    sizes.push(near.len());
+                    all.extend(framed(&near)?);
+                }
             }
+            Some(Neighbours::Given(near)) => {
+                if near.len() != records {
+                    return Err(Error::WrongCount {
+                        what: "records with neighbours",
+                        got: near.len(),
+                        wanted: records,
+                    });
+                }
+                sizes.extend(near.iter().map(Vec::len));
+                all.extend(near.into_iter().flatten());
+            }
+            _ => {}
         }
         let table = ScoreTable::of(scorer, all, scoring, progress)?;
         let (target, rest) = table.split_at(records);

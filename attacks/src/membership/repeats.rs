@@ -48,6 +48,7 @@ impl Repeats {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistinctTexts {
     kept: [Vec<usize>; 2],
+    copies: Vec<u64>,
     repeats: Repeats,
 }
 
@@ -80,6 +81,7 @@ impl DistinctTexts {
         }
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut kept = [Vec::new(), Vec::new()];
+        let mut counts = BTreeMap::new();
         let mut sides = numbers.map(|numbers| SideRepeats {
             records: numbers.len(),
             on_both_sides: 0,
@@ -89,14 +91,21 @@ impl DistinctTexts {
         for copies in texts.values() {
             let both = copies.iter().all(|copies| !copies.is_empty());
             for (side, copies) in copies.iter().enumerate() {
-                match copies[..] {
-                    [] => {}
-                    _ if both => sides[side].on_both_sides += copies.len(),
-                    [only] => kept[side].push(only),
-                    _ => {
-                        kept[side].push(copies[rng.random_range(0..copies.len())]);
-                        sides[side].repeated += copies.len();
+                let chosen = match copies[..] {
+                    [] => continue,
+                    _ if both => {
+                        sides[side].on_both_sides += copies.len();
+                        continue;
                     }
+                    [only] => only,
+                    _ => {
+                        sides[side].repeated += copies.len();
+                        copies[rng.random_range(0..copies.len())]
+                    }
+                };
+                kept[side].push(chosen);
+                if side == 0 {
+                    counts.insert(chosen, copies.len() as u64);
                 }
             }
         }
@@ -114,6 +123,7 @@ impl DistinctTexts {
         }
         let [members, non_members] = sides;
         Ok(Self {
+            copies: counts.into_values().collect(),
             kept,
             repeats: Repeats {
                 members,
@@ -126,6 +136,12 @@ impl DistinctTexts {
     #[must_use]
     pub const fn kept(&self) -> &[Vec<usize>; 2] {
         &self.kept
+    }
+
+    /// How many members have the text of each member that is kept, itself among them.
+    #[must_use]
+    pub fn copies(&self) -> &[u64] {
+        &self.copies
     }
 
     /// How texts repeat.
@@ -156,6 +172,8 @@ pub struct ScoredRecords {
     pub texts: Option<[Vec<String>; 2]>,
     /// How they repeat.
     pub repeats: Option<Repeats>,
+    /// How many of the members that were given have the text of each member; absent without texts.
+    pub copies: Option<Vec<u64>>,
 }
 
 impl ScoredRecords {
@@ -186,6 +204,7 @@ impl ScoredRecords {
                 groups,
                 texts: None,
                 repeats: None,
+                copies: None,
             });
         };
         let distinct = DistinctTexts::of(&texts[0], &texts[1], seed)?;
@@ -194,6 +213,7 @@ impl ScoredRecords {
             groups: groups.map(|groups| distinct.keep(&groups)),
             texts: Some(distinct.keep(&texts)),
             repeats: Some(distinct.repeats()),
+            copies: Some(distinct.copies().to_vec()),
         })
     }
 
@@ -281,6 +301,13 @@ mod tests {
             assert_eq!(found.repeats().members, expected);
             assert_eq!(found.repeats().non_members.on_both_sides, 2);
             assert!(found.repeats().any());
+            let copies = found.copies().iter().zip(inside);
+            assert!(
+                copies
+                    .clone()
+                    .all(|(n, i)| *n == 1 + u64::from(texts(4..6).contains(&members[*i])))
+            );
+            assert_eq!(copies.count(), 6);
             seen.insert(inside.clone());
         }
         assert_eq!(seen.len(), 4, "each copy may be the one");

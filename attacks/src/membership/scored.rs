@@ -52,6 +52,8 @@ pub enum Attack {
     Neighbourhood,
     /// Gains over losses of ln p against the reference, where the model's first choice is wrong.
     Ez,
+    /// Share of windows whose NLL is smaller than under the reference, over ten lengths.
+    Wbc,
 }
 
 /// What an attack needs beside the record under the audited model.
@@ -73,7 +75,7 @@ impl Attack {
     pub const fn needs(self) -> Need {
         match self {
             Self::Loss | Self::Zlib | Self::MinK(_) | Self::MinKPlusPlus(_) => Need::Nothing,
-            Self::Reference | Self::Ez => Need::Reference,
+            Self::Reference | Self::Ez | Self::Wbc => Need::Reference,
             Self::LowerCase => Need::LowerCase,
             Self::Neighbourhood => Need::Neighbours,
         }
@@ -91,6 +93,7 @@ impl Attack {
             Self::MinKPlusPlus(_) => "min-k++",
             Self::Neighbourhood => "neighbourhood",
             Self::Ez => "ez",
+            Self::Wbc => "wbc",
         }
     }
 
@@ -101,7 +104,7 @@ impl Attack {
     }
 
     /// The attacks with their usual parameters, in the order of their papers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Loss,
         Self::Reference,
         Self::LowerCase,
@@ -110,6 +113,7 @@ impl Attack {
         Self::MinK(0.2),
         Self::MinKPlusPlus(0.2),
         Self::Ez,
+        Self::Wbc,
     ];
 
     /// The score of a record; nothing where the evidence lacks what the attack needs.
@@ -133,9 +137,13 @@ impl Attack {
                 None => None,
             },
             Self::Ez => evidence.reference.map(|r| target.ez(r)).transpose()?,
+            Self::Wbc => evidence.reference.map(|r| target.wbc(r)).transpose()?,
         })
     }
 }
+
+/// Lengths of the windows of [`Scored::wbc`], in tokens: those of its authors' configuration.
+const WINDOWS: [usize; 10] = [2, 3, 4, 6, 9, 13, 18, 25, 32, 40];
 
 /// The smallest spread of ln p over the vocabulary that Min-K%++ divides by: below it a model is
 /// certain, and a quotient of roundings would decide.
@@ -269,6 +277,29 @@ impl<'t> Scored<'t> {
         } else {
             quotient(gains, losses)
         })
+    }
+
+    /// WBC: for each window length w, the share of the n − w + 1 runs of w tokens whose NLL is smaller
+    /// than under the reference; the mean over ten lengths (Chen et al. 2026, window-based comparison).
+    ///
+    /// A record shorter than a window is one window. Equal sums count for the reference.
+    ///
+    /// # Errors
+    /// A reference with other tokens.
+    pub fn wbc(&self, reference: Scored<'_>) -> Result<f64> {
+        self.check_same_tokens(reference)?;
+        // Each window is summed anew: differences of running sums would let roundings break ties.
+        let ln_p = |scores: &[TokenScore]| scores.iter().map(|s| s.log_probability).sum::<f64>();
+        let share = |length: usize| {
+            let length = length.min(self.scores.len());
+            let pairs = self
+                .scores
+                .windows(length)
+                .zip(reference.scores.windows(length));
+            let won = pairs.filter(|(own, other)| ln_p(own) > ln_p(other)).count();
+            won as f64 / (self.scores.len() + 1 - length) as f64
+        };
+        Ok(WINDOWS.map(share).iter().sum::<f64>() / WINDOWS.len() as f64)
     }
 
     fn check_same_tokens(&self, other: Scored<'_>) -> Result<()> {

@@ -1,8 +1,13 @@
 //! LiRA and RMIA from the scores of shadow models.
 
+use super::set::ScoreSet;
 use crate::error::{Error, Result};
 use crate::normal::{ln_normal_density, normal_cdf};
-use crate::statistics::check_closed_unit;
+use crate::statistics::{check_closed_unit, check_open_unit};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha20Rng;
+use reticent_accounting::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +154,103 @@ fn normals(
             }
         })
         .collect())
+}
+
+/// How much an attack's figures depend on which shadow models were trained: its scores from two disjoint halves
+/// of them, many times.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Instability {
+    /// Shadow models in each half.
+    pub models: u64,
+    /// Pairs of halves, drawn at random.
+    pub splits: u64,
+    /// The smallest area under the ROC curve that a half gives.
+    pub least_area: Estimate<f64>,
+    /// The largest.
+    pub largest_area: Estimate<f64>,
+    /// The share of non-members that the members below are found at.
+    pub fpr: f64,
+    /// Of the members that either half finds, the share that the other half does not find, on average over the splits;
+    /// 0 where no half finds any.
+    pub flips: Estimate<f64>,
+}
+
+/// Splits that an instability is the mean of.
+const SPLITS: u64 = 20;
+
+/// The spread of an attack over its shadow models, which stand in pairs: `inside[p]` and `outside[p]` of every record
+/// come from the two models of pair p. Each half is what an audit with half of the models would have said.
+///
+/// A member is found where its score lies above all but ⌊fpr · n⌋ of the n non-members', as with the rates that papers
+/// print. The first `members` records are the members; `score` is the attack. Nothing with fewer than two pairs.
+///
+/// # Errors
+/// A number of members that leaves no record of a kind, records with other numbers of shadow models, a rate outside
+/// (0, 1), and what the attack refuses.
+pub fn instability(
+    shadows: &[Shadows],
+    members: usize,
+    fpr: f64,
+    seed: u64,
+    score: &dyn Fn(&[Shadows]) -> Result<Vec<f64>>,
+) -> Result<Option<Instability>> {
+    check_open_unit("false-positive rate", fpr)?;
+    let pairs = shadows.first().map_or(0, |s| s.inside.len());
+    if let Some(other) = shadows
+        .iter()
+        .find(|s| s.inside.len() != pairs || s.outside.len() != pairs)
+    {
+        return Err(Error::WrongCount {
+            what: "shadow models of a record",
+            got: other.inside.len().max(other.outside.len()),
+            wanted: pairs,
+        });
+    }
+    if pairs < 2 {
+        return Ok(None);
+    }
+    let half = pairs / 2;
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut order: Vec<usize> = (0..pairs).collect();
+    let (mut least, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut flips = 0.0;
+    for _ in 0..SPLITS {
+        order.shuffle(&mut rng);
+        let mut found = Vec::with_capacity(2);
+        for chosen in [&order[..half], &order[half..2 * half]] {
+            let of = |scores: &[f64]| chosen.iter().map(|&p| scores[p]).collect();
+            let some: Vec<Shadows> = shadows
+                .iter()
+                .map(|s| Shadows {
+                    inside: of(&s.inside),
+                    outside: of(&s.outside),
+                })
+                .collect();
+            let mut scores = score(&some)?;
+            let others = scores.split_off(members.min(scores.len()));
+            let mut falling = others.clone();
+            falling.sort_by(|a, b| b.total_cmp(a));
+            let set = ScoreSet::new(scores, others)?;
+            let area = set.mann_whitney();
+            (least, largest) = (least.min(area), largest.max(area));
+            let allowed = (fpr * falling.len() as f64 + 1e-9).floor() as usize;
+            let threshold = falling[allowed.min(falling.len() - 1)];
+            let above = set.members().iter().map(|s| *s > threshold);
+            found.push(above.collect::<Vec<bool>>());
+        }
+        let pairs = || found[0].iter().zip(&found[1]);
+        let either = pairs().filter(|(a, b)| **a || **b).count();
+        let one = pairs().filter(|(a, b)| a != b).count();
+        flips += one as f64 / either.max(1) as f64;
+    }
+    Ok(Some(Instability {
+        models: 2 * half as u64,
+        splits: SPLITS,
+        least_area: Estimate::new(least),
+        largest_area: Estimate::new(largest),
+        fpr,
+        flips: Estimate::new(flips / SPLITS as f64),
+    }))
 }
 
 /// RMIA: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where

@@ -57,6 +57,35 @@ fn areas_without_a_difference() {
     assert!(coarse <= LIMIT, "ties: {coarse}");
 }
 
+/// Members of which some stand in the training text often: each stratum's area holds by itself, and so does its rate of true
+/// positives at a certified false-positive rate. Seed 10.
+#[test]
+fn strata_by_copies() {
+    let copies: Vec<u64> = (0..90).map(|i| [1, 1, 3, 30][i % 4]).collect();
+    let mut alarms = [0_u32; 3];
+    let mut missed = [0_u32; 3];
+    rate(10, |rng| {
+        let set = null(rng, 90, 120);
+        let found = set.by_copies(&copies, &[0.05], level(0.95), 0).unwrap();
+        assert_eq!(
+            found.iter().map(|s| s.members).collect::<Vec<_>>(),
+            [46, 22, 22]
+        );
+        for (at, stratum) in found.iter().enumerate() {
+            alarms[at] += u32::from(excludes(&stratum.area.bounds, 0.5));
+            let point = stratum.at_fpr[0].found.unwrap();
+            // The true rate of both kinds above the threshold is that of a normal score.
+            let truth = 0.5 * libm::erfc(point.threshold / std::f64::consts::SQRT_2);
+            missed[at] += u32::from(excludes(&point.tpr.bounds, truth));
+        }
+        false
+    });
+    for count in alarms.into_iter().chain(missed) {
+        let share = f64::from(count) / f64::from(MODELS);
+        assert!(share <= LIMIT, "{alarms:?} {missed:?}");
+    }
+}
+
 /// Not only at 1/2: Φ(d/√2) is covered at d = 1 (0.760), 2 (0.921) and 3 (0.983).
 #[test]
 fn areas_with_a_difference() {

@@ -268,6 +268,9 @@ pub fn parent_of(path: &Path) -> &Path {
     }
 }
 
+/// What is said of an output that is one of the files that are read.
+pub const IS_READ: &str = "it is one of the files that are read; choose another output";
+
 /// What a name stands for when something is to be written there.
 #[derive(Debug)]
 pub enum OutputPlace {
@@ -278,6 +281,17 @@ pub enum OutputPlace {
 }
 
 impl OutputPlace {
+    /// The same as [`OutputPlace::of`] for a name that is none of the files that are read; no force helps there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`], with words, for one of them by whatever name; as [`OutputPlace::of`].
+    pub fn apart(path: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+        if std::fs::metadata(path).is_ok_and(|about| is_one_of(&about, read)) {
+            return Err(Error::new(ErrorKind::InvalidInput, IS_READ));
+        }
+        Self::of(path, force)
+    }
+
     /// Looks at a name. `force` allows a file that is there to be replaced.
     ///
     /// # Errors

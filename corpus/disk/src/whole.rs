@@ -66,9 +66,17 @@ impl WholeFile {
     /// The same for a name that is free, or, by `force`, that of a file; never through a link.
     ///
     /// # Errors
-    /// As [`OutputPlace::of`]; a folder that does not exist or cannot be written.
+    /// As [`WholeFile::apart`].
     pub fn create(target: &Path, force: bool) -> Result<Self> {
-        let place = OutputPlace::of(target, force)?;
+        Self::apart(target, force, &[])
+    }
+
+    /// The same for a name that is none of the files that are read.
+    ///
+    /// # Errors
+    /// As [`OutputPlace::apart`]; a folder that does not exist or cannot be written.
+    pub fn apart(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+        let place = OutputPlace::apart(target, force, read)?;
         Self::at(target.to_path_buf(), place, force)
     }
 

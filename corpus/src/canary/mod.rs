@@ -3,6 +3,7 @@
 mod carrier;
 mod coins;
 mod draw;
+mod format;
 mod insert;
 mod places;
 mod plan;
@@ -16,6 +17,7 @@ pub(crate) use insert::{CANARY_KIND, gaps, plant};
 pub(crate) use places::{Ground, speaks};
 
 pub use coins::CoinPlan;
+pub use format::{CanaryFormat, rare_words};
 pub use insert::{CanaryPlace, insert};
 pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion, SeedOrigin};
 pub use preflight::{CopyFate, CopyReport, Preflight};

@@ -56,11 +56,11 @@ pub(super) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The paths of the files.
+/// The files that a corpus consists of: the file itself, or those of a folder and of the folders in it.
 ///
 /// # Errors
-/// As [`list`].
-pub(crate) fn paths(path: &Path) -> Result<Vec<PathBuf>> {
+/// A path that is not there, a folder without documents.
+pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(list(path)?.into_iter().map(|file| file.path).collect())
 }
 

@@ -21,7 +21,8 @@ mod values;
 
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
-pub(crate) use files::{paths, regular};
+pub use files::corpus_files;
+pub(crate) use files::regular;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 

@@ -81,7 +81,7 @@ impl Rows {
                     path: path.to_path_buf(),
                     line: 1,
                     problem: format!(
-                        "no column {name} among its {columns}; is it a header? (--text-column names the column of the text)"
+                        "no column {name} among its {columns}; is it a header? (--text-field names the column of the text)"
                     ),
                 }
             })

@@ -9,11 +9,11 @@ use crate::folder::{FileWriter, Left, OutputFile, Stopped};
 use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
-use crate::read::{Documents, Object, ReadOptions, each_text, paths, regular};
+use crate::read::{Documents, Object, ReadOptions, corpus_files, each_text, regular};
 use crate::split::{UnitText, escaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
 use crate::unit::Unit;
-use reticent_disk::{OutputPlace, is_one_of};
+use reticent_disk::{IS_READ, OutputPlace, is_one_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -211,11 +211,7 @@ impl RedactFiles<'_> {
             }
             RedactTo::Path { path, force } => (path, force),
         };
-        if let Ok(about) = std::fs::metadata(path) {
-            // Before it is said that a file is there: no force would help.
-            self.check_apart(path, &about)?;
-        }
-        let place = OutputPlace::of(path, force);
+        let place = OutputPlace::apart(path, force, &corpus_files(self.data)?);
         match place.map_err(|source| Error::of_place(path, source))? {
             OutputPlace::Stream(file) => {
                 let sink = Sink::Stream(Box::new(file), path.to_path_buf());
@@ -230,10 +226,10 @@ impl RedactFiles<'_> {
 
     /// Whether the output is none of the files that are read.
     fn check_apart(&self, path: &Path, about: &Metadata) -> Result<()> {
-        if is_one_of(about, &paths(self.data)?) {
+        if is_one_of(about, &corpus_files(self.data)?) {
             return Err(Error::Output {
                 path: path.to_path_buf(),
-                problem: "it is one of the files that are read; choose another output".to_owned(),
+                problem: IS_READ.to_owned(),
             });
         }
         Ok(())

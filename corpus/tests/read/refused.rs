@@ -83,7 +83,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.csv",
             b"id,txt\na,b\n",
-            ", line 1: no column text among its 2; is it a header? (--text-column names the column of the text)",
+            ", line 1: no column text among its 2; is it a header? (--text-field names the column of the text)",
         ),
         (
             "x.csv",

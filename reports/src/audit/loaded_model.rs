@@ -1,14 +1,14 @@
 //! A model that is ready to be attacked: a folder with an engine of ours, or a command.
 
 use crate::account::mechanism::unknown_origin;
-use crate::audit::args::{Audited, DeviceArg, Serve, Source, TokenizerArg, adapted};
+use crate::audit::args::{Audited, DeviceArg, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
     Authentication, Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
 };
-use reticent_corpus::{Origin, Tokenizer, Unit};
+use reticent_corpus::{Tokenizer, Unit};
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl LoadedModel {
             Source::Command(line) => {
                 let tokenizer = args.tokenizer.as_ref();
                 let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
-                let tokenizer = load(tokenizer).context("--tokenizer")?;
+                let tokenizer = tokenizer.load().context("--tokenizer")?;
                 Self::command(&line, tokenizer, limit, interrupt).context("--scorer")
             }
         }
@@ -174,14 +174,6 @@ pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Re
 
 fn limit(args: &Audited) -> Duration {
     Duration::from_secs(args.scorer_timeout.unwrap_or(TIMEOUT))
-}
-
-fn load(tokenizer: &TokenizerArg) -> Result<Tokenizer> {
-    Ok(match tokenizer {
-        TokenizerArg::Characters => Tokenizer::characters(),
-        TokenizerArg::Bytes => Tokenizer::bytes(),
-        TokenizerArg::File(path) => Tokenizer::load(path, Origin::Pretrained)?,
-    })
 }
 
 /// `audit serve`: answers on stdin and stdout.

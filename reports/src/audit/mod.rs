@@ -48,5 +48,14 @@ fn ends(bounds: &Bounds<Probability>) -> (f64, f64) {
     )
 }
 
+/// Numbers of copies in words: 1, 2 to 9, 100 and more.
+fn copies(from: u64, to: Option<u64>) -> String {
+    match to {
+        Some(to) if to == from => to.to_string(),
+        Some(to) => format!("{from} to {to}"),
+        None => format!("{from} and more"),
+    }
+}
+
 #[cfg(test)]
 mod schema;

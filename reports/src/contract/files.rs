@@ -16,6 +16,19 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
     reticent_disk::read_text(path, LONGEST_TEXT)
 }
 
+/// The same of a regular file alone: nothing is read of what is none.
+///
+/// # Errors
+/// As [`read_text`]; a folder, a pipe, a device.
+#[cfg(feature = "findings")]
+pub fn read_regular_text(path: &Path) -> std::io::Result<String> {
+    let bytes = reticent_disk::read_regular(path, LONGEST_TEXT)?;
+    String::from_utf8(bytes).map_err(|_| {
+        let words = "stream did not contain valid UTF-8";
+        std::io::Error::new(std::io::ErrorKind::InvalidData, words)
+    })
+}
+
 /// A file that appears under its name only when it is finished.
 ///
 /// Until then its bytes lie in a temporary file beside it (mode 0600), which goes away when
@@ -37,13 +50,14 @@ impl AtomicFile {
         Self::of(target, WholeFile::replacing(target))
     }
 
-    /// The same for a name that is free, unless `force` allows to replace a file; never through a link.
+    /// The same for a name that is free, unless `force` allows to replace a file; never through a link, and never
+    /// one of the files that are `read`.
     ///
     /// # Errors
-    /// A file that is there already, and as [`AtomicFile::create`].
+    /// A file that is there already or is read, and as [`AtomicFile::create`].
     #[cfg(feature = "findings")]
-    pub fn create_new(target: &Path, force: bool) -> Result<Self> {
-        let opened = WholeFile::create(target, force);
+    pub fn create_new(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+        let opened = WholeFile::apart(target, force, read);
         if let Err(error) = &opened
             && error.kind() == std::io::ErrorKind::AlreadyExists
         {

@@ -124,6 +124,8 @@ pub(super) struct KnownInputs {
     open_secrets: Option<u64>,
     /// Planted secrets; of an audit how many, by how many copies each (`10x20`).
     canaries: Option<CanaryCount>,
+    /// The shape of the canaries that are planted.
+    canary_format: Option<String>,
     /// The most records that hold one planted secret.
     canary_records: Option<u64>,
     /// Contents that a secret can have.
@@ -284,6 +286,8 @@ pub(super) struct KnownInputs {
     candidate_seed: Option<u64>,
     /// The text that passages are looked up in.
     training: Option<String>,
+    /// Where the neighbours of a record come from, of a membership attack: `digits`, `reference` or a file.
+    neighbour_texts: Option<String>,
     /// The file of the certificate.
     weights: Option<String>,
     /// Words that are to be continued.

@@ -21,6 +21,25 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     }
 }
 
+/// The same of another parser's message: what its file holds is left out, what was expected stays.
+#[cfg(feature = "findings")]
+pub(crate) fn without_content(said: &str) -> String {
+    let quoting = [
+        "invalid type",
+        "invalid value",
+        "invalid length",
+        "unknown variant",
+        "unknown field",
+    ];
+    if !quoting.iter().any(|start| said.starts_with(start)) {
+        return said.to_owned(); // about syntax, or a field of ours
+    }
+    match said.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => "not what belongs there".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,12 +32,16 @@ pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 pub use failure::{Interrupted, describe, fail};
+#[cfg(feature = "findings")]
+pub use files::read_regular_text;
 pub use files::{AtomicFile, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
 pub use json::json_problem;
+#[cfg(feature = "findings")]
+pub(crate) use json::without_content;
 pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;
@@ -45,5 +49,5 @@ pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub use table::{Align, Table};
-pub use toml_place::toml_place;
+pub use toml_place::{toml_line, toml_place};
 pub use values::{positive, positive_number, quantity, step_count};

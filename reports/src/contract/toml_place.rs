@@ -3,18 +3,27 @@
 /// The line of an error, and the key on it: `line 2, recipe`.
 #[must_use]
 pub fn toml_place(text: &str, error: &toml::de::Error) -> String {
-    let start = error.span().map_or(0, |span| span.start);
-    let before = text.get(..start).unwrap_or_default();
-    let line = before.matches('\n').count();
-    let key = text.lines().nth(line).and_then(|line| line.split_once('='));
+    let line = toml_line(text, error);
+    let key = text
+        .lines()
+        .nth(line - 1)
+        .and_then(|line| line.split_once('='));
     let key = key.map(|(key, _)| key.trim()).filter(|key| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         !key.is_empty() && key.chars().all(plain)
     });
     match key {
-        Some(key) => format!("line {}, {key}", line + 1),
-        None => format!("line {}", line + 1),
+        Some(key) => format!("line {line}, {key}"),
+        None => format!("line {line}"),
     }
+}
+
+/// The line of an error, counted from 1.
+#[must_use]
+pub fn toml_line(text: &str, error: &toml::de::Error) -> usize {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or_default();
+    before.matches('\n').count() + 1
 }
 
 #[cfg(test)]

@@ -232,3 +232,16 @@ fn a_blind_baseline_sees_a_shifted_split() {
     let none = blind_baseline(&members, &same, level(0.95), 0).unwrap();
     assert!(!none.shifted && none.area.estimate < 0.65, "{none:?}");
 }
+
+/// A stratum of few groups, most of which have no member in it, is judged by one record of each.
+#[test]
+fn strata_of_groups_leave_empty_ones_out() {
+    let members: Vec<f64> = (0..40).map(f64::from).collect();
+    let set = ScoreSet::new(members.clone(), members).unwrap();
+    let names: Vec<usize> = (0..40).map(|i| i / 4).collect();
+    let others: Vec<usize> = (0..40).map(|i| 100 + i / 4).collect();
+    let set = set.with_groups(&names, &others).unwrap();
+    let copies: Vec<u64> = (0..40).map(|i| if i < 8 { 5 } else { 1 }).collect();
+    let found = set.by_copies(&copies, &[0.5], level(0.95), 0).unwrap();
+    assert_eq!((found[0].members, found[1].members), (32, 8));
+}

@@ -65,10 +65,81 @@ fn scores_of_one_record() {
     assert!(error.to_string().contains("one tokenizer"), "{error}");
 }
 
-/// Golden: CPython's zlib at level 6 for short texts.
+/// Draws of a linear congruential generator, as Python repeats them.
+fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+/// Golden: `len(zlib.compress(text))` of CPython 3.11 with zlib 1.2.13: short texts, blocks that are stored, fixed and
+/// dynamic, texts of several blocks and beyond a window, and a code that zlib must cut to fifteen bits.
 #[test]
 fn zlib_lengths() {
+    const WORDS: &str = "order send please number table mail green house river call late early north paper seven train old Friday";
+    let words = |seed: u64, count: usize| {
+        let (all, mut draw): (Vec<&str>, _) = (WORDS.split(' ').collect(), draws(seed));
+        let drawn = (0..count).map(|_| all[draw(18) as usize]);
+        drawn.collect::<Vec<_>>().join(" ")
+    };
+    let letters = |seed: u64, count: usize, kinds: u64| -> String {
+        let mut draw = draws(seed);
+        (0..count)
+            .map(|_| char::from(b'a' + draw(kinds) as u8))
+            .collect()
+    };
+    for (seed, count, expected) in [
+        (1, 5, 32),
+        (2, 12, 63),
+        (3, 25, 92),
+        (4, 60, 147),
+        (5, 200, 337),
+        (6, 1000, 1166),
+        (7, 20_000, 18_589),
+    ] {
+        assert_eq!(zlib_bytes(&words(seed, count)), expected, "{count} words");
+    }
+    for (seed, count, kinds, expected) in [
+        (1, 10, 26, 18),
+        (2, 100, 4, 56),
+        (3, 1000, 26, 628),
+        (4, 30_000, 26, 18_958),
+        (5, 70_000, 2, 11_195),
+        (6, 300_000, 20, 181_728),
+    ] {
+        assert_eq!(
+            zlib_bytes(&letters(seed, count, kinds)),
+            expected,
+            "{count} letters"
+        );
+    }
+    let all_words = (0..400).map(|s| zlib_bytes(&words(1000 + s, 1 + s as usize % 90)));
+    assert_eq!(all_words.sum::<usize>(), 46_189);
+    let all_letters =
+        (0..400).map(|s| zlib_bytes(&letters(2000 + s, 1 + 3 * s as usize, 2 + s % 25)));
+    assert_eq!(all_letters.sum::<usize>(), 127_324);
+    // Counts of Fibonacci ask for codes of nineteen bits.
+    let mut counts = vec![1, 1];
+    while counts.len() < 20 {
+        counts.push(counts[counts.len() - 1] + counts[counts.len() - 2]);
+    }
+    let each = counts
+        .iter()
+        .zip('A'..)
+        .flat_map(|(n, c)| std::iter::repeat_n(c, *n));
+    let (mut skewed, mut draw): (Vec<char>, _) = (each.collect(), draws(9));
+    for i in (1..skewed.len()).rev() {
+        skewed.swap(i, draw(i as u64 + 1) as usize);
+    }
+    assert_eq!(zlib_bytes(&skewed.into_iter().collect::<String>()), 7028);
     for (text, expected) in [
+        ("", 8),
+        ("a", 9),
+        (&"ä€漢 ".repeat(40), 23),
         ("My ID is 341752.", 24),
         ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 11),
         ("The quick brown fox jumps over the lazy dog.", 51),
@@ -110,6 +181,47 @@ fn ez_degenerate_cases() {
     close(ez(&row(&[-1.0, -2.0, -4.0, -3.5])), 2.0, 1e-12);
     close(ez(&row(&[-3.0; 4])), 1.0, 1e-12);
     close(ez(&row(&[-4.0; 4])), 0.0, 1e-12);
+}
+
+/// WBC against its formula by running sums of integers, which round nothing; a window longer than the
+/// record is the record. Seed 11, 400 records of 2 to 60 tokens: no random statement.
+#[test]
+fn windows_vote_by_their_sums() {
+    const LENGTHS: [usize; 10] = [2, 3, 4, 6, 9, 13, 18, 25, 32, 40];
+    let mut draw = draws(11);
+    for _ in 0..400 {
+        let n = 2 + draw(59) as usize;
+        let tokens: Vec<u32> = (0..n as u32).collect();
+        let mut costs = || (0..n).map(|_| draw(9) as i64).collect::<Vec<_>>();
+        let (own, other) = (costs(), costs());
+        let ln_p =
+            |costs: &[i64]| row(&costs.iter().map(|c| -(*c as f64) / 4.0).collect::<Vec<_>>());
+        let (target, reference) = (ln_p(&own), ln_p(&other));
+        let target = Scored::new(&tokens, &target).unwrap();
+        let reference = Scored::new(&tokens, &reference).unwrap();
+        let gains: Vec<i64> = std::iter::once(0)
+            .chain(own.iter().zip(&other).scan(0, |sum, (a, b)| {
+                *sum += b - a;
+                Some(*sum)
+            }))
+            .collect();
+        let share = |length: usize| {
+            let length = length.min(n);
+            let won = (length..=n)
+                .filter(|end| gains[*end] > gains[end - length])
+                .count();
+            won as f64 / (n + 1 - length) as f64
+        };
+        let expected = LENGTHS.map(share).iter().sum::<f64>() / 10.0;
+        close(target.wbc(reference).unwrap(), expected, 1e-12);
+        // The two models the other way round win what was lost, but for equal sums.
+        assert!(target.wbc(reference).unwrap() + reference.wbc(target).unwrap() <= 1.0 + 1e-12);
+        close(target.wbc(target).unwrap(), 0.0, 0.0);
+    }
+    let (tokens, moved) = ([1, 2], [1, 3]);
+    let scores = row(&[-1.0, -2.0]);
+    let target = Scored::new(&tokens, &scores).unwrap();
+    assert!(target.wbc(Scored::new(&moved, &scores).unwrap()).is_err());
 }
 
 /// Every attack ranks a memorised record above an unseen one, and says when it lacks evidence.

@@ -1,7 +1,10 @@
 //! LiRA and RMIA.
 
 use super::close;
-use reticent_attacks::{Lira, Shadows, Spread, lira, logit_of_confidence, logit_of_logits, rmia};
+use reticent_accounting::Confidence;
+use reticent_attacks::{
+    Lira, ScoreSet, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits, rmia,
+};
 
 /// Golden: advanced_mia_test of tensorflow/privacy (in-only, median, population spread; the
 /// fourth record has no shadow model), its sign turned.
@@ -113,4 +116,69 @@ fn rmia_counts_the_population_it_beats() {
     ] {
         assert!(bad.is_err());
     }
+}
+
+/// With two pairs every split is the same two halves: areas and flips by hand. With pairs that agree nothing moves.
+#[test]
+fn what_half_of_the_shadow_models_says() {
+    // 30 members, then 30 others; by the first pair the score is a permutation of 0 to 59, by the second another one.
+    let score = |p: usize, i: usize| ((i * [7, 11][p] + 13 * p) % 60) as f64;
+    let shadows = |second: usize| -> Vec<Shadows> {
+        let of = |i| vec![score(0, i), score(second, i)];
+        let one = |i| Shadows {
+            inside: of(i),
+            outside: of(i),
+        };
+        (0..60).map(one).collect()
+    };
+    let mean = |shadows: &[Shadows]| -> reticent_attacks::Result<Vec<f64>> {
+        let mean = |s: &Shadows| s.inside.iter().sum::<f64>() / s.inside.len() as f64;
+        Ok(shadows.iter().map(mean).collect())
+    };
+    let fpr = 0.5;
+    let found = instability(&shadows(1), 30, fpr, 0, &mean)
+        .unwrap()
+        .unwrap();
+    let side = |p: usize| -> (Vec<f64>, Vec<f64>) {
+        let all: Vec<f64> = (0..60).map(|i| score(p, i)).collect();
+        (all[..30].to_vec(), all[30..].to_vec())
+    };
+    let area = |p| {
+        let (inside, outside) = side(p);
+        let set = ScoreSet::new(inside, outside).unwrap();
+        set.area(Confidence::new(0.95).unwrap(), 0)
+            .unwrap()
+            .estimate
+    };
+    let above = |p| -> Vec<bool> {
+        let (inside, outside) = side(p);
+        let beaten = |s: &f64| outside.iter().filter(|o| *o >= s).count() <= 15;
+        inside.iter().map(beaten).collect()
+    };
+    let (a, b) = (above(0), above(1));
+    let either = (0..30).filter(|&i| a[i] || b[i]).count();
+    let one = (0..30).filter(|&i| a[i] != b[i]).count();
+    assert!(one > 0 && either > one, "{one} of {either}");
+    close(*found.least_area.get(), area(0).min(area(1)), 1e-12);
+    close(*found.largest_area.get(), area(0).max(area(1)), 1e-12);
+    close(*found.flips.get(), one as f64 / either as f64, 1e-12);
+    assert_eq!((found.models, found.splits), (2, 20));
+
+    let same = instability(&shadows(0), 30, fpr, 0, &mean)
+        .unwrap()
+        .unwrap();
+    close(*same.least_area.get(), *same.largest_area.get(), 0.0);
+    close(*same.flips.get(), 0.0, 0.0);
+
+    let one = |s: &Shadows| Shadows {
+        inside: s.inside[..1].to_vec(),
+        outside: s.outside[..1].to_vec(),
+    };
+    let single: Vec<Shadows> = shadows(1).iter().map(one).collect();
+    assert_eq!(instability(&single, 30, fpr, 0, &mean).unwrap(), None);
+    let mut uneven = shadows(1);
+    uneven[4].outside.pop();
+    assert!(instability(&uneven, 30, fpr, 0, &mean).is_err());
+    assert!(instability(&shadows(1), 0, fpr, 0, &mean).is_err());
+    assert!(instability(&shadows(1), 30, 1.0, 0, &mean).is_err());
 }

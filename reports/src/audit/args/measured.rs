@@ -1,10 +1,11 @@
 //! What `audit policy` and `audit screen` measure on what.
 
 use crate::audit::args::preparing::{conservative, unit_of_document};
-use crate::audit::args::{ConservativeSign, PolicyArg};
+use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
+use crate::audit::reading::documents;
 use anyhow::{Context, Result};
 use clap::Args;
-use reticent_corpus::{ConservativeOptions, PolicyChoice, Unit};
+use reticent_corpus::{ConservativeOptions, Document, PolicyChoice, Unit};
 use std::path::PathBuf;
 
 /// What is measured on what.
@@ -22,9 +23,20 @@ pub struct Measured {
     /// nothing is said about the share that both policies miss.
     #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
     pub conservative: Vec<ConservativeSign>,
+    /// How the corpus is read.
+    #[command(flatten)]
+    pub reading: Reading,
 }
 
 impl Measured {
+    /// The corpus.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn documents(&self) -> Result<Vec<Document>> {
+        documents(&self.data, &self.reading, None).context("DATA")
+    }
+
     /// The policy as data.
     ///
     /// # Errors

@@ -20,7 +20,9 @@ pub use super::exposure::args::Exposure;
 pub use super::extract::args::Extract;
 pub use super::figure::args::Figure;
 pub use super::incidence::args::{IncidenceArgs, Sensing};
-pub use super::membership::args::{AttackArg, GroupBy, MembershipArgs, OnModel, Protocol};
+pub use super::membership::args::{
+    AttackArg, GroupBy, MembershipArgs, NeighbourTexts, OnModel, Protocol,
+};
 pub use super::neighbours::args::NeighboursArgs;
 pub use super::perplexity::args::Perplexity;
 pub use super::plant::args::Plant;

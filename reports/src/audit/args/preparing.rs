@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions, Deduplication,
-    Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryFormat, CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions,
+    Deduplication, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 
 /// What canaries are, for every command that plants them.
@@ -22,14 +22,15 @@ pub struct CanaryArgs {
         requires = "canaries"
     )]
     pub doses: Vec<u32>,
-    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}.
+    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}, and for `audit plant --tokenizer` {rare:n}, n
+    /// words in a row of the 64 one-token words that stand in the text most rarely.
     #[arg(
         long,
         value_name = "TEMPLATE",
         default_value = "My ID is: {digits:6}",
         requires = "canaries"
     )]
-    pub canary_format: CanaryTemplate,
+    pub canary_format: CanaryFormat,
     /// Plant all copies of a canary alike, so that deduplication leaves one.
     #[arg(long, requires = "canaries")]
     pub same_carriers: bool,
@@ -46,11 +47,26 @@ impl CanaryArgs {
     /// The options of the corpus crate; without a seed the operating system draws one.
     ///
     /// # Errors
-    /// A system that gives no random numbers.
+    /// A system that gives no random numbers, a template that waits for rare words.
     pub fn options(&self, spec: Spec, seed: Option<u64>) -> Result<CanaryOptions> {
+        let template = self.canary_format.template();
+        let template = template.context("--canary-format: {rare:n} takes the tokens of `audit plant --tokenizer`, which plants before anything is prepared")?;
+        self.options_with(template.clone(), spec, seed)
+    }
+
+    /// The same with a template in the place of the given one.
+    ///
+    /// # Errors
+    /// A system that gives no random numbers.
+    pub fn options_with(
+        &self,
+        template: CanaryTemplate,
+        spec: Spec,
+        seed: Option<u64>,
+    ) -> Result<CanaryOptions> {
         let options = CanaryOptions {
             doses: self.doses.clone(),
-            template: self.canary_format.clone(),
+            template,
             carriers: if self.same_carriers {
                 Carriers::Same
             } else {

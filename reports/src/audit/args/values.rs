@@ -1,9 +1,9 @@
 //! Values of arguments.
 
-use crate::contract::toml_place;
+use crate::contract::{json_problem, toml_line, without_content};
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use reticent_corpus::{Level, Names, OnnxOptions, PolicyChoice};
+use reticent_corpus::{Level, Names, OnnxOptions, Origin, PolicyChoice, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -157,6 +157,15 @@ impl FromStr for PolicyArg {
 }
 
 impl PolicyArg {
+    /// The file that it is read from, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// The policy as data; reads the file, if it is one.
     ///
     /// # Errors
@@ -262,19 +271,8 @@ impl OnnxArg {
     }
 }
 
-/// A parser's message without the values of a policy: a dictionary's words are private. Its keys are named.
-fn without_values(said: &str) -> String {
-    let value = ["invalid type", "invalid value", "invalid length"];
-    match said.rsplit_once(", expected ") {
-        Some((_, expected)) if value.iter().any(|start| said.starts_with(start)) => {
-            format!("expected {expected}")
-        }
-        _ => said.to_owned(),
-    }
-}
-
 fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| anyhow!("{}", without_values(&error.to_string())))
+    serde_json::from_str(text).map_err(|error| anyhow!("{}", json_problem(&error)))
 }
 
 /// A list of patterns, or a composed policy.
@@ -287,9 +285,9 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         .is_some_and(|extension| extension == "toml")
     {
         return toml::from_str(&text).map_err(|error| {
-            let place = toml_place(&text, &error);
-            let why = without_values(error.message());
-            anyhow!("{}, {place}: {why}", path.display())
+            let line = toml_line(&text, &error);
+            let why = without_content(error.message());
+            anyhow!("{}, line {line}: {why}", path.display())
         });
     }
     if text.trim_start().starts_with('{') {
@@ -309,6 +307,20 @@ pub enum TokenizerArg {
     Bytes,
     /// A file in Hugging Face's format.
     File(PathBuf),
+}
+
+impl TokenizerArg {
+    /// The tokenizer that it names.
+    ///
+    /// # Errors
+    /// A file that is none.
+    pub fn load(&self) -> reticent_corpus::Result<Tokenizer> {
+        match self {
+            Self::Characters => Ok(Tokenizer::characters()),
+            Self::Bytes => Ok(Tokenizer::bytes()),
+            Self::File(path) => Tokenizer::load(path, Origin::Pretrained),
+        }
+    }
 }
 
 impl FromStr for TokenizerArg {

@@ -1,7 +1,7 @@
 //! The extraction report as a page.
 
 use super::ExtractReport;
-use super::tables::{beside_baseline, copies, draws, ends, own_rates, range, says};
+use super::tables::{beside_baseline, copies, draws, ends, own_rates, says};
 use crate::contract::Exit;
 use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
@@ -79,7 +79,11 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
 fn by_copies(report: &ExtractReport) -> Plot {
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
     let strata = longest.map_or(&[][..], |row| &row.strata);
-    let names: Vec<String> = strata.iter().rev().map(range).collect();
+    let names: Vec<String> = strata
+        .iter()
+        .rev()
+        .map(|s| crate::audit::copies(s.from, s.to))
+        .collect();
     let rows: Vec<Measured> = strata
         .iter()
         .map(|stratum| {

@@ -3,7 +3,7 @@
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, shortest};
-use reticent_attacks::{PromptRates, Rate, Stratum};
+use reticent_attacks::{PromptRates, Rate};
 
 /// The model's own rates; a page is too narrow for all columns at once.
 pub(super) fn own_rates(report: &ExtractReport) -> Table {
@@ -78,7 +78,7 @@ pub(super) fn copies(report: &ExtractReport) -> Table {
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
     for stratum in longest.map_or(&[][..], |row| &row.strata) {
         table.row([
-            range(stratum),
+            crate::audit::copies(stratum.from, stratum.to),
             grouped(stratum.rate.trials),
             percent(&stratum.rate),
             percent(&stratum.beyond_baseline),
@@ -86,14 +86,6 @@ pub(super) fn copies(report: &ExtractReport) -> Table {
         ]);
     }
     table
-}
-
-pub(super) fn range(stratum: &Stratum) -> String {
-    match stratum.to {
-        Some(to) if to == stratum.from => to.to_string(),
-        Some(to) => format!("{} to {to}", stratum.from),
-        None => format!("{} and more", stratum.from),
-    }
 }
 
 /// How many passages come up within so many draws.

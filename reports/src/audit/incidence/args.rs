@@ -24,9 +24,12 @@ pub struct IncidenceArgs {
     /// The corpus, as for `audit prepare`; or a prepared folder.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// The file to write: .csv, .jsonl or .parquet.
+    /// The file to write: .csv, .jsonl or .parquet. It must not exist, nor be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace the file, if it exists.
+    #[arg(long)]
+    pub force: bool,
     /// What one record is: turn, sentence, dialogue or document [default: turn, or the records of a
     /// prepared folder].
     #[arg(long, value_parser = unit_of_document)]

@@ -1,7 +1,7 @@
 //! `audit incidence`: which record holds which secret, as a file.
 
 use crate::account::protect::read::Kind;
-use crate::audit::args::IncidenceArgs;
+use crate::audit::args::{IncidenceArgs, PolicyArg};
 use crate::audit::owner_key::{list_hmac, with_policy};
 use crate::audit::reading::{list, warn};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
@@ -11,11 +11,12 @@ use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_corpus::{
     DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
+    corpus_files,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The records of a prepared corpus as text, beside its prepared.json.
 const PREPARED_RECORDS: &str = "train.jsonl";
@@ -89,6 +90,15 @@ impl Source {
         })
     }
 
+    /// The files that are read: none of them is the output.
+    fn files(&self, args: &IncidenceArgs) -> Result<Vec<PathBuf>> {
+        let mut read = corpus_files(&self.path).context("DATA")?;
+        read.extend(args.sensing.list.clone());
+        let policy = args.sensing.policy.as_ref().and_then(PolicyArg::file);
+        read.extend(policy.map(Path::to_path_buf));
+        Ok(read)
+    }
+
     fn open(&self, args: &IncidenceArgs) -> Result<Documents> {
         let options = args.reading.options(args.sensing.field.as_deref());
         Documents::with(&self.path, &options).context("DATA")
@@ -101,7 +111,8 @@ pub(in crate::audit) fn run(
     interrupt: &Interrupt,
 ) -> Result<Exit> {
     let source = Source::of(args)?;
-    let mut table = table::Table::create(&args.out).context("--out")?;
+    let read = source.files(args)?;
+    let mut table = table::Table::create(&args.out, args.force, &read).context("--out")?;
     let threads = usize::try_from(args.threads).unwrap_or(usize::MAX);
     let (sense, sensed_by, listed) = sense(args, &source, threads, interrupt)?;
     let mut documents = source.open(args)?;
@@ -271,7 +282,7 @@ mod table {
     use anyhow::Result;
     use serde::Serialize;
     use std::io::Write;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     pub(super) enum Table {
         Csv(Box<csv::Writer<AtomicFile>>),
@@ -287,7 +298,7 @@ mod table {
     }
 
     impl Table {
-        pub(super) fn create(path: &Path) -> Result<Self> {
+        pub(super) fn create(path: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
             let kind = Kind::of(path)?;
             #[cfg(not(feature = "parquet"))]
             if kind == Kind::Parquet {
@@ -296,7 +307,7 @@ mod table {
                     path.display()
                 );
             }
-            let file = AtomicFile::create(path)?;
+            let file = AtomicFile::create_new(path, force, read)?;
             Ok(match kind {
                 Kind::JsonLines => Self::Lines(file),
                 #[cfg(feature = "parquet")]

@@ -75,7 +75,7 @@ pub struct OnModel {
     #[command(flatten)]
     pub of: Audited,
     /// A model with the same tokenizer that saw neither, such as the base before fine-tuning; for
-    /// the attacks reference and ez. A folder, or command:LINE.
+    /// the attacks reference, ez and wbc. A folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "audited")]
     pub reference: Option<Source>,
     /// Instead of --non-members: members are the records of --members that hold a marked secret, and non-members the same
@@ -83,11 +83,19 @@ pub struct OnModel {
     /// `audit prepare` read, with nothing held out.
     #[arg(long, requires_all = ["audited", "members"])]
     pub lookalikes: bool,
-    /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez,
-    /// lower-case (twice the time), neighbourhood (26 times; mutates digits), or all. Without it
+    /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez, wbc,
+    /// lower-case (twice the time), neighbourhood (26 times; see --neighbours), or all. Without it
     /// those that take one pass of each model; reference decides, or else loss.
     #[arg(long = "attack", value_name = "NAMES", value_delimiter = ',', value_parser = attack, requires = "audited")]
     pub attacks: Vec<AttackArg>,
+    /// Where the neighbours of the attack neighbourhood come from: digits (if absent) draws other digits, reference puts a
+    /// token that --reference expects in the place of one, 25 times each; a file has lines of {"text", "neighbours"}, one for each
+    /// record's text. Naming it runs the attack.
+    #[arg(long, value_name = "digits|reference|FILE", value_parser = neighbour_texts, requires = "audited")]
+    pub neighbours: Option<NeighbourTexts>,
+    /// The whole training text, to count the members' copies in; --members itself if absent.
+    #[arg(long, value_name = "FILE", requires = "audited")]
+    pub training: Option<PathBuf>,
     /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit, requires = "audited")]
     pub unit: Option<Unit>,
@@ -133,6 +141,39 @@ pub enum AttackArg {
     All,
     /// This one.
     One(Attack),
+}
+
+/// Where neighbours come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeighbourTexts {
+    /// Other digits in the place of the record's.
+    Digits,
+    /// One token of the record replaced by the reference model.
+    Reference,
+    /// Lines of a file.
+    File(PathBuf),
+}
+
+impl std::fmt::Display for NeighbourTexts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Digits => f.write_str("digits"),
+            Self::Reference => f.write_str("reference"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the shape of a parser of arguments"
+)]
+fn neighbour_texts(text: &str) -> Result<NeighbourTexts, String> {
+    Ok(match text {
+        "digits" => NeighbourTexts::Digits,
+        "reference" => NeighbourTexts::Reference,
+        path => NeighbourTexts::File(path.into()),
+    })
 }
 
 /// What makes records one piece of evidence.

@@ -7,7 +7,7 @@
     )
 )]
 
-use super::{MembershipReport, ShadowTraining, Signal, rates};
+use super::{MembershipReport, ShadowTraining, Signal, by_copies, rates};
 use crate::audit::args::MembershipArgs;
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
@@ -108,6 +108,8 @@ pub(in crate::audit) struct Records {
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: [Vec<String>; 2],
     pub(in crate::audit) repeats: Option<Repeats>,
+    /// Of each member, in the training text.
+    pub(in crate::audit) copies: Vec<u64>,
     pub(in crate::audit) group_size: Option<usize>,
     pub(in crate::audit) protocol: Option<&'static str>,
     pub(in crate::audit) tokens: u64,
@@ -134,6 +136,7 @@ impl MembershipReport {
         let decides = first.name.to_owned();
         let mut report = Self::of_set(&first.set, args, confidence).context("--group-by")?;
         report.repeats = records.repeats;
+        report.copies = by_copies(&first.set, &records.copies, args, confidence)?;
         let mut left_out = records.left_out.clone();
         if judged.len() > 1 {
             match Judged::together(&judged, args.seed) {
@@ -291,8 +294,11 @@ fn says(
 
 #[cfg(test)]
 mod tests {
+    use super::super::shadows::AttackSpread;
     use super::*;
     use crate::audit::args::OnModel;
+    use reticent_accounting::Estimate;
+    use reticent_attacks::Instability;
     use reticent_backends::{Dropout, LearningRates, OptimizerSpec, Recipe};
 
     /// Standard normal scores without a signal, by Box and Muller from a xorshift.
@@ -336,6 +342,7 @@ mod tests {
             groups: None,
             texts: texts(),
             repeats: None,
+            copies: (0..60).map(|i| 1 + i / 30).collect(),
             group_size: Some(5),
             protocol: Some("crt"),
             tokens: 1000,
@@ -358,10 +365,22 @@ mod tests {
                 learning_rates: LearningRates::default(),
                 dropout: Dropout::all(0.1).unwrap(),
                 differs: vec!["the warm-up".into()],
+                spread: vec![AttackSpread {
+                    attack: "lira".into(),
+                    of: Instability {
+                        models: 2,
+                        splits: 20,
+                        least_area: Estimate::new(0.4),
+                        largest_area: Estimate::new(0.6),
+                        fpr: 0.01,
+                        flips: Estimate::new(0.5),
+                    },
+                }],
             }),
         };
         let confidence = Confidence::new(0.95).unwrap();
         let report = MembershipReport::of_attacks(&attacked, records, &args, confidence).unwrap();
+        assert_eq!(report.copies.len(), 2, "once, and 2 to 9 times");
         let rows = &report.attacks.as_ref().unwrap().rows;
         assert_eq!((rows[0].grouped.len(), rows[1].grouped.len()), (2, 1));
         assert_eq!(

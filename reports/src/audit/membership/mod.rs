@@ -15,7 +15,7 @@ mod tables;
 pub use attacks::{AttackRow, Attacks, GroupedArea, HeatLine, LeftOut};
 #[cfg(feature = "audit")]
 pub(super) use attacks::{Attacked, Records};
-pub use shadows::ShadowTraining;
+pub use shadows::{AttackSpread, ShadowTraining};
 
 use super::args::MembershipArgs;
 use super::ends;
@@ -25,8 +25,8 @@ use anyhow::{Context, Result};
 use read::Table;
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Accuracy, AccuracyRule, Area, BlindBaseline, OperatingPoint, Repeats, RocPoint, ScoreSet,
-    ScoredRecords,
+    Accuracy, AccuracyRule, Area, BlindBaseline, CopyStratum, OperatingPoint, Repeats, RocPoint,
+    ScoreSet, ScoredRecords,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,6 +70,10 @@ pub struct MembershipReport {
     /// Accuracy at a threshold that these records did not choose; absent where they are too few.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Accuracy>,
+    /// The attack that decides by the members' number of copies in the training text (in --members where --training is not
+    /// given); absent where every text stands there once, or without texts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyStratum>,
     /// What the texts alone show; absent without texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blind: Option<BlindBaseline>,
@@ -178,6 +182,7 @@ fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
         .given_path("scores", args.scores.as_deref())?
         .given_path("members", args.members.as_deref())?
         .given_path("non_members", args.non_members.as_deref())?
+        .given_path("training", args.on.training.as_deref())?
         .given("lower_is_member", args.lower_is_member)?;
     Ok(args
         .on
@@ -187,11 +192,28 @@ fn inputs(args: &MembershipArgs, confidence: Confidence) -> Result<Inputs> {
             "reference",
             args.on.reference.as_ref().map(ToString::to_string),
         )?
+        .given(
+            "neighbour_texts",
+            args.on.neighbours.as_ref().map(ToString::to_string),
+        )?
         .given("max_auc", args.max_auc)?
         .given("threshold", args.threshold)?
         .given("seed", args.seed)?
         .or_assumed("fpr", given, rates(args))?
         .or_assumed("confidence", args.confidence, confidence)?)
+}
+
+/// The strata of members by copies; none where every text stands once.
+fn by_copies(
+    set: &ScoreSet,
+    copies: &[u64],
+    args: &MembershipArgs,
+    confidence: Confidence,
+) -> Result<Vec<CopyStratum>> {
+    if copies.iter().all(|count| *count == 1) {
+        return Ok(Vec::new());
+    }
+    Ok(set.by_copies(copies, &rates(args), confidence, args.seed)?)
 }
 
 fn rates(args: &MembershipArgs) -> Vec<f64> {
@@ -206,7 +228,11 @@ impl MembershipReport {
     pub(super) fn of(table: Table, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
             .context("text")?;
-        let mut report = Self::of_set(&records.set()?, args, confidence)?;
+        let set = records.set()?;
+        let mut report = Self::of_set(&set, args, confidence)?;
+        if let Some(copies) = &records.copies {
+            report.copies = by_copies(&set, copies, args, confidence)?;
+        }
         report.repeats = records.repeats;
         report.blind = records.blind(confidence, args.seed).context("text")?;
         if let Some(blind) = &report.blind {
@@ -241,6 +267,7 @@ impl MembershipReport {
             area,
             at_fpr,
             accuracy,
+            copies: Vec::new(),
             blind: None,
             roc: thinned(set.roc()),
             band: band(&set.thinned(seed), confidence)?,

@@ -1,6 +1,6 @@
 //! The membership report as a page.
 
-use super::tables::{attack_table, combined, group_table, origin, says, table};
+use super::tables::{attack_table, combined, copy_table, group_table, origin, says, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::ends;
@@ -81,6 +81,17 @@ pub(super) fn page(
             );
         }
     }
+    if !report.copies.is_empty() {
+        let counted = match (&args.on.training, args.on.of.source()) {
+            (Some(_), _) => "--training",
+            (None, _) => "--members",
+        };
+        page = page.section(
+            Section::table("By number of copies", copy_table(report)).caption(format!(
+                "Members by how often their text, or nearly the same, stands in {counted}, each row against all non-members;                 each interval holds by itself."
+            )),
+        );
+    }
     let left_out = report.attacks.iter().flat_map(|a| &a.left_out);
     let left_out: Vec<String> = left_out
         .map(|left| format!("Not run: {}: {}.", left.attack, left.why))
@@ -95,6 +106,7 @@ pub(super) fn page(
             Some(shadows.says())
                 .into_iter()
                 .chain(shadows.differs())
+                .chain(shadows.spreads())
                 .collect(),
         ));
     }

@@ -1,23 +1,27 @@
 //! `audit membership --model`: attacks on a model, all from one table of token scores.
 
-use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, Protocol};
+use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, NeighbourTexts, Protocol};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
-    Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records, ShadowTraining,
-    confidence,
+    AttackSpread, Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records,
+    ShadowTraining, confidence, rates,
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
-use crate::contract::{Exit, Interrupt, Progress};
+use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
 use crate::page::Output;
-use anyhow::{Context, Result, ensure};
-use reticent_attacks::{Attack, Beside, DistinctTexts, Need, Panel, Repeats, Scoring, chosen};
+use anyhow::{Context, Result, anyhow, ensure};
+use reticent_attacks::{
+    Attack, Beside, DistinctTexts, Need, Neighbours, Panel, Repeats, Scoring, Shadows, chosen,
+    copies_among, instability, replacements,
+};
 use reticent_corpus::{TokenId, Tokenizer, Unit};
-use std::collections::BTreeSet;
+use serde::Deserialize;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records a side, and records a group, of CRT's protocol.
 const CRT: (usize, usize) = (1000, 20);
@@ -55,20 +59,26 @@ pub(in crate::audit) fn measured(
         cuts,
         kept,
         repeats,
+        copies,
     } = sides(args, args.on.unit.unwrap_or_else(|| model.unit()))?;
     let [inside, outside] = &cuts;
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
     let attacks = wanted(args);
-    let beside = Beside {
-        lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
-        neighbours: attacks
-            .iter()
-            .any(|a| a.needs() == Need::Neighbours)
-            .then_some((NEIGHBOURS, args.seed)),
-    };
     let tokenizer = model.tokenizer.clone();
     let context = model.context;
+    let neighbours = match attacks.iter().any(|a| a.needs() == Need::Neighbours) {
+        true => {
+            let frame = |text: &str| framed(&tokenizer, text, args.on.without_end);
+            let base = reference.as_deref_mut();
+            Some(neighbours(args, &texts, &kept, &frame, base, interrupt)?)
+        }
+        false => None,
+    };
+    let beside = Beside {
+        lower_case: attacks.iter().any(|a| a.needs() == Need::LowerCase),
+        neighbours,
+    };
     let panel = Panel::of(
         model.scorer(),
         texts,
@@ -138,6 +148,7 @@ pub(in crate::audit) fn measured(
         groups,
         texts: cuts.map(|side| side.texts),
         repeats: Some(repeats),
+        copies,
         group_size: match args.on.protocol {
             Some(Protocol::Crt) => Some(CRT.1),
             None => args
@@ -217,10 +228,19 @@ fn shadowed(
     let records = panel.target().tokens();
     let found = shadows(&start, records, &groups, &training, interrupt)?;
     let targets = panel.target().losses()?;
-    for (name, mut scores) in [
-        ("lira", lira_scores(&targets, &found)?),
-        ("rmia", rmia_scores(&targets, &found)?),
+    let mut summary = training.summary;
+    let fpr = rates(args)[0];
+    for (name, score) in [
+        ("lira", lira_scores as fn(&[f64], &[Shadows]) -> _),
+        ("rmia", rmia_scores),
     ] {
+        let mut scores = score(&targets, &found)?;
+        let some = |shadows: &[Shadows]| score(&targets, shadows);
+        let spread = instability(&found, members, fpr, args.seed, &some)?;
+        summary.spread.extend(spread.map(|of| AttackSpread {
+            attack: name.to_owned(),
+            of,
+        }));
         let others = scores.split_off(members);
         attacked.push(Attacked {
             name,
@@ -228,7 +248,88 @@ fn shadowed(
             mean_nll: false,
         });
     }
-    Ok(training.summary)
+    Ok(summary)
+}
+
+/// The neighbours that --neighbours asks for; other digits where it does not. `kept` numbers the records in their files.
+fn neighbours(
+    args: &MembershipArgs,
+    texts: &[String],
+    kept: &[Vec<usize>; 2],
+    frame: &dyn Fn(&str) -> reticent_corpus::Result<Vec<TokenId>>,
+    reference: Option<&mut LoadedModel>,
+    interrupt: &Interrupt,
+) -> Result<Neighbours> {
+    let path = match args
+        .on
+        .neighbours
+        .as_ref()
+        .unwrap_or(&NeighbourTexts::Digits)
+    {
+        NeighbourTexts::Digits => {
+            return Ok(Neighbours::Digits {
+                count: NEIGHBOURS,
+                seed: args.seed,
+            });
+        }
+        NeighbourTexts::Reference => {
+            let model = reference.context("--neighbours reference: it needs --reference")?;
+            let progress = Progress::of(texts.len() as u64, "drawing neighbours", "records");
+            let mut all = Vec::with_capacity(texts.len());
+            for (index, text) in texts.iter().enumerate() {
+                interrupt.check()?;
+                let (record, context) = (frame(text)?, model.context);
+                let seed = args.seed.wrapping_add(index as u64);
+                let near = replacements(model.scorer(), &record, NEIGHBOURS, context, seed);
+                all.push(near.context("--neighbours reference")?);
+                progress.advance(1);
+            }
+            return Ok(Neighbours::Given(all));
+        }
+        NeighbourTexts::File(path) => path,
+    };
+    let given = given_neighbours(path).context("--neighbours")?;
+    let members = kept[0].iter().map(|i| ("member", i));
+    let places = members.chain(kept[1].iter().map(|i| ("non-member", i)));
+    let of = |(text, (side, place)): (&String, (&str, &usize))| -> Result<Vec<Vec<TokenId>>> {
+        let near = given.get(text).with_context(|| {
+            format!("--neighbours: no line has the text of {side} {}", place + 1)
+        })?;
+        Ok(near.iter().map(|t| frame(t)).collect::<Result<_, _>>()?)
+    };
+    let all: Result<Vec<_>> = texts.iter().zip(places).map(of).collect();
+    Ok(Neighbours::Given(all?))
+}
+
+/// Lines of {"text", "neighbours"}.
+fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Line {
+        text: String,
+        neighbours: Vec<String>,
+    }
+    let mut given = HashMap::new();
+    for (number, line) in (1..).zip(read_text(path)?.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        // What a parser says of a line may quote it.
+        let line: Line = serde_json::from_str(line).map_err(|_| {
+            anyhow!(
+                "{}, line {number}: must be {{\"text\": …, \"neighbours\": [texts]}}",
+                path.display()
+            )
+        })?;
+        let unlike = line.neighbours.iter().any(|near| *near != line.text);
+        ensure!(
+            unlike,
+            "{}, line {number}: `neighbours` must hold a text other than `text`",
+            path.display()
+        );
+        given.insert(line.text, line.neighbours);
+    }
+    Ok(given)
 }
 
 /// Whether an attack reads what the whole vocabulary gets at a place.
@@ -242,6 +343,8 @@ struct Sides {
     /// Which records of each file they are.
     kept: [Vec<usize>; 2],
     repeats: Repeats,
+    /// Copies of each member in the training text.
+    copies: Vec<u64>,
 }
 
 /// Both files cut into records, one of each text and none whose text stands in both; CRT's
@@ -267,8 +370,9 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
     let distinct = DistinctTexts::of(&cuts[0].texts, &cuts[1].texts, args.seed);
     let distinct = distinct.context("--non-members")?;
     let mut kept = distinct.kept().clone();
+    let mut copies = distinct.copies().to_vec();
     if args.on.protocol == Some(Protocol::Crt) {
-        for ((flag, _), kept) in files.iter().zip(&mut kept) {
+        for (number, ((flag, _), kept)) in files.iter().zip(&mut kept).enumerate() {
             ensure!(
                 kept.len() >= CRT.0,
                 "{flag}: the protocol crt takes {} records a side, there are {} of different texts that are not on the other side",
@@ -276,13 +380,22 @@ fn sides(args: &MembershipArgs, unit: Unit) -> Result<Sides> {
                 grouped(kept.len() as u64)
             );
             let drawn = chosen(kept.len(), CRT.0, args.seed);
+            if number == 0 {
+                copies = drawn.iter().map(|&i| copies[i]).collect();
+            }
             *kept = drawn.into_iter().map(|i| kept[i]).collect();
         }
     }
+    let cuts = [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])];
+    if let Some(path) = &args.on.training {
+        let training = cut(path, unit, false).context("--training")?;
+        copies = copies_among(&cuts[0].texts, &training.texts);
+    }
     Ok(Sides {
-        cuts: [cuts[0].only(&kept[0]), cuts[1].only(&kept[1])],
+        cuts,
         kept,
         repeats: distinct.repeats(),
+        copies,
     })
 }
 
@@ -311,7 +424,8 @@ fn wanted(args: &MembershipArgs) -> Vec<Attack> {
         order.sort_by_key(|a| *a != Attack::Reference);
     }
     if args.on.attacks.is_empty() {
-        order.retain(cheap);
+        let named = args.on.neighbours.is_some();
+        order.retain(|a| cheap(a) || named && a.needs() == Need::Neighbours);
         return order;
     }
     let mut wanted = Vec::new();

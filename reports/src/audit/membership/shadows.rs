@@ -1,6 +1,7 @@
 //! What is said of shadow models: how they were trained, and in what that differs.
 
 use crate::number::{nearest, shortest};
+use reticent_attacks::Instability;
 use reticent_backends::{Decay, Dropout, LearningRates, OptimizerSpec, Recipe};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,6 +43,19 @@ pub struct ShadowTraining {
     pub dropout: Dropout,
     /// What differs from the training of the audited model, or was assumed of it.
     pub differs: Vec<String>,
+    /// How far the figures depend on which shadow models there are; empty with two models, which can't say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spread: Vec<AttackSpread>,
+}
+
+/// How far an attack depends on which shadow models there are.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct AttackSpread {
+    /// `lira` or `rmia`.
+    pub attack: String,
+    /// What halves of the shadow models say.
+    #[serde(flatten)]
+    pub of: Instability,
 }
 
 impl ShadowTraining {
@@ -97,6 +111,27 @@ impl ShadowTraining {
             self.epochs,
             nearest(rate, 3)
         )
+    }
+
+    /// How far the attacks depend on which shadow models there are, a sentence each.
+    pub(super) fn spreads(&self) -> Vec<String> {
+        if self.spread.is_empty() {
+            return vec!["How much LiRA and RMIA depend on which shadow models there are takes four of them at least (--shadows 4).".to_owned()];
+        }
+        let said = |spread: &AttackSpread| {
+            let of = &spread.of;
+            format!(
+                "{} by {} of these models, {} times halved at random: AUC from {:.3} to {:.3}; of the members that either half finds where {} % of the non-members are taken for members, the other half misses {:.0} %.",
+                spread.attack,
+                of.models,
+                of.splits,
+                of.least_area.get(),
+                of.largest_area.get(),
+                nearest(100.0 * of.fpr, 3),
+                100.0 * of.flips.get(),
+            )
+        };
+        self.spread.iter().map(said).collect()
     }
 
     /// The differences as a sentence; nothing where there is none.

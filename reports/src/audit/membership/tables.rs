@@ -161,6 +161,41 @@ const fn method(method: AreaMethod) -> &'static str {
     }
 }
 
+/// One row per number of copies.
+pub(super) fn copy_table(report: &MembershipReport) -> Table {
+    let mut columns = vec![
+        ("copies".to_owned(), Align::Left),
+        ("members".to_owned(), Align::Right),
+        ("AUC".to_owned(), Align::Right),
+        ("interval".to_owned(), Align::Right),
+    ];
+    for point in &report.at_fpr {
+        let rate = percent(point.fpr);
+        columns.push((format!("TPR at FPR {rate}"), Align::Right));
+        columns.push(("interval".to_owned(), Align::Right));
+    }
+    let mut table = Table::new(columns);
+    for stratum in &report.copies {
+        let mut cells = vec![
+            crate::audit::copies(stratum.from, stratum.to),
+            grouped(stratum.members),
+            shown(stratum.area.estimate),
+            interval(&stratum.area.bounds),
+        ];
+        for point in &stratum.at_fpr {
+            cells.extend(match &point.found {
+                Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
+                None => [
+                    format!("{} plug-in", shown(*point.plug_in.get())),
+                    "-".to_owned(),
+                ],
+            });
+        }
+        table.row(cells);
+    }
+    table
+}
+
 /// Three decimals, the ends of an interval rounded outwards.
 fn shown(value: f64) -> String {
     format!("{value:.3}")

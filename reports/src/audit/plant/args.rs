@@ -1,5 +1,6 @@
 //! Arguments of `audit plant`.
 
+use crate::audit::args::TokenizerArg;
 use crate::audit::args::preparing::{CanaryArgs, unit_of_document};
 use clap::Args;
 use reticent_corpus::{Spec, Unit};
@@ -14,6 +15,7 @@ stays as it is, byte for byte. `audit prepare --canaries` plants them in a corpu
 
 Examples:
   audit plant train.jsonl --canaries 10x20 --out planted/
+  audit plant train.jsonl --canaries 100x2 --canary-format code:{rare:3} --tokenizer model/tokenizer.json --out planted/
   audit plant train.jsonl --canaries 1000x1 --coins --out planted/")]
 pub struct Plant {
     /// A file of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
@@ -25,6 +27,10 @@ pub struct Plant {
     /// What the canaries are.
     #[command(flatten)]
     pub shape: CanaryArgs,
+    /// The model's tokenizer (a file, or characters or bytes): says before training whether every candidate has tokens of its own, and
+    /// chooses the words of {rare:n}.
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<TokenizerArg>,
     /// The key that holds the text.
     #[arg(long, value_name = "KEY")]
     pub text_field: Option<String>,

@@ -2,13 +2,16 @@
 
 pub mod args;
 
-use super::args::Plant;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_text};
-use crate::number::{count_of, grouped};
+use super::args::{Plant, TokenizerArg};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regular_text};
+use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
+use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
 use reticent_corpus::{
-    CanaryPlan, CoinPlan, Document, Documents, ReadOptions, SeedOrigin, insert, last_answer,
+    CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
+    SeedOrigin, Spec, insert, last_answer, rare_words,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +36,46 @@ pub(crate) struct Planted {
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<u64>,
     seed_origin: SeedOrigin,
+    /// Different secrets that a canary may have; 2 for a coin.
+    candidates: f64,
+    /// The largest ε of a canary in all its copies that these can prove, with confidence 0.95 at δ = 0: of one content against
+    /// another, or by coins of in against out.
+    provable: Upper<Epsilon>,
+    /// Whether the tokenizer was asked: every candidate then has tokens of its own, as exact ranks need.
+    tokens_checked: bool,
+}
+
+/// The largest ε that an audit of this plan can prove.
+fn provable(plan: &CanaryPlan, options: &CanaryOptions, coins: bool) -> Result<Upper<Epsilon>> {
+    let (confidence, delta) = (Confidence::new(0.95)?, Delta::new(0.0)?);
+    let canaries = plan.canaries.len() as u64;
+    let copies = u64::from(options.spec.copies());
+    if coins {
+        return Ok(coin_provable(
+            canaries,
+            &AuditTerms {
+                confidence,
+                delta,
+                neighbours: Neighbours::AddRemove,
+                unit: UnitName::new(plan.unit.to_string())?,
+                copies,
+            },
+        )?);
+    }
+    let candidates = u64::try_from(plan.template.candidates()).unwrap_or(u64::MAX);
+    let rank = RankAudit {
+        thresholds: RankAudit::planned_thresholds(candidates, 1),
+        confidence,
+        delta,
+        draw: if options.distinct {
+            Draw::Distinct
+        } else {
+            Draw::Independent
+        },
+        unit: plan.unit,
+        copies,
+    };
+    Ok(PlannedAudit::new(rank, candidates, canaries)?.provable()?)
 }
 
 /// A coin for each canary, none of which may stand in the text already.
@@ -56,10 +99,15 @@ fn inside(coins: &CoinPlan) -> u64 {
 /// # Errors
 /// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    ensure!(
+        args.data != Path::new("-"),
+        "FILE: a file is needed, to be written again with canaries, got - (stdin)"
+    );
     let folder = OutputFolder::create(&args.out).context("--out")?;
     let name = args.data.file_name().context("FILE: it has no name")?;
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
-    let text = read_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let text =
+        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
     let field = args.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
@@ -70,8 +118,29 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         read.into_iter().enumerate().unzip()
     };
     interrupt.check()?;
-    let options = args.shape.options(args.canaries, args.seed)?;
+    let tokenizer = args.tokenizer.as_ref().map(TokenizerArg::load).transpose();
+    let tokenizer = tokenizer.context("--tokenizer")?;
+    let format = &args.shape.canary_format;
+    let template = match (format.template(), &tokenizer) {
+        (Some(template), _) => template.clone(),
+        (None, None) => bail!("--canary-format: {{rare:n}} needs --tokenizer"),
+        (None, Some(tokenizer)) => {
+            let texts = documents.iter().map(|d| d.text.as_str());
+            let words = rare_words(tokenizer, texts).context("--canary-format")?;
+            format.with_words(&words).context("--canary-format")?
+        }
+    };
+    let options = args
+        .shape
+        .options_with(template, args.canaries, args.seed)?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
+    if let Some(tokenizer) = &tokenizer {
+        // Exact ranks need it; found here, before anybody trains.
+        let one_context = !args.shape.own_carriers;
+        if one_context {
+            CandidateSpace::new(&plan, tokenizer).context("--tokenizer")?;
+        }
+    }
     let coins = match args.coins {
         true => Some(drawn(plan.clone(), &documents)?),
         false => None,
@@ -115,12 +184,23 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
             .sum(),
         inside: coins.as_ref().map(inside),
         seed_origin: plan.seed_origin,
+        candidates: if args.coins {
+            2.0
+        } else {
+            plan.template.candidates() as f64
+        },
+        provable: provable(&plan, &options, args.coins).context("--canaries")?,
+        tokens_checked: tokenizer.is_some() && !args.shape.own_carriers,
     };
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
         .given("canaries", args.canaries.to_string())?
-        .given("unit", args.unit)?;
-    output.answer(&Envelope::new("planting", inputs, &shown), &page(&shown))?;
+        .given("unit", args.unit)?
+        .given("canary_format", args.shape.canary_format.to_string())?;
+    output.answer(
+        &Envelope::new("planting", inputs, &shown),
+        &page(&shown, args.canaries),
+    )?;
     Ok(Exit::Finished)
 }
 
@@ -274,7 +354,7 @@ pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     }
 }
 
-fn page(shown: &Planted) -> Page {
+fn page(shown: &Planted, spec: Spec) -> Page {
     let said = format!(
         "{}: {} of {} in {}.",
         shown.out,
@@ -284,7 +364,7 @@ fn page(shown: &Planted) -> Page {
     );
     let next = match shown.inside {
         None => format!(
-            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries MxR",
+            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries {spec}",
             shown.plan
         ),
         Some(_) => format!(
@@ -303,6 +383,16 @@ fn page(shown: &Planted) -> Page {
         let of = grouped(shown.canaries);
         facts.push(("coins", format!("{} of {of} are in", grouped(inside))));
     }
+    let most = rounded_up(shown.provable.get().get(), 4);
+    let neighbours = if shown.inside.is_some() {
+        "in against out"
+    } else {
+        "one secret against another"
+    };
+    facts.push((
+        "can show",
+        format!("ε up to {most} ({neighbours}, all copies together, confidence 0.95, δ 0): a promise above it is out of reach"),
+    ));
     facts.push(("next", next));
     Page::new("Planted canaries", said).answer(Section::facts("", facts))
 }

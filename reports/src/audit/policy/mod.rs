@@ -11,7 +11,7 @@ use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::{
     Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
-    read_documents, screening_records,
+    screening_records,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,7 +97,7 @@ pub struct PolicyReport {
 /// Data that cannot be read, a policy that cannot be built.
 pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let measured = &args.measured;
-    let documents = read_documents(&measured.data).context("DATA")?;
+    let documents = measured.documents()?;
     let records = screening_records(&documents, measured.unit).context("DATA")?;
     let (policy, conservative) = (measured.choice()?, measured.conservative()?);
     let judge = PolicyJudge::new(&policy, conservative.as_ref())?;

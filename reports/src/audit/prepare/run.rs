@@ -156,6 +156,7 @@ fn page(prepared: &Preparation, out: &str) -> Page {
             ),
         ),
     ];
+    facts.extend(cut(prepared).map(|cut| ("cut", cut)));
     if let Some(documents) = prepared.taken_up {
         facts.push((
             "resumed",
@@ -190,6 +191,20 @@ fn page(prepared: &Preparation, out: &str) -> Page {
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
     Page::new("Prepared corpus", said).answer(Section::facts("", facts))
+}
+
+/// How many records were longer than `--max-tokens`.
+fn cut(prepared: &Preparation) -> Option<String> {
+    let (f, longest) = (&prepared.facts, prepared.options.max_tokens?);
+    let verb = if f.truncated == 1 { "is" } else { "are" };
+    (f.truncated > 0).then(|| {
+        format!(
+            "{} of {} {verb} longer than {} tokens and {verb} cut",
+            grouped(f.truncated),
+            count_of(f.units, &f.unit.to_string()),
+            grouped(longest as u64)
+        )
+    })
 }
 
 /// The numbers of copies that canaries have in turn.

@@ -92,6 +92,7 @@ fn members(args: &Args) -> Result<Option<MembershipArgs>> {
             of: args.of.clone(),
             reference: args.reference.clone(),
             show_secrets: args.show_secrets,
+            training: args.training.clone(),
             ..OnModel::default()
         },
         ..MembershipArgs::default()

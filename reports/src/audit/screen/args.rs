@@ -53,4 +53,7 @@ pub struct Screen {
     /// Write a policy that also finds what was missed in the sample, as JSON for --policy.
     #[arg(long, value_name = "FILE.json")]
     pub mended: Option<PathBuf>,
+    /// Replace the files of --labels, --screened and --mended, if they exist.
+    #[arg(long)]
+    pub force: bool,
 }

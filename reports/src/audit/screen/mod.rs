@@ -3,6 +3,7 @@
 pub mod args;
 mod ask;
 mod measure;
+mod outputs;
 mod page;
 mod sheet;
 
@@ -15,19 +16,14 @@ pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 use super::args::Screen;
 use super::owner_key::with_policy;
 use super::published::published;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, to_json, write_file};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
+use outputs::Outputs;
 use reticent_accounting::Confidence;
-use reticent_accounting::confidentiality::Label;
-use reticent_corpus::{
-    DictionaryOptions, Document, PolicyChoice, PolicyJudge, Words, read_documents,
-    screening_records,
-};
+use reticent_corpus::{Document, PolicyJudge, Words, screening_records};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Records drawn unless asked otherwise.
 const SAMPLE: u64 = 200;
@@ -45,13 +41,14 @@ pub(crate) struct Waiting<'a> {
 /// # Errors
 /// Data or a sheet that cannot be read, a sheet that does not fit the data or the policy.
 pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let documents = read_documents(&args.measured.data).context("DATA")?;
+    let outputs = Outputs::open(args)?;
+    let documents = args.measured.documents()?;
     let records = screening_records(&documents, args.measured.unit).context("DATA")?;
     interrupt.check()?;
     let mut sheet = sheet(args, &records)?;
     if args.marked {
         mark(&mut sheet, &records);
-        write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+        outputs::keep(args, &sheet)?;
     }
     if args.label {
         label(args, &mut sheet, interrupt)?;
@@ -66,7 +63,7 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let corpus = words(&sheet, &records, &judge, interrupt)?;
     let labels = measure::labels(&seen);
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
-    write(args, &sheet, &seen, &labels)?;
+    outputs.write(&sheet, &seen, &labels)?;
     output.answer(
         &Envelope::new("screening", inputs, &screening),
         &screening.to_page(confidence, &args.sheet, args.labels.as_deref()),
@@ -110,7 +107,7 @@ fn sheet(args: &Screen, records: &[Document]) -> Result<Sheet> {
         conservative,
     };
     let sheet = Sheet::draw(records, &draw)?;
-    write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+    outputs::keep(args, &sheet)?;
     Ok(sheet)
 }
 
@@ -139,7 +136,7 @@ fn label(args: &Screen, sheet: &mut Sheet, interrupt: &Interrupt) -> Result<()> 
         if answer == ask::Answer::Stop {
             break;
         }
-        write_file(&args.sheet, sheet.to_text()?.as_bytes()).context("--sheet")?;
+        outputs::keep(args, sheet)?;
     }
     Ok(())
 }
@@ -199,56 +196,4 @@ fn words(
         }
     }
     Ok(words)
-}
-
-fn write(args: &Screen, sheet: &Sheet, seen: &[measure::Seen<'_>], labels: &[Label]) -> Result<()> {
-    let missed: BTreeSet<String> = seen.iter().flat_map(measure::Seen::missed_texts).collect();
-    if let Some(path) = &args.labels {
-        let mut out = String::new();
-        for label in labels {
-            out.push_str(&format!("{}\n", to_json(label)?));
-        }
-        write_file(path, out.as_bytes()).context("--labels")?;
-    }
-    if let Some(path) = &args.mended {
-        mended(path, &sheet.header.policy, missed.clone())?;
-    }
-    if let Some(path) = &args.screened {
-        // Which records were screened must not depend on what is in them: all that were drawn.
-        ensure!(
-            missed.is_empty() || args.mended.is_some(),
-            "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
-            missed.len()
-        );
-        let ids = sheet
-            .lines
-            .iter()
-            .filter(|l| l.drawn == Drawn::Random)
-            .map(|l| format!("{}\n", l.record));
-        write_file(path, ids.collect::<String>().as_bytes()).context("--screened")?;
-    }
-    Ok(())
-}
-
-/// The policy, and a dictionary of what it misses.
-fn mended(path: &Path, policy: &PolicyChoice, missed: BTreeSet<String>) -> Result<()> {
-    let words: Vec<String> = missed
-        .into_iter()
-        .filter(|word| !word.trim().is_empty())
-        .collect();
-    let mended = if words.is_empty() {
-        policy.clone()
-    } else {
-        let dictionary = PolicyChoice::Dictionary(DictionaryOptions {
-            kind: "screened".to_owned(),
-            words,
-            case_sensitive: true,
-            whole_words: false,
-        });
-        PolicyChoice::Any {
-            of: vec![policy.clone(), dictionary],
-        }
-    };
-    let text = format!("{}\n", to_json(&mended)?);
-    write_file(path, text.as_bytes()).context("--mended")
 }

@@ -2,11 +2,16 @@
 
 use super::ask::{Answer, ask};
 use super::measure::{judge, labels};
+use super::outputs::mended;
 use super::*;
 use crate::page::View;
 use crate::schema::problems;
 use reticent_accounting::statistics::clopper_pearson_upper;
-use reticent_corpus::{ConservativeOptions, FoundSpan, PatternRule, Secret, Unit, simulate};
+use reticent_corpus::{
+    ConservativeOptions, FoundSpan, PatternRule, PolicyChoice, Secret, Unit, simulate,
+};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Finds `found-NN`, and no other secret.
 fn policy() -> PolicyChoice {
@@ -377,18 +382,11 @@ fn answers_in_the_terminal_become_labels() {
 
 #[test]
 fn a_mended_policy_finds_what_was_missed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mended.json");
-    mended(&path, &policy(), ["Ada".to_owned()].into()).unwrap();
-    let read: PolicyChoice =
-        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let of = PolicyJudge::new(&read, None).unwrap();
+    let made = mended(&policy(), ["Ada".to_owned()].into());
+    let of = PolicyJudge::new(&made, None).unwrap();
     let record = Document::new("r", "Ada has found-1").with_secret(0, 3, "name");
     assert!(of.judge(&record).unwrap().fates[0].caught);
-    mended(&path, &policy(), BTreeSet::new()).unwrap();
-    let same: PolicyChoice =
-        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert_eq!(same, policy());
+    assert_eq!(mended(&policy(), BTreeSet::new()), policy());
 }
 
 #[test]

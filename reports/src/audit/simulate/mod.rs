@@ -33,7 +33,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         out,
         force,
     } = what;
-    let file = AtomicFile::create_new(out, *force).context("--out")?;
+    let file = AtomicFile::create_new(out, *force, &[]).context("--out")?;
     let number = usize::try_from(*dialogues).context("--dialogues")?;
     let made = customers(file, out, number, *seed, interrupt)?;
     let inputs = Inputs::new()

@@ -7,7 +7,7 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use args::TokenizerArgs;
-use reticent_corpus::{Documents, Origin, Tokenizer, train_tokenizer};
+use reticent_corpus::{Documents, Origin, Tokenizer, corpus_files, train_tokenizer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -34,7 +34,8 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
         args.declared_public,
         "--declared-public: is needed: a vocabulary publishes the words it was made from, rare ones too"
     );
-    let mut file = AtomicFile::create_new(&args.out, args.force).context("--out")?;
+    let read = corpus_files(&args.data).context("DATA")?;
+    let mut file = AtomicFile::create_new(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
     let mut texts = Vec::new();
     for document in Documents::with(&args.data, &args.reading.options(None)).context("DATA")? {

@@ -129,7 +129,10 @@ fn pieces(tokens: &[TokenId], context: Option<usize>) -> Vec<Vec<TokenId>> {
 
 /// LiRA with both kinds of shadow models: confidences exp(mean ln p) on the logit scale, one
 /// spread for all records.
-pub(in crate::audit) fn lira_scores(targets: &[f64], shadows: &[Shadows]) -> Result<Vec<f64>> {
+pub(in crate::audit) fn lira_scores(
+    targets: &[f64],
+    shadows: &[Shadows],
+) -> reticent_attacks::Result<Vec<f64>> {
     // A confidence of 1 has no logit.
     let logit = |mean_ln_p: &f64| logit_of_confidence(mean_ln_p.min(-1e-9));
     let shadows: Vec<Shadows> = shadows
@@ -140,12 +143,15 @@ pub(in crate::audit) fn lira_scores(targets: &[f64], shadows: &[Shadows]) -> Res
         })
         .collect();
     let targets: Vec<f64> = targets.iter().map(logit).collect();
-    Ok(lira(&targets, &shadows, Lira::Online, Spread::Shared)?)
+    lira(&targets, &shadows, Lira::Online, Spread::Shared)
 }
 
 /// RMIA, offline with a = 1 and γ = 1, all records as population: which of them are members does
 /// not enter.
-pub(in crate::audit) fn rmia_scores(targets: &[f64], shadows: &[Shadows]) -> Result<Vec<f64>> {
+pub(in crate::audit) fn rmia_scores(
+    targets: &[f64],
+    shadows: &[Shadows],
+) -> reticent_attacks::Result<Vec<f64>> {
     let without = |s: &Shadows| {
         let sum: f64 = s.outside.iter().map(|ln_p| ln_p.exp()).sum();
         (sum / s.outside.len() as f64).ln().min(0.0)
@@ -157,7 +163,7 @@ pub(in crate::audit) fn rmia_scores(targets: &[f64], shadows: &[Shadows]) -> Res
         .collect();
     population
         .iter()
-        .map(|&record| Ok(rmia(record, &population, 1.0, 1.0)?))
+        .map(|&record| rmia(record, &population, 1.0, 1.0))
         .collect()
 }
 

@@ -362,5 +362,6 @@ fn summarised(
         learning_rates: options.learning_rates,
         dropout: options.dropout,
         differs,
+        spread: Vec::new(),
     }
 }

@@ -1,0 +1,124 @@
+//! Members by the number of their copies in the training text.
+
+use super::area::Area;
+use super::operating::OperatingPoint;
+use super::set::{Groups, ScoreSet};
+use crate::error::{Error, Result};
+use crate::extract::strata_of;
+use reticent_accounting::Confidence;
+use reticent_corpus::same_texts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// An attack on the members that stand equally often in the training text, against all non-members.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyStratum {
+    /// At least so many copies.
+    pub from: u64,
+    /// At most so many; absent for the last stratum.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub to: Option<u64>,
+    /// Members among them.
+    pub members: u64,
+    /// The area under their ROC curve.
+    pub area: Area,
+    /// True positives at certified false-positive rates.
+    pub at_fpr: Vec<OperatingPoint>,
+}
+
+/// How often each text stands in the training text, near-copies included ([`same_texts`]).
+///
+/// ```
+/// let training = ["one more", "two", "One more!"].map(String::from);
+/// let texts = ["one more", "two", "three"].map(String::from);
+/// assert_eq!(reticent_attacks::copies_among(&texts, &training), [2, 1, 0]);
+/// ```
+#[must_use]
+pub fn copies_among(texts: &[String], training: &[String]) -> Vec<u64> {
+    let [own, all] = same_texts([texts, training]);
+    let mut counts: HashMap<usize, u64> = HashMap::new();
+    for number in all {
+        *counts.entry(number).or_default() += 1;
+    }
+    let count = |number| counts.get(&number).copied().unwrap_or(0);
+    own.into_iter().map(count).collect()
+}
+
+impl ScoreSet {
+    /// Areas and true positives of the members by their number of copies (0, 1, 2 to 9, 10 to 99, 100 and more), each
+    /// against all non-members; empty strata are left out. Each interval holds by itself.
+    ///
+    /// A stratum of fewer groups than a bootstrap needs takes one record of each group, as rates do.
+    ///
+    /// ```
+    /// use reticent_accounting::Confidence;
+    /// use reticent_attacks::ScoreSet;
+    /// let outside: Vec<f64> = (0..100).map(f64::from).collect();
+    /// let inside = [outside.clone(), vec![200.0; 30]].concat();
+    /// let copies = [vec![1; 100], vec![40; 30]].concat();
+    /// let found = ScoreSet::new(inside, outside)?.by_copies(&copies, &[0.05], Confidence::new(0.95)?, 0)?;
+    /// assert_eq!((found[0].from, found[1].from, found[1].to), (1, 10, Some(99)));
+    /// assert_eq!((found[0].area.estimate, found[1].area.estimate), (0.5, 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another number of copies than members, a rate outside (0, 1).
+    pub fn by_copies(
+        &self,
+        copies: &[u64],
+        rates: &[f64],
+        confidence: Confidence,
+        seed: u64,
+    ) -> Result<Vec<CopyStratum>> {
+        if copies.len() != self.members.len() {
+            return Err(Error::WrongCount {
+                what: "numbers of copies",
+                got: copies.len(),
+                wanted: self.members.len(),
+            });
+        }
+        let stratum = |(from, to, places): (u64, Option<u64>, Vec<usize>)| {
+            let set = self.with_members(&places);
+            let area = set
+                .area(confidence, seed)
+                .or_else(|_| set.thinned(seed).area(confidence, seed))?;
+            let points = rates.iter();
+            Ok(CopyStratum {
+                from,
+                to,
+                members: places.len() as u64,
+                area,
+                at_fpr: points
+                    .map(|fpr| set.true_positives_at(*fpr, confidence, seed))
+                    .collect::<Result<_>>()?,
+            })
+        };
+        strata_of(copies).into_iter().map(stratum).collect()
+    }
+
+    /// The same with some of the members.
+    fn with_members(&self, places: &[usize]) -> Self {
+        // Groups of which no record is left must not count.
+        let groups = self.groups.as_ref().map(|groups| {
+            let mut known = HashMap::new();
+            let mut number = |group: usize| {
+                let next = known.len();
+                *known.entry(group).or_insert(next)
+            };
+            let members = places.iter().map(|&i| number(groups.members[i])).collect();
+            let non_members = groups.non_members.iter().map(|&g| number(g)).collect();
+            Groups {
+                members,
+                non_members,
+                count: known.len(),
+            }
+        });
+        Self {
+            members: places.iter().map(|&i| self.members[i]).collect(),
+            non_members: self.non_members.clone(),
+            groups,
+        }
+    }
+}

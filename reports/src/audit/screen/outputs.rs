@@ -1,0 +1,120 @@
+//! What `audit screen` writes: the sheet, and what is made of its labels.
+
+use super::measure::Seen;
+use super::{Drawn, Screen, Sheet};
+use crate::contract::{AtomicFile, to_json};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::confidentiality::Label;
+use reticent_corpus::{DictionaryOptions, PolicyChoice, corpus_files};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The files that are asked for, opened before anybody labels.
+pub(super) struct Outputs {
+    labels: Option<AtomicFile>,
+    screened: Option<AtomicFile>,
+    mended: Option<AtomicFile>,
+}
+
+impl Outputs {
+    /// None of them is a file that is read, the sheet, or another one of them.
+    pub(super) fn open(args: &Screen) -> Result<Self> {
+        let mut read = read(args)?;
+        if args.sheet.exists() && (args.label || args.marked) {
+            // Whether it can be written is known before the first answer.
+            AtomicFile::create_new(&args.sheet, true, &read).context("--sheet")?;
+        }
+        read.push(args.sheet.clone());
+        let mut taken = vec![&args.sheet];
+        let [labels, screened, mended] = [
+            ("--labels", &args.labels),
+            ("--screened", &args.screened),
+            ("--mended", &args.mended),
+        ]
+        .map(|(flag, path)| -> Result<Option<AtomicFile>> {
+            let Some(path) = path else {
+                return Ok(None);
+            };
+            ensure!(
+                !taken.contains(&path),
+                "{flag}: {} is the file of another option; choose another output",
+                path.display()
+            );
+            taken.push(path);
+            let file = AtomicFile::create_new(path, args.force, &read).context(flag)?;
+            Ok(Some(file))
+        });
+        Ok(Self {
+            labels: labels?,
+            screened: screened?,
+            mended: mended?,
+        })
+    }
+
+    /// Writes what was asked for.
+    pub(super) fn write(self, sheet: &Sheet, seen: &[Seen<'_>], labels: &[Label]) -> Result<()> {
+        let missed: BTreeSet<String> = seen.iter().flat_map(Seen::missed_texts).collect();
+        // Which records were screened must not depend on what is in them: all that were drawn.
+        ensure!(
+            self.screened.is_none() || missed.is_empty() || self.mended.is_some(),
+            "--screened: the policy misses {} secrets of these records; give --mended too, prepare again with that policy and the same seed, and train on that",
+            missed.len()
+        );
+        if let Some(file) = self.labels {
+            let mut out = String::new();
+            for label in labels {
+                out.push_str(&format!("{}\n", to_json(label)?));
+            }
+            whole(file, &out).context("--labels")?;
+        }
+        if let Some(file) = self.mended {
+            let mended = mended(&sheet.header.policy, missed);
+            whole(file, &format!("{}\n", to_json(&mended)?)).context("--mended")?;
+        }
+        if let Some(file) = self.screened {
+            let random = sheet.lines.iter().filter(|l| l.drawn == Drawn::Random);
+            let ids: String = random.map(|l| format!("{}\n", l.record)).collect();
+            whole(file, &ids).context("--screened")?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the sheet, over the one that was read.
+pub(super) fn keep(args: &Screen, sheet: &Sheet) -> Result<()> {
+    let file = AtomicFile::create_new(&args.sheet, true, &read(args)?);
+    whole(file.context("--sheet")?, &sheet.to_text()?).context("--sheet")
+}
+
+/// The files that are read besides the sheet.
+fn read(args: &Screen) -> Result<Vec<PathBuf>> {
+    let mut read = corpus_files(&args.measured.data).context("DATA")?;
+    read.extend(args.measured.policy.file().map(Path::to_path_buf));
+    Ok(read)
+}
+
+fn whole(mut file: AtomicFile, text: &str) -> Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.finish()
+}
+
+/// The policy, and a dictionary of what it misses.
+pub(super) fn mended(policy: &PolicyChoice, missed: BTreeSet<String>) -> PolicyChoice {
+    let words: Vec<String> = missed
+        .into_iter()
+        .filter(|word| !word.trim().is_empty())
+        .collect();
+    if words.is_empty() {
+        return policy.clone();
+    }
+    let dictionary = PolicyChoice::Dictionary(DictionaryOptions {
+        kind: "screened".to_owned(),
+        words,
+        case_sensitive: true,
+        whole_words: false,
+    });
+    PolicyChoice::Any {
+        of: vec![policy.clone(), dictionary],
+    }
+}
