@@ -1,4 +1,5 @@
 //! Options that errors, documentation and the book advise.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use crate::account::args::Account;
 use crate::audit::args::Audit;

@@ -213,7 +213,7 @@ impl Solver {
             engine: Engine::Contour,
         };
         // The highest place left of the root and the lowest right of it, as (ln ε, ln δ).
-        let (mut left, mut right): (Option<(f64, f64)>, Option<(f64, f64)>) = (None, None);
+        let (mut left, mut right) = (None::<(f64, f64)>, None::<(f64, f64)>);
         let mut place = (low.max(high * FARTHEST_BELOW) * high).sqrt();
         let mut asked = 0;
         let mut ask = |run: &mut OneHit, place: f64| {
