@@ -162,7 +162,7 @@ impl Quiet {
 }
 
 /// A run of many equal steps, one of which may decide.
-pub(super) struct OneHit {
+struct OneHit {
     pair: Pair,
     count: f64,
     /// First-law mass of the whole run that is not there.
@@ -171,13 +171,13 @@ pub(super) struct OneHit {
     others: Solver,
     /// Those without far outcomes, whose profile is followed, if it has one.
     cut: Option<Solver>,
-    /// How often no contour was close enough to it.
+    /// How many places no engine followed closely.
     in_vain: u32,
 }
 
 impl Solver {
     /// The run as one of many equal steps; `None` for other runs.
-    pub(super) fn one_hit(&self) -> Option<OneHit> {
+    fn one_hit(&self) -> Option<OneHit> {
         let [(pair, times)] = self.loss.parts.as_slice() else {
             return None;
         };
@@ -401,12 +401,12 @@ impl OneHit {
         // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊, which is linear in e^y.
         let at_zero = other(0.0).upper.exp().min(1.0);
         let [(p_loud, p_error), (q_loud, q_error)] = pair.ln_tails(loud);
-        let p_loud = (p_loud + p_error + ROUND * count.ln()).exp();
-        let q_loud = (q_loud - q_error).exp();
+        let p_loud = (p_loud + p_error).exp();
+        // Room for the roundings of both products, which nearly cancel.
+        let q_loud = (q_loud - q_error).exp() * (1.0 - 32.0 * ROUND);
         let another = |p: f64, q: f64| {
             let all = count * p_loud * p;
-            (all * (1.0 + at_zero) - count * q_loud * q * (1.0 - 4.0 * ROUND)).clamp(0.0, all)
-                * (1.0 + ROOM)
+            (all * (1.0 + at_zero) - count * q_loud * q).clamp(0.0, all) * (1.0 + ROOM)
         };
         let mut edges = vec![(0.5 * epsilon, tails(loud))];
         edges.extend(
@@ -414,10 +414,8 @@ impl OneHit {
                 .iter()
                 .map(|place| (*place, tails(pair.crossing(epsilon - place).0))),
         );
-        let known = |(_, (p, q)): &(f64, ([f64; 2], [f64; 2]))| {
-            p.iter().chain(q).all(|mass| mass.is_finite())
-        };
-        if !edges.iter().all(known) {
+        let mut masses = edges.iter().flat_map(|(_, (p, q))| p.iter().chain(q));
+        if !masses.all(|mass| mass.is_finite()) {
             return None;
         }
         // From where the others end up outwards: what fails far out must not take the work of what matters.

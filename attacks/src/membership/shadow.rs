@@ -1,6 +1,6 @@
 //! LiRA and RMIA from the scores of shadow models.
 
-use super::set::ScoreSet;
+use super::set::{ScoreSet, falling};
 use crate::error::{Error, Result};
 use crate::normal::{ln_normal_density, normal_cdf};
 use crate::statistics::{check_closed_unit, check_open_unit};
@@ -228,8 +228,7 @@ pub fn instability(
                 .collect();
             let mut scores = score(&some)?;
             let others = scores.split_off(members.min(scores.len()));
-            let mut falling = others.clone();
-            falling.sort_by(|a, b| b.total_cmp(a));
+            let falling = falling(&others);
             let set = ScoreSet::new(scores, others)?;
             let area = set.mann_whitney();
             (least, largest) = (least.min(area), largest.max(area));

@@ -131,7 +131,18 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// What cannot be read, is longer, or is no text in UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
-    let bytes = read_limited(File::open(path)?, most)?;
+    text(read_limited(File::open(path)?, most)?)
+}
+
+/// Reads a regular file of at most so many bytes of text.
+///
+/// # Errors
+/// As [`read_regular`] and [`read_text`].
+pub fn read_regular_text(path: &Path, most: u64) -> Result<String> {
+    text(read_regular(path, most)?)
+}
+
+fn text(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }

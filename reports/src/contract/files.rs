@@ -22,11 +22,7 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
 /// As [`read_text`]; a folder, a pipe, a device.
 #[cfg(feature = "findings")]
 pub fn read_regular_text(path: &Path) -> std::io::Result<String> {
-    let bytes = reticent_disk::read_regular(path, LONGEST_TEXT)?;
-    String::from_utf8(bytes).map_err(|_| {
-        let words = "stream did not contain valid UTF-8";
-        std::io::Error::new(std::io::ErrorKind::InvalidData, words)
-    })
+    reticent_disk::read_regular_text(path, LONGEST_TEXT)
 }
 
 /// A file that appears under its name only when it is finished.

@@ -11,14 +11,16 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     if ours.iter().any(|start| said.starts_with(start)) {
         return said;
     }
-    match said.rsplit_once(", expected ") {
-        Some((_, expected)) => format!("expected {expected}"),
-        None => format!(
-            "not what belongs there at line {} column {}",
-            error.line(),
-            error.column()
-        ),
-    }
+    expected(&said).unwrap_or_else(|| {
+        let (line, column) = (error.line(), error.column());
+        format!("not what belongs there at line {line} column {column}")
+    })
+}
+
+/// What a parser expected, which is ours, without what it found.
+fn expected(said: &str) -> Option<String> {
+    let (_, expected) = said.rsplit_once(", expected ")?;
+    Some(format!("expected {expected}"))
 }
 
 /// The same of another parser's message: what its file holds is left out, what was expected stays.
@@ -34,10 +36,7 @@ pub(crate) fn without_content(said: &str) -> String {
     if !quoting.iter().any(|start| said.starts_with(start)) {
         return said.to_owned(); // about syntax, or a field of ours
     }
-    match said.rsplit_once(", expected ") {
-        Some((_, expected)) => format!("expected {expected}"),
-        None => "not what belongs there".to_owned(),
-    }
+    expected(said).unwrap_or_else(|| "not what belongs there".to_owned())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod common;
 mod descriptions;
 mod errors;
 mod help;
+mod printed;
 mod samplers;
 
 use std::path::Path;

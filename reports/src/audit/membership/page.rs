@@ -82,13 +82,14 @@ pub(super) fn page(
         }
     }
     if !report.copies.is_empty() {
-        let counted = match (&args.on.training, args.on.of.source()) {
-            (Some(_), _) => "--training",
-            (None, _) => "--members",
+        let counted = if args.on.training.is_some() {
+            "--training"
+        } else {
+            "--members"
         };
         page = page.section(
             Section::table("By number of copies", copy_table(report)).caption(format!(
-                "Members by how often their text, or nearly the same, stands in {counted}, each row against all non-members;                 each interval holds by itself."
+                "Members by how often their text, or nearly the same, stands in {counted}, each row against all non-members; each interval holds by itself."
             )),
         );
     }

@@ -1,25 +1,16 @@
 //! The book's page of the numbers that the papers print, each beside what its command says today.
 //!
 //! `RETICENT_REGENERATE=1` writes the page; without it the page is compared.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-#[path = "../src/generated.rs"]
+#[path = "../../src/generated.rs"]
 mod generated;
 
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 fn json(line: &str) -> Value {
-    let out = Command::new(env!("CARGO_BIN_EXE_account"))
-        .args(line.split_whitespace())
-        .args(["--format", "json"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{line}: {said}");
-    serde_json::from_slice(&out.stdout).unwrap()
+    crate::json(Path::new("."), line)
 }
 
 /// The upper end of the guarantee that has all of these.
