@@ -5,7 +5,7 @@ use super::solver::Solver;
 use crate::engine::Engine;
 use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
-use crate::numeric::special::{ln_add_exp, ln_one_minus_exp};
+use crate::numeric::special::{ln_add_exp, ln_difference, ln_one_minus_exp};
 
 /// Chances below e^this are their sum over the steps.
 const LN_SMALLEST: f64 = -600.0;
@@ -120,15 +120,6 @@ pub(crate) fn with_coarse(
         Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
         Some(ends) => (coarse.meet(ends), Engine::Chernoff),
         None => (coarse, Engine::Chernoff),
-    }
-}
-
-/// ln(e^a − e^b), rounded down; −∞ unless a > b.
-fn ln_difference(a: f64, b: f64) -> f64 {
-    if b < a {
-        a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
-    } else {
-        f64::NEG_INFINITY
     }
 }
 

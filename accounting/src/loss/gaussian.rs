@@ -4,8 +4,15 @@
 use super::mixture::{Mixture, Pair};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{
-    LN_SQRT_TAU, ROUND, above_zero, ln_add_exp, ln_mills_ratio, ln_normal_tail,
+    LN_SQRT_TAU, ROUND, above_zero, ln_add_exp, ln_difference, ln_mills_ratio, ln_normal_tail,
 };
+
+/// Beyond any crossing: a product of two such numbers is still finite.
+const FARTHEST: f64 = 1e150;
+/// A distance at which the crossing of two densities has too few digits.
+const FAR: f64 = 1e6;
+/// Roundings of a shift that move nothing by more than their first order.
+const SMALL_SHIFT: f64 = 1e-3;
 
 impl Pair {
     /// N(μ, 1) against N(0, 1): what a composition of plain Gaussians amounts to.
@@ -126,10 +133,10 @@ impl Pair {
             return ends;
         }
         let (mut low, mut high) = (-1.0, 1.0);
-        while !side(low).0 && low > -1e9 {
+        while !side(low).0 && low > -FARTHEST {
             low *= 2.0;
         }
-        while !side(high).1 && high < 1e9 {
+        while !side(high).1 && high < FARTHEST {
             high *= 2.0;
         }
         // Largest x surely below, smallest x surely above.
@@ -199,7 +206,15 @@ impl Pair {
 /// the general form where they nearly do.
 fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
     let z = epsilon / mu - 0.5 * mu;
-    if z.is_nan() || z <= 1.0 {
+    if z.is_nan() {
+        return None;
+    }
+    // z is off by two roundings of its parts.
+    let shift = 3.0 * ROUND * (epsilon / mu + mu);
+    if shift > SMALL_SHIFT || mu > FAR && z <= 1.0 {
+        return Some(farther_gaussian(mu, z, shift));
+    }
+    if z <= 1.0 {
         return None;
     }
     let (near, far) = (ln_mills_ratio(z), ln_mills_ratio(z + mu));
@@ -208,9 +223,8 @@ fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
         return None;
     }
     let value = -0.5 * z * z - LN_SQRT_TAU + near + difference.ln();
-    // z is off by two roundings of its parts, a Mills ratio by a few, below 5 by z²/2 more from the
-    // tail and as many from the square, ln R by one more.
-    let shift = 3.0 * ROUND * (epsilon / mu + mu);
+    // A Mills ratio is off by a few roundings, below 5 by z²/2 more from the tail and as many from the
+    // square, ln R by one more.
     let error = z * shift
         + ROUND
             * (z * z
@@ -218,6 +232,21 @@ fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
                 + 2.0 * value.abs()
                 + 8.0);
     Some(LnBounds::exactly(value).widened(error + shift / difference))
+}
+
+/// The same where z is off by a `shift` that is no small one, or μ so far that only the first law counts:
+/// δ(z) = P(X > z) − φ(z) R(z + μ) falls in z and is at most P(X > z).
+fn farther_gaussian(mu: f64, z: f64, shift: f64) -> LnBounds {
+    // A tail above a half is off by no more than a few roundings.
+    let roundings = |z: f64| ROUND * (3.0 * z.max(0.0).powi(2) + 16.0);
+    let (near, far) = (z - shift, z + shift);
+    let second = -0.5 * far * far - LN_SQRT_TAU + ln_mills_ratio(far + mu);
+    let (first, error) = (ln_normal_tail(far), roundings(far));
+    LnBounds {
+        lower: ln_difference(first - error, second + error),
+        middle: ln_normal_tail(z),
+        upper: (ln_normal_tail(near) + roundings(near)).min(0.0),
+    }
 }
 
 impl Mixture {
@@ -246,7 +275,11 @@ impl Mixture {
             total = ln_add_exp(total, term);
             terms.push((
                 term,
-                3.0 * z * z + 2.0 * position.abs() * z.abs() + 2.0 * ln_weight.abs(),
+                // The last is of the second order: z is off by one rounding of a position.
+                3.0 * z * z
+                    + 2.0 * position.abs() * z.abs()
+                    + 2.0 * ln_weight.abs()
+                    + ROUND * position * position,
             ));
         }
         let error = terms

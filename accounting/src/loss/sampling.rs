@@ -13,11 +13,41 @@ use crate::quantity::{GroupSize, SamplingRate};
 /// Relative error of a weight from binomial tails, per unit of its logarithm.
 const WEIGHT_ERROR: f64 = 1e-12;
 
+/// Shifts by more than one over this leave the places of their losses too few digits.
+const LEAST_NOISE: f64 = 1e-6;
+
 /// `times` noisy sums over batches drawn by `sampling`.
+///
+/// Next to no noise stands between two laws that are simple: adding noise tells less, and telling in which
+/// batches the records are tells more, as batches without them tell nothing.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a sampler that is not covered for the question.
 pub(super) fn sampled(
+    shape: Shape,
+    noise: f64,
+    rate: SamplingRate,
+    sampling: Sampling,
+    query: Query,
+    direction: Direction,
+    times: u64,
+) -> Result<Fold> {
+    let by = |noise: f64| drawn(shape, noise, rate, sampling, query, direction, times);
+    if noise >= LEAST_NOISE || sampling == Sampling::Poisson && rate.get() >= 1.0 {
+        return by(noise);
+    }
+    let below = by(LEAST_NOISE)?;
+    // One record more may take another's place in a truncated batch.
+    let truncated = matches!(sampling, Sampling::TruncatedPoisson { .. });
+    let noise = if truncated { 0.5 * noise } else { noise };
+    Ok(Fold::Bracket(Box::new(Bracket {
+        above: plain(shape, noise, 1.0, query, direction, times)?,
+        more_informed: None,
+        below: Some(below),
+    })))
+}
+
+fn drawn(
     shape: Shape,
     noise: f64,
     rate: SamplingRate,

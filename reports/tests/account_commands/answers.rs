@@ -109,6 +109,13 @@ fn calibrations_are_kept_and_tight() {
     );
     assert!(rate["answer"].as_f64().unwrap() < rate["fails"].as_f64().unwrap());
     assert!(rate["inputs"].get("sample_rate").is_none());
+    // Groups whose law is not known are shown by the lemma that answered.
+    let group = json(
+        at,
+        "calibrate --solve group --epsilon 3 --delta 1e-6 --sampler without-replacement --sigma 2 \
+         --sample-rate 0.01 --steps 100 --neighbours replace",
+    );
+    assert_eq!(group["answer"], 2);
     let files = json(
         at,
         "calibrate --solve steps --epsilon 3 --mechanism plain.json",

@@ -59,6 +59,15 @@ pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
     }
 }
 
+/// ln(e^a − e^b), rounded down; −∞ unless a > b.
+pub(crate) fn ln_difference(a: f64, b: f64) -> f64 {
+    if b < a {
+        a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
+    } else {
+        f64::NEG_INFINITY
+    }
+}
+
 /// e^z − 1 − z with relative accuracy near 0.
 pub(crate) fn exp_second_order(z: f64) -> f64 {
     if z.abs() > 0.3 {

@@ -10,7 +10,7 @@ use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Bounds, ByDirection, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan,
-    PrivacyLoss, Probability, Query, Redaction, Tolerance, Upper, pld::losses,
+    PrivacyLoss, Probability, Query, Redaction, Tolerance, Upper,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.
@@ -210,25 +210,11 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
 /// The ε that the calibration asked for, where it certified δ there: the search for ε(δ) from the other
 /// side may certify less, where δ is flat.
 fn certified(plan: &Plan, target: Target) -> Result<Option<Epsilon>> {
-    let Target::Epsilon {
-        query,
-        epsilon,
-        delta,
-    } = target
-    else {
+    let Target::Epsilon { epsilon, .. } = target else {
         return Ok(None);
     };
-    let query = Query {
-        group: plan.group,
-        ..query
-    };
-    for loss in losses(&plan.mechanism, query)? {
-        let found = loss.delta(epsilon, plan.tolerance)?.bounds;
-        if found.upper.is_none_or(|end| *end.get() > delta) {
-            return Ok(None);
-        }
-    }
-    Ok(Some(epsilon))
+    let kept = target.is_kept(&plan.mechanism, plan.group, plan.tolerance)?;
+    Ok(kept.then_some(epsilon))
 }
 
 fn at_most(bounds: Bounds<Epsilon>, certified: Option<Epsilon>) -> Bounds<Epsilon> {
