@@ -77,9 +77,20 @@ fn each_kind_is_found_whole_in_its_formats() {
                 "4111 1111 1111 1111",
                 "3782 822463 10005",
                 "5555-5555-5555-4444",
+                "4111.1111.1111.1111",
+                "4111\u{2011}1111\u{2011}1111\u{2011}1111",
             ],
         ),
-        ("ssn", &["078-05-1120", "078 05 1120", "987-65-4321"]),
+        (
+            "ssn",
+            &[
+                "078-05-1120",
+                "078 05 1120",
+                "987-65-4321",
+                "078\u{2011}05\u{2011}1120",
+                "０７８-０５-１１２０",
+            ],
+        ),
         (
             "phone",
             &[
@@ -288,6 +299,19 @@ fn a_country_pack_that_was_not_asked_for_stays_silent() {
 }
 
 #[test]
+fn secret_keys_without_a_digit_are_found_by_what_they_are_called() {
+    let key = "abJrXUtnFEMI/K/MDENG/bPxRfiCYEXAMPLEKEYz";
+    for text in [
+        format!("aws_secret_access_key = {key}"),
+        format!("secretAccessKey: \"{key}\","),
+        format!("His secret key is {key}."),
+    ] {
+        let expected = [("api-key".to_owned(), key.to_owned())];
+        assert_eq!(found(only("api-key").as_ref(), &text), expected, "{text}");
+    }
+}
+
+#[test]
 fn wrong_options_are_named_with_their_range() {
     let options = |kind: &str, least| DetectorOptions {
         kinds: vec![kind.to_owned()],
@@ -299,7 +323,7 @@ fn wrong_options_are_named_with_their_range() {
         .to_string();
     assert!(
         text.starts_with("a kind of detector must be one of api-key, ")
-            && text.ends_with("got \"name\""),
+            && text.ends_with("got another name"),
         "{text}"
     );
     for least in [-0.1, 1.1, f32::NAN] {

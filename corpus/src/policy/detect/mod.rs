@@ -5,10 +5,12 @@ mod countries;
 mod engine;
 mod entropy;
 mod grammar;
+mod plain;
 mod rules;
 
 pub use countries::Country;
 
+use self::plain::Plain;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use engine::Scanner;
@@ -98,11 +100,11 @@ impl Detectors {
             return Err(range("the least score", options.least, "from 0 to 1"));
         }
         let known: BTreeSet<&str> = IDENTIFYING.into_iter().chain(NUMERIC).collect();
-        if let Some(kind) = options.kinds.iter().find(|k| !known.contains(k.as_str())) {
+        if options.kinds.iter().any(|k| !known.contains(k.as_str())) {
             let names: Vec<&str> = known.into_iter().collect();
             return Err(Error::Range {
                 name: "a kind of detector",
-                value: format!("{kind:?}"),
+                value: "another name".into(),
                 allowed: format!("one of {}", names.join(", ")),
             });
         }
@@ -136,22 +138,23 @@ impl Detectors {
 
 impl Policy for Detectors {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        let plain = Plain::of(view.text);
         let mut push = |kind: &str, start: usize, end: usize, score: f32| {
             if score >= self.least && start < end {
                 spans.push(Span {
-                    start,
-                    end,
+                    start: plain.place(start),
+                    end: plain.place(end),
                     kind: self.kind(kind),
                     source: self.source.clone(),
                     score,
                 });
             }
         };
-        self.scanner.scan(view.text, |rule, c| {
+        self.scanner.scan(&plain.text, |rule, c| {
             push(rule.kind, c.start, c.end, c.score)
         });
         if self.keys {
-            entropy::keys(view.text, |range, score| {
+            entropy::keys(&plain.text, |range, score| {
                 push("api-key", range.start, range.end, score)
             });
         }

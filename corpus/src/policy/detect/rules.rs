@@ -72,7 +72,7 @@ pub(super) fn rules() -> Vec<Rule> {
         Rule::new(
             "card",
             0.95,
-            r"\b\d{4}(?:[ -]\d{4}){2,3}(?:[ -]\d{1,3})?\b|\b3[0-9]\d{2}[ -]\d{6}[ -]\d{4,5}\b|\b\d{12,19}\b",
+            r"\b\d{4}(?:[ .-]\d{4}){2,3}(?:[ .-]\d{1,3})?\b|\b3[0-9]\d{2}[ .-]\d{6}[ .-]\d{4,5}\b|\b\d{12,19}\b",
         )
         .near(CARD_WORDS)
         .checked(checks::card),
@@ -146,6 +146,10 @@ fn references() -> Vec<Rule> {
     ]
 }
 
+/// A key of forty characters of base 64 that is said to be one: it has no prefix, and may have no digit.
+const SECRET_KEY: &str =
+    r#"secret[_ -]?(?:access[_ -]?)?key["']?(?: is)?[ :=]{0,3}["']?[A-Za-z0-9/+]{40}"#;
+
 /// Keys by the prefix their issuers give them; those without one by their entropy.
 fn keys() -> Vec<Rule> {
     let patterns = [
@@ -163,13 +167,24 @@ fn keys() -> Vec<Rule> {
     patterns
         .into_iter()
         .map(|pattern| Rule::new("api-key", 0.95, pattern).checked(token_end))
-        .chain([Rule::new("api-key", 0.95, r"\beyJ[A-Za-z0-9_-]{10}").checked(web_token)])
+        .chain([
+            Rule::new("api-key", 0.95, r"\beyJ[A-Za-z0-9_-]{10}").checked(web_token),
+            Rule::new("api-key", 0.95, SECRET_KEY)
+                .any_case()
+                .checked(secret_key),
+        ])
         .collect()
 }
 
 /// A key goes on to the end of its token, however long.
 fn token_end(c: Candidate<'_>) -> Option<Candidate<'_>> {
     Some(longer(c, b"_-"))
+}
+
+/// The key without the words before it.
+fn secret_key(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let start = c.end - 40;
+    Some(longer(Candidate { start, ..c }, b"/+="))
 }
 
 /// A JSON web token: three parts between dots.
