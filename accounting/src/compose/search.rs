@@ -528,4 +528,26 @@ mod tests {
             .unwrap();
         assert!(found.width() <= 1e-3 * found.upper, "{found:?}");
     }
+
+    /// Far components of the second law weigh nothing where the first law is: the contour has its digits.
+    #[test]
+    fn large_groups_of_rare_records_are_known_in_both_directions() {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(0.397).unwrap(),
+            SamplingRate::new(1e-6).unwrap(),
+            Steps::new(100_000_000),
+        );
+        for group in [30, 200, 600] {
+            let query = Query {
+                neighbours: Neighbours::AddRemove,
+                group: GroupSize::new(group).unwrap(),
+            };
+            for direction in [Direction::Remove, Direction::Add] {
+                let loss = PrivacyLoss::of(&run, query, direction).unwrap();
+                let found = Solver::new(&loss).epsilon(3e-7, 1e-8).unwrap();
+                let close = found.width() <= 1e-8 * found.upper;
+                assert!(close, "{group} {direction:?}: {found:?}");
+            }
+        }
+    }
 }

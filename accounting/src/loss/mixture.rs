@@ -26,12 +26,28 @@ pub struct Mixture {
     shape: Shape,
 }
 
+/// How far from concave, and from equally spaced, a rounding can put weights and positions.
+const BENDS: f64 = 1e-9;
+/// Components closer than this are bounded better by how far they reach.
+const LEAST_BEND: f64 = 0.05;
+
 /// Whether positions are equally spaced and the weights log-concave, as those of a binomial or
 /// Poisson-binomial law: then terms fall ever faster away from the largest one. No part of what
 /// a mixture is, so all are equal.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Shape {
     concave: bool,
+    /// See [`Mixture::most_variance`].
+    most_variance: f64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            concave: false,
+            most_variance: f64::INFINITY,
+        }
+    }
 }
 
 impl PartialEq for Shape {
@@ -45,12 +61,31 @@ impl Shape {
         let gap = positions.get(1).map_or(0.0, |next| next - positions[0]);
         let equal = positions
             .windows(2)
-            .all(|pair| (pair[1] - pair[0] - gap).abs() <= 1e-9 * gap);
-        let bends = |w: &[f64]| w[0] + w[2] - 2.0 * w[1] <= 1e-9 * (1.0 + w[1].abs());
+            .all(|pair| (pair[1] - pair[0] - gap).abs() <= BENDS * gap);
+        let bends = |w: &[f64]| w[0] + w[2] - 2.0 * w[1] <= BENDS * (1.0 + w[1].abs());
+        let concave = equal && ln_weights.windows(3).all(bends);
+        let heaviest = ln_weights.iter().fold(0.0f64, |most, w| most.max(w.abs()));
+        let farthest = positions.last().copied().unwrap_or(0.0);
+        // A second difference of ln w_k − κ_k²/2 is at most −g² but for what is let pass above.
+        let bend = gap * gap - 2.0 * BENDS * (1.0 + heaviest + farthest * gap);
         Self {
-            concave: equal && ln_weights.windows(3).all(bends),
+            concave,
+            most_variance: if concave && bend >= LEAST_BEND {
+                gap * gap * most_variance_of_counts(bend)
+            } else {
+                f64::INFINITY
+            },
         }
     }
+}
+
+/// The most that a law on the integers can vary whose ln p_k has second differences of −`bend` or less:
+/// from a mode m on p_{m ± j} ≤ p_m e^{−b j(j − 1)/2}, so that E(k − m)² ≤ 2 Σ j² e^{−b j(j − 1)/2}.
+fn most_variance_of_counts(bend: f64) -> f64 {
+    let term = |j: f64| j * j * (-0.5 * bend * j * (j - 1.0)).exp();
+    // Terms beyond are less than 1e-30 of the first.
+    let terms = (1..=64).map(|j| term(f64::from(j)));
+    2.0 * terms.sum::<f64>() * (1.0 + 10.0 * BENDS)
 }
 
 impl Mixture {
@@ -222,6 +257,12 @@ impl Mixture {
             .iter()
             .copied()
             .zip(self.ln_weights.iter().copied())
+    }
+
+    /// A bound on d² ln M/dx² at every x, M = Σ w_k e^{κ_k x − κ_k²/2}: the variance of the positions under
+    /// any tilt. Infinite where the weights are not known to be log-concave on equally spaced positions.
+    pub(crate) fn most_variance(&self) -> f64 {
+        self.shape.most_variance
     }
 
     /// Whether this is N(0, 1) itself.

@@ -75,7 +75,8 @@ impl Cell {
         let variance = |side: &Mixture, x: f64, mean: f64, low: f64, high: f64| {
             // Bhatia–Davis: Var ≤ (max − mean)(mean − min), the mean anywhere on the cell.
             let by_mean = (side.farthest() - low) * (high - side.nearest());
-            above_zero(by_mean.min(side.variance_near(x, mean, reach)))
+            let near = side.variance_near(x, mean, reach);
+            above_zero(by_mean.min(near).min(side.most_variance()))
         };
         let x = middle.x;
         let slopes = Slopes {
@@ -278,7 +279,8 @@ impl CellPartition {
             )
         };
         let variance = |side: &Mixture, mean: (f64, f64)| {
-            above_zero((side.farthest() - mean.0) * (mean.1 - side.nearest()))
+            let by_mean = (side.farthest() - mean.0) * (mean.1 - side.nearest());
+            above_zero(by_mean.min(side.most_variance()))
         };
         Slopes {
             plus_mean,
@@ -327,8 +329,25 @@ impl CellPartition {
 ///
 /// ln M₊ and ln M₋ are convex, so beyond the boundary each is bounded by a line: with the
 /// steepest possible slope where it enters with a positive exponent, with the slope at the
-/// boundary where the exponent is negative. What is left is a Gaussian integral.
+/// boundary where the exponent is negative. What is left is a Gaussian integral. Where both exponents are
+/// positive, Hölder's inequality bounds it by P(beyond)^c Q(beyond)^{1−c}.
 fn ln_tail_beyond(pair: &Pair, boundary: &CellBoundary, c: f64, sign: f64) -> f64 {
+    let by_slopes = ln_tail_by_slopes(pair, boundary, c, sign);
+    if c > 1.0 {
+        return by_slopes;
+    }
+    let tails = if sign > 0.0 {
+        pair.ln_tails(boundary.x)
+    } else {
+        pair.ln_tails_below(boundary.x)
+    };
+    let [first, second] = tails.map(|(ln, error)| ln + error);
+    // A part of order 0 counts nothing, even of a tail that is zero as a number.
+    let part = |weight: f64, ln: f64| if weight > 0.0 { weight * ln } else { 0.0 };
+    by_slopes.min(part(c, first) + part(1.0 - c, second))
+}
+
+fn ln_tail_by_slopes(pair: &Pair, boundary: &CellBoundary, c: f64, sign: f64) -> f64 {
     let slope = |plus: f64| {
         if sign > 0.0 {
             let minus = if c <= 1.0 {

@@ -48,6 +48,47 @@ fn many_components_are_summed_where_they_matter() {
     assert!(humps.is_err() || !humps.unwrap().shape.concave);
 }
 
+/// M2-variance: no tilt spreads log-concave weights on a lattice more than the bound, which is within a
+/// factor of eight where two components share the weight.
+#[test]
+fn no_tilt_varies_more_than_the_bound() {
+    let poisson_binomial = Mixture::poisson_binomial(&[0.5, 0.01, 1e-6, 0.9, 0.2], 3.0).unwrap();
+    let mixtures = [
+        (604, 1e-6, 2.52),
+        (300, 0.3, 0.4),
+        (40, 0.5, 0.25),
+        (1, 0.01, 9.0),
+    ]
+    .map(|(count, rate, shift)| Mixture::binomial(count, rate, shift).unwrap());
+    for mixture in mixtures.into_iter().chain([poisson_binomial]) {
+        let most = mixture.most_variance();
+        let trimmed = mixture.trimmed(0.1);
+        assert!(most.is_finite() && trimmed.most_variance() <= most);
+        let mut largest = 0.0f64;
+        for step in -400..=8000 {
+            let x = 0.2 * f64::from(step);
+            let heaviest = (0..mixture.positions.len()).map(|k| mixture.ln_term(k, x));
+            let top = heaviest.fold(f64::NEG_INFINITY, f64::max);
+            let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+            for k in 0..mixture.positions.len() {
+                let term = (mixture.ln_term(k, x) - top).exp();
+                sum += term;
+                first += term * mixture.positions[k];
+                second += term * mixture.positions[k].powi(2);
+            }
+            let variance = second / sum - (first / sum).powi(2);
+            assert!(variance <= most * (1.0 + 1e-6), "{x}: {variance} {most}");
+            largest = largest.max(variance);
+        }
+        let gap = mixture.positions[1] - mixture.positions[0];
+        if gap > 2.0 {
+            assert!(largest > most / 9.0, "{largest} {most}");
+        }
+    }
+    let humps = vec![(0.0, 0.5f64.ln()), (1.0, 1e-30f64.ln()), (2.0, 0.5f64.ln())];
+    assert!(Mixture::new(humps).unwrap().most_variance().is_infinite());
+}
+
 #[test]
 fn tiny_rates_keep_their_digits() {
     let mixture = Mixture::binomial(1, 1e-12, 1.0).unwrap();
