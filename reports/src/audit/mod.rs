@@ -11,6 +11,7 @@ pub mod epsilon;
 pub mod exposure;
 pub mod extract;
 pub mod figure;
+pub mod grid;
 pub mod incidence;
 #[cfg(feature = "audit")]
 mod loaded_model;

@@ -4,7 +4,7 @@ use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
 use super::{coins, convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{
-    design, diff, epsilon, figure, incidence, membership, neighbours, plant, policy, prepare,
+    design, diff, epsilon, figure, grid, incidence, membership, neighbours, plant, policy, prepare,
     redact, screen, simulate, tokenizer,
 };
 use crate::contract::{Exit, Interrupt};
@@ -51,6 +51,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Design(args) => design::run(args, output),
         Command::Diff(args) => diff::run(args, output),
         Command::Figure(args) => figure::run(args, output),
+        Command::Grid(args) => grid::run(args, output, interrupt),
         Command::Policy(args) => policy::run(args, output, interrupt),
         Command::Screen(args) => screen::run(args, output, interrupt),
         Command::Plant(args) => plant::run(args, output, interrupt),

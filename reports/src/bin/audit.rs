@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     if matches!(reticent_corpus::isolate_classifiers(), Ok(true)) {
         return ExitCode::SUCCESS;
     }
+    reticent_reports::audit::grid::end_with_parent();
     run(GREETING, |audit: Audit| {
         reticent_reports::audit::run(&audit, &Interrupt::listen()?)
     })

@@ -314,6 +314,10 @@ pub(super) struct KnownInputs {
     x: Option<String>,
     /// What a figure shows.
     y: Option<String>,
+    /// The file of a grid.
+    grid: Option<String>,
+    /// The folder of a grid.
+    out: Option<String>,
 }
 
 /// How many secrets are planted, or how many and how often each, as `10x20`.

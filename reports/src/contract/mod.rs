@@ -42,6 +42,8 @@ pub use interrupt::Interrupt;
 pub use json::json_problem;
 #[cfg(feature = "findings")]
 pub(crate) use json::without_content;
+#[cfg(feature = "findings")]
+pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};
 #[cfg(feature = "findings")]
 pub use progress::Progress;

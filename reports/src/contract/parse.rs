@@ -71,6 +71,16 @@ pub fn parse_from<A: clap::Parser>(
     })
 }
 
+/// A usage error in one line.
+#[cfg(feature = "findings")]
+pub(crate) fn usage_error(error: &clap::Error) -> String {
+    refused_value(error).unwrap_or_else(|| {
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        first.trim_start_matches("error: ").to_owned()
+    })
+}
+
 /// A value our own types refused, in our own words: argument, value and allowed range.
 fn refused_value(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {

@@ -246,7 +246,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        coins, convert, demo, design, diff, epsilon, exposure, extract, figure, incidence, membership, neighbours, perplexity, plant, policy,
+        coins, convert, demo, design, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, screen, simulate, tokenizer, train,
     };
     use Published as P;
@@ -309,6 +309,11 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`", "diff")
             .about("Whether the new model leaks more than the old one, beyond noise. All rows share the level."),
         P::envelope::<figure::FigureReport>("figure", "Many audits as one figure: `audit figure --format json`", "figure"),
+        P::read::<grid::GridFile>("grid-file", "A grid: `grid.toml`, read by `audit grid`")
+            .about("As JSON Schema of the TOML document. Flags are those of the commands; axes are lists."),
+        P::envelope::<grid::CellDocument>("grid-cell", "A cell of a grid: `cells/*.json` of `audit grid`", "grid-cell")
+            .about("Each part is the document of its own command: preparation.schema.json, training-run.schema.json, perplexity.schema.json, exposure.schema.json, membership.schema.json, extraction.schema.json."),
+        P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`", "grid"),
         P::read::<reticent_corpus::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
             .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or so many of several find. A JSON list of rules alone is a policy of patterns."),
         P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")

@@ -19,6 +19,7 @@ pub use super::epsilon::args::EpsilonArgs;
 pub use super::exposure::args::Exposure;
 pub use super::extract::args::Extract;
 pub use super::figure::args::Figure;
+pub use super::grid::args::Grid;
 pub use super::incidence::args::{IncidenceArgs, Sensing};
 pub use super::membership::args::{
     AttackArg, GroupBy, MembershipArgs, NeighbourTexts, OnModel, Protocol,
@@ -146,6 +147,8 @@ pub enum Command {
     Diff(Diff),
     /// Many documents as one figure, such as exposure over the policy's miss rate by recipe.
     Figure(Figure),
+    /// Prepare, train and attack for every cell of a grid: recipes, miss rates, canaries, noise, models and seeds.
+    Grid(Grid),
     /// Lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
     /// Answer another audit's `--scorer` on stdin and stdout: for a model on another machine, say

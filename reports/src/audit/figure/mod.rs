@@ -86,7 +86,11 @@ pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-fn gathered(args: &FigureArgs) -> Result<FigureReport> {
+/// What a figure shows.
+///
+/// # Errors
+/// As [`run`].
+pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
     let names_x = args.documents.names_x();
     if names_x && args.x.is_some() {
         bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");

@@ -65,7 +65,7 @@ impl Known {
             Self::ClippedShare => "share of a batch that was clipped",
         }
     }
-    /// The part of an `audit report` that it is in, and its place there.
+    /// The part of an `audit report` or of a cell of a grid that it is in, and its place there.
     const fn place(self) -> (Option<&'static str>, &'static str) {
         match self {
             Self::Exposure => (Some("exposure"), "summary.max"),
@@ -73,7 +73,7 @@ impl Known {
             Self::Epsilon => (Some("exposure"), "epsilon.lower"),
             Self::Auc => (Some("membership"), "area.estimate"),
             Self::Accuracy => (Some("membership"), "accuracy.estimate"),
-            Self::Perplexity => (None, "perplexity"),
+            Self::Perplexity => (Some("perplexity"), "perplexity"),
             Self::ClippedShare => (None, "clipped"),
         }
     }
@@ -145,10 +145,12 @@ impl Quantity {
     }
 }
 
-/// A part of an `audit report`; another document is that part itself.
+/// A part of an `audit report` or of a cell of a grid; another document is that part itself.
 fn inside<'a>(document: &'a Value, part: Option<&str>) -> &'a Value {
     match part {
-        Some(part) if document["type"] == "report" => &document[part],
+        Some(part) if document["type"] == "report" || document["type"] == "grid-cell" => {
+            &document[part]
+        }
         _ => document,
     }
 }

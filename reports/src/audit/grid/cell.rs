@@ -1,0 +1,214 @@
+//! What a grid answers: a document for each cell, and a row of the table for each.
+
+use super::plan::{Cell, Place, Plan, Work};
+use super::pool::{Outcome, answers};
+use crate::audit::figure::{Known, Quantity};
+use crate::contract::Number;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A stage of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageOf {
+    /// What it did.
+    pub work: Work,
+    /// Its name in the folder of the stages.
+    pub name: String,
+    /// How long it took, once for all cells that share it.
+    pub seconds: f64,
+    /// Whether its command ended with 1: a promise is contradicted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exceeded: bool,
+}
+
+/// The document of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellDocument {
+    /// Where it stands.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Why it failed; absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Its stages in order, as far as they came.
+    pub stages: Vec<StageOf>,
+    /// What the preparation did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<Value>,
+    /// What the training run released, and its promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Value>,
+    /// Perplexity of the held-out text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<Value>,
+    /// Exposure of the canaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exposure: Option<Value>,
+    /// Membership inference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<Value>,
+    /// Extraction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extraction: Option<Value>,
+}
+
+impl CellDocument {
+    /// What became of a cell; nothing as long as a stage of it is to come.
+    pub(super) fn of(plan: &Plan, cell: &Cell, outcomes: &[Option<Outcome>]) -> Option<Self> {
+        if cell.stages.iter().any(|at| outcomes[*at].is_none()) {
+            return None;
+        }
+        let mut document = Self {
+            place: cell.place.clone(),
+            failed: answers(&cell.stages, outcomes).err().map(|e| e.to_string()),
+            stages: Vec::new(),
+            preparation: None,
+            training: None,
+            perplexity: None,
+            exposure: None,
+            membership: None,
+            extraction: None,
+        };
+        for at in &cell.stages {
+            let Some(Ok(finished)) = &outcomes[*at] else {
+                continue;
+            };
+            let stage = &plan.stages[*at];
+            document.stages.push(StageOf {
+                work: stage.work,
+                name: stage.name.clone(),
+                seconds: finished.seconds,
+                exceeded: finished.exceeded,
+            });
+            let part = match stage.work {
+                Work::Prepare => &mut document.preparation,
+                Work::Train => &mut document.training,
+                Work::Perplexity => &mut document.perplexity,
+                Work::Exposure => &mut document.exposure,
+                Work::Membership => &mut document.membership,
+                Work::Extract => &mut document.extraction,
+                _ => continue,
+            };
+            *part = Some(finished.answer.clone());
+        }
+        Some(document)
+    }
+
+    /// A number of one of its parts, where it is there.
+    #[must_use]
+    pub fn number(&self, part: Work, place: &str) -> Option<f64> {
+        let part = match part {
+            Work::Prepare => self.preparation.as_ref(),
+            Work::Train => self.training.as_ref(),
+            Work::Perplexity => self.perplexity.as_ref(),
+            Work::Exposure => self.exposure.as_ref(),
+            Work::Membership => self.membership.as_ref(),
+            Work::Extract => self.extraction.as_ref(),
+            _ => None,
+        };
+        Quantity::At(place.to_owned()).of(part?).ok()
+    }
+
+    /// One of the quantities that audits measure, where it was.
+    #[must_use]
+    pub fn measured(&self, what: Known) -> Option<f64> {
+        let (part, place) = match what {
+            Known::Exposure => (Work::Exposure, "summary.max"),
+            Known::ExposureMean => (Work::Exposure, "summary.mean"),
+            Known::Epsilon => (Work::Exposure, "epsilon.lower"),
+            Known::Auc => (Work::Membership, "area.estimate"),
+            Known::Accuracy => (Work::Membership, "accuracy.estimate"),
+            Known::Perplexity => (Work::Perplexity, "perplexity"),
+            Known::ClippedShare => return None,
+        };
+        self.number(part, place)
+    }
+
+    /// ε of one record as the definition compares, at most: infinite where nothing is promised.
+    #[must_use]
+    pub fn promise(&self) -> Option<f64> {
+        let guarantees = self.training.as_ref()?["guarantees"].as_array()?;
+        let own = guarantees.iter().filter(|row| {
+            let notion = row["notion"].as_str().unwrap_or_default();
+            row["convention"] == "definition" && !notion.starts_with("group")
+        });
+        let upper = Quantity::At("epsilon.upper".to_owned());
+        own.filter_map(|row| upper.of(row).ok()).next()
+    }
+
+    /// How long its own run took: training and attacks.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let shared = |work| matches!(work, Work::Simulate | Work::Prepare | Work::Incidence);
+        let own = self.stages.iter().filter(|stage| !shared(stage.work));
+        own.map(|stage| stage.seconds).sum()
+    }
+
+    /// Its row.
+    pub(super) fn row(&self) -> Row {
+        let number = |value: Option<f64>| value.map(Number);
+        Row {
+            cell: self.place.name(),
+            place: self.place.clone(),
+            failed: self.failed.clone(),
+            perplexity: number(self.measured(Known::Perplexity)),
+            exposure: number(self.measured(Known::Exposure)),
+            exposure_mean: number(self.measured(Known::ExposureMean)),
+            auc: number(self.measured(Known::Auc)),
+            promise: number(self.promise()),
+            exceeded: self.stages.iter().any(|stage| stage.exceeded),
+            seconds: self.seconds(),
+        }
+    }
+}
+
+/// A cell in the table.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// The name of its document in `cells/`.
+    pub cell: String,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Why it failed; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Of the held-out text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<Number>,
+    /// The largest, in bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposure: Option<Number>,
+    /// The mean, in bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposure_mean: Option<Number>,
+    /// The area under the ROC curve of membership inference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auc: Option<Number>,
+    /// ε of one record as the definition compares, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Number>,
+    /// Whether an attack contradicts a promise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exceeded: bool,
+    /// Seconds of training and attacks.
+    pub seconds: f64,
+}
+
+/// The result of `audit grid`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GridReport {
+    /// Cells that finished.
+    pub finished: usize,
+    /// Cells that failed.
+    pub failed: usize,
+    /// Stages of all cells, each counted once.
+    pub stages: usize,
+    /// Those that an earlier run had finished.
+    pub stages_before: usize,
+    /// Seconds of all stages together, whenever they ran.
+    pub seconds: f64,
+    /// A row for each cell, in the order of the file.
+    pub rows: Vec<Row>,
+}

@@ -1,0 +1,92 @@
+//! A grid as a table and a page.
+
+use super::cell::{GridReport, Row};
+use super::plan::Place;
+use crate::contract::{Align, Number, Table};
+use crate::number::{count_of, nearest, rounded_up};
+use crate::page::{Page, Section};
+
+/// A name, where its cells stand, and what they say.
+type Column = (&'static str, Align, fn(&Row) -> String);
+
+impl GridReport {
+    /// The page, for every format.
+    #[must_use]
+    pub fn to_page(&self) -> Page {
+        let mut said = format!("{} finished", count_of(self.finished as u64, "cell"));
+        if self.failed > 0 {
+            said = format!("{said}, {} failed", self.failed);
+        }
+        said = format!(
+            "{said}: {} in {} s",
+            count_of(self.stages as u64, "stage"),
+            nearest(self.seconds, 3)
+        );
+        if self.stages_before > 0 {
+            said = format!("{said}, {} of them by earlier runs", self.stages_before);
+        }
+        let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
+        let columns: [Column; 8] = [
+            ("arm", Align::Left, |row| row.place.arm.clone()),
+            ("γ", Align::Right, |row| row.place.miss_rate.to_string()),
+            ("caught", Align::Right, |row| {
+                row.place.canary_recall.to_string()
+            }),
+            ("noise", Align::Right, |row| noise(&row.place)),
+            ("model", Align::Left, |row| row.place.model.clone()),
+            ("seed", Align::Right, |row| row.place.seed.to_string()),
+            ("ε ≤", Align::Right, |row| {
+                row.promise.map_or_else(String::new, |n| rounded_up(n.0, 4))
+            }),
+            ("seconds", Align::Right, |row| nearest(row.seconds, 3)),
+        ];
+        // What no cell has is no column.
+        let measured: Vec<(&str, Vec<String>)> = [
+            ("perplexity", self.column(|row| shown(&row.perplexity))),
+            ("bits", self.column(|row| shown(&row.exposure))),
+            ("mean", self.column(|row| shown(&row.exposure_mean))),
+            ("AUC", self.column(|row| shown(&row.auc))),
+            (
+                "failed",
+                self.column(|row| row.failed.clone().unwrap_or_default()),
+            ),
+        ]
+        .into_iter()
+        .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
+        .collect();
+        let align = |name: &str| match name {
+            "failed" => Align::Left,
+            _ => Align::Right,
+        };
+        let names = columns.iter().map(|(name, align, _)| (*name, *align));
+        let more = measured.iter().map(|(name, _)| (*name, align(name)));
+        let mut table = Table::new(names.chain(more));
+        for (at, row) in self.rows.iter().enumerate() {
+            let own = columns.iter().map(|(_, _, of)| of(row));
+            table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
+        }
+        Page::new("Grid", format!("{said}."))
+            .answer(Section::table("Cells", table).caption(
+                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε is that of one record, as the definition compares.",
+            ))
+            .section(Section::notes(
+                "What this does not say",
+                vec![
+                    "A cell is one run: batches and noise are drawn anew in each, and only what is held out, missed and planted has a seed.".to_owned(),
+                    "Choosing among cells by what was measured on private text is covered by no promise of a cell.".to_owned(),
+                ],
+            ))
+    }
+
+    fn column(&self, of: impl Fn(&Row) -> String) -> Vec<String> {
+        self.rows.iter().map(of).collect()
+    }
+}
+
+fn noise(place: &Place) -> String {
+    match (place.sigma, place.epsilon) {
+        (Some(sigma), _) => format!("σ {sigma}"),
+        (None, Some(epsilon)) => format!("ε {epsilon}"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,722 @@
+//! Cells and the stages that they share.
+
+use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
+use crate::account::args::Account;
+use crate::audit::args::Audit;
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use reticent_accounting::training::Recipe;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Where a cell stands in the grid.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// The way of training.
+    pub arm: String,
+    /// Its recipe.
+    pub recipe: Recipe,
+    /// What is trained.
+    pub model: String,
+    /// What draws what is held out, missed and planted.
+    pub seed: u64,
+    /// The share of secrets that the policy is made to miss.
+    pub miss_rate: f64,
+    /// The share of canaries that the policy catches.
+    pub canary_recall: f64,
+    /// Noise over clipping norm, where it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
+    /// The ε that the noise is found for, where it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+}
+
+impl Place {
+    /// The name of the cell's document: `crt-0.1-0.9-sigma1.1-lstm-seed0`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let noise = match (self.sigma, self.epsilon) {
+            (Some(sigma), _) => format!("sigma{sigma}"),
+            (None, Some(epsilon)) => format!("epsilon{epsilon}"),
+            (None, None) => "plain".to_owned(),
+        };
+        let last = Path::new(&self.model).file_name();
+        let model = last.map_or_else(|| "model".into(), |name| name.to_string_lossy());
+        format!(
+            "{}-{}-{}-{noise}-{model}-seed{}",
+            self.arm, self.miss_rate, self.canary_recall, self.seed
+        )
+    }
+}
+
+/// What a stage does.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// `audit simulate customers`.
+    Simulate,
+    /// `audit prepare`.
+    Prepare,
+    /// `audit incidence`.
+    Incidence,
+    /// `account protect`.
+    Protect,
+    /// `audit train`.
+    Train,
+    /// `audit perplexity`.
+    Perplexity,
+    /// `audit exposure`.
+    Exposure,
+    /// `audit membership`.
+    Membership,
+    /// `audit extract`.
+    Extract,
+    /// `audit policy`.
+    Policy,
+    /// A question to `account`.
+    Account,
+}
+
+impl Work {
+    /// The command.
+    const fn command(self) -> &'static [&'static str] {
+        match self {
+            Self::Simulate => &["simulate", "customers"],
+            Self::Prepare => &["prepare"],
+            Self::Incidence => &["incidence"],
+            Self::Protect => &["protect"],
+            Self::Train => &["train"],
+            Self::Perplexity => &["perplexity"],
+            Self::Exposure => &["exposure"],
+            Self::Membership => &["membership"],
+            Self::Extract => &["extract"],
+            Self::Policy => &["policy"],
+            Self::Account => &[],
+        }
+    }
+    /// The program that has it.
+    pub(super) const fn program(self) -> &'static str {
+        match self {
+            Self::Protect | Self::Account => "account",
+            _ => "audit",
+        }
+    }
+    /// Its name, and the part of a cell's document that has its answer.
+    pub(super) const fn part(self) -> &'static str {
+        match self {
+            Self::Simulate => "simulation",
+            Self::Prepare => "preparation",
+            Self::Incidence => "incidence",
+            Self::Protect => "protection",
+            Self::Train => "training",
+            Self::Perplexity => "perplexity",
+            Self::Exposure => "exposure",
+            Self::Membership => "membership",
+            Self::Extract => "extraction",
+            Self::Policy => "policy",
+            Self::Account => "answer",
+        }
+    }
+    /// The ending of what it writes beside its answer; none where that is all.
+    const fn writes(self) -> Option<&'static str> {
+        match self {
+            Self::Simulate | Self::Incidence => Some(".jsonl"),
+            Self::Protect => Some(".weights.json"),
+            Self::Prepare | Self::Train => Some(""),
+            _ => None,
+        }
+    }
+}
+
+/// A word of a stage's command line.
+#[derive(Debug, Clone)]
+enum Word {
+    /// As it stands.
+    Plain(String),
+    /// A flag and what another stage wrote, or a file in it; as an argument of its own without a flag.
+    Of(&'static str, usize, &'static str),
+    /// A flag and a path, known by the digest of what is there.
+    At(&'static str, PathBuf, String),
+    /// A flag and where this stage writes.
+    Out(&'static str),
+    /// Content that is read, by its digest: no word of the command line.
+    Read(String),
+}
+
+/// A process of the grid.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// What it does.
+    pub work: Work,
+    /// Its name, which has the digest of all that it depends on.
+    pub name: String,
+    /// The words of the command line behind the program's name.
+    pub words: Vec<String>,
+    /// What it writes, which must not be there before.
+    pub output: Option<PathBuf>,
+    /// The stages that must be finished before.
+    pub needs: Vec<usize>,
+}
+
+/// A cell: where it stands, and its stages in order.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Where.
+    pub place: Place,
+    /// Places in [`Plan::stages`], what is needed first.
+    pub stages: Vec<usize>,
+}
+
+/// All cells of a grid with the stages that they share.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// Every stage once, behind those that it needs.
+    pub stages: Vec<Stage>,
+    /// Every cell once.
+    pub cells: Vec<Cell>,
+    by_name: HashMap<String, usize>,
+    folder: PathBuf,
+}
+
+impl Plan {
+    /// The plan of a grid whose stages lie in a folder.
+    ///
+    /// # Errors
+    /// Flags that the commands refuse, data that can't be read.
+    pub fn of(file: &GridFile, folder: &Path) -> Result<Self> {
+        let mut plan = Self::new(folder);
+        plan.add(file)?;
+        Ok(plan)
+    }
+
+    /// A plan without cells.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the cells of another grid; what both have is there once.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn add(&mut self, file: &GridFile) -> Result<()> {
+        let corpus = self.corpus(&file.data).context("data")?;
+        let test = file.test.as_ref().map(|test| self.corpus(test));
+        let test = test.transpose().context("test")?;
+        let texts = Texts { corpus, test };
+        for arm in &file.arms {
+            let prepare = merged(&file.prepare, &arm.prepare);
+            let train = merged(&file.train, &arm.train);
+            for (place, axes) in places(file, arm.name(), arm.recipe, &prepare, &train) {
+                let known = self.cells.iter().any(|cell| cell.place == place);
+                if !known {
+                    let stages = self
+                        .cell(file, &texts, (&place, &axes), arm, (&prepare, &train))
+                        .with_context(|| format!("the arm {}", arm.name()))?;
+                    self.cells.push(Cell { place, stages });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a corpus comes from: a stage that makes it up or takes some of it, or a path with the digest of what is there.
+    fn corpus(&mut self, data: &Data) -> Result<Vec<Word>> {
+        if let Some(dialogues) = data.dialogues {
+            let words = vec![
+                Word::Plain(format!("--dialogues={dialogues}")),
+                Word::Plain(format!("--seed={}", data.seed)),
+                Word::Out("--out="),
+            ];
+            let made = self.stage(Work::Simulate, words)?;
+            return Ok(vec![Word::Of("", made, "")]);
+        }
+        let path = data.path.clone().context("must hold a path")?;
+        let path = match data.documents {
+            None => path,
+            Some(documents) => taken(&path, documents, &self.folder)?,
+        };
+        let digest = content(&path)?;
+        Ok(vec![Word::At("", path, digest)])
+    }
+
+    fn cell(
+        &mut self,
+        file: &GridFile,
+        texts: &Texts,
+        (place, axes): (&Place, &Axes),
+        arm: &Arm,
+        (prepare, train): (&Flags, &Flags),
+    ) -> Result<Vec<usize>> {
+        let mut stages = Vec::new();
+        let made = |words: &[Word]| match words {
+            [Word::Of(_, stage, _)] => Some(*stage),
+            _ => None,
+        };
+        let sources = texts.test.iter().chain([&texts.corpus]);
+        stages.extend(sources.filter_map(|words| made(words)));
+        let mut of_prepare = texts.corpus.clone();
+        of_prepare.extend(flags(prepare).context("prepare")?);
+        of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
+        of_prepare.push(Word::Out("--out="));
+        let prepared = self.stage(Work::Prepare, of_prepare).context("prepare")?;
+        stages.push(prepared);
+        let mut of_train = vec![
+            Word::Of("", prepared, ""),
+            Word::Plain(format!("--recipe={}", place.recipe)),
+        ];
+        if place.recipe == Recipe::Protect {
+            let mut words = vec![Word::Of("", prepared, "")];
+            words.extend(flags(&merged(&arm.incidence, &Flags::new())).context("incidence")?);
+            words.push(Word::Out("--out="));
+            let incidence = self.stage(Work::Incidence, words).context("incidence")?;
+            let mut words = vec![Word::Of("--incidence=", incidence, "")];
+            words.extend(flags(&merged(&arm.protect, &Flags::new())).context("protect")?);
+            words.push(Word::Out("--weights="));
+            let weights = self.stage(Work::Protect, words).context("protect")?;
+            stages.extend([incidence, weights]);
+            of_train.extend([
+                Word::Of("--incidence=", incidence, ""),
+                Word::Of("--weights=", weights, ""),
+            ]);
+        }
+        of_train.extend(flags(train).context("train")?);
+        of_train.extend(axes.train.iter().cloned().map(Word::Plain));
+        if let Some(digest) = axes.model.as_deref().map(content).transpose()? {
+            of_train.push(Word::Read(digest));
+        }
+        of_train.push(Word::Out("--out="));
+        let trained = self.stage(Work::Train, of_train).context("train")?;
+        stages.push(trained);
+        let planted = prepare.contains_key("canaries");
+        for (work, given) in attacks(&file.attacks, planted) {
+            let mut of_attack = vec![Word::Of("--model=", trained, "")];
+            match work {
+                Work::Perplexity => match &texts.test {
+                    Some(test) => of_attack.extend(as_flag("--data=", test)),
+                    None => of_attack.push(Word::Of("--data=", prepared, "test.jsonl")),
+                },
+                Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
+                    of_attack.extend(as_flag("--members=", &texts.corpus));
+                }
+                Work::Membership => of_attack.extend([
+                    Word::Of("--members=", prepared, "train.jsonl"),
+                    Word::Of("--non-members=", prepared, "test.jsonl"),
+                ]),
+                Work::Extract => of_attack.push(Word::Of("--data=", prepared, "train.jsonl")),
+                _ => {}
+            }
+            let named = |error: anyhow::Error| error.context(format!("attacks.{}", work.part()));
+            of_attack.extend(flags(&merged(given, &Flags::new())).map_err(named)?);
+            stages.push(self.stage(work, of_attack).map_err(named)?);
+        }
+        Ok(stages)
+    }
+
+    /// Adds a question to `account`, perhaps about what another stage wrote, and gives its place among the stages.
+    ///
+    /// # Errors
+    /// Words that `account` refuses.
+    pub fn ask(&mut self, line: &str, about: Option<(&'static str, usize)>) -> Result<usize> {
+        let mut words = plain(line);
+        words.extend(about.map(|(flag, stage)| Word::Of(flag, stage, "")));
+        self.stage(Work::Account, words)
+    }
+
+    /// Adds work on a corpus itself: a policy, or the incidence of secrets.
+    ///
+    /// # Errors
+    /// Words that `audit` refuses, data that can't be read.
+    pub fn on_corpus(&mut self, work: Work, data: &Data, line: &str) -> Result<usize> {
+        let mut words = self.corpus(data).context("data")?;
+        words.extend(plain(line));
+        words.extend(work.writes().map(|_| Word::Out("--out=")));
+        self.stage(work, words)
+    }
+
+    /// The stage with these words, which is there once whatever asks for it.
+    fn stage(&mut self, work: Work, words: Vec<Word>) -> Result<usize> {
+        let mut digest = Sha256::new();
+        let mut note = |text: &str| {
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+        };
+        note(crate::contract::VERSION);
+        note(work.part());
+        for word in &words {
+            match word {
+                Word::Plain(text) | Word::Read(text) => note(text),
+                Word::At(flag, _, digest) => {
+                    note(flag);
+                    note(digest);
+                }
+                Word::Of(flag, stage, inside) => {
+                    note(flag);
+                    note(&self.stages[*stage].name);
+                    note(inside);
+                }
+                Word::Out(flag) => note(flag),
+            }
+        }
+        let short = reticent_backends::hexadecimal(&digest.finalize()[..8]);
+        let name = format!("{}-{short}", work.part());
+        if let Some(known) = self.by_name.get(&name) {
+            return Ok(*known);
+        }
+        let output = work
+            .writes()
+            .map(|ending| self.folder.join(format!("{name}{ending}")));
+        let mut needs = Vec::new();
+        let mut line: Vec<String> = work.command().iter().map(|w| (*w).to_owned()).collect();
+        for word in words {
+            line.push(match word {
+                Word::Plain(text) => text,
+                Word::Read(_) => continue,
+                Word::At(flag, path, _) => format!("{flag}{}", path.display()),
+                Word::Of(flag, stage, inside) => {
+                    needs.push(stage);
+                    let written = self.stages[stage].output.clone().unwrap_or_default();
+                    let place = match inside {
+                        "" => written,
+                        inside => written.join(inside),
+                    };
+                    format!("{flag}{}", place.display())
+                }
+                Word::Out(flag) => {
+                    format!("{flag}{}", output.clone().unwrap_or_default().display())
+                }
+            });
+        }
+        line.extend(["--format=json", "--config=none"].map(str::to_owned));
+        parses(work, &line)?;
+        needs.sort_unstable();
+        needs.dedup();
+        let place = self.stages.len();
+        self.by_name.insert(name.clone(), place);
+        self.stages.push(Stage {
+            work,
+            name,
+            words: line,
+            output,
+            needs,
+        });
+        Ok(place)
+    }
+}
+
+/// The corpus, and what perplexity is measured on if that is no part of it.
+struct Texts {
+    corpus: Vec<Word>,
+    test: Option<Vec<Word>>,
+}
+
+/// A corpus as the value of a flag.
+fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
+    let words = corpus.iter().map(|word| match word {
+        Word::At(_, path, digest) => Word::At(flag, path.clone(), digest.clone()),
+        Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside),
+        other => other.clone(),
+    });
+    words.collect()
+}
+
+/// The first documents of a corpus, in a file of their own in the folder of the stages.
+fn taken(path: &Path, documents: u64, folder: &Path) -> Result<PathBuf> {
+    let whole = format!("{} {documents}", content(path)?);
+    let short = &reticent_backends::hexadecimal(&Sha256::digest(whole)[..8]);
+    let place = folder.join(format!("documents-{short}.jsonl"));
+    if !place.exists() {
+        let all = reticent_corpus::read_documents(path)?;
+        let mut text = String::new();
+        let most = usize::try_from(documents).unwrap_or(usize::MAX);
+        for document in all.iter().take(most) {
+            text.push_str(&crate::contract::to_json(document)?.to_string());
+            text.push('\n');
+        }
+        crate::contract::write_file(&place, text.as_bytes())?;
+    }
+    Ok(place)
+}
+
+/// What the axes of a cell add to the command lines.
+struct Axes {
+    prepare: Vec<String>,
+    train: Vec<String>,
+    /// A model that is a folder.
+    model: Option<PathBuf>,
+}
+
+/// Every place of an arm. A flag that the arm has itself is no axis.
+fn places(
+    file: &GridFile,
+    arm: &str,
+    recipe: Recipe,
+    prepare: &Flags,
+    train: &Flags,
+) -> Vec<(Place, Axes)> {
+    let own = |flags: &Flags, key: &str| flags.get(key).and_then(Value::as_f64);
+    let one = |flags: &Flags, key: &str| own(flags, key).map(|value| vec![(value, false)]);
+    let axis = |values: Vec<f64>| values.into_iter().map(|value| (value, true)).collect();
+    let or_none = |list: Vec<(f64, bool)>| match list.is_empty() {
+        true => vec![(0.0, false)],
+        false => list,
+    };
+    let misses = one(prepare, "miss-rate")
+        .unwrap_or_else(|| axis(file.miss_rates.iter().map(|m| m.get()).collect()));
+    let planted = prepare.contains_key("canaries");
+    let noises: Vec<Option<(&str, f64)>> = match recipe.is_private() {
+        _ if train.contains_key("sigma") || train.contains_key("epsilon") => {
+            let given = |key| own(train, key);
+            vec![
+                given("sigma")
+                    .map(|sigma| ("own-sigma", sigma))
+                    .or_else(|| given("epsilon").map(|epsilon| ("own-epsilon", epsilon))),
+            ]
+        }
+        false => vec![None],
+        true => {
+            let sigmas = file.sigmas.iter().map(|s| Some(("sigma", s.get())));
+            let epsilons = file.epsilons.iter().map(|e| Some(("epsilon", e.get())));
+            let both: Vec<_> = sigmas.chain(epsilons).collect();
+            if both.is_empty() { vec![None] } else { both }
+        }
+    };
+    let mut found = Vec::new();
+    for seed in 0..file.seeds {
+        for (miss, asked) in or_none(misses.clone()) {
+            let recalls = match &file.canary_recalls {
+                _ if !planted => Vec::new(),
+                _ if prepare.contains_key("canary-recall") => {
+                    one(prepare, "canary-recall").unwrap_or_default()
+                }
+                CanaryRecalls::Listed(list) => axis(list.iter().map(|r| r.get()).collect()),
+                CanaryRecalls::Named(AsPolicy::AsPolicy) => {
+                    // To a millionth: what follows is a number of canaries.
+                    vec![(((1.0 - miss) * 1e6).round() / 1e6, true)]
+                }
+            };
+            for (recall, recall_asked) in or_none(recalls) {
+                for model in &file.models {
+                    for noise in &noises {
+                        let named = |name: &str| {
+                            noise.and_then(|(key, value)| key.ends_with(name).then_some(value))
+                        };
+                        let place = Place {
+                            arm: arm.to_owned(),
+                            recipe,
+                            model: model.clone(),
+                            seed,
+                            miss_rate: miss,
+                            canary_recall: recall,
+                            sigma: named("sigma"),
+                            epsilon: named("epsilon"),
+                        };
+                        let mut of_prepare = vec![format!("--seed={seed}")];
+                        if asked {
+                            of_prepare.push(format!("--miss-rate={miss}"));
+                        }
+                        if recall_asked {
+                            of_prepare.push(format!("--canary-recall={recall}"));
+                        }
+                        let mut of_train = vec![format!("--model={model}")];
+                        if let Some((key @ ("sigma" | "epsilon"), value)) = noise {
+                            of_train.push(format!("--{key}={value}"));
+                        }
+                        let folder = Path::new(model);
+                        found.push((
+                            place,
+                            Axes {
+                                prepare: of_prepare,
+                                train: of_train,
+                                model: folder.is_dir().then(|| folder.to_path_buf()),
+                            },
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What is measured, in order.
+fn attacks(given: &Attacks, planted: bool) -> Vec<(Work, &Flags)> {
+    let mut all = vec![(Work::Perplexity, &given.perplexity)];
+    if planted {
+        all.push((Work::Exposure, &given.exposure));
+    }
+    all.extend(given.membership.as_ref().map(|f| (Work::Membership, f)));
+    all.extend(given.extract.as_ref().map(|f| (Work::Extract, f)));
+    all
+}
+
+/// The words of a line.
+fn plain(line: &str) -> Vec<Word> {
+    let words = line.split_whitespace();
+    words.map(|word| Word::Plain(word.to_owned())).collect()
+}
+
+/// Flags as words, with the digests of files that they name.
+fn flags(given: &Flags) -> Result<Vec<Word>> {
+    let mut all: Vec<Word> = words(given)?.into_iter().map(Word::Plain).collect();
+    for (key, value) in given {
+        if let Value::String(text) = value
+            && text.contains(['/', '\\', '.'])
+            && Path::new(text).exists()
+        {
+            all.push(Word::Read(
+                content(Path::new(text)).with_context(|| key.clone())?,
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether the command takes these words; nothing is run.
+fn parses(work: Work, line: &[String]) -> Result<()> {
+    let line = || std::iter::once(work.program().to_owned()).chain(line.iter().cloned());
+    let refused = match work.program() {
+        "account" => Account::try_parse_from(line()).err(),
+        _ => Audit::try_parse_from(line()).err(),
+    };
+    if let Some(error) = refused {
+        anyhow::bail!("{}", crate::contract::usage_error(&error));
+    }
+    Ok(())
+}
+
+/// SHA-256 of a file, or of the names and contents of a folder.
+fn content(path: &Path) -> Result<String> {
+    let mut digest = Sha256::new();
+    add(path, &mut digest).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(reticent_backends::hexadecimal(&digest.finalize()))
+}
+
+fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
+    let about = path.metadata()?;
+    if about.is_dir() {
+        let entries: std::io::Result<Vec<_>> = path.read_dir()?.collect();
+        let mut names: Vec<_> = entries?
+            .into_iter()
+            .map(|entry| entry.file_name())
+            .collect();
+        names.sort();
+        for name in names {
+            let text = name.to_string_lossy();
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+            add(&path.join(&name), digest)?;
+        }
+        return Ok(());
+    }
+    ensure!(about.is_file(), "must be a file or a folder");
+    digest.update(about.len().to_le_bytes());
+    let mut file = std::fs::File::open(path)?;
+    let mut buffer = [0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            read => digest.update(&buffer[..read]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan> {
+        Plan::of(&GridFile::parse(text, "g.toml")?, Path::new("out/stages"))
+    }
+
+    const GRID: &str = "
+schema = 1
+seeds = 2
+miss_rates = [0, 0.1]
+canary_recalls = \"as-policy\"
+sigmas = [1, 2]
+data = { dialogues = 5 }
+prepare = { policy = \"customers\", canaries = \"10x2\" }
+train = { epochs = 1 }
+[[arms]]
+recipe = \"sgd\"
+[[arms]]
+recipe = \"dpsgd\"
+[[arms]]
+name = \"dpsgd-3\"
+recipe = \"dpsgd\"
+train = { sigma = 3 }
+";
+
+    #[test]
+    fn cells_share_what_they_have_in_common() {
+        let plan = plan(GRID).unwrap();
+        let of = |work| plan.stages.iter().filter(|s| s.work == work).count();
+        assert_eq!(of(Work::Simulate), 1);
+        assert_eq!(of(Work::Prepare), 4);
+        // One of sgd, two of dpsgd, one of the arm with its own noise.
+        assert_eq!((of(Work::Train), plan.cells.len()), (16, 16));
+        assert_eq!(of(Work::Exposure), 16);
+        for (at, stage) in plan.stages.iter().enumerate() {
+            assert!(stage.needs.iter().all(|need| *need < at));
+        }
+        let name = plan.cells[0].place.name();
+        assert_eq!(name, "sgd-0-1-plain-lstm-seed0");
+        let last = plan.cells.last().unwrap().place.name();
+        assert_eq!(last, "dpsgd-3-0.1-0.9-sigma3-lstm-seed1");
+    }
+
+    #[test]
+    fn names_change_with_what_a_stage_depends_on() {
+        let names = |text: &str| -> Vec<String> {
+            let stages = plan(text).unwrap().stages;
+            stages.into_iter().map(|stage| stage.name).collect()
+        };
+        assert_eq!(names(GRID), names(GRID));
+        let corpus = names(&GRID.replace("dialogues = 5", "dialogues = 6"));
+        let shared = |other: &[String]| names(GRID).iter().filter(|n| other.contains(n)).count();
+        assert_eq!(shared(&corpus), 0);
+        // The corpora are the same, and nothing that is trained on them.
+        assert_eq!(shared(&names(&GRID.replace("epochs = 1", "epochs = 2"))), 5);
+    }
+
+    #[test]
+    fn flags_that_a_command_refuses_are_told_before_anything_runs() {
+        for (from, to, says) in [
+            ("epochs = 1", "epochs = 0", "train: --epochs"),
+            ("epochs = 1", "epoch_s = 1", "train: "),
+            ("\"10x2\"", "\"ten\"", "prepare: --canaries"),
+        ] {
+            let error = format!("{:#}", plan(&GRID.replace(from, to)).unwrap_err());
+            assert!(
+                error.contains(says) && error.contains("the arm sgd"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn data_is_known_by_its_content() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("data.jsonl");
+        let text = GRID.replace("{ dialogues = 5 }", &format!("{{ path = {file:?} }}"));
+        std::fs::write(&file, "a").unwrap();
+        let first = plan(&text).unwrap().stages[0].name.clone();
+        std::fs::write(&file, "b").unwrap();
+        assert_ne!(plan(&text).unwrap().stages[0].name, first);
+        std::fs::remove_file(&file).unwrap();
+        let error = format!("{:#}", plan(&text).unwrap_err());
+        assert!(error.contains("data: cannot read"), "{error}");
+    }
+}

@@ -1,0 +1,392 @@
+//! Processes that work at once: what is ready, within a number and a memory budget.
+
+use super::plan::{Plan, Stage, Work};
+use crate::audit::diff::document;
+use crate::contract::{
+    Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, in_one_line, without_content,
+    write_file,
+};
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set for the processes of a grid: they end when the grid does, however it ends.
+const WITH_PARENT: &str = "RETICENT_ENDS_WITH_STDIN";
+/// Between two looks at the processes.
+const PAUSE: Duration = Duration::from_millis(10);
+/// For processes that were interrupted to end; less than a command waits for its own safe point.
+const FAREWELL: Duration = Duration::from_millis(1000);
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// How many processes, and how much memory they may take together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// At once.
+    pub jobs: usize,
+    /// Bytes.
+    pub memory: Option<f64>,
+}
+
+impl Limits {
+    /// From what was asked for.
+    ///
+    /// # Errors
+    /// A memory budget where the memory of a process can't be read.
+    pub fn of(jobs: Option<u64>, memory: Option<f64>) -> Result<Self> {
+        let known = peak(std::process::id()).is_some();
+        ensure!(
+            memory.is_none() || known,
+            "--memory: the memory of a process can't be read on this system"
+        );
+        Ok(Self {
+            jobs: match jobs {
+                Some(jobs) => usize::try_from(jobs).unwrap_or(usize::MAX),
+                None => cores().div_ceil(2),
+            },
+            memory: memory.map(|gib| gib * GIB),
+        })
+    }
+
+    /// Whether a process with this peak may start beside these; nobody knows the peak of what never ran.
+    fn admits(&self, running: &[Option<f64>], next: Option<f64>) -> bool {
+        if running.len() >= self.jobs {
+            return false;
+        }
+        let (Some(budget), false) = (self.memory, running.is_empty()) else {
+            return true;
+        };
+        let all: Option<f64> = running.iter().copied().chain([next]).sum();
+        all.is_some_and(|sum| sum <= budget)
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A finished stage, as it lies beside what it wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// What it did.
+    pub work: Work,
+    /// How long it took.
+    pub seconds: f64,
+    /// The most memory that it took, in bytes, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
+    /// Whether it ended with 1: a promise is contradicted.
+    pub exceeded: bool,
+    /// The document that it answered.
+    pub answer: Value,
+}
+
+/// What became of a stage.
+pub(super) type Outcome = std::result::Result<Finished, String>;
+
+/// A process at work.
+struct Running {
+    stage: usize,
+    child: Child,
+    since: Instant,
+    peak: Option<f64>,
+    stdout: File,
+    stderr: File,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Of a process that has ended this does nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs every stage that is not finished yet.
+///
+/// A stage that fails takes those that need it along. `done` is told each outcome as it comes, and whether an earlier run
+/// had it.
+///
+/// # Errors
+/// An interruption, a folder that can't be written, a program that can't be started.
+pub(super) fn run(
+    plan: &Plan,
+    folder: &Path,
+    limits: Limits,
+    interrupt: &Interrupt,
+    mut done: impl FnMut(bool, usize, &[Option<Outcome>]) -> Result<()>,
+) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
+    let mut peaks: HashMap<Work, f64> = HashMap::new();
+    for (at, stage) in plan.stages.iter().enumerate() {
+        if let Some(finished) = earlier(folder, stage) {
+            learn(&mut peaks, &finished);
+            outcomes[at] = Some(Ok(finished));
+            done(true, at, &outcomes)?;
+        }
+    }
+    let line = Progress::of(plan.stages.len() as u64, "grid", "stages");
+    line.begins_at(outcomes.iter().flatten().count() as u64);
+    let mut running: Vec<Running> = Vec::new();
+    loop {
+        if interrupt.raised() {
+            leave(running);
+            let resume = Some("the same arguments".to_owned());
+            return Err(Interrupted { resume }.into());
+        }
+        let mut still = Vec::new();
+        for mut process in std::mem::take(&mut running) {
+            process.peak = peak(process.child.id()).or(process.peak);
+            let Some(status) = process
+                .child
+                .try_wait()
+                .context("cannot wait for a process")?
+            else {
+                still.push(process);
+                continue;
+            };
+            let at = process.stage;
+            let outcome = ended(process, status, &plan.stages[at]);
+            if let Ok(finished) = &outcome {
+                keep(folder, &plan.stages[at], finished)?;
+                learn(&mut peaks, finished);
+            }
+            outcomes[at] = Some(outcome);
+            done(false, at, &outcomes)?;
+            line.advance(1);
+        }
+        running = still;
+        for at in 0..plan.stages.len() {
+            let stage = &plan.stages[at];
+            if outcomes[at].is_some() || running.iter().any(|process| process.stage == at) {
+                continue;
+            }
+            let failed = stage.needs.iter().find_map(|need| match &outcomes[*need] {
+                Some(Err(why)) => Some(why.clone()),
+                _ => None,
+            });
+            if let Some(why) = failed {
+                outcomes[at] = Some(Err(why));
+                done(false, at, &outcomes)?;
+                line.advance(1);
+                continue;
+            }
+            let ready = stage
+                .needs
+                .iter()
+                .all(|need| matches!(outcomes[*need], Some(Ok(_))));
+            let taken: Vec<Option<f64>> = running
+                .iter()
+                .map(|process| peaks.get(&plan.stages[process.stage].work).copied())
+                .collect();
+            if ready && limits.admits(&taken, peaks.get(&stage.work).copied()) {
+                running.push(start(at, stage, limits.jobs)?);
+            }
+        }
+        if running.is_empty() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let missing = || Err("it was never run".to_owned());
+    Ok(outcomes
+        .into_iter()
+        .map(|o| o.unwrap_or_else(missing))
+        .collect())
+}
+
+/// Ctrl-C reaches the processes too, and they save what they can; whatever is still at work then is ended.
+fn leave(mut running: Vec<Running>) {
+    let since = Instant::now();
+    while since.elapsed() < FAREWELL
+        && running
+            .iter_mut()
+            .any(|process| matches!(process.child.try_wait(), Ok(None)))
+    {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn learn(peaks: &mut HashMap<Work, f64>, finished: &Finished) {
+    if let Some(memory) = finished.memory {
+        let known = peaks.entry(finished.work).or_insert(memory);
+        *known = known.max(memory);
+    }
+}
+
+fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
+    folder.join(format!("{}.json", stage.name))
+}
+
+/// What an earlier run finished, with all that it wrote still there.
+fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
+    let there = stage.output.as_ref().is_none_or(|output| output.exists());
+    let path = answer_of(folder, stage);
+    if !there || !path.exists() {
+        return None;
+    }
+    let found = document(&path).ok()?;
+    let read: Envelope<Finished> = serde_json::from_value(found).ok()?;
+    Some(read.body)
+}
+
+fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
+    let text = Envelope::new("grid-stage", Inputs::new(), finished).to_text()?;
+    write_file(&answer_of(folder, stage), text.as_bytes())
+}
+
+fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
+    if let Some(output) = &stage.output
+        && output.exists()
+    {
+        // Finished, but for its answer: a kill came between.
+        match output.is_dir() {
+            true => reticent_disk::remove_folder(output),
+            false => reticent_disk::remove_file(output),
+        }
+        .with_context(|| format!("cannot remove {}", output.display()))?;
+    }
+    let nowhere = || "there is no place for temporary files";
+    let (stdout, stderr) = (
+        tempfile::tempfile().with_context(nowhere)?,
+        tempfile::tempfile().with_context(nowhere)?,
+    );
+    let program = program(stage.work)?;
+    let child = Command::new(&program)
+        .args(&stage.words)
+        .env(WITH_PARENT, "1")
+        .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())
+        .stdin(Stdio::piped())
+        .stdout(stdout.try_clone().with_context(nowhere)?)
+        .stderr(stderr.try_clone().with_context(nowhere)?)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    Ok(Running {
+        stage: at,
+        child,
+        since: Instant::now(),
+        peak: None,
+        stdout,
+        stderr,
+    })
+}
+
+/// This program, or the other one beside it.
+fn program(work: Work) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("this program does not know where it lies")?;
+    let name = format!("{}{}", work.program(), std::env::consts::EXE_SUFFIX);
+    if own.file_name().is_some_and(|own| own == name.as_str()) {
+        return Ok(own);
+    }
+    let other = own.with_file_name(&name);
+    ensure!(
+        other.exists(),
+        "{name} must lie beside audit, and is not there: build or install both"
+    );
+    Ok(other)
+}
+
+fn ended(mut process: Running, status: ExitStatus, stage: &Stage) -> Outcome {
+    let seconds = process.since.elapsed().as_secs_f64();
+    let text = |file: &mut File| {
+        let mut text = String::new();
+        let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
+        read.map(|_| text)
+    };
+    let work = stage.work.part();
+    let exceeded = match status.code() {
+        Some(0) => false,
+        Some(1) => true,
+        Some(_) => {
+            let said = text(&mut process.stderr).unwrap_or_default();
+            let last = said.lines().rev().find(|line| line.starts_with("error: "));
+            let last = last.map_or("it did not say why", |line| &line["error: ".len()..]);
+            return Err(format!("{work}: {}", in_one_line(last, 300)));
+        }
+        None => return Err(format!("{work}: a signal ended the process")),
+    };
+    let answer = text(&mut process.stdout).map_err(|error| format!("{work}: {error}"))?;
+    let answer = serde_json::from_str(&answer)
+        .map_err(|error| format!("{work}: {}", without_content(&error.to_string())))?;
+    Ok(Finished {
+        work: stage.work,
+        seconds,
+        memory: process.peak,
+        exceeded,
+        answer,
+    })
+}
+
+/// The most memory that a process has taken so far, in bytes.
+fn peak(process: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+/// In a process of a grid: ends it when the grid is gone, whatever ended that. Elsewhere nothing.
+pub fn end_with_parent() {
+    if std::env::var_os(WITH_PARENT).is_none() {
+        return;
+    }
+    std::thread::spawn(|| {
+        let mut byte = [0];
+        while matches!(std::io::stdin().read(&mut byte), Ok(1)) {}
+        reticent_disk::drop_unfinished();
+        std::process::exit(Exit::INTERRUPTED.into());
+    });
+}
+
+/// Whether the answers of all these are there.
+///
+/// # Errors
+/// The reason of the first that failed.
+pub(super) fn answers<'a>(
+    stages: &[usize],
+    outcomes: &'a [Option<Outcome>],
+) -> Result<Vec<&'a Finished>> {
+    let mut all = Vec::new();
+    for at in stages {
+        match &outcomes[*at] {
+            Some(Ok(finished)) => all.push(finished),
+            Some(Err(why)) => bail!("{why}"),
+            None => bail!("it was never run"),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_admits_what_is_known_to_fit() {
+        let limits = |jobs, memory| Limits { jobs, memory };
+        let one = [Some(3.0)];
+        assert!(limits(2, None).admits(&one, None));
+        assert!(!limits(1, None).admits(&one, Some(1.0)));
+        assert!(limits(2, Some(4.0)).admits(&one, Some(1.0)));
+        assert!(!limits(2, Some(4.0)).admits(&one, Some(2.0)));
+        // What never ran runs alone, and nothing beside it.
+        assert!(!limits(2, Some(4.0)).admits(&one, None));
+        assert!(!limits(2, Some(4.0)).admits(&[None], Some(1.0)));
+        assert!(limits(2, Some(4.0)).admits(&[], None));
+        assert!(limits(2, Some(4.0)).admits(&[], Some(9.0)));
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_read_where_there_is_proc() {
+        let own = peak(std::process::id());
+        assert_eq!(own.is_some(), Path::new("/proc/self/status").exists());
+        assert!(own.is_none_or(|bytes| bytes > 1e6));
+    }
+}

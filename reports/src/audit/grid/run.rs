@@ -1,0 +1,133 @@
+//! `audit grid`: from the file to the cells.
+
+use super::args::{Grid, Running};
+use super::cell::{CellDocument, GridReport};
+use super::file::GridFile;
+use super::plan::Plan;
+use super::pool::{self, Limits, Outcome};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, write_file};
+use crate::page::Output;
+use anyhow::{Context, Result};
+use reticent_backends::FolderLock;
+use std::path::{Path, PathBuf};
+
+/// The folder of a grid, which nobody else works in.
+#[derive(Debug)]
+pub(in crate::audit) struct Place {
+    folder: PathBuf,
+    limits: Limits,
+    _lock: FolderLock,
+}
+
+impl Place {
+    /// Makes the folder, or goes on in it.
+    ///
+    /// # Errors
+    /// A folder that can't be made or that another grid works in, limits that can't be kept.
+    pub(in crate::audit) fn open(running: &Running) -> Result<Self> {
+        let limits = Limits::of(running.jobs, running.memory)?;
+        let folder = running.out.clone();
+        let made = ["stages", "cells"].map(|part| folder.join(part));
+        reticent_disk::private_folder(&folder)
+            .and_then(|()| {
+                made.iter()
+                    .try_for_each(|part| reticent_disk::private_folder(part))
+            })
+            .with_context(|| format!("--out: cannot make {}", folder.display()))?;
+        let lock = FolderLock::take(&folder).context("--out")?;
+        Ok(Self {
+            folder,
+            limits,
+            _lock: lock,
+        })
+    }
+
+    /// Where stages lie.
+    pub(in crate::audit) fn stages(&self) -> PathBuf {
+        self.folder.join("stages")
+    }
+
+    /// Where the documents of the cells lie.
+    pub(in crate::audit) fn cells(&self) -> PathBuf {
+        self.folder.join("cells")
+    }
+}
+
+/// Runs what is not finished, writes the document of each cell as it comes, and gives all of them with the grid's table and
+/// what became of every stage.
+///
+/// # Errors
+/// An interruption, a folder that can't be written.
+pub(in crate::audit) fn cells(
+    plan: &Plan,
+    place: &Place,
+    interrupt: &Interrupt,
+) -> Result<(Vec<CellDocument>, GridReport, Vec<Outcome>)> {
+    let mut documents: Vec<Option<CellDocument>> = vec![None; plan.cells.len()];
+    let mut before = 0;
+    let outcomes = pool::run(
+        plan,
+        &place.stages(),
+        place.limits,
+        interrupt,
+        |earlier, at, outcomes| {
+            before += usize::from(earlier);
+            for (cell, document) in plan.cells.iter().zip(&mut documents) {
+                if document.is_none() && cell.stages.contains(&at) {
+                    *document = CellDocument::of(plan, cell, outcomes);
+                    if let Some(document) = document {
+                        write(&place.cells(), document)?;
+                    }
+                }
+            }
+            Ok(())
+        },
+    )?;
+    let documents: Vec<CellDocument> = documents.into_iter().flatten().collect();
+    let failed = documents
+        .iter()
+        .filter(|cell| cell.failed.is_some())
+        .count();
+    let seconds = outcomes.iter().flatten().map(|finished| finished.seconds);
+    let report = GridReport {
+        finished: documents.len() - failed,
+        failed,
+        stages: plan.stages.len(),
+        stages_before: before,
+        seconds: seconds.sum(),
+        rows: documents.iter().map(CellDocument::row).collect(),
+    };
+    Ok((documents, report, outcomes))
+}
+
+fn write(folder: &Path, cell: &CellDocument) -> Result<()> {
+    let path = folder.join(format!("{}.json", cell.place.name()));
+    let mut document = Envelope::new("grid-cell", Inputs::new(), cell);
+    document.says = match &cell.failed {
+        Some(why) => format!("{} failed: {why}", cell.place.name()),
+        None => format!("{} finished", cell.place.name()),
+    };
+    write_file(&path, document.to_text()?.as_bytes())
+}
+
+/// Reads, runs, prints.
+///
+/// # Errors
+/// A file that can't be taken, an interruption, a folder that can't be written.
+pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let file = GridFile::read(&args.file).context("FILE")?;
+    let place = Place::open(&args.running)?;
+    let plan = Plan::of(&file, &place.stages())
+        .with_context(|| format!("FILE: {}", args.file.display()))?;
+    let (_, report, _) = cells(&plan, &place, interrupt)?;
+    let inputs = Inputs::new()
+        .given_path("grid", Some(&args.file))?
+        .given_path("out", Some(&args.running.out))?;
+    output.answer_with_rows(
+        &Envelope::new("grid", inputs, &report),
+        &report.to_page(),
+        || Ok(Csv::of_rows(&report.rows)?),
+    )?;
+    Ok(Exit::Finished)
+}

@@ -1,0 +1,197 @@
+//! Grids from outside: cells, what they share, what fails, and how a grid goes on.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+#[path = "../../schemas/check.rs"]
+mod check;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+const GRID: &str = r#"
+schema = 1
+seeds = 2
+miss_rates = [0, 0.5]
+canary_recalls = "as-policy"
+sigmas = [2]
+data = { dialogues = 8 }
+prepare = { policy = "customers", canaries = "4x2", held_out = 0.3 }
+train = { steps = 3 }
+attacks = { membership = {} }
+
+[[arms]]
+recipe = "sgd"
+
+[[arms]]
+recipe = "dpsgd"
+"#;
+
+fn run(folder: &Path, line: &str) -> (i32, String, String) {
+    let output = common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "");
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn json(folder: &Path, line: &str) -> Value {
+    let (code, stdout, stderr) = run(folder, &format!("{line} --format json"));
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// When each finished stage was written.
+fn written(folder: &Path) -> BTreeMap<String, SystemTime> {
+    let mut all = BTreeMap::new();
+    for entry in folder.join("runs/stages").read_dir().into_iter().flatten() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".json") && !name.starts_with('.') {
+            all.insert(name, entry.metadata().unwrap().modified().unwrap());
+        }
+    }
+    all
+}
+
+#[test]
+fn a_grid_is_resumed_after_a_kill_and_repeats_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    std::fs::write(here.join("grid.toml"), GRID).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_audit"))
+        .args(["grid", "grid.toml", "--out", "runs", "--jobs", "2"])
+        .current_dir(here)
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while written(here).len() < 4 && since.elapsed() < Duration::from_secs(300) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = written(here);
+    assert!(before.len() >= 4);
+
+    let report = json(here, "grid grid.toml --out runs --jobs 2");
+    assert_eq!(report["finished"], 8);
+    assert_eq!(report["failed"], 0);
+    // One corpus, four preparations, eight runs with three attacks each.
+    assert_eq!(report["stages"], 1 + 4 + 8 * 4);
+    let earlier = report["stages_before"].as_u64().unwrap() as usize;
+    assert!(
+        (before.len()..before.len() + 3).contains(&earlier),
+        "{earlier}"
+    );
+    let after = written(here);
+    assert!(before.iter().all(|(name, time)| after[name] == *time));
+
+    let again = json(here, "grid grid.toml --out runs");
+    assert_eq!(again["stages_before"], again["stages"]);
+    assert_eq!(again["rows"], report["rows"]);
+    assert_eq!(written(here), after);
+
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(
+        check::problems("grid.schema.json", &text),
+        Vec::<String>::new()
+    );
+    for entry in here.join("runs/cells").read_dir().unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let problems = check::problems("grid-cell.schema.json", &text);
+        assert_eq!(problems, Vec::<String>::new());
+    }
+    let figure = json(
+        here,
+        "figure runs/cells/{line}-{x}-{}.json --y exposure --x-label gamma",
+    );
+    let lines = figure["lines"].as_array().unwrap();
+    let of = |at: usize| (lines[at]["line"].as_str().unwrap(), &lines[at]["points"]);
+    assert_eq!((of(0).0, of(1).0), ("dpsgd", "sgd"));
+    assert_eq!(of(1).1[0]["values"].as_array().unwrap().len(), 2);
+    let (code, rows, _) = run(here, "grid grid.toml --out runs --format csv");
+    assert_eq!((code, rows.lines().count()), (0, 9));
+    // Texts and models are the owner's.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = here.join("runs").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+    }
+}
+
+#[test]
+fn a_cell_that_fails_is_a_row_with_its_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    let one = GRID
+        .replace("seeds = 2", "seeds = 1")
+        .replace("[0, 0.5]", "[0]");
+    // That the text is redacted is known once it is prepared.
+    let failing = format!("{one}\n[[arms]]\nname = \"broken\"\nrecipe = \"sdp\"\n");
+    std::fs::write(here.join("grid.toml"), failing).unwrap();
+    let report = json(here, "grid grid.toml --out runs --memory 4");
+    assert_eq!(
+        (&report["finished"], &report["failed"]),
+        (&2.into(), &1.into())
+    );
+    let row = &report["rows"][2];
+    let why = row["failed"].as_str().unwrap();
+    assert!(
+        why.starts_with("training: ") && why.contains("--no-redaction"),
+        "{why}"
+    );
+    assert!(row["perplexity"].is_null());
+    let cell = here.join(format!("runs/cells/{}.json", row["cell"].as_str().unwrap()));
+    let cell: Value = serde_json::from_str(&std::fs::read_to_string(cell).unwrap()).unwrap();
+    assert_eq!(cell["failed"], why);
+    let (_, text, _) = run(here, "grid grid.toml --out runs");
+    assert!(text.contains("2 cells finished, 1 failed"), "{text}");
+}
+
+#[test]
+fn what_cannot_run_is_told_before_anything_does() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    for (text, line, says) in [
+        (
+            GRID.to_owned(),
+            "grid none.toml --out runs",
+            "FILE: cannot read none.toml",
+        ),
+        (
+            GRID.replace("steps = 3", "steps = 0"),
+            "grid grid.toml --out runs",
+            "the arm sgd: train: --steps",
+        ),
+        (
+            GRID.to_owned(),
+            "grid grid.toml --out runs --jobs 0",
+            "--jobs",
+        ),
+        (
+            GRID.to_owned(),
+            "grid grid.toml --out runs --memory 0",
+            "--memory",
+        ),
+        (GRID.to_owned(), "grid grid.toml --out grid.toml", "--out"),
+    ] {
+        std::fs::write(here.join("grid.toml"), text).unwrap();
+        let (code, _, stderr) = run(here, line);
+        assert_eq!(code, 2);
+        assert!(stderr.contains(says), "{line}: {stderr}");
+    }
+    assert!(written(here).is_empty());
+}
