@@ -44,9 +44,10 @@ pub use evalue::{
 };
 pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
 pub use extract::{
-    Continuation, Contrast, Passage, PromiseTest, PromptRates, Reconstruction, SamplerSettings,
-    SecretCase, SecretShape, Stratum, continuations, contrast, count_copies, edit_distance,
-    generate_greedily, ln_drawn, measure_distances, reconstruct, strata,
+    Continuation, Contrast, Passage, PromiseTest, PromptRates, Reconstruction, SampledText,
+    SamplerSettings, SecretCase, SecretShape, Stratum, continuations, contrast, count_copies,
+    edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
+    sample_continuations, strata,
 };
 pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
 pub use finding::{CanaryFinding, EValueFinding, ExposureFinding};

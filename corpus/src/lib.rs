@@ -32,9 +32,9 @@ mod trigram;
 mod unit;
 
 pub use canary::{
-    Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CandidateSpace,
-    Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight, SeedOrigin, Spec,
-    insert, rare_words,
+    Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CanaryWords,
+    CandidateSpace, Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight,
+    SampledPlace, SeedOrigin, Spec, TokenCounts, WordFacts, insert,
 };
 pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};

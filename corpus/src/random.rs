@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     CanaryContexts = 10,
     CanaryCoins = 11,
     CanaryCaught = 12,
+    CanaryWords = 13,
 }
 
 /// A seeded stream of choices.

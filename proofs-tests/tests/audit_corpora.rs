@@ -892,6 +892,132 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     assert_eq!(taught["messages"][0]["content"], "Hi");
 }
 
+/// Canaries of made-up and of sampled words, planted in a file and with a corpus: what they were chosen from is said, and what is
+/// lacking by its argument.
+#[test]
+fn canaries_of_words_that_the_text_lacks() {
+    let text = |n: u32| format!("{{\"id\":\"{n}\",\"text\":\"please call {n} about line {n}\"}}\n");
+    let home = home(&(0..60).map(text).collect::<String>());
+    let at = home.path();
+    let json = |line: &str| -> serde_json::Value {
+        serde_json::from_str(&ok(at, &format!("{line} --format json"))).unwrap()
+    };
+    let plan = |file: &str| -> serde_json::Value { serde_json::from_str(&read(at, file)).unwrap() };
+    let secret =
+        |plan: &serde_json::Value| plan["canaries"][0]["secret"].as_str().unwrap().to_owned();
+
+    let new = json("plant data.jsonl --canaries 3x2 --canary-format code:{new:2} --out new");
+    assert_eq!(new["words"]["new_passed_over"], 0);
+    assert_eq!(new["candidates"], 4096.0);
+    // What stands in the text already is no canary of the next planting.
+    let taken = secret(&plan("new/canaries.json"));
+    let taken = taken.split(' ').nth(1).unwrap();
+    std::fs::write(
+        at.join("taken.jsonl"),
+        format!(
+            "{}{}",
+            read(at, "data.jsonl"),
+            text(60).replace("call", taken)
+        ),
+    )
+    .unwrap();
+    let other = json("plant taken.jsonl --canaries 3x2 --canary-format code:{new:2} --out other");
+    assert_eq!(other["words"]["new_passed_over"], 1);
+    assert!(!read(at, "other/canaries.json").contains(&format!("{taken}|")));
+    let coins =
+        json("plant data.jsonl --canaries 40x1 --canary-format code:{new:2} --coins --out coins");
+    assert_eq!(
+        (&coins["words"]["new_passed_over"], &coins["candidates"]),
+        (&0.into(), &2.0.into())
+    );
+    let prepared =
+        json("prepare data.jsonl --canaries 3x2 --canary-format code:{new:2} --out prepared");
+    assert_eq!(prepared["facts"]["canaries"]["words"]["new_passed_over"], 0);
+    assert_eq!(plan("prepared/canaries.json")["candidates"], 4096);
+
+    // A public model of a few steps, whose continuations are hardly foreseen.
+    ok(at, "prepare data.jsonl --policy nothing --out public-data");
+    ok(
+        at,
+        "train public-data --recipe sgd --epochs 1 --ordinary-batch-size 16 --seed 1 --out public",
+    );
+    let format = "--canary-format note:{sampled:6} --sampling-model public";
+    let sampled = json(&format!(
+        "plant data.jsonl --canaries 3x2 {format} --out sampled"
+    ));
+    assert_eq!(sampled["sampled"]["tokens"], 6);
+    assert_eq!(sampled["sampled"]["texts"], 256);
+    assert!(
+        sampled["sampled"]["mean_bits"].as_f64().unwrap() > 10.0,
+        "{sampled}"
+    );
+    assert_eq!(sampled["words"]["sampled_left_out"], 0);
+    assert_eq!(sampled["candidates"], 256.0);
+    let prepared = json(&format!(
+        "prepare data.jsonl --canaries 3x2 {format} --out both"
+    ));
+    assert_eq!(
+        prepared["sampled"], sampled["sampled"],
+        "the same texts again"
+    );
+    assert_eq!(
+        prepared["inputs"]["options"]["canaries"]["sampled_count"],
+        256
+    );
+    let (one, two) = (plan("sampled/canaries.json"), plan("both/canaries.json"));
+    assert_eq!(one["template"], two["template"]);
+    assert!(read(at, "both/train.jsonl").contains(&format!("note:{}", secret(&two))));
+    let coins = json(&format!(
+        "plant data.jsonl --canaries 300x1 {format} --coins --out many"
+    ));
+    assert_eq!(coins["sampled"]["texts"], 337, "an eighth to spare");
+
+    let plant = "plant data.jsonl --canaries 3x2 --out x";
+    let prepare = "prepare data.jsonl --canaries 3x2 --out x";
+    for command in [plant, prepare] {
+        let words = ["--canary-format", "{sampled:n} needs --sampling-model DIR"];
+        refused(
+            at,
+            &format!("{command} --canary-format note:{{sampled:6}}"),
+            &words,
+        );
+        let words = [
+            "--sampling-model: only with {sampled:n}",
+            "got code:{new:2}",
+        ];
+        refused(
+            at,
+            &format!("{command} --canary-format code:{{new:2}} --sampling-model public"),
+            &words,
+        );
+        let words = ["--sampling-model", "different texts of 1 token"];
+        refused(
+            at,
+            &format!("{command} --canary-format note:{{sampled:1}} --sampling-model public"),
+            &words,
+        );
+        let words = [
+            "--canary-format",
+            "sampled takes a number from 1 to 64, got \"0\"",
+        ];
+        refused(
+            at,
+            &format!("{command} --canary-format note:{{sampled:0}} --sampling-model public"),
+            &words,
+        );
+    }
+    refused(
+        at,
+        &format!("{plant} --canary-format code:{{rare:2}}"),
+        &["--canary-format", "{rare:n} needs --tokenizer"],
+    );
+    refused(
+        at,
+        &format!("{prepare} --canary-format code:{{rare:2}}"),
+        &["--canaries", "this one has 0"],
+    );
+}
+
 /// Of text without marks nothing is known of what was missed; of marked secrets two shares have two names.
 #[test]
 fn words_about_what_is_missed_are_true() {

@@ -1,8 +1,12 @@
-//! Greedy decoding over cached states.
+//! Decoding over cached states: greedy, and sampled.
 
 use crate::error::{Error, Result};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 /// The `length` most probable next tokens behind each prompt, one after the other; of equal
 /// tokens the one with the smaller number, as `score` names its first choice.
@@ -16,15 +20,107 @@ pub fn generate_greedily<S: PrefixScorer + ?Sized>(
     length: usize,
 ) -> Result<Vec<Vec<TokenId>>> {
     let mut states = scorer.start(prompts)?;
-    let grown = grow(scorer, &mut states, length);
+    let grown = grow(scorer, &mut states, length, &mut |row| first_choice(row));
     scorer.release(&states);
     grown
+}
+
+/// Texts that are drawn at once.
+const DRAWN_AT_ONCE: usize = 32;
+/// Draws for each text that is wanted, at most.
+const DRAWS: usize = 16;
+
+/// A text that a model was sampled for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledText {
+    /// Its tokens.
+    pub tokens: Vec<TokenId>,
+    /// ln P(the model draws it behind the prompt), nats.
+    pub ln_probability: f64,
+}
+
+/// Different continuations of a prompt by `length` tokens, drawn from the model's own distribution (temperature 1,
+/// nothing cut off) until `count` of them pass `accept`, or 16 times as many were drawn: then there are fewer.
+///
+/// The same model, prompt and seed give the same texts.
+///
+/// # Errors
+/// An empty prompt, a model that answers with what is no log-probability or another number of values than asked, a
+/// failing engine, [`Error::Interrupted`].
+pub fn sample_continuations<S: PrefixScorer + ?Sized>(
+    scorer: &mut S,
+    prompt: &[TokenId],
+    length: usize,
+    count: usize,
+    seed: u64,
+    accept: &mut dyn FnMut(&[TokenId]) -> bool,
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<Vec<SampledText>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut seen = HashSet::new();
+    let mut out: Vec<SampledText> = Vec::with_capacity(count);
+    let mut drawn = 0;
+    while out.len() < count && drawn < count.saturating_mul(DRAWS) {
+        if progress(out.len()).is_break() {
+            return Err(Error::Interrupted);
+        }
+        let prompts = vec![prompt.to_vec(); DRAWN_AT_ONCE];
+        let mut logs = Vec::with_capacity(DRAWN_AT_ONCE * length);
+        let mut states = scorer.start(&prompts)?;
+        let texts = grow(scorer, &mut states, length, &mut |row| {
+            let token = draw(row, rng.random())?;
+            logs.push(row[token as usize]);
+            Ok(token)
+        });
+        scorer.release(&states);
+        drawn += DRAWN_AT_ONCE;
+        for (number, tokens) in texts?.into_iter().enumerate() {
+            if out.len() < count && !seen.contains(&tokens) && accept(&tokens) {
+                // The choices of one place stand together, text by text.
+                let ln_probability = logs.iter().skip(number).step_by(DRAWN_AT_ONCE).sum();
+                seen.insert(tokens.clone());
+                out.push(SampledText {
+                    tokens,
+                    ln_probability,
+                });
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The token at which the sum of probabilities passes this share of their whole.
+fn draw(row: &[f64], share: f64) -> Result<TokenId> {
+    if let Some(token) = row.iter().position(|value| value.is_nan() || *value > 0.0) {
+        return Err(Error::BadScore {
+            value: row[token],
+            token: token as TokenId,
+        });
+    }
+    let whole: f64 = row.iter().map(|value| value.exp()).sum();
+    let mut left = share * whole;
+    let mut last = None;
+    for (token, value) in row.iter().enumerate() {
+        let mass = value.exp();
+        if mass > 0.0 {
+            last = Some(token as TokenId);
+            left -= mass;
+            if left < 0.0 {
+                break;
+            }
+        }
+    }
+    last.ok_or(Error::BadScore {
+        value: f64::NEG_INFINITY,
+        token: 0,
+    })
 }
 
 fn grow<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     states: &mut Vec<StateId>,
     length: usize,
+    choose: &mut dyn FnMut(&[f64]) -> Result<TokenId>,
 ) -> Result<Vec<Vec<TokenId>>> {
     let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
     let mut texts = vec![Vec::with_capacity(length); states.len()];
@@ -43,7 +139,7 @@ fn grow<S: PrefixScorer + ?Sized>(
             .zip(states.iter())
             .zip(&mut texts)
         {
-            let token = first_choice(row)?;
+            let token = choose(row)?;
             text.push(token);
             steps.push((*state, token));
         }

@@ -17,7 +17,7 @@ pub use copies::count_copies;
 pub(crate) use copies::strata_of;
 pub use distance::edit_distance;
 pub use fresh::SecretShape;
-pub use generate::generate_greedily;
+pub use generate::{SampledText, generate_greedily, sample_continuations};
 pub use reconstruct::{PromiseTest, Reconstruction, SecretCase, reconstruct};
 pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};

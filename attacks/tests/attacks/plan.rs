@@ -7,12 +7,12 @@ use reticent_attacks::{
     Draw, Error, RankAudit, SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
 };
 use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, Origin, Tokenizer, Unit, simulate,
+    CanaryOptions, CanaryPlan, CandidateSpace, Origin, Tokenizer, Unit, simulate,
 };
 
 fn plan(template: &str) -> CanaryPlan {
     let options = CanaryOptions {
-        template: template.parse::<CanaryTemplate>().unwrap(),
+        template: template.parse().unwrap(),
         ..CanaryOptions::new("4x3".parse().unwrap())
     };
     CanaryPlan::new(&options, Unit::Turn, &simulate(5, 0).unwrap()).unwrap()

@@ -7,7 +7,6 @@ use crate::error::{Error, Result, json_problem};
 use crate::random::{Choices, Purpose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
 
 /// Which canaries were put in, each by a fair coin of its own: the content of `coins.json`, which
 /// stays with the owner.
@@ -85,36 +84,6 @@ impl CoinPlan {
         Ok(insert(&inside, documents)?.0)
     }
 
-    /// How often each canary's secret stands in these texts, behind the template's words.
-    pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
-        let marks = self.plan.marks();
-        let number: HashMap<&str, usize> = marks.iter().map(String::as_str).zip(0..).collect();
-        let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
-        // What every mark begins with: the template's words, or else its first character.
-        let prefix = self.plan.template.prefix();
-        let starts: BTreeSet<&str> = match prefix {
-            "" => marks
-                .iter()
-                .filter_map(|m| m.get(..first_length(m)))
-                .collect(),
-            words => BTreeSet::from([words]),
-        };
-        let mut found = vec![0; marks.len()];
-        for text in texts {
-            for start in &starts {
-                for (at, _) in text.match_indices(start) {
-                    let here = lengths
-                        .iter()
-                        .filter_map(|length| text.get(at..at + length));
-                    for mark in here.filter_map(|span| number.get(span)) {
-                        found[*mark] += 1;
-                    }
-                }
-            }
-        }
-        found
-    }
-
     fn validate(&self) -> Result<()> {
         let wrong = |problem: String| Err(Error::Plan(problem));
         if self.schema != 1 || self.kind != "coin-plan" {
@@ -139,11 +108,6 @@ impl CoinPlan {
         }
         Ok(())
     }
-}
-
-/// Bytes of a text's first character.
-fn first_length(text: &str) -> usize {
-    text.chars().next().map_or(0, char::len_utf8)
 }
 
 #[cfg(test)]
@@ -180,7 +144,9 @@ mod tests {
         let heads = coins.inside.iter().filter(|inside| **inside).count();
         assert!((437..=563).contains(&heads), "{heads}");
         let planted = coins.insert(&documents()).unwrap();
-        let found = coins.occurrences(planted.iter().map(|d| d.text.as_str()));
+        let found = coins
+            .plan
+            .occurrences(planted.iter().map(|d| d.text.as_str()));
         for (count, inside) in found.iter().zip(&coins.inside) {
             assert_eq!(*count, if *inside { 2 } else { 0 });
         }

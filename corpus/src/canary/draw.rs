@@ -4,6 +4,7 @@ use super::carrier::{CLOSERS, closings, openings};
 use super::insert::gaps;
 use super::places::Ground;
 use super::plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion};
+use super::template::CanaryTemplate;
 use crate::document::Document;
 use crate::error::{Error, Result, range};
 use crate::random::{Choices, Purpose};
@@ -13,6 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 /// What a plan is drawn from before anything but the number of gaps is known of its documents.
 pub(crate) struct Draw<'a> {
     options: &'a CanaryOptions,
+    template: &'a CanaryTemplate,
     ground: &'a Ground,
     /// The gap of each copy, canary by canary.
     gaps: Vec<Vec<u64>>,
@@ -26,15 +28,21 @@ impl<'a> Draw<'a> {
             return Err(Error::Empty("no document to plant canaries in".to_owned()));
         }
         let spec = options.spec;
-        let template = &options.template;
+        let template = options.template.template().ok_or_else(|| {
+            Error::Plan(format!(
+                "the words of its format {} are not chosen yet",
+                options.template
+            ))
+        })?;
         check_doses(&options.doses, spec.copies())?;
         if options.distinct && template.candidates() < u128::from(spec.canaries()) {
             return Err(range(
                 "the number of distinct canaries",
                 spec.canaries(),
                 format!(
-                    "at most {}, the number of candidates of template {template}",
-                    template.candidates()
+                    "at most {}, the number of candidates of template {}",
+                    template.candidates(),
+                    template.shown()
                 ),
             ));
         }
@@ -53,6 +61,7 @@ impl<'a> Draw<'a> {
         });
         Ok(Self {
             options,
+            template,
             ground,
             gaps: gaps.collect(),
         })
@@ -74,17 +83,17 @@ impl<'a> Draw<'a> {
         document: impl Fn(usize) -> Option<&'d Document>,
     ) -> Result<CanaryPlan> {
         let options = self.options;
-        let (spec, template) = (options.spec, &options.template);
+        let (spec, template) = (options.spec, self.template);
         let contexts = self.contexts();
         let caught = caught(options);
         let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
-        let canaries = secrets(options)
+        let canaries = secrets(options, template)
             .into_iter()
             .zip(contexts)
             .zip(&self.gaps)
             .enumerate()
             .map(|(number, ((secret, context), gaps))| {
-                let after = endings(options, gaps.len() as u32, &mut carriers)?;
+                let after = endings(options, template, gaps.len() as u32, &mut carriers)?;
                 let insertion = |(ending, gap): (&String, &u64)| {
                     let (id, line) = self.place(*gap, &document)?;
                     Ok(Insertion {
@@ -132,7 +141,7 @@ impl<'a> Draw<'a> {
         } else {
             vec![String::new(); count]
         };
-        let (speaker, prefix) = (self.ground.speaker(), self.options.template.prefix());
+        let (speaker, prefix) = (self.ground.speaker(), self.template.prefix());
         let context = |own: String| format!("{speaker}{own}{prefix}");
         own.into_iter().map(context).collect()
     }
@@ -162,12 +171,12 @@ fn caught(options: &CanaryOptions) -> HashSet<u64> {
     drawn
 }
 
-fn secrets(options: &CanaryOptions) -> Vec<String> {
+fn secrets(options: &CanaryOptions, template: &CanaryTemplate) -> Vec<String> {
     let mut choices = Choices::new(options.seed, Purpose::CanarySecrets);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     while out.len() < options.spec.canaries() as usize {
-        let secret = options.template.draw(&mut choices);
+        let secret = template.draw(&mut choices);
         // A repeated draw is thrown away: what remains is uniform without replacement.
         if seen.insert(secret.clone()) || !options.distinct {
             out.push(secret);
@@ -204,8 +213,13 @@ pub(super) fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
 }
 
 /// What follows the secret, in each copy.
-fn endings(options: &CanaryOptions, copies: u32, choices: &mut Choices) -> Result<Vec<String>> {
-    let suffix = options.template.suffix();
+fn endings(
+    options: &CanaryOptions,
+    template: &CanaryTemplate,
+    copies: u32,
+    choices: &mut Choices,
+) -> Result<Vec<String>> {
+    let suffix = template.suffix();
     let copies = copies as usize;
     let closings = match options.carriers {
         Carriers::Same => vec![".".to_owned(); copies],

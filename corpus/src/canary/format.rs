@@ -1,36 +1,58 @@
 //! Shapes of canaries, some of whose words are chosen when they are planted.
 
 use super::template::CanaryTemplate;
+use super::words::CanaryWords;
 use crate::error::{Error, Result};
-use crate::record::TokenId;
-use crate::tokenize::Tokenizer;
-use std::collections::BTreeSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Words that a rare place chooses among.
-const RARE_WORDS: usize = 64;
-/// Letters of such a word, at least.
-const LETTERS: usize = 3;
-const OPEN: &str = "{rare:";
+/// Places in a row, at most.
+const IN_A_ROW: u32 = 8;
+/// Sampled tokens, at most.
+const SAMPLED_TOKENS: u32 = 64;
 
-/// A [`CanaryTemplate`], or one that waits for rare words: `{rare:n}` is n places in a row, each of one of 64 words that
-/// are one token each and stand in the text most rarely.
+/// A [`CanaryTemplate`], or one that waits for words: `{rare:n}` is n places in a row, each of one of 64 words that are one
+/// token each and stand in the text most rarely; `{new:n}` n places of one of 64 made-up words that do not stand in it;
+/// `{sampled:n}` one place for a text of n tokens that a public model was sampled for.
 ///
-/// A model that was trained before has hardly learnt such tokens, so that what it says of them afterwards is what this
-/// training did: fewer copies show more (Panda et al. 2025, who take tokens new to the vocabulary).
+/// A model that was trained before has hardly learnt such words, so that what it says of them afterwards is what this
+/// training did: fewer copies show more (Panda et al. 2025, who take tokens new to the vocabulary; sampled canaries are
+/// those of arXiv 2606.10481).
 ///
 /// ```
-/// use reticent_corpus::CanaryFormat;
+/// use reticent_corpus::{CanaryFormat, CanaryWords};
 /// let format: CanaryFormat = "The code is{rare:2}".parse()?;
 /// assert!(format.template().is_none());
-/// let template = format.with_words(&[" abc".to_owned(), " xyz".to_owned()])?;
+/// let words = CanaryWords { rare: vec![" abc".to_owned(), " xyz".to_owned()], ..CanaryWords::default() };
+/// let template = format.with_words(&words)?;
 /// assert_eq!((template.candidates(), template.prefix()), (4, "The code is"));
 /// assert!(template.matches(" xyz abc"));
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
 pub struct CanaryFormat {
     source: String,
+    parts: Vec<Part>,
     template: Option<CanaryTemplate>,
+}
+
+/// The place of a sampled text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledPlace<'a> {
+    /// What stands before it.
+    pub before: &'a str,
+    /// How many tokens it takes.
+    pub tokens: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// What a template says itself, its fields included.
+    Plain(String),
+    Rare(u32),
+    New(u32),
+    Sampled(u32),
 }
 
 impl CanaryFormat {
@@ -40,12 +62,54 @@ impl CanaryFormat {
         self.template.as_ref()
     }
 
-    /// The template with these words at its rare places.
+    /// Whether it waits for rare words.
+    #[must_use]
+    pub fn has_rare(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Rare(_)))
+    }
+
+    /// Whether it waits for made-up words.
+    #[must_use]
+    pub fn has_new(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::New(_)))
+    }
+
+    /// The place that waits for a sampled text: its first field.
+    #[must_use]
+    pub fn sampled(&self) -> Option<SampledPlace<'_>> {
+        match self.parts.as_slice() {
+            [Part::Plain(before), Part::Sampled(tokens), ..] => Some(SampledPlace {
+                before,
+                tokens: *tokens,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The template with these words at its places.
     ///
     /// # Errors
-    /// Words of which one begins another.
-    pub fn with_words(&self, words: &[String]) -> Result<CanaryTemplate> {
-        filled(&self.source, words)?.parse()
+    /// Words of which one begins another, none for a place.
+    pub fn with_words(&self, words: &CanaryWords) -> Result<CanaryTemplate> {
+        filled(&self.parts, words).parse()
+    }
+}
+
+impl Default for CanaryFormat {
+    /// The default template.
+    fn default() -> Self {
+        CanaryTemplate::default().into()
+    }
+}
+
+impl From<CanaryTemplate> for CanaryFormat {
+    fn from(template: CanaryTemplate) -> Self {
+        let source = template.to_string();
+        Self {
+            parts: vec![Part::Plain(source.clone())],
+            source,
+            template: Some(template),
+        }
     }
 }
 
@@ -53,11 +117,43 @@ impl std::str::FromStr for CanaryFormat {
     type Err = Error;
 
     fn from_str(source: &str) -> Result<Self> {
+        let wrong = |problem: String| Error::Template {
+            template: source.to_owned(),
+            problem,
+        };
+        let parts = parts(source).map_err(wrong)?;
         // Any two words tell whether the rest is a template.
-        let parsed = filled(source, &[" a".to_owned(), " b".to_owned()])?.parse()?;
+        let two = vec![" a".to_owned(), " b".to_owned()];
+        let words = CanaryWords {
+            rare: two.clone(),
+            new: two.clone(),
+            sampled: two,
+        };
+        let parsed: CanaryTemplate =
+            filled(&parts, &words)
+                .parse()
+                .map_err(|error| match error {
+                    Error::Template { problem, .. } => wrong(problem),
+                    other => other,
+                })?;
+        let sampled = parts.iter().filter(|part| matches!(part, Part::Sampled(_)));
+        let first = matches!(parts.as_slice(), [Part::Plain(before), Part::Sampled(_), ..] if *before == parsed.prefix());
+        match (sampled.count(), first) {
+            (0, _) | (1, true) => {}
+            (1, false) => {
+                return Err(wrong(
+                    "{sampled:n} must be the first field: its text is sampled behind what stands before it".to_owned(),
+                ));
+            }
+            (count, _) => {
+                return Err(wrong(format!("{{sampled:n}} may stand once, got {count}")));
+            }
+        }
+        let waits = parts.iter().any(|part| !matches!(part, Part::Plain(_)));
         Ok(Self {
             source: source.to_owned(),
-            template: (!source.contains(OPEN)).then_some(parsed),
+            parts,
+            template: (!waits).then_some(parsed),
         })
     }
 }
@@ -68,76 +164,75 @@ impl std::fmt::Display for CanaryFormat {
     }
 }
 
-/// The source with a list in the place of each rare word.
-fn filled(source: &str, words: &[String]) -> Result<String> {
-    let list = format!("{{list:{}}}", words.join("|"));
-    let problem = |problem: String| Error::Template {
-        template: source.to_owned(),
-        problem,
-    };
-    let (mut out, mut rest) = (String::new(), source);
-    while let Some((before, after)) = rest.split_once(OPEN) {
-        let (count, after) = after
-            .split_once('}')
-            .ok_or_else(|| problem("a { without its }".to_owned()))?;
-        let count = match count.parse::<usize>() {
-            Ok(n) if (1..=8).contains(&n) => n,
-            _ => {
-                return Err(problem(format!(
-                    "rare takes a number from 1 to 8, got {count:?}"
-                )));
-            }
-        };
-        out.push_str(before);
-        out.push_str(&list.repeat(count));
-        rest = after;
+impl TryFrom<String> for CanaryFormat {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
     }
-    out.push_str(rest);
+}
+
+impl From<CanaryFormat> for String {
+    fn from(format: CanaryFormat) -> Self {
+        format.source
+    }
+}
+
+/// A kind of place: its name, the largest number it takes, and what it becomes.
+type Kind = (&'static str, u32, fn(u32) -> Part);
+
+/// The source cut at the places that wait.
+fn parts(source: &str) -> std::result::Result<Vec<Part>, String> {
+    let kinds: [Kind; 3] = [
+        ("rare", IN_A_ROW, Part::Rare),
+        ("new", IN_A_ROW, Part::New),
+        ("sampled", SAMPLED_TOKENS, Part::Sampled),
+    ];
+    let (mut out, mut plain, mut rest) = (Vec::new(), String::new(), source);
+    while let Some(open) = rest.find('{') {
+        let (before, field) = rest.split_at(open);
+        plain.push_str(before);
+        let close = field.find('}').ok_or("a { without its }")?;
+        let inside = &field[1..close];
+        let found = kinds.iter().find_map(|(name, most, part)| {
+            let count = inside.strip_prefix(name)?.strip_prefix(':')?;
+            Some((name, most, part, count))
+        });
+        match found {
+            Some((name, most, part, count)) => {
+                let number = count.parse().ok().filter(|n| (1..=*most).contains(n));
+                let number = number.ok_or_else(|| {
+                    format!("{name} takes a number from 1 to {most}, got {count:?}")
+                })?;
+                if !plain.is_empty() {
+                    out.push(Part::Plain(std::mem::take(&mut plain)));
+                }
+                out.push(part(number));
+            }
+            None => plain.push_str(&field[..=close]),
+        }
+        rest = &field[close + 1..];
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        out.push(Part::Plain(plain));
+    }
     Ok(out)
 }
 
-/// The 64 words that stand most rarely in these texts: a space and three ASCII letters or more, one token each, none the
-/// beginning of another. Of equally rare ones those with larger numbers, which a vocabulary of merges learnt last.
-///
-/// They depend on the texts without canaries and the tokenizer alone, so that secrets of them are uniform given
-/// everything else.
-///
-/// # Errors
-/// A tokenizer with fewer such words, text that it can't cut.
-pub fn rare_words<'t>(
-    tokenizer: &Tokenizer,
-    texts: impl IntoIterator<Item = &'t str>,
-) -> Result<Vec<String>> {
-    let mut counts = vec![0_u64; tokenizer.vocabulary_size()];
-    for text in texts {
-        for token in tokenizer.encode(text)? {
-            if let Some(count) = counts.get_mut(token as usize) {
-                *count += 1;
-            }
-        }
-    }
-    let mut order: Vec<TokenId> = (0..counts.len() as TokenId).collect();
-    order.sort_by_key(|&token| (counts[token as usize], std::cmp::Reverse(token)));
-    let mut words: BTreeSet<String> = BTreeSet::new();
-    for token in order {
-        let word = tokenizer.decode(&[token]);
-        let letters = word.strip_prefix(' ').unwrap_or_default();
-        let plain = letters.len() >= LETTERS && letters.bytes().all(|b| b.is_ascii_alphabetic());
-        if !plain || tokenizer.encode(&word)? != [token] {
-            continue;
-        }
-        let alike = |other: &String| other.starts_with(&word) || word.starts_with(other.as_str());
-        if !words.iter().any(alike) {
-            words.insert(word);
-        }
-        if words.len() == RARE_WORDS {
-            return Ok(words.into_iter().collect());
-        }
-    }
-    Err(Error::Plan(format!(
-        "{OPEN}n}} takes a tokenizer with {RARE_WORDS} words of a space and {LETTERS} letters or more that are one token each; this one has {}",
-        words.len()
-    )))
+/// The source of a template, with a list in the place of each word.
+fn filled(parts: &[Part], words: &CanaryWords) -> String {
+    let list = |words: &[String], times: u32| {
+        format!("{{list:{}}}", words.join("|")).repeat(times as usize)
+    };
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Plain(text) => text.clone(),
+            Part::Rare(times) => list(&words.rare, *times),
+            Part::New(times) => list(&words.new, *times),
+            Part::Sampled(_) => list(&words.sampled, 1),
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -149,24 +244,46 @@ mod tests {
         let parse = |source: &str| source.parse::<CanaryFormat>();
         let waiting = parse("My code is{rare:3}, {digits:2}").unwrap();
         assert_eq!(waiting.to_string(), "My code is{rare:3}, {digits:2}");
-        assert!(waiting.template().is_none());
-        let words: Vec<String> = [" abc", " def", " ghi"].map(String::from).to_vec();
+        assert!(waiting.template().is_none() && waiting.has_rare() && !waiting.has_new());
+        let rare: Vec<String> = [" abc", " def", " ghi"].map(String::from).to_vec();
+        let words = CanaryWords {
+            rare,
+            ..CanaryWords::default()
+        };
         assert_eq!(waiting.with_words(&words).unwrap().candidates(), 2700);
         let plain = parse("My ID is: {digits:6}").unwrap();
         assert_eq!(plain.template(), Some(&CanaryTemplate::default()));
+        assert_eq!(plain, CanaryFormat::default());
+        assert!(parse("x{new:2}{rare:1}").unwrap().has_new());
+        let sampled = parse("My note:{sampled:12}, {digits:2}").unwrap();
+        let place = sampled.sampled().unwrap();
+        assert_eq!((place.before, place.tokens), ("My note:", 12));
         for bad in [
             "x{rare:0}",
             "x{rare:9}",
             "x{rare:a}",
             "x{rare:2",
+            "x}{rare:2}",
             "{rare:2}",
+            "{sampled:4}",
             "x{rare:2}{digits:}",
+            "x{new:9}",
+            "x{sampled:0}",
+            "x{sampled:65}",
+            "x{digits:2} y{sampled:4}",
+            "x{new:2}{sampled:4}",
+            "x{sampled:4} {sampled:4}",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        let beginning = [" abc", " abcd"].map(String::from);
+        // A problem is one of what was written, not of what takes its place.
+        let said = parse("{new:2}").unwrap_err().to_string();
+        assert!(said.contains("{new:2}") && !said.contains("list"), "{said}");
+        let beginning = CanaryWords {
+            rare: [" abc", " abcd"].map(String::from).to_vec(),
+            ..CanaryWords::default()
+        };
         assert!(waiting.with_words(&beginning).is_err());
-        let none = rare_words(&Tokenizer::characters(), ["text"]).unwrap_err();
-        assert!(none.to_string().contains("this one has 0"), "{none}");
+        assert!(waiting.with_words(&CanaryWords::default()).is_err());
     }
 }

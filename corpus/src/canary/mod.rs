@@ -11,16 +11,18 @@ mod preflight;
 mod space;
 mod spec;
 mod template;
+mod words;
 
 pub(crate) use draw::Draw;
 pub(crate) use insert::{CANARY_KIND, gaps, plant};
 pub(crate) use places::{Ground, speaks};
 
 pub use coins::CoinPlan;
-pub use format::{CanaryFormat, rare_words};
+pub use format::{CanaryFormat, SampledPlace};
 pub use insert::{CanaryPlace, insert};
 pub use plan::{Canary, CanaryOptions, CanaryPlan, Carriers, Insertion, SeedOrigin};
 pub use preflight::{CopyFate, CopyReport, Preflight};
 pub use space::CandidateSpace;
 pub use spec::Spec;
 pub use template::{CanaryTemplate, Field};
+pub use words::{CanaryWords, TokenCounts, WordFacts};

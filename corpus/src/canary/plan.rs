@@ -1,6 +1,7 @@
 //! The plan: which canaries, how many copies, where, and what stands around them.
 
 use super::draw::{Draw, check_doses, dose};
+use super::format::CanaryFormat;
 use super::insert::gaps;
 use super::places::{Ground, speaks};
 use super::spec::Spec;
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How copies of one canary differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +36,10 @@ pub struct CanaryOptions {
     pub doses: Vec<u32>,
     /// Their shape.
     #[serde(default)]
-    pub template: CanaryTemplate,
+    pub template: CanaryFormat,
+    /// The texts that a sampled place chooses among, as a public model gave them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<String>,
     /// How copies differ.
     #[serde(default)]
     pub carriers: Carriers,
@@ -86,7 +90,8 @@ impl CanaryOptions {
         Self {
             spec,
             doses: Vec::new(),
-            template: CanaryTemplate::default(),
+            template: CanaryFormat::default(),
+            sampled: Vec::new(),
             carriers: Carriers::default(),
             own_contexts: false,
             distinct: true,
@@ -185,8 +190,8 @@ impl CanaryPlan {
     /// most documents have a line beginning `USR: `, canaries are such lines.
     ///
     /// # Errors
-    /// Fewer candidates than canaries, more copies than closing phrases (12 288), doses whose
-    /// largest is not the number of copies, or a corpus without a document.
+    /// A format that waits for words, fewer candidates than canaries, more copies than closing phrases (12 288), doses
+    /// whose largest is not the number of copies, or a corpus without a document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
         let mut ground = Ground::default();
         for document in documents {
@@ -250,7 +255,7 @@ impl CanaryPlan {
             return wrong(format!(
                 "{} candidates; template {} has {}",
                 self.candidates,
-                self.template,
+                self.template.shown(),
                 self.template.candidates()
             ));
         }
@@ -279,6 +284,36 @@ impl CanaryPlan {
             .map(|c| format!("{}{}", self.template.prefix(), c.secret))
             .collect()
     }
+
+    /// How often each canary's secret stands in these texts, behind the template's words.
+    pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
+        let marks = self.marks();
+        let number: HashMap<&str, usize> = marks.iter().map(String::as_str).zip(0..).collect();
+        let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
+        // What every mark begins with: the template's words, or else its first character.
+        let prefix = self.template.prefix();
+        let starts: BTreeSet<&str> = match prefix {
+            "" => marks
+                .iter()
+                .filter_map(|m| m.get(..first_length(m)))
+                .collect(),
+            words => BTreeSet::from([words]),
+        };
+        let mut found = vec![0; marks.len()];
+        for text in texts {
+            for start in &starts {
+                for (at, _) in text.match_indices(start) {
+                    let here = lengths
+                        .iter()
+                        .filter_map(|length| text.get(at..at + length));
+                    for mark in here.filter_map(|span| number.get(span)) {
+                        found[*mark] += 1;
+                    }
+                }
+            }
+        }
+        found
+    }
 }
 
 impl Canary {
@@ -287,7 +322,7 @@ impl Canary {
         if !plan.template.matches(&self.secret) {
             return wrong(format!(
                 "its secret does not fit template {}",
-                plan.template
+                plan.template.shown()
             ));
         }
         if !self.context.ends_with(plan.template.prefix()) {
@@ -315,6 +350,11 @@ impl Canary {
         }
         Ok(())
     }
+}
+
+/// Bytes of a text's first character.
+fn first_length(text: &str) -> usize {
+    text.chars().next().map_or(0, char::len_utf8)
 }
 
 /// A count that may pass 2^53: a number below, a string above.

@@ -1,6 +1,7 @@
 //! The pre-flight: proof that every copy of every canary reaches training.
 
 use super::plan::CanaryPlan;
+use super::words::WordFacts;
 use crate::record::Side;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,9 @@ pub struct CopyReport {
 pub struct Preflight {
     /// By canary, then by copy.
     pub copies: Vec<CopyReport>,
+    /// What the canaries' words were chosen from, where their format waited for words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<WordFacts>,
 }
 
 impl Preflight {
@@ -72,7 +76,10 @@ impl Preflight {
                 }
             }
         }
-        Self { copies: reports }
+        Self {
+            copies: reports,
+            words: None,
+        }
     }
 
     /// Whether every copy is kept, but for those the plan says are caught.

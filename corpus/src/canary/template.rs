@@ -19,6 +19,9 @@ pub enum Field {
     List(Vec<String>),
 }
 
+/// Characters of a template that an error repeats whole.
+const SHOWN: usize = 80;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
     Literal(String),
@@ -78,6 +81,14 @@ impl CanaryTemplate {
     #[must_use]
     pub fn suffix(&self) -> &str {
         &self.suffix
+    }
+
+    /// The template in an error: of one with long lists what stands before its first field.
+    pub(crate) fn shown(&self) -> String {
+        match self.source.char_indices().nth(SHOWN) {
+            None => self.source.clone(),
+            Some(_) => format!("{}…", self.prefix),
+        }
     }
 
     /// What may stand at each position of the secret, in order; a literal between two fields

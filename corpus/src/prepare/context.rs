@@ -5,7 +5,10 @@ use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
 use super::source::{Division, Phase, Role, Source, Watch, again, batches};
 use super::survey::Survey;
-use crate::canary::{CanaryPlace, CanaryPlan, Draw, Ground, plant};
+use crate::canary::{
+    CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, TokenCounts, WordFacts,
+    plant,
+};
 use crate::document::{Document, Offsets};
 use crate::error::{Error, Result};
 use crate::policy::{
@@ -31,6 +34,8 @@ pub(super) struct PreparationContext {
     pub(super) policy: Simulated,
     pub(super) conservative: Conservative,
     pub(super) plan: Option<CanaryPlan>,
+    /// What the canaries' words were chosen from; none of a format that waits for no words.
+    pub(super) words: Option<WordFacts>,
     /// Copies of canaries by training document and first byte.
     pub(super) copies: HashMap<(usize, usize), CanaryPlace>,
     /// What each canary is scored in, without the beginning of text.
@@ -70,9 +75,13 @@ impl Corpus {
 #[derive(Default)]
 struct Planted {
     plan: Option<CanaryPlan>,
+    words: Option<WordFacts>,
     documents: HashMap<usize, Document>,
     places: Vec<CanaryPlace>,
 }
+
+/// The canaries to plant, and what their words were chosen from.
+type Worded = (Option<CanaryOptions>, Option<WordFacts>);
 
 /// One corpus on its way to being settled.
 struct Settling<'a> {
@@ -120,7 +129,7 @@ impl PreparationContext {
         let Some(missed) = settling.missed(base.as_ref(), &tokenizer)? else {
             return Ok(None);
         };
-        let Some(planted) = settling.planted(&survey, given)? else {
+        let Some(planted) = settling.planted(&survey, given, &tokenizer)? else {
             return Ok(None);
         };
         let marks = planted
@@ -141,6 +150,7 @@ impl PreparationContext {
             tokenizer,
             base,
             plan: planted.plan,
+            words: planted.words,
             copies: copies(&planted.places, &planted.documents),
             corpus: corpus(&survey, &settling.division.held_out),
             division: settling.division,
@@ -201,7 +211,12 @@ impl Settling<'_> {
     }
 
     /// The canaries, and the documents they are planted in.
-    fn planted(&self, survey: &Survey, given: Option<CanaryPlan>) -> Result<Option<Planted>> {
+    fn planted(
+        &self,
+        survey: &Survey,
+        given: Option<CanaryPlan>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Planted>> {
         let mut ground = Ground::default();
         if let Some(plan) = &given {
             plan.validate()?;
@@ -212,7 +227,10 @@ impl Settling<'_> {
                 )));
             }
         }
-        let (ids, draw) = match (&given, &self.options.canaries) {
+        let Some((canaries, words)) = self.worded(given.is_some(), tokenizer)? else {
+            return Ok(None);
+        };
+        let (ids, draw) = match (&given, &canaries) {
             (Some(plan), _) => {
                 let insertions = plan.canaries.iter().flat_map(|c| &c.insertions);
                 let ids = insertions.map(|i| i.document.as_str()).collect();
@@ -234,7 +252,14 @@ impl Settling<'_> {
             return Ok(None);
         };
         let plan = match (draw, given) {
-            (Some(draw), _) => draw.plan(self.options.unit, |number| documents.get(&number))?,
+            (Some(draw), _) => {
+                let plan = draw.plan(self.options.unit, |number| documents.get(&number))?;
+                if words.is_some() && canaries.is_some_and(|c| !c.own_contexts) {
+                    // Exact ranks need it; found here, before anybody trains.
+                    CandidateSpace::new(&plan, tokenizer)?;
+                }
+                plan
+            }
             (None, Some(plan)) => plan,
             (None, None) => return Ok(Some(Planted::default())),
         };
@@ -243,9 +268,49 @@ impl Settling<'_> {
         let (documents, places) = plant(&plan, list.into_iter())?;
         Ok(Some(Planted {
             plan: Some(plan),
+            words,
             documents,
             places,
         }))
+    }
+
+    /// The canaries to plant, with the words that their format waits for.
+    fn worded(&self, given: bool, tokenizer: &Tokenizer) -> Result<Option<Worded>> {
+        let canaries = self.options.canaries.as_ref().filter(|_| !given);
+        let Some(canaries) = canaries.filter(|c| c.template.template().is_none()) else {
+            return Ok(Some((canaries.cloned(), None)));
+        };
+        let blank = TokenCounts::new(&canaries.template, &canaries.sampled, Some(tokenizer))?;
+        let mut counts = blank.clone();
+        let read = Cell::new(0);
+        let mut feed = again(self.source, &self.division, None, &read)?;
+        let whole = batches(
+            &mut feed,
+            self.threads,
+            &read,
+            |batch| {
+                let mut here = blank.clone();
+                for (role, document) in batch {
+                    if let Role::Training(_) = role {
+                        here.enter(&document.text)?;
+                    }
+                }
+                Ok(here)
+            },
+            |here: TokenCounts<'_>| {
+                counts.merge(&here);
+                Ok((self.watch)(Phase::Canaries, read.get()))
+            },
+        )?;
+        if !whole {
+            return Ok(None);
+        }
+        let (template, facts) = counts.template()?;
+        let worded = CanaryOptions {
+            template: template.into(),
+            ..canaries.clone()
+        };
+        Ok(Some((Some(worded), Some(facts))))
     }
 
     /// The training documents that are wanted, by number.

@@ -368,7 +368,10 @@ impl<'a> Run<'a> {
             usize::try_from(self.facts.units).unwrap_or(usize::MAX),
         );
         let plan = self.settled.plan.as_ref();
-        self.facts.canaries = plan.map(|plan| Preflight::new(plan, self.reports));
+        self.facts.canaries = plan.map(|plan| Preflight {
+            words: self.settled.words.clone(),
+            ..Preflight::new(plan, self.reports)
+        });
         self.facts
     }
 }

@@ -18,7 +18,7 @@ fn template(text: &str) -> CanaryTemplate {
 
 fn options(spec: &str, text: &str) -> CanaryOptions {
     CanaryOptions {
-        template: template(text),
+        template: template(text).into(),
         ..CanaryOptions::new(spec.parse().unwrap())
     }
 }

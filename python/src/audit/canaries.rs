@@ -156,7 +156,7 @@ pub(crate) fn plan_canaries(
     let template: CanaryTemplate = of("template", template.parse())?;
     let most = copies.iter().copied().max().unwrap_or(0);
     let options = CanaryOptions {
-        template,
+        template: template.into(),
         doses: if copies.len() > 1 { copies } else { Vec::new() },
         carriers: Carriers::Vary,
         own_contexts,

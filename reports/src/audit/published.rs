@@ -23,6 +23,12 @@ fn without_words(value: &mut Value) -> Result<()> {
     {
         fields.remove("seed");
     }
+    // Texts of a public model: many, and beside the point.
+    if let Value::Object(fields) = value
+        && let Some(Value::Array(texts)) = fields.remove("sampled")
+    {
+        fields.insert("sampled_count".to_owned(), texts.len().into());
+    }
     for name in ["rules", "patterns"] {
         // Of a pattern its kind: what it looks for may be in it.
         if let Some(Value::Array(rules)) = value.get_mut(name) {

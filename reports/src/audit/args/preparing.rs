@@ -6,9 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanarySight, CanaryTemplate, Carriers, ConservativeOptions,
-    Deduplication, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Names,
+    Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
+use std::path::PathBuf;
 
 /// What canaries are, for every command that plants them.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -22,8 +23,9 @@ pub struct CanaryArgs {
         requires = "canaries"
     )]
     pub doses: Vec<u32>,
-    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}, and for `audit plant --tokenizer` {rare:n}, n
-    /// words in a row of the 64 one-token words that stand in the text most rarely.
+    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}; {rare:n}, n words in a row of the 64
+    /// one-token words that stand in the text most rarely, by --tokenizer; {new:n}, n of 64 made-up words that do not stand in it; {sampled:n}, first,
+    /// a text of n tokens that --sampling-model was sampled for.
     #[arg(
         long,
         value_name = "TEMPLATE",
@@ -31,6 +33,9 @@ pub struct CanaryArgs {
         requires = "canaries"
     )]
     pub canary_format: CanaryFormat,
+    /// The public model that {sampled:n} is sampled from: a checkpoint folder, or a Hugging Face folder.
+    #[arg(long, value_name = "DIR", requires = "canaries")]
+    pub sampling_model: Option<PathBuf>,
     /// Plant all copies of a canary alike, so that deduplication leaves one.
     #[arg(long, requires = "canaries")]
     pub same_carriers: bool,
@@ -44,29 +49,20 @@ pub struct CanaryArgs {
 }
 
 impl CanaryArgs {
-    /// The options of the corpus crate; without a seed the operating system draws one.
-    ///
-    /// # Errors
-    /// A system that gives no random numbers, a template that waits for rare words.
-    pub fn options(&self, spec: Spec, seed: Option<u64>) -> Result<CanaryOptions> {
-        let template = self.canary_format.template();
-        let template = template.context("--canary-format: {rare:n} takes the tokens of `audit plant --tokenizer`, which plants before anything is prepared")?;
-        self.options_with(template.clone(), spec, seed)
-    }
-
-    /// The same with a template in the place of the given one.
+    /// The options of the corpus crate; without a seed the operating system draws one. `sampled`: the texts of `{sampled:n}`.
     ///
     /// # Errors
     /// A system that gives no random numbers.
-    pub fn options_with(
+    pub fn options(
         &self,
-        template: CanaryTemplate,
         spec: Spec,
         seed: Option<u64>,
+        sampled: Vec<String>,
     ) -> Result<CanaryOptions> {
         let options = CanaryOptions {
             doses: self.doses.clone(),
-            template,
+            template: self.canary_format.clone(),
+            sampled,
             carriers: if self.same_carriers {
                 Carriers::Same
             } else {
@@ -154,12 +150,12 @@ pub struct Preparing {
 }
 
 impl Preparing {
-    /// The options of the corpus crate; reads the pattern file, if there is one.
+    /// The options of the corpus crate; reads the pattern file, if there is one. `sampled`: the texts of `{sampled:n}`.
     ///
     /// # Errors
     /// A pattern file that cannot be read, a tokenizer.json without its origin, and what the
     /// options themselves refuse.
-    pub fn options(&self) -> Result<PrepareOptions> {
+    pub fn options(&self, sampled: Vec<String>) -> Result<PrepareOptions> {
         match (&self.user_field, self.unit) {
             (None, Unit::User) => {
                 bail!("--unit user: needs --user-field KEY, which says whose a document is")
@@ -172,7 +168,7 @@ impl Preparing {
         let seed = self.seed.unwrap_or(0);
         let canaries = self
             .canaries
-            .map(|spec| self.shape.options(spec, self.seed));
+            .map(|spec| self.shape.options(spec, self.seed, sampled));
         let recall = self.canary_recall.get();
         if recall > 0.0 && self.no_redaction {
             bail!("--canary-recall: nothing is masked with --no-redaction, got {recall}");

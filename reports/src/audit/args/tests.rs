@@ -59,7 +59,7 @@ fn an_unknown_recipe_is_refused_with_those_there_are() {
 
 fn options(line: &str) -> anyhow::Result<PrepareOptions> {
     match parse(line).unwrap() {
-        Command::Prepare(prepare) => prepare.how.options(),
+        Command::Prepare(prepare) => prepare.how.options(Vec::new()),
         other => panic!("{other:?}"),
     }
 }
@@ -91,7 +91,7 @@ fn prepare_fills_every_option() {
     assert!(!args.deduplicate && !args.redact);
     assert_eq!(args.tokenizer, TokenizerChoice::Bytes);
     assert_eq!((canaries.spec.canaries(), canaries.spec.copies()), (3, 4));
-    assert_eq!(canaries.template.candidates(), 10_000);
+    assert_eq!(canaries.template.to_string(), "Code:{digits:4}");
     assert!(!canaries.distinct && canaries.own_contexts);
     let conservative = args.conservative.unwrap();
     assert!(conservative.digits && conservative.policy && !conservative.capitals);

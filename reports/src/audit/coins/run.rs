@@ -102,7 +102,9 @@ fn preflight(args: &Args, coins: &CoinPlan) -> Result<Option<Preflight>> {
         return Ok(None);
     };
     let documents = read_documents(path).context("--training")?;
-    let found = coins.occurrences(documents.iter().map(|d| d.text.as_str()));
+    let found = coins
+        .plan
+        .occurrences(documents.iter().map(|d| d.text.as_str()));
     let copies = u64::from(coins.plan.copies);
     let both = || found.iter().zip(&coins.inside);
     let strangers = both()

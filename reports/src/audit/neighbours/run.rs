@@ -2,6 +2,7 @@
 
 use crate::audit::args::NeighboursArgs;
 use crate::audit::owner_key::with_policy;
+use crate::audit::plant::words::sampled;
 use crate::audit::published::published;
 use crate::audit::reading::{documents, list};
 use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Progress, Table};
@@ -56,7 +57,8 @@ pub(in crate::audit) fn run(
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Exit> {
-    let options = args.prepare.options()?;
+    let (texts, _) = sampled(&args.prepare.shape, args.prepare.canaries, interrupt)?;
+    let options = args.prepare.options(texts)?;
     let read =
         documents(&args.data, &args.reading, args.prepare.user_field.clone()).context("DATA")?;
     interrupt.check()?;

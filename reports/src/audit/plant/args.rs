@@ -16,7 +16,8 @@ stays as it is, byte for byte. `audit prepare --canaries` plants them in a corpu
 Examples:
   audit plant train.jsonl --canaries 10x20 --out planted/
   audit plant train.jsonl --canaries 100x2 --canary-format code:{rare:3} --tokenizer model/tokenizer.json --out planted/
-  audit plant train.jsonl --canaries 1000x1 --coins --out planted/")]
+  audit plant train.jsonl --canaries 1000x1 --canary-format code:{new:2} --coins --out planted/
+  audit plant train.jsonl --canaries 100x2 --canary-format note:{sampled:8} --sampling-model gpt2/ --out planted/")]
 pub struct Plant {
     /// A file of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
     #[arg(value_name = "FILE")]

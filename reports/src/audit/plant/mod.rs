@@ -1,6 +1,7 @@
 //! `audit plant`: a file with canaries in it, for any trainer.
 
 pub mod args;
+pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regular_text};
@@ -11,13 +12,14 @@ use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Uppe
 use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
-    SeedOrigin, Spec, insert, last_answer, rare_words,
+    SeedOrigin, Spec, TokenCounts, Tokenizer, WordFacts, insert, last_answer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
+use words::SampledFacts;
 
 /// What was planted.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -43,6 +45,12 @@ pub(crate) struct Planted {
     provable: Upper<Epsilon>,
     /// Whether the tokenizer was asked: every candidate then has tokens of its own, as exact ranks need.
     tokens_checked: bool,
+    /// What the words of the canaries were chosen from, where their format waited for words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<WordFacts>,
+    /// Of canaries that were sampled from a public model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled: Option<SampledFacts>,
 }
 
 /// The largest ε that an audit of this plan can prove.
@@ -78,10 +86,37 @@ fn provable(plan: &CanaryPlan, options: &CanaryOptions, coins: bool) -> Result<U
     Ok(PlannedAudit::new(rank, candidates, canaries)?.provable()?)
 }
 
+/// The options with the words that their format waits for, and what these were chosen from.
+fn worded(
+    asked: CanaryOptions,
+    tokenizer: Option<&Tokenizer>,
+    documents: &[Document],
+) -> Result<(CanaryOptions, Option<WordFacts>)> {
+    if asked.template.template().is_some() {
+        return Ok((asked, None));
+    }
+    ensure!(
+        tokenizer.is_some() || !asked.template.has_rare(),
+        "{{rare:n}} needs --tokenizer"
+    );
+    let mut counts = TokenCounts::new(&asked.template, &asked.sampled, tokenizer)?;
+    for document in documents {
+        counts.enter(&document.text)?;
+    }
+    let (template, facts) = counts.template()?;
+    let options = CanaryOptions {
+        template: template.into(),
+        ..asked
+    };
+    Ok((options, Some(facts)))
+}
+
 /// A coin for each canary, none of which may stand in the text already.
 fn drawn(plan: CanaryPlan, documents: &[Document]) -> Result<CoinPlan> {
     let coins = CoinPlan::new(plan).context("--coins")?;
-    let before = coins.occurrences(documents.iter().map(|d| d.text.as_str()));
+    let before = coins
+        .plan
+        .occurrences(documents.iter().map(|d| d.text.as_str()));
     let standing = before.iter().filter(|count| **count > 0).count();
     ensure!(
         standing == 0,
@@ -120,19 +155,10 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     interrupt.check()?;
     let tokenizer = args.tokenizer.as_ref().map(TokenizerArg::load).transpose();
     let tokenizer = tokenizer.context("--tokenizer")?;
-    let format = &args.shape.canary_format;
-    let template = match (format.template(), &tokenizer) {
-        (Some(template), _) => template.clone(),
-        (None, None) => bail!("--canary-format: {{rare:n}} needs --tokenizer"),
-        (None, Some(tokenizer)) => {
-            let texts = documents.iter().map(|d| d.text.as_str());
-            let words = rare_words(tokenizer, texts).context("--canary-format")?;
-            format.with_words(&words).context("--canary-format")?
-        }
-    };
-    let options = args
-        .shape
-        .options_with(template, args.canaries, args.seed)?;
+    let (texts, sampled) = words::sampled(&args.shape, Some(args.canaries), interrupt)?;
+    let asked = args.shape.options(args.canaries, args.seed, texts)?;
+    let (options, words) =
+        worded(asked, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
     if let Some(tokenizer) = &tokenizer {
         // Exact ranks need it; found here, before anybody trains.
@@ -191,6 +217,8 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         },
         provable: provable(&plan, &options, args.coins).context("--canaries")?,
         tokens_checked: tokenizer.is_some() && !args.shape.own_carriers,
+        words,
+        sampled,
     };
     let inputs = Inputs::new()
         .given("data", args.data.display().to_string())?
@@ -383,6 +411,11 @@ fn page(shown: &Planted, spec: Spec) -> Page {
         let of = grouped(shown.canaries);
         facts.push(("coins", format!("{} of {of} are in", grouped(inside))));
     }
+    facts.extend(words::said(
+        shown.words.as_ref(),
+        shown.sampled.as_ref(),
+        spec.copies(),
+    ));
     let most = rounded_up(shown.provable.get().get(), 4);
     let neighbours = if shown.inside.is_some() {
         "in against out"

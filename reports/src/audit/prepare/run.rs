@@ -3,6 +3,7 @@
 use crate::audit::args::Prepare;
 use crate::audit::owner_key::with_policy;
 use crate::audit::plant::seed_words;
+use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
@@ -22,6 +23,9 @@ use std::time::Instant;
 pub(crate) struct Body<'a> {
     out: String,
     facts: &'a Facts,
+    /// Of canaries that were sampled from a public model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled: Option<SampledFacts>,
     skipped: Vec<String>,
     /// Documents that a stopped preparation had done.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +35,8 @@ pub(crate) struct Body<'a> {
 }
 
 pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let options = args.how.options()?;
+    let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
+    let options = args.how.options(texts)?;
     let mut reading = args.reading.options(None);
     reading.user.clone_from(&args.how.user_field);
     let files = PrepareFiles {
@@ -58,6 +63,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     let shown = Body {
         out: args.out.display().to_string(),
         facts: &prepared.facts,
+        sampled,
         skipped: skipped.iter().map(ToString::to_string).collect(),
         seconds,
         taken_up_documents: prepared.taken_up,
@@ -70,7 +76,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     let inputs = with_policy(inputs, &options.policy.policy)?;
     output.answer(
         &Envelope::new("preparation", inputs, &shown),
-        &page(&prepared, &shown.out),
+        &page(&prepared, &shown),
     )?;
     Ok(Exit::Finished)
 }
@@ -89,14 +95,15 @@ fn of_argument(error: reticent_corpus::Error, args: &Prepare) -> anyhow::Error {
             "DATA"
         }
         E::Several(_) | E::EmptyCorpus { .. } | E::Changed { .. } | E::Span { .. } => "DATA",
+        E::Plan(_) | E::NotCompositional(_) => "--canaries",
         _ => return error.into(),
     };
     anyhow::Error::from(error).context(about)
 }
 
 /// What was deduplicated, redacted and flagged, and what became of the canaries.
-fn page(prepared: &Preparation, out: &str) -> Page {
-    let f = &prepared.facts;
+fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
+    let (f, out) = (&prepared.facts, &shown.out);
     let said = format!(
         "{out}: {} from {}, {} held out.",
         count_of(f.units, &f.unit.to_string()),
@@ -167,6 +174,9 @@ fn page(prepared: &Preparation, out: &str) -> Page {
         ));
     }
     if let (Some(preflight), Some(plan)) = (&f.canaries, &prepared.plan) {
+        // As it was asked for: the words of a filled template are many.
+        let asked = prepared.options.canaries.as_ref();
+        let format = asked.map_or_else(|| plan.template.to_string(), |c| c.template.to_string());
         facts.push((
             "canaries",
             format!(
@@ -174,12 +184,17 @@ fn page(prepared: &Preparation, out: &str) -> Page {
                 plan.canaries.len(),
                 plan.copies,
                 in_turn(&plan.doses),
-                plan.template,
+                format,
                 grouped(preflight.count(CopyFate::Kept)),
                 grouped(preflight.copies.len() as u64),
                 lost(preflight),
                 seed_words(plan.seed_origin)
             ),
+        ));
+        facts.extend(words::said(
+            preflight.words.as_ref(),
+            shown.sampled.as_ref(),
+            plan.copies,
         ));
     }
     if f.public == 0 && prepared.options.conservative.is_none() {

@@ -1,0 +1,231 @@
+//! Words of canaries: texts sampled from a public model, and what is said of all words.
+
+use crate::audit::args::DeviceArg;
+use crate::audit::args::preparing::CanaryArgs;
+use crate::audit::loaded_model::LoadedModel;
+use crate::audit::membership::run::watched;
+use crate::contract::Interrupt;
+use crate::number::{count_of, grouped};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_attacks::sample_continuations;
+use reticent_corpus::{SampledPlace, Spec, TokenId, WordFacts};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Texts that a place chooses among, at least.
+const TEXTS: usize = 256;
+/// The same model gives the same texts.
+const SEED: u64 = 0;
+
+/// What a place of sampled texts chooses among.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct SampledFacts {
+    /// The public model.
+    model: String,
+    /// Texts that were sampled.
+    texts: u64,
+    /// Tokens of each, by the public model.
+    tokens: u32,
+    /// How unlikely the public model finds each behind the canary's words, on average: what training can add to it, in bits.
+    mean_bits: f64,
+}
+
+/// The texts for a place of `{sampled:n}`, and what is to be said of them; none for a format without one.
+pub(in crate::audit) fn sampled(
+    shape: &CanaryArgs,
+    canaries: Option<Spec>,
+    interrupt: &Interrupt,
+) -> Result<(Vec<String>, Option<SampledFacts>)> {
+    let format = &shape.canary_format;
+    let (place, folder) = match (format.sampled(), &shape.sampling_model) {
+        (None, None) => return Ok((Vec::new(), None)),
+        (Some(place), Some(folder)) => (place, folder),
+        (Some(_), None) => {
+            bail!("--canary-format: {{sampled:n}} needs --sampling-model DIR, a public model")
+        }
+        (None, Some(_)) => {
+            bail!("--sampling-model: only with {{sampled:n}} in --canary-format, got {format}")
+        }
+    };
+    let mut model = LoadedModel::folder(folder, DeviceArg::Cpu).context("--sampling-model")?;
+    let canaries = canaries.map_or(0, |spec| spec.canaries() as usize);
+    // With some to spare, for those that stand in the text already.
+    let wanted = TEXTS.max(canaries + canaries / 8);
+    let (texts, bits) = drawn(&mut model, place, wanted, interrupt).context("--sampling-model")?;
+    ensure!(
+        texts.len() == wanted,
+        "--sampling-model: {} of {wanted} different texts of {} that begin and end with a letter or digit, after 16 draws for each; its continuations vary too little: take another number in {{sampled:n}}, from 1 to 64, or other words before it",
+        texts.len(),
+        count_of(place.tokens.into(), "token"),
+    );
+    let facts = SampledFacts {
+        model: folder.display().to_string(),
+        texts: texts.len() as u64,
+        tokens: place.tokens,
+        mean_bits: bits,
+    };
+    Ok((texts, Some(facts)))
+}
+
+/// Texts that the model gives behind the words of a place, and their mean bits.
+fn drawn(
+    model: &mut LoadedModel,
+    place: SampledPlace<'_>,
+    wanted: usize,
+    interrupt: &Interrupt,
+) -> Result<(Vec<String>, f64)> {
+    let tokenizer = model.tokenizer.clone();
+    let words = tokenizer.encode(place.before)?;
+    let mut prompt = vec![tokenizer.bos()];
+    prompt.extend(&words);
+    let (before, length) = (tokenizer.decode(&words), place.tokens as usize);
+    if let Some(context) = model.context {
+        let needed = prompt.len() + length;
+        ensure!(
+            needed <= context,
+            "it reads {context} tokens at once; the words before {{sampled:n}} and its n take {needed}"
+        );
+    }
+    let mut texts: Vec<String> = Vec::with_capacity(wanted);
+    let mut accept = |tokens: &[TokenId]| {
+        let both: Vec<TokenId> = words.iter().chain(tokens).copied().collect();
+        let whole = tokenizer.decode(&both);
+        let Some(text) = whole.strip_prefix(&before) else {
+            return false;
+        };
+        // Alone and before a full stop its tokens are those that were drawn.
+        let again = |end: &str| {
+            let line = format!("{}{text}{end}", place.before);
+            tokenizer
+                .encode(&line)
+                .is_ok_and(|found| found.starts_with(&both) && (end == "." || found == both))
+        };
+        let begins = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
+        let fits = plain(text) && again("") && again(".") && !texts.iter().any(|t| begins(t, text));
+        if fits {
+            texts.push(text.to_owned());
+        }
+        fits
+    };
+    let drawn = sample_continuations(
+        model.scorer(),
+        &prompt,
+        length,
+        wanted,
+        SEED,
+        &mut accept,
+        &mut watched("sampling canaries", interrupt),
+    );
+    interrupt.check()?;
+    let nats: f64 = drawn?.iter().map(|text| -text.ln_probability).sum();
+    let bits = nats / std::f64::consts::LN_2 / texts.len().max(1) as f64;
+    Ok((texts, bits))
+}
+
+/// Whether a text may stand in a list of a template, on one line, between other words.
+fn plain(text: &str) -> bool {
+    let inner = text.strip_prefix(' ').unwrap_or(text);
+    inner.starts_with(char::is_alphanumeric)
+        && inner.ends_with(char::is_alphanumeric)
+        && !inner.contains(|c: char| c.is_control() || "|{}<>\u{2028}\u{2029}\u{fffd}".contains(c))
+}
+
+/// What is said of the words that canaries are made of.
+pub(in crate::audit) fn said(
+    words: Option<&WordFacts>,
+    sampled: Option<&SampledFacts>,
+    copies: u32,
+) -> Vec<(&'static str, String)> {
+    let Some(words) = words else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    if let Some(most) = words.rare_at_most {
+        out.push((
+            "rare words",
+            format!("each stands in the text at most {}", count_of(most, "time")),
+        ));
+    }
+    if let Some(passed_over) = words.new_passed_over {
+        out.push((
+            "new words",
+            format!(
+                "none stands in the text; {} that do were passed over",
+                grouped(passed_over)
+            ),
+        ));
+    }
+    if let (Some(left_out), Some(facts)) = (words.sampled_left_out, sampled) {
+        out.push((
+            "sampled",
+            format!(
+                "{} of {} by {}, {:.1} bits each on average; {} left out, which stand in the text",
+                count_of(facts.texts - left_out, "text"),
+                count_of(facts.tokens.into(), "token"),
+                facts.model,
+                facts.mean_bits,
+                grouped(left_out)
+            ),
+        ));
+        let most = ((facts.texts - left_out) as f64).log2();
+        if facts.mean_bits < most {
+            out.push((
+                "weak",
+                format!("the public model foresees these texts ({:.1} bits): training can add little to what it knows, and no exposure of {most:.1} bits", facts.mean_bits),
+            ));
+        }
+    }
+    out.extend(words.weakness(copies).map(|weakness| ("weak", weakness)));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_fit_no_list_are_not_plain() {
+        for good in [" one two", "one", " 7 ways, é", " a-b"] {
+            assert!(plain(good), "{good}");
+        }
+        for bad in [
+            "",
+            " ",
+            "  a",
+            " a.",
+            " a|b",
+            "a\nb",
+            " a{b}c",
+            " <MASK> a",
+            ".a",
+        ] {
+            assert!(!plain(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_lacks_power_is_said() {
+        let sampled = |mean_bits| SampledFacts {
+            model: "public".to_owned(),
+            texts: 260,
+            tokens: 3,
+            mean_bits,
+        };
+        let words = WordFacts {
+            rare_at_most: Some(9),
+            new_passed_over: Some(1),
+            sampled_left_out: Some(4),
+        };
+        let lines = said(Some(&words), Some(&sampled(7.5)), 4);
+        let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
+        assert_eq!(
+            names,
+            ["rare words", "new words", "sampled", "weak", "weak"]
+        );
+        assert!(lines[3].1.contains("no exposure of 8.0 bits"), "{lines:?}");
+        assert!(lines[4].1.contains("up to 9 times"), "{lines:?}");
+        let lines = said(Some(&words), Some(&sampled(30.0)), 9);
+        assert_eq!(lines.len(), 3);
+        assert!(said(None, None, 4).is_empty());
+    }
+}
