@@ -22,6 +22,7 @@ mod membership;
 mod models;
 mod null;
 mod null_attacks;
+mod null_membership;
 mod null_simulations;
 mod perplexity;
 mod plan;
