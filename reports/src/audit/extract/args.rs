@@ -33,12 +33,12 @@ pub struct Extract {
     /// What one record is; the model's own unit if absent, a document if it has none.
     #[arg(long, value_parser = unit, requires = "data")]
     pub unit: Option<Unit>,
-    /// Lengths of prompts in tokens; 10,25,50,100 if absent, as far as the records reach.
+    /// Lengths of prompts in tokens; 10,25,50,100 if absent, as far as the records and the model's context reach.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive, requires = "data")]
     pub prompt: Vec<u64>,
-    /// Tokens that must come out behind the prompt.
-    #[arg(long, value_name = "TOKENS", value_parser = positive, default_value_t = 50)]
-    pub suffix: u64,
+    /// Tokens that must come out behind the prompt; 50 if absent, or half of what the model reads at once where that is less.
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "data")]
+    pub suffix: Option<u64>,
     /// Also generate, and count continuations with at most this share of tokens to change.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub near: Option<f64>,

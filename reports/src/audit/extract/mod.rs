@@ -35,6 +35,9 @@ pub struct ExtractReport {
     pub passages: u64,
     /// Tokens of a suffix.
     pub suffix: usize,
+    /// Tokens that the model reads at once, where the usual lengths of prompts or suffixes were shortened for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// The share of tokens that a near-verbatim continuation may change; absent where nothing
     /// was generated.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,8 @@ use std::path::Path;
 
 /// Lengths of prompts where none is given.
 const PROMPTS: [usize; 4] = [10, 25, 50, 100];
+/// Tokens of a suffix, where nothing else is said.
+const SUFFIX: usize = 50;
 
 /// Numbers of draws that are reported.
 const DRAWS: [f64; 4] = [1.0, 100.0, 1e4, 1e6];
@@ -38,7 +40,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     };
     let report = match measured(args, &mut model, baseline.as_mut(), interrupt)? {
         Ok(report) => report,
-        Err(short) => bail!("--suffix: {short}"),
+        Err(short @ TooShort::Records { .. }) => bail!("--suffix: {short}"),
+        Err(short @ TooShort::Context(_)) => bail!("--model: {short}"),
     };
     let released = model.name;
     output.answer_with_rows(
@@ -49,21 +52,89 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     Ok(report.exit(args.max_rate))
 }
 
-/// No record is long enough for a prompt with its suffix.
+/// Nothing is long enough for a prompt with its suffix.
 #[derive(Debug)]
-pub(in crate::audit) struct TooShort {
-    data: String,
-    needed: usize,
-    longest: usize,
+pub(in crate::audit) enum TooShort {
+    /// The records.
+    Records {
+        data: String,
+        needed: usize,
+        longest: usize,
+    },
+    /// What the model reads at once.
+    Context(usize),
 }
 
 impl std::fmt::Display for TooShort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "no record of {} has {} tokens, the shortest prompt and the suffix; the longest has {}",
-            self.data, self.needed, self.longest
-        )
+        match self {
+            Self::Records {
+                data,
+                needed,
+                longest,
+            } => write!(
+                f,
+                "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
+            ),
+            Self::Context(context) => write!(
+                f,
+                "the model reads {context} tokens at once, too few for a prompt and a suffix of one token each behind the beginning of text"
+            ),
+        }
+    }
+}
+
+/// Lengths of prompts, ascending, and of the suffix behind them.
+#[derive(Debug, PartialEq)]
+struct Lengths {
+    prompts: Vec<usize>,
+    suffix: usize,
+    /// What the model reads at once, where the usual lengths are too long for it.
+    shortened: Option<usize>,
+}
+
+impl Lengths {
+    /// What is asked for, and else the usual lengths as far as they and the beginning of text fit into the model's context.
+    ///
+    /// # Errors
+    /// What is asked for does not fit.
+    fn of(
+        prompts: &[u64],
+        suffix: Option<u64>,
+        context: Option<usize>,
+    ) -> Result<std::result::Result<Self, TooShort>> {
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let mut given: Vec<usize> = prompts.iter().map(|n| size(*n)).collect();
+        given.sort_unstable();
+        given.dedup();
+        let asked = suffix.map(size);
+        let context = context.unwrap_or(usize::MAX);
+        if context < 3 {
+            return Ok(Err(TooShort::Context(context)));
+        }
+        let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
+        // Behind the beginning of text.
+        let room = context.saturating_sub(suffix.saturating_add(1));
+        if let Some(longest) = given.last() {
+            ensure!(
+                *longest <= room,
+                "--prompt: {longest} tokens with a suffix of {suffix} behind the beginning of text, and the model reads {context}"
+            );
+        }
+        ensure!(
+            room > 0,
+            "--suffix: {suffix} tokens behind a prompt and the beginning of text, and the model reads {context}"
+        );
+        let mut usual: Vec<usize> = PROMPTS.into_iter().filter(|n| *n <= room).collect();
+        if usual.is_empty() {
+            usual.push(room);
+        }
+        let shorter = asked.is_none() && suffix < SUFFIX || given.is_empty() && usual != PROMPTS;
+        Ok(Ok(Self {
+            prompts: if given.is_empty() { usual } else { given },
+            suffix,
+            shortened: shorter.then_some(context),
+        }))
     }
 }
 
@@ -82,7 +153,8 @@ pub(in crate::audit) fn measured(
         },
         None => ExtractReport {
             passages: 0,
-            suffix: args.suffix as usize,
+            suffix: SUFFIX,
+            context: None,
             near_at_most: None,
             prompts: Vec::new(),
             draws: Vec::new(),
@@ -111,7 +183,7 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .given_path("secrets", args.secrets.as_deref())?
         .given_path("weights", args.weights.as_deref())?
         .given("unit", args.unit)?
-        .given("suffix", args.suffix)?
+        .or_assumed("suffix", args.suffix, report.suffix as u64)?
         .given("near", args.near)?
         .given("temperature", args.temperature)?
         .given("top_k", args.top_k)?
@@ -147,24 +219,19 @@ fn study(
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
     let records = records(data, unit, &model.tokenizer).context("--data")?;
-    let suffix = usize::try_from(args.suffix).unwrap_or(usize::MAX);
-    let mut lengths: Vec<usize> = match args.prompt.as_slice() {
-        [] => PROMPTS.to_vec(),
-        given => given.iter().map(|n| *n as usize).collect(),
+    let lengths = match Lengths::of(&args.prompt, args.suffix, model.context)? {
+        Ok(lengths) => lengths,
+        Err(short) => return Ok(Err(short)),
     };
-    lengths.sort_unstable();
-    lengths.dedup();
-    if let Some(context) = model.context {
-        let longest = lengths.last().copied().unwrap_or(0) + suffix + 1;
-        ensure!(
-            longest <= context,
-            "--prompt: with the suffix {longest} tokens, and the model reads {context}"
-        );
-    }
+    let Lengths {
+        prompts: lengths,
+        suffix,
+        shortened,
+    } = lengths;
     let longest = lengths.last().copied().unwrap_or(1);
     let chosen = distinct(&records, lengths[0], longest, suffix);
     if chosen.is_empty() {
-        return Ok(Err(TooShort {
+        return Ok(Err(TooShort::Records {
             data: data.display().to_string(),
             needed: lengths[0].saturating_add(suffix),
             longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
@@ -191,6 +258,7 @@ fn study(
     let mut report = ExtractReport {
         passages: chosen.len() as u64,
         suffix,
+        context: shortened,
         near_at_most: args.near,
         prompts: Vec::new(),
         draws: Vec::new(),
@@ -304,4 +372,44 @@ fn one_length(
 
 fn verbatim(found: &[Continuation]) -> Vec<bool> {
     found.iter().map(|f| f.verbatim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The usual lengths shrink with the context, and what is asked for doesn't.
+    #[test]
+    fn usual_lengths_fit_what_the_model_reads() {
+        let of = |prompts: &[u64], suffix, context| Lengths::of(prompts, suffix, context);
+        let found = |prompts: &[u64], suffix, context| {
+            let lengths = of(prompts, suffix, context).unwrap().unwrap();
+            (lengths.prompts, lengths.suffix, lengths.shortened)
+        };
+        assert_eq!(found(&[], None, None), (PROMPTS.to_vec(), 50, None));
+        assert_eq!(found(&[], None, Some(151)), (PROMPTS.to_vec(), 50, None));
+        assert_eq!(
+            found(&[], None, Some(150)),
+            (vec![10, 25, 50], 50, Some(150))
+        );
+        assert_eq!(found(&[], None, Some(64)), (vec![10, 25], 32, Some(64)));
+        assert_eq!(found(&[], None, Some(16)), (vec![7], 8, Some(16)));
+        assert_eq!(found(&[], None, Some(3)), (vec![1], 1, Some(3)));
+        assert_eq!(found(&[], Some(20), Some(64)), (vec![10, 25], 20, Some(64)));
+        assert_eq!(
+            found(&[9, 3, 9], Some(20), Some(30)),
+            (vec![3, 9], 20, None)
+        );
+        assert_eq!(found(&[5], None, Some(30)), (vec![5], 15, Some(30)));
+        assert!(matches!(
+            of(&[], None, Some(2)),
+            Ok(Err(TooShort::Context(2)))
+        ));
+        let said = of(&[10], Some(20), Some(30)).unwrap_err().to_string();
+        assert!(said.starts_with("--prompt: 10 tokens"), "{said}");
+        for suffix in [29, u64::MAX] {
+            let said = of(&[], Some(suffix), Some(30)).unwrap_err().to_string();
+            assert!(said.starts_with("--suffix: "), "{said}");
+        }
+    }
 }

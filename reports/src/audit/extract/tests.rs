@@ -83,6 +83,7 @@ fn report(baseline: bool) -> ExtractReport {
     ExtractReport {
         passages: 40,
         suffix: 50,
+        context: None,
         near_at_most: Some(0.1),
         prompts: vec![PromptRates {
             prompt: 50,

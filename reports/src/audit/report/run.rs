@@ -110,7 +110,7 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         baseline: args.reference.clone(),
         unit: None,
         prompt: Vec::new(),
-        suffix: 50,
+        suffix: None,
         near: None,
         training: args.training.clone(),
         temperature: 1.0,
