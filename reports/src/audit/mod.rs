@@ -28,6 +28,7 @@ mod reading;
 mod records;
 pub mod redact;
 pub mod report;
+pub mod reproduce;
 mod run;
 #[cfg(feature = "audit")]
 mod scorer;

@@ -5,7 +5,7 @@ use super::args::{Audit, Command};
 use super::{coins, convert, demo, exposure, extract, loaded_model, perplexity, report, train};
 use super::{
     design, diff, epsilon, figure, grid, incidence, membership, neighbours, plant, policy, prepare,
-    redact, screen, simulate, tokenizer,
+    redact, reproduce, screen, simulate, tokenizer,
 };
 use crate::contract::{Exit, Interrupt};
 use crate::page::{Output, View};
@@ -52,6 +52,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Diff(args) => diff::run(args, output),
         Command::Figure(args) => figure::run(args, output),
         Command::Grid(args) => grid::run(args, output, interrupt),
+        Command::Reproduce(args) => reproduce::run(args, output, interrupt),
         Command::Policy(args) => policy::run(args, output, interrupt),
         Command::Screen(args) => screen::run(args, output, interrupt),
         Command::Plant(args) => plant::run(args, output, interrupt),

@@ -318,6 +318,12 @@ pub(super) struct KnownInputs {
     grid: Option<String>,
     /// The folder of a grid.
     out: Option<String>,
+    /// The paper whose claims are judged.
+    paper: Option<String>,
+    /// How large its reproduction is.
+    scale: Option<String>,
+    /// The claims that were asked for.
+    only: Option<String>,
 }
 
 /// How many secrets are planted, or how many and how often each, as `10x20`.

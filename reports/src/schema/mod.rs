@@ -247,7 +247,7 @@ fn of_account() -> Vec<Published> {
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
         coins, convert, demo, design, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
-        prepare, redact, report, screen, simulate, tokenizer, train,
+        prepare, redact, report, reproduce, screen, simulate, tokenizer, train,
     };
     use Published as P;
     /// The first line of a sheet, and each other one.
@@ -314,6 +314,8 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<grid::CellDocument>("grid-cell", "A cell of a grid: `cells/*.json` of `audit grid`", "grid-cell")
             .about("Each part is the document of its own command: preparation.schema.json, training-run.schema.json, perplexity.schema.json, exposure.schema.json, membership.schema.json, extraction.schema.json."),
         P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`", "grid"),
+        P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and what becomes of them: `report.json` of `audit reproduce`", "reproduction")
+            .about("A value for each run with the document that it comes from, the rule that was fixed before, and the judgement."),
         P::read::<reticent_corpus::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
             .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or so many of several find. A JSON list of rules alone is a policy of patterns."),
         P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")

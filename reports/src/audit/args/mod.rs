@@ -31,6 +31,7 @@ pub use super::policy::args::Policy;
 pub use super::prepare::args::Prepare;
 pub use super::redact::args::Redact;
 pub use super::report::args::Report;
+pub use super::reproduce::args::Reproduce;
 pub use super::screen::args::Screen;
 pub use super::serve::args::Serve;
 pub use super::simulate::args::{Simulate, Simulation};
@@ -149,6 +150,8 @@ pub enum Command {
     Figure(Figure),
     /// Prepare, train and attack for every cell of a grid: recipes, miss rates, canaries, noise, models and seeds.
     Grid(Grid),
+    /// The claims of a paper beside what is measured here, each judged by a rule that was fixed before.
+    Reproduce(Reproduce),
     /// Lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
     /// Answer another audit's `--scorer` on stdin and stdout: for a model on another machine, say

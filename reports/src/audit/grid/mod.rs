@@ -13,3 +13,4 @@ pub use file::{Arm, Attacks, CanaryRecalls, Data, Flags, GridFile};
 pub use plan::{Place, Plan, Work};
 pub use pool::{Finished, Limits, end_with_parent};
 pub use run::run;
+pub(super) use run::{Place as GridFolder, cells};

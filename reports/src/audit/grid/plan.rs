@@ -109,6 +109,10 @@ impl Work {
             _ => "audit",
         }
     }
+    /// Whether it belongs to no cell.
+    pub(in crate::audit) const fn is_question(self) -> bool {
+        matches!(self, Self::Account | Self::Policy)
+    }
     /// Its name, and the part of a cell's document that has its answer.
     pub(super) const fn part(self) -> &'static str {
         match self {

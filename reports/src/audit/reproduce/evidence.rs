@@ -1,0 +1,151 @@
+//! What was measured, as the series that rules speak of.
+
+use super::rules::{Point, Series};
+use crate::audit::figure::Known;
+use crate::audit::grid::{CellDocument, Place, Work};
+use serde_json::Value;
+
+/// A quantity of cells: how its series are called, and how it is read.
+pub(super) struct Quantity {
+    /// `perplexity of {arm}`.
+    pub(super) called: &'static str,
+    /// Its value in a cell.
+    pub(super) of: fn(&CellDocument) -> Option<f64>,
+}
+
+/// Those that every paper asks for.
+pub(super) const QUANTITIES: &[Quantity] = &[
+    Quantity {
+        called: "perplexity of",
+        of: |cell| cell.measured(Known::Perplexity),
+    },
+    Quantity {
+        called: "exposure of",
+        of: |cell| cell.measured(Known::Exposure),
+    },
+    Quantity {
+        called: "mean exposure of",
+        of: |cell| cell.measured(Known::ExposureMean),
+    },
+    Quantity {
+        called: "accuracy on",
+        of: |cell| cell.measured(Known::Accuracy),
+    },
+    Quantity {
+        called: "area on",
+        of: |cell| cell.measured(Known::Auc),
+    },
+    Quantity {
+        called: "area of groups on",
+        of: groups,
+    },
+    Quantity {
+        called: "ε at least, of",
+        of: |cell| cell.measured(Known::Epsilon),
+    },
+    Quantity {
+        called: "extracted",
+        of: |cell| cell.number(Work::Extract, "prompts.0.verbatim.estimate"),
+    },
+];
+
+/// The area of groups of the attack that decides.
+fn groups(cell: &CellDocument) -> Option<f64> {
+    let attacks = &cell.membership.as_ref()?["attacks"];
+    let decides = &attacks["decides"];
+    let rows = attacks["rows"].as_array()?;
+    let row = rows.iter().find(|row| row["attack"] == *decides)?;
+    row["grouped"][0]["area"]["estimate"].as_f64()
+}
+
+/// A series over the cells that are asked for, by x; cells without the quantity are left out.
+pub(super) fn over(
+    cells: &[CellDocument],
+    what: &str,
+    wanted: impl Fn(&Place) -> bool,
+    of: impl Fn(&CellDocument) -> Option<f64>,
+) -> Series {
+    let mut found: Vec<(f64, f64, String)> = cells
+        .iter()
+        .filter(|cell| wanted(&cell.place))
+        .filter_map(|cell| {
+            let document = format!("cells/{}.json", cell.place.name());
+            Some((cell.place.miss_rate, of(cell)?, document))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let points = found.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    Series {
+        what: what.to_owned(),
+        points: points
+            .map(|same| Point {
+                x: same[0].0,
+                values: same.iter().map(|(_, value, _)| *value).collect(),
+                from: same.iter().map(|(_, _, from)| from.clone()).collect(),
+            })
+            .collect(),
+    }
+}
+
+/// Every quantity of every arm, with what an arm is called in the claims.
+pub(super) fn of_arms(cells: &[CellDocument], called: fn(&str) -> String) -> Vec<Series> {
+    let mut arms: Vec<&str> = cells.iter().map(|cell| cell.place.arm.as_str()).collect();
+    arms.sort_unstable();
+    arms.dedup();
+    let mut all = Vec::new();
+    for arm in arms {
+        for quantity in QUANTITIES {
+            let what = format!("{} {}", quantity.called, called(arm));
+            let series = over(cells, &what, |place| place.arm == arm, quantity.of);
+            if !series.points.is_empty() {
+                all.push(series);
+            }
+        }
+    }
+    all
+}
+
+/// One number, and the document that it comes from.
+pub(super) fn number(what: &str, x: f64, value: f64, from: String) -> Series {
+    Series {
+        what: what.to_owned(),
+        points: vec![Point {
+            x,
+            values: vec![value],
+            from: vec![from],
+        }],
+    }
+}
+
+/// Series of one name as one, in order of x.
+pub(super) fn merged(all: Vec<Series>) -> Vec<Series> {
+    let mut out: Vec<Series> = Vec::new();
+    for series in all {
+        match out.iter_mut().find(|known| known.what == series.what) {
+            Some(known) => known.points.extend(series.points),
+            None => out.push(series),
+        }
+    }
+    for series in &mut out {
+        series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    out
+}
+
+/// Something that a document of a command says, as points.
+pub(super) type Read = fn(&Value) -> Vec<(f64, f64)>;
+
+/// The upper end of ε in the guarantee that has all of these.
+pub(super) fn upper(found: &Value, keys: &[(&str, &str)]) -> Vec<(f64, f64)> {
+    let rows = found["guarantees"].as_array();
+    let all = |row: &&Value| keys.iter().all(|(key, value)| row[key] == **value);
+    let row = rows.and_then(|rows| rows.iter().find(all));
+    let upper = row.and_then(|row| row["epsilon"]["upper"].as_f64());
+    upper.map(|upper| (0.0, upper)).into_iter().collect()
+}
+
+/// The number under a key.
+pub(super) fn at(found: &Value, key: &str) -> Vec<(f64, f64)> {
+    let value = found[key].as_f64();
+    value.map(|value| (0.0, value)).into_iter().collect()
+}

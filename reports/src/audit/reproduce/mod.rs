@@ -1,0 +1,99 @@
+//! `audit reproduce`: the claims of a paper beside what is measured here, each judged by a rule that was fixed before.
+
+pub mod args;
+mod claims;
+mod evidence;
+mod page;
+mod rules;
+mod run;
+mod study;
+
+pub use args::{Paper, Scale};
+pub use claims::{Claim, Test};
+pub use rules::{Judgement, Need, Point, Rule, Series};
+pub use run::run;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A claim, what was measured of it, and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Judged {
+    /// Its name.
+    pub id: String,
+    /// The table, figure or section.
+    pub item: String,
+    /// What is claimed.
+    pub claim: String,
+    /// What the paper prints.
+    pub printed: String,
+    /// The rule, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub rule: String,
+    /// What was measured, a value for each run, with the documents that it comes from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<Series>,
+    /// What becomes of it.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+}
+
+impl Judged {
+    /// Judges a claim by what was measured.
+    fn of(claim: &Claim, measured: &[Series]) -> Self {
+        let (rule, judgement, names) = match claim.test {
+            Test::By(rule, needs) => {
+                let conditions = needs.iter().map(|need| format!(", {}", need.says()));
+                let said = format!("{}{}", rule.says(), conditions.collect::<String>());
+                let names = needs.iter().flat_map(|need| need.names());
+                let names: Vec<&str> = rule.names().into_iter().chain(names).collect();
+                (said, rule.judge(needs, measured), names)
+            }
+            Test::Open(why) => (String::new(), Judgement::open(why), Vec::new()),
+        };
+        let mut own: Vec<Series> = Vec::new();
+        for name in names {
+            let known = own.iter().any(|series| series.what == name);
+            if let Some(series) = measured.iter().find(|series| series.what == name)
+                && !known
+            {
+                own.push(series.clone());
+            }
+        }
+        Self {
+            id: claim.id.to_owned(),
+            item: claim.item.to_owned(),
+            claim: claim.says.to_owned(),
+            printed: claim.printed.to_owned(),
+            rule,
+            measured: own,
+            judgement,
+        }
+    }
+}
+
+/// The result of `audit reproduce`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Reproduction {
+    /// The paper.
+    pub paper: Paper,
+    /// How large it was.
+    pub scale: Scale,
+    /// Where the text comes from.
+    pub data: String,
+    /// Claims whose rule holds.
+    pub reproduced: usize,
+    /// Claims whose rule does not hold.
+    pub not_reproduced: usize,
+    /// Claims of which nothing can be said.
+    pub not_testable: usize,
+    /// Cells of the grid.
+    pub cells: usize,
+    /// Cells that failed, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+    /// Seconds of all stages together, whenever they ran.
+    pub seconds: f64,
+    /// Every claim that was asked for.
+    pub claims: Vec<Judged>,
+}

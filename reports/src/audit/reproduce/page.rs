@@ -1,0 +1,110 @@
+//! A reproduction as a page.
+
+use super::rules::shown;
+use super::{Judged, Judgement, Reproduction, Series};
+use crate::contract::{Align, Table};
+use crate::number::{count_of, nearest};
+use crate::page::{Page, Section};
+
+impl Reproduction {
+    /// What became of the claims, in a sentence.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let mut said = format!(
+            "{}: {} reproduced, {} not reproduced, {} not testable",
+            count_of(self.claims.len() as u64, "claim"),
+            self.reproduced,
+            self.not_reproduced,
+            self.not_testable
+        );
+        if self.cells > 0 {
+            said = format!(
+                "{said}; {} in {} s",
+                count_of(self.cells as u64, "cell"),
+                nearest(self.seconds, 3)
+            );
+        }
+        format!("{said}.")
+    }
+
+    /// The page, with figures that were drawn of the same documents.
+    #[must_use]
+    pub fn to_page(&self, figures: Vec<Section>) -> Page {
+        let mut table = Table::new([
+            ("item", Align::Left),
+            ("claim", Align::Left),
+            ("paper", Align::Left),
+            ("here", Align::Left),
+            ("judgement", Align::Left),
+        ]);
+        for claim in &self.claims {
+            table.row([
+                claim.item.clone(),
+                claim.claim.clone(),
+                claim.printed.clone(),
+                here(claim),
+                claim.judgement.says(),
+            ]);
+        }
+        let mut rules = Table::new([
+            ("claim", Align::Left),
+            ("reproduced if", Align::Left),
+            ("documents", Align::Left),
+        ]);
+        for claim in self.claims.iter().filter(|claim| !claim.rule.is_empty()) {
+            let mut from: Vec<&str> = claim
+                .measured
+                .iter()
+                .flat_map(|series| &series.points)
+                .flat_map(|point| point.from.iter().map(String::as_str))
+                .collect();
+            from.sort_unstable();
+            from.dedup();
+            rules.row([
+                format!("{}, {}", claim.item, claim.id),
+                claim.rule.clone(),
+                from.join(" "),
+            ]);
+        }
+        let mut notes = vec![
+            "Rules were fixed before anything was measured. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
+            "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
+        ];
+        notes.extend(
+            self.failed
+                .iter()
+                .map(|why| format!("A cell failed: {why}")),
+        );
+        let page = Page::new(self.paper.title(), self.says())
+            .answer(Section::table("Claims", table).caption(
+            "What the paper prints, and the mean here with the least and the largest of the runs.",
+        ));
+        let page = figures.into_iter().fold(page, Page::section);
+        page.section(
+            Section::table("Rules", rules).caption("Documents lie in the folder of the report."),
+        )
+        .section(Section::notes("What this does not say", notes))
+    }
+}
+
+/// What was measured, in short: of several places the first and the last.
+fn here(claim: &Judged) -> String {
+    if matches!(claim.judgement, Judgement::NotTestable { .. }) && claim.measured.is_empty() {
+        return String::new();
+    }
+    let said = claim.measured.iter().map(|series: &Series| {
+        let values = match &series.points[..] {
+            [] => "–".to_owned(),
+            [only] => shown(only),
+            [first, .., last] => format!(
+                "{} at {}, {} at {}",
+                shown(first),
+                first.x,
+                shown(last),
+                last.x
+            ),
+        };
+        format!("{}: {values}", series.what)
+    });
+    said.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,542 @@
+//! How a claim is judged: by a rule that was fixed before anything was measured, never by eye.
+
+use crate::number::nearest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was measured of one thing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// What.
+    pub what: String,
+    /// In order of x.
+    pub points: Vec<Point>,
+}
+
+/// All measurements at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Where: a miss rate, a noise, a number of copies; 0 where there is one place alone.
+    pub x: f64,
+    /// One of each run.
+    pub values: Vec<f64>,
+    /// The documents that they come from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+}
+
+impl Point {
+    /// The mean.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.values.iter().sum::<f64>() / self.values.len() as f64
+    }
+    /// One standard error of the mean; nothing of a single run.
+    #[must_use]
+    pub fn margin(&self) -> f64 {
+        let n = self.values.len() as f64;
+        if self.values.len() < 2 {
+            return 0.0;
+        }
+        let mean = self.mean();
+        let squares: f64 = self.values.iter().map(|v| (v - mean).powi(2)).sum();
+        (squares / (n - 1.0) / n).sqrt()
+    }
+    fn low(&self) -> f64 {
+        self.mean() - self.margin()
+    }
+    fn high(&self) -> f64 {
+        self.mean() + self.margin()
+    }
+}
+
+/// How a claim is judged, from means over the runs with one standard error on the side that is against the claim.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// At every x of both, the first is at most so many times the second.
+    AtMost {
+        /// The first.
+        what: &'static str,
+        /// The second.
+        of: &'static str,
+        /// So many times.
+        times: f64,
+    },
+    /// Each is below the next, wherever both are.
+    Ordered(&'static [&'static str]),
+    /// It lies there at every x.
+    Within {
+        /// What.
+        what: &'static str,
+        /// At least.
+        from: f64,
+        /// At most.
+        to: f64,
+    },
+    /// It is above the first at the last x, and no step between falls by more than the two margins.
+    Rises(&'static str),
+    /// It is this number, up to a relative difference.
+    Is {
+        /// What.
+        what: &'static str,
+        /// The number.
+        value: f64,
+        /// The difference.
+        within: f64,
+    },
+}
+
+/// What must hold before silence, or anything else, speaks for a claim.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Need {
+    /// The model predicts no worse than so many times ordinary training: one that learned nothing leaks nothing.
+    Learned {
+        /// Its perplexity.
+        what: &'static str,
+        /// That of ordinary training.
+        of: &'static str,
+    },
+    /// The attack finds what ordinary training leaks: the largest mean is above this.
+    Heard {
+        /// What it finds there.
+        what: &'static str,
+        /// A level that it must pass.
+        above: f64,
+    },
+}
+
+/// Perplexity over that of ordinary training, above which a model has learned nothing.
+const UNLEARNED: f64 = 3.0;
+
+/// What becomes of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "judgement", rename_all = "kebab-case")]
+pub enum Judgement {
+    /// The rule holds.
+    Reproduced,
+    /// It does not.
+    NotReproduced {
+        /// Where it fails.
+        because: String,
+    },
+    /// Nothing can be said.
+    NotTestable {
+        /// Why.
+        because: String,
+    },
+}
+
+impl Judgement {
+    fn not(because: impl Into<String>) -> Self {
+        Self::NotReproduced {
+            because: because.into(),
+        }
+    }
+    /// Nothing can be said, for a reason.
+    pub fn open(because: impl Into<String>) -> Self {
+        Self::NotTestable {
+            because: because.into(),
+        }
+    }
+    /// In words: `not testable, because …`.
+    #[must_use]
+    pub fn says(&self) -> String {
+        match self {
+            Self::Reproduced => "reproduced".to_owned(),
+            Self::NotReproduced { because } => format!("not reproduced: {because}"),
+            Self::NotTestable { because } => format!("not testable, because {because}"),
+        }
+    }
+}
+
+/// The series of a name, if every measurement of it is a number.
+fn found<'a>(measured: &'a [Series], name: &str) -> Result<&'a Series, Judgement> {
+    let missing = || Judgement::open(format!("nothing was measured of {name}"));
+    let series = measured.iter().find(|series| series.what == name);
+    let series = series.ok_or_else(missing)?;
+    let whole = |point: &Point| !point.values.is_empty() && !point.mean().is_nan();
+    match !series.points.is_empty() && series.points.iter().all(whole) {
+        true => Ok(series),
+        false => Err(missing()),
+    }
+}
+
+/// Points of two series at the same x.
+fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>, Judgement> {
+    let at = |point: &Point| {
+        let same = |other: &&Point| (other.x - point.x).abs() < 1e-12;
+        b.points.iter().find(same)
+    };
+    let all: Vec<_> = a
+        .points
+        .iter()
+        .filter_map(|point| Some((point, at(point)?)))
+        .collect();
+    match all.is_empty() {
+        true => Err(Judgement::open(format!(
+            "{} and {} were measured nowhere together",
+            a.what, b.what
+        ))),
+        false => Ok(all),
+    }
+}
+
+/// ` at 0.1`, where there are several places.
+fn place(series: &Series, point: &Point) -> String {
+    match series.points.len() {
+        1 => String::new(),
+        _ => format!(" at {}", point.x),
+    }
+}
+
+impl Need {
+    fn met(self, measured: &[Series]) -> Result<(), Judgement> {
+        match self {
+            Self::Learned { what, of } => {
+                let (own, ordinary) = (found(measured, what)?, found(measured, of)?);
+                for (a, b) in pairs(own, ordinary)? {
+                    let learned = a.mean() <= UNLEARNED * b.mean();
+                    if !learned {
+                        return Err(Judgement::open(format!(
+                            "the model learned too little for its silence to count: {what} is {}{}, {} of ordinary training",
+                            nearest(a.mean(), 3),
+                            place(own, a),
+                            nearest(b.mean(), 3),
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            Self::Heard { what, above } => {
+                let series = found(measured, what)?;
+                let means = series.points.iter().map(Point::mean);
+                let most = means.fold(f64::NEG_INFINITY, f64::max);
+                if most > above {
+                    return Ok(());
+                }
+                Err(Judgement::open(format!(
+                    "the attack finds nothing in ordinary training either: {what} is {} at most, {} would be a leak",
+                    nearest(most, 3),
+                    nearest(above, 3)
+                )))
+            }
+        }
+    }
+
+    /// The series that it looks at.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        match *self {
+            Self::Learned { what, of } => vec![what, of],
+            Self::Heard { what, .. } => vec![what],
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn says(self) -> String {
+        match self {
+            Self::Learned { what, of } => {
+                format!("if {what} is at most {UNLEARNED} times {of}")
+            }
+            Self::Heard { what, above } => {
+                format!("if {what} is above {} somewhere", nearest(above, 3))
+            }
+        }
+    }
+}
+
+impl Rule {
+    /// Judges what was measured.
+    #[must_use]
+    pub fn judge(self, needs: &[Need], measured: &[Series]) -> Judgement {
+        let met = needs.iter().try_for_each(|need| need.met(measured));
+        match met.and_then(|()| self.holds(measured)) {
+            Ok(()) => Judgement::Reproduced,
+            Err(other) => other,
+        }
+    }
+
+    fn holds(self, measured: &[Series]) -> Result<(), Judgement> {
+        match self {
+            Self::AtMost { what, of, times } => {
+                let (a, b) = (found(measured, what)?, found(measured, of)?);
+                for (left, right) in pairs(a, b)? {
+                    let below = left.high() <= times * right.low();
+                    if !below {
+                        return Err(Judgement::not(format!(
+                            "{what} is {}{}, {of} {}",
+                            shown(left),
+                            place(a, left),
+                            shown(right)
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            Self::Ordered(names) => {
+                for pair in names.windows(2) {
+                    let (what, of) = (pair[0], pair[1]);
+                    Self::AtMost {
+                        what,
+                        of,
+                        times: 1.0,
+                    }
+                    .holds(measured)?;
+                }
+                Ok(())
+            }
+            Self::Within { what, from, to } => {
+                let series = found(measured, what)?;
+                for point in &series.points {
+                    let inside = point.low() >= from && point.high() <= to;
+                    if !inside {
+                        let place = place(series, point);
+                        return Err(Judgement::not(format!("{what} is {}{place}", shown(point))));
+                    }
+                }
+                Ok(())
+            }
+            Self::Rises(what) => {
+                let series = found(measured, what)?;
+                let [first, .., last] = &series.points[..] else {
+                    return Err(Judgement::open(format!("{what} has one place alone")));
+                };
+                let above = last.low() > first.high();
+                if !above {
+                    return Err(Judgement::not(format!(
+                        "{what} goes from {} to {}",
+                        shown(first),
+                        shown(last)
+                    )));
+                }
+                for step in series.points.windows(2) {
+                    if step[1].high() < step[0].low() {
+                        return Err(Judgement::not(format!(
+                            "{what} falls from {} to {}{}",
+                            shown(&step[0]),
+                            shown(&step[1]),
+                            place(series, &step[1])
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            Self::Is {
+                what,
+                value,
+                within,
+            } => {
+                let series = found(measured, what)?;
+                for point in &series.points {
+                    let off = (point.mean() - value).abs();
+                    let near = off <= within * value.abs();
+                    if !near {
+                        return Err(Judgement::not(format!("{what} is {}", shown(point))));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The series that it looks at.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        match *self {
+            Self::AtMost { what, of, .. } => vec![what, of],
+            Self::Ordered(names) => names.to_vec(),
+            Self::Within { what, .. } | Self::Rises(what) | Self::Is { what, .. } => vec![what],
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn says(self) -> String {
+        match self {
+            Self::AtMost { what, of, times } if (times - 1.0).abs() < 1e-12 => {
+                format!("{what} below {of}")
+            }
+            Self::AtMost { what, of, times } => {
+                format!("{what} at most {} times {of}", nearest(times, 3))
+            }
+            Self::Ordered(names) => format!("in this order: {}", names.join(" < ")),
+            Self::Within { what, from, to } => match (from.is_finite(), to.is_finite()) {
+                (true, true) => {
+                    format!("{what} between {} and {}", nearest(from, 4), nearest(to, 4))
+                }
+                (true, false) => format!("{what} at least {}", nearest(from, 4)),
+                _ => format!("{what} at most {}", nearest(to, 4)),
+            },
+            Self::Rises(what) => format!("{what} rises"),
+            Self::Is {
+                what,
+                value,
+                within,
+            } => format!(
+                "{what} is {}, up to {} %",
+                nearest(value, 6),
+                nearest(100.0 * within, 2)
+            ),
+        }
+    }
+}
+
+/// A mean with its spread: `19.2 (18.1 to 20)`.
+#[must_use]
+pub(super) fn shown(point: &Point) -> String {
+    let mean = nearest(point.mean(), 4);
+    match point.values.len() {
+        1 => mean,
+        _ => {
+            let least = point.values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = point
+                .values
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max);
+            format!("{mean} ({} to {})", nearest(least, 4), nearest(most, 4))
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn series(what: &str, points: &[(f64, &[f64])]) -> Series {
+        Series {
+            what: what.to_owned(),
+            points: points
+                .iter()
+                .map(|(x, values)| Point {
+                    x: *x,
+                    values: values.to_vec(),
+                    from: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+
+    const AT_MOST: Rule = Rule::AtMost {
+        what: "a",
+        of: "b",
+        times: 1.2,
+    };
+
+    fn is_not(judgement: &Judgement) -> bool {
+        matches!(judgement, Judgement::NotReproduced { .. })
+    }
+
+    fn is_open(judgement: &Judgement) -> bool {
+        matches!(judgement, Judgement::NotTestable { .. })
+    }
+
+    /// Every kind of rule on data that it must pass, and on planted data that it must fail.
+    #[test]
+    fn a_rule_passes_what_it_says_and_fails_what_was_planted() {
+        let good = [
+            series("a", &[(0.0, &[1.0, 1.1]), (1.0, &[2.0, 2.1])]),
+            series("b", &[(0.0, &[3.0, 3.1]), (1.0, &[4.0, 4.1])]),
+        ];
+        let rules = [
+            AT_MOST,
+            Rule::Ordered(&["a", "b"]),
+            Rule::Within {
+                what: "a",
+                from: 0.9,
+                to: 2.2,
+            },
+            Rule::Rises("a"),
+            Rule::Is {
+                what: "a",
+                value: 1.5,
+                within: 0.4,
+            },
+        ];
+        for rule in rules {
+            assert_eq!(rule.judge(&[], &good), Judgement::Reproduced, "{rule:?}");
+        }
+        let bad = [
+            series("a", &[(0.0, &[5.0, 5.1]), (1.0, &[4.9, 5.0])]),
+            good[1].clone(),
+        ];
+        for rule in rules {
+            assert!(is_not(&rule.judge(&[], &bad)), "{rule:?}");
+        }
+    }
+
+    /// The margin counts against the claim, and one bad place is enough.
+    #[test]
+    fn the_spread_of_the_seeds_counts_against_a_claim() {
+        let wide = [
+            series("a", &[(0.0, &[0.0, 2.0])]),
+            series("b", &[(0.0, &[1.5, 1.5])]),
+        ];
+        let below = Rule::Ordered(&["a", "b"]);
+        assert!(is_not(&below.judge(&[], &wide)), "1 ± 1 is not below 1.5");
+        let narrow = [series("a", &[(0.0, &[0.9, 1.1])]), wide[1].clone()];
+        assert_eq!(below.judge(&[], &narrow), Judgement::Reproduced);
+        let one_place = [
+            series("a", &[(0.0, &[1.0]), (1.0, &[9.0])]),
+            series("b", &[(0.0, &[2.0]), (1.0, &[2.0])]),
+        ];
+        assert!(is_not(&AT_MOST.judge(&[], &one_place)));
+        let dip = [series("a", &[(0.0, &[1.0]), (0.5, &[0.5]), (1.0, &[2.0])])];
+        assert!(is_not(&Rule::Rises("a").judge(&[], &dip)));
+    }
+
+    /// A model that learned nothing is silent, and so is an attack that finds nothing anywhere: neither reproduces.
+    #[test]
+    fn silence_of_a_model_that_learned_nothing_reproduces_nothing() {
+        let silent = Rule::Within {
+            what: "exposure",
+            from: f64::NEG_INFINITY,
+            to: 7.61,
+        };
+        let needs = [
+            Need::Learned {
+                what: "own perplexity",
+                of: "ordinary perplexity",
+            },
+            Need::Heard {
+                what: "ordinary exposure",
+                above: 7.61,
+            },
+        ];
+        let judged = |own: f64, heard: f64, exposure: f64| {
+            let measured = [
+                series("own perplexity", &[(0.0, &[own])]),
+                series("ordinary perplexity", &[(0.0, &[4.0])]),
+                series("ordinary exposure", &[(0.0, &[heard])]),
+                series("exposure", &[(0.0, &[exposure])]),
+            ];
+            silent.judge(&needs, &measured)
+        };
+        assert_eq!(judged(12.0, 15.0, 4.0), Judgement::Reproduced);
+        assert!(is_open(&judged(12.1, 15.0, 4.0)));
+        assert!(is_open(&judged(12.0, 7.0, 4.0)));
+        assert!(is_not(&judged(12.0, 15.0, 9.0)));
+        assert!(is_open(&judged(f64::NAN, 15.0, 4.0)));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        for rule in [AT_MOST, Rule::Rises("a"), Rule::Ordered(&["a", "b"])] {
+            assert!(is_open(&rule.judge(&[], &[])), "{rule:?}");
+            let empty = [series("a", &[(0.0, &[])]), series("b", &[(0.0, &[1.0])])];
+            assert!(is_open(&rule.judge(&[], &empty)), "{rule:?}");
+        }
+        let apart = [series("a", &[(0.0, &[1.0])]), series("b", &[(1.0, &[1.0])])];
+        assert!(is_open(&AT_MOST.judge(&[], &apart)));
+    }
+
+    #[test]
+    fn a_number_that_is_none_fails() {
+        let infinite = [series("a", &[(0.0, &[f64::INFINITY])])];
+        let rule = Rule::Within {
+            what: "a",
+            from: 0.0,
+            to: 1.0,
+        };
+        assert!(is_not(&rule.judge(&[], &infinite)));
+    }
+}

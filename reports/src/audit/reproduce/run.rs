@@ -1,0 +1,132 @@
+//! `audit reproduce`: from a paper's name to its page.
+
+use super::args::{Paper, Reproduce};
+use super::study::Study;
+use super::{Judged, Judgement, Reproduction};
+use crate::audit::args::Figure;
+use crate::audit::figure::gathered;
+use crate::audit::grid::{GridFolder, cells};
+use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, printable, write_file};
+use crate::page::{Output, Section};
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// Runs what a paper needs, judges its claims, writes `report.json` and `report.html`, prints.
+///
+/// # Errors
+/// A name that is no claim, data that are not there, an interruption, a folder that can't be written.
+pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let paper = args.paper;
+    let chosen = paper.chosen(&args.only)?;
+    let folder = GridFolder::open(&args.running)?;
+    let study = Study::of(paper, &chosen, (&args.data, args.scale), &folder.stages())?;
+    let (cells, grid, answers) = cells(&study.plan, &folder, interrupt)?;
+    let measured = study.measured(&cells, |stage| {
+        let finished = answers.get(stage)?.as_ref().ok()?;
+        Some(finished.answer.clone())
+    });
+    let claims: Vec<Judged> = chosen
+        .iter()
+        .map(|claim| Judged::of(claim, &measured))
+        .collect();
+    let count = |of: fn(&Judgement) -> bool| claims.iter().filter(|c| of(&c.judgement)).count();
+    let failed = cells.iter().filter_map(|cell| {
+        let why = cell.failed.as_ref()?;
+        Some(format!("{}: {why}", cell.place.name()))
+    });
+    let questions = study.plan.stages.iter().zip(&answers);
+    let unanswered = questions.filter(|(stage, _)| stage.work.is_question());
+    let unanswered = unanswered.filter_map(|(stage, outcome)| {
+        Some(format!("{}: {}", stage.name, outcome.as_ref().err()?))
+    });
+    let report = Reproduction {
+        paper,
+        scale: args.scale,
+        data: args.data.to_string(),
+        reproduced: count(|j| matches!(j, Judgement::Reproduced)),
+        not_reproduced: count(|j| matches!(j, Judgement::NotReproduced { .. })),
+        not_testable: count(|j| matches!(j, Judgement::NotTestable { .. })),
+        cells: cells.len(),
+        failed: failed.chain(unanswered).collect(),
+        seconds: grid.seconds,
+        claims,
+    };
+    let only = (!args.only.is_empty()).then(|| args.only.join(","));
+    let inputs = Inputs::new()
+        .given("paper", paper)?
+        .given("scale", args.scale)?
+        .given("data", args.data.to_string())?
+        .given("only", only)?
+        .given_path("out", Some(&args.running.out))?;
+    let page = report.to_page(figures(paper, &folder.cells())?);
+    let document = Envelope::new("reproduction", inputs, &report);
+    let out = &args.running.out;
+    let text = document.saying(page.said()).to_text()?;
+    write_file(&out.join("report.json"), text.as_bytes()).context("--out")?;
+    write_file(
+        &out.join("report.html"),
+        printable(&page.to_html()?).as_bytes(),
+    )
+    .context("--out")?;
+    output.answer_with_rows(&document, &page, || Ok(Csv::of_rows(&report.claims)?))?;
+    Ok(Exit::Finished)
+}
+
+/// The figures of a paper, by the code of `audit figure` from the documents of the cells; those whose documents are not
+/// there are left out.
+fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
+    let drawn: &[(&str, &str, &str, Option<&str>, bool)] = match paper {
+        Paper::Crt => &[
+            (
+                "Figure 2: perplexity",
+                "{line}-{x}-{}.json",
+                "perplexity",
+                None,
+                false,
+            ),
+            (
+                "Figure 3: exposure",
+                "{line}-{x}-{}.json",
+                "exposure",
+                None,
+                false,
+            ),
+            (
+                "Figure 4: membership",
+                "{line}-{x}-{}.json",
+                "accuracy",
+                None,
+                false,
+            ),
+        ],
+        Paper::Jft => &[(
+            "Figure 2: exposure against perplexity",
+            "{line}-0-{}.json",
+            "exposure-mean",
+            Some("perplexity"),
+            false,
+        )],
+        Paper::Hush | Paper::Ours => &[],
+    };
+    let mut all = Vec::new();
+    for (heading, pattern, y, x, log_x) in drawn {
+        let pattern = cells.join(pattern).display().to_string();
+        let asked = Figure {
+            documents: pattern.parse().map_err(anyhow::Error::msg)?,
+            y: y.parse()?,
+            x: x.map(str::parse).transpose()?,
+            x_label: x.is_none().then(|| "miss rate γ".to_owned()),
+            log_x: *log_x,
+            log_y: false,
+            plot: None,
+        };
+        if let Ok(found) = gathered(&asked) {
+            let svg = found.plot(*log_x, false).to_inline_svg()?;
+            all.push(
+                Section::plot(*heading, svg)
+                    .caption("A mark for each run, lines through their means."),
+            );
+        }
+    }
+    Ok(all)
+}

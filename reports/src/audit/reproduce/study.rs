@@ -1,0 +1,752 @@
+//! What is run for a paper: grids that ship, and questions to the accountant.
+
+use super::args::{Paper, Scale, Text};
+use super::claims::{CRT, Claim, HUSH, JFT, OURS};
+use super::evidence::{Read, at, merged, number, of_arms, over, upper};
+use super::rules::Series;
+use crate::audit::figure::Known;
+use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What was asked of the accountant, and what of its answer is looked at.
+struct Question {
+    what: &'static str,
+    /// Where it stands; absent, where the answer says it.
+    x: Option<f64>,
+    stage: usize,
+    read: Read,
+}
+
+/// All that is run.
+pub(super) struct Study {
+    pub(super) paper: Paper,
+    pub(super) plan: Plan,
+    questions: Vec<Question>,
+}
+
+impl Paper {
+    /// Its claims.
+    #[must_use]
+    pub const fn claims(self) -> &'static [Claim] {
+        match self {
+            Self::Crt => CRT,
+            Self::Jft => JFT,
+            Self::Hush => HUSH,
+            Self::Ours => OURS,
+        }
+    }
+
+    /// What it is called on a page.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Crt => "Provably Confidential Language Modelling (CRT)",
+            Self::Jft => "Just Fine-tune Twice (JFT)",
+            Self::Hush => "Hush!",
+            Self::Ours => "What is new here",
+        }
+    }
+
+    /// Its data sets in a folder: training text and test text.
+    const fn looks_for(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Crt | Self::Ours => ("customersim/train.jsonl.gz", "customersim/test.jsonl.gz"),
+            Self::Jft => ("abcd/valid.txt.gz", "abcd/test.txt.gz"),
+            Self::Hush => ("arxiv/abstracts.jsonl.gz", "arxiv/abstracts.jsonl.gz"),
+        }
+    }
+
+    /// The claims that `--only` names.
+    ///
+    /// # Errors
+    /// A name that is no item and no claim.
+    pub(super) fn chosen(self, only: &[String]) -> Result<Vec<&'static Claim>> {
+        let named = |claim: &Claim, name: &str| claim.item == name || claim.id == name;
+        for name in only {
+            let mut items: Vec<&str> = self.claims().iter().map(|claim| claim.item).collect();
+            items.dedup();
+            ensure!(
+                self.claims().iter().any(|claim| named(claim, name)),
+                "--only: must be of {}, got {name:?}",
+                items.join(", ")
+            );
+        }
+        let wanted = |claim: &&Claim| only.is_empty() || only.iter().any(|name| named(claim, name));
+        Ok(self.claims().iter().filter(wanted).collect())
+    }
+}
+
+/// A question to `account`: the items that need it, what is looked at, where it stands, the words, and how the answer is
+/// read.
+struct Asked {
+    items: &'static [&'static str],
+    what: &'static str,
+    x: Option<f64>,
+    line: String,
+    read: Read,
+}
+
+impl Asked {
+    fn of(
+        items: &'static [&'static str],
+        what: &'static str,
+        line: impl Into<String>,
+        read: Read,
+    ) -> Self {
+        Self {
+            items,
+            what,
+            x: None,
+            line: line.into(),
+            read,
+        }
+    }
+    fn at(self, x: f64) -> Self {
+        Self { x: Some(x), ..self }
+    }
+}
+
+const SINGLE: &str = "--sigma 3.241123 --sample-rate 1 --steps 1 --delta 8e-5 --gamma";
+const NOTEBOOK: &str = "--sigma 2.42632 --sample-rate 0.1 --steps 100 --delta 1e-5 --gamma 0.1";
+const SECRET: &str = "--batch-size 2048 --dataset-size 1700000 --steps 2000";
+const PROTECT: &str = "protect --prior 1e-10 --posterior 1e-3 --batch-size 10 --steps 100 --gap 0.01 --tolerance 0.001";
+const BAYESIAN: (&str, &str) = ("notion", "bayesian-confidentiality");
+
+fn amplified(found: &Value) -> Vec<(f64, f64)> {
+    upper(
+        found,
+        &[BAYESIAN, ("convention", "paper"), ("method", "pld")],
+    )
+}
+
+fn curve(found: &Value) -> Vec<(f64, f64)> {
+    let points = found["points"].as_array().into_iter().flatten();
+    let both = |point: &Value| Some((point["at"].as_f64()?, point["value"]["upper"].as_f64()?));
+    points.filter_map(both).collect()
+}
+
+fn tight(found: &Value) -> Vec<(f64, f64)> {
+    upper(found, &[("method", "pld")])
+}
+
+fn fano(found: &Value) -> Vec<(f64, f64)> {
+    at(found, "kl_fano")
+}
+
+fn blow_up(found: &Value) -> Vec<(f64, f64)> {
+    at(found, "answer")
+}
+
+fn saved(found: &Value) -> Vec<(f64, f64)> {
+    let both = found["kl_fano"].as_f64().zip(found["answer"].as_f64());
+    both.map(|(fano, own)| (0.0, fano / own))
+        .into_iter()
+        .collect()
+}
+
+/// What is asked of Hush!'s four secrets.
+const FANO: [&str; 4] = [
+    "σ by Fano, 50 examples, 2e-4",
+    "σ by Fano, 50 examples, 1e-3",
+    "σ by Fano, 100 examples, 2e-4",
+    "σ by Fano, 100 examples, 1e-3",
+];
+const BLOW_UP: [&str; 4] = [
+    "σ by the blow-up, 50 examples, 2e-4",
+    "σ by the blow-up, 50 examples, 1e-3",
+    "σ by the blow-up, 100 examples, 2e-4",
+    "σ by the blow-up, 100 examples, 1e-3",
+];
+
+fn by_renyi(found: &Value) -> Vec<(f64, f64)> {
+    let proposition = ("method", "proposition-6");
+    let paper = ("convention", "paper");
+    upper(found, &[BAYESIAN, proposition, paper, ("base", "rdp")])
+}
+
+/// The recall that labels show: one less the miss rate, at most.
+fn recall(found: &Value) -> Vec<(f64, f64)> {
+    let miss = found["inputs"]["gamma"].as_f64();
+    miss.map(|miss| (0.0, 1.0 - miss)).into_iter().collect()
+}
+
+/// ε of a secret that is missed, as defined, where ε′ is 0.
+fn revealed(found: &Value) -> Vec<(f64, f64)> {
+    let zero = as_defined(found)
+        .first()
+        .is_some_and(|(_, value)| *value < 1e-9);
+    let definition = ("convention", "definition");
+    match zero {
+        true => upper(found, &[("notion", "confidentiality"), definition]),
+        false => Vec::new(),
+    }
+}
+
+fn as_defined(found: &Value) -> Vec<(f64, f64)> {
+    let definition = ("convention", "definition");
+    upper(found, &[BAYESIAN, definition, ("method", "pld")])
+}
+
+/// Every question without files.
+fn asked(paper: Paper) -> Vec<Asked> {
+    let mut all = Vec::new();
+    match paper {
+        Paper::Crt => {
+            let steps = "curve --over steps --at 20,40,60,80,100,120 --sigma 2 --sample-rate 0.05 --delta 1e-5 --neighbours replace";
+            all.push(Asked::of(
+                &["fig2"],
+                "ε of CRT over the steps",
+                steps,
+                curve,
+            ));
+            let figure = |gamma: f64| format!("{SINGLE} {gamma}");
+            all.push(Asked::of(
+                &["fig6"],
+                "ε′ of Figure 6",
+                figure(0.1),
+                amplified,
+            ));
+            for gamma in [0.01, 0.05, 0.1, 0.2, 0.3, 0.5] {
+                let asked = Asked::of(&["fig6"], "ε′ over γ", figure(gamma), amplified);
+                all.push(asked.at(gamma));
+            }
+            let labels = "recall after 200 labels without a miss, at 95 %";
+            let labelled = "--sigma 1 --labelled 200 --missed 0";
+            all.push(Asked::of(&["a4"], labels, labelled, recall));
+            let notebook = "ε′ of the notebook, by Rényi";
+            all.push(Asked::of(&["fig6"], notebook, NOTEBOOK, by_renyi));
+        }
+        Paper::Jft => {
+            for (what, plan) in [
+                (
+                    "ε on MNLI",
+                    "--delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --steps 1178",
+                ),
+                (
+                    "ε on QNLI",
+                    "--delta 4.7736e-6 --batch-size 2000 --dataset-size 104743 --steps 314",
+                ),
+                (
+                    "ε on SST-2",
+                    "--delta 7.424e-6 --batch-size 1000 --dataset-size 67349 --steps 202",
+                ),
+            ] {
+                let line = format!("calibrate --by papers --epsilon 3 {plan}");
+                all.push(Asked::of(&["table2-glue"], what, line, tight));
+            }
+        }
+        Paper::Hush => {
+            for (what, line) in FANO.into_iter().zip(secrets()) {
+                all.push(Asked::of(&["fig1c"], what, line, fano));
+            }
+        }
+        Paper::Ours => {
+            for (at, (what, line)) in BLOW_UP.into_iter().zip(secrets()).enumerate() {
+                let factor = "σ by Fano over σ by the blow-up";
+                let of_factor = Asked::of(&["less-noise"], factor, line.clone(), saved);
+                all.push(of_factor.at(at as f64));
+                all.push(Asked::of(&["blow-up"], what, line, blow_up));
+            }
+            let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6";
+            let missed = "ε of the missed secret where ε′ is 0, as defined";
+            all.push(Asked::of(&["amplification"], missed, zero, revealed));
+            let own = "ε′ of the notebook, as defined";
+            all.push(Asked::of(&["own-neighbours"], own, NOTEBOOK, as_defined));
+        }
+    }
+    all
+}
+
+/// Hush!'s four secrets: the words of a question for each.
+fn secrets() -> [String; 4] {
+    [(50, "2e-4"), (50, "1e-3"), (100, "2e-4"), (100, "1e-3")].map(|(group, posterior)| {
+        format!("calibrate --prior 1e-10 --posterior {posterior} --group {group} {SECRET}")
+    })
+}
+
+/// The grids that ship, and the items that need each.
+const GRIDS: &[(Paper, &[&str], &str)] = &[
+    (
+        Paper::Crt,
+        &["fig2", "fig3", "fig4", "fig5"],
+        include_str!("grids/crt.toml"),
+    ),
+    (
+        Paper::Jft,
+        &[
+            "table2-generation",
+            "table3",
+            "table6",
+            "fig2",
+            "fig3",
+            "fig4",
+        ],
+        include_str!("grids/jft.toml"),
+    ),
+    (
+        Paper::Hush,
+        &["fig1b", "fig1d", "lemma32"],
+        include_str!("grids/hush.toml"),
+    ),
+    (
+        Paper::Hush,
+        &["fig2", "fig3"],
+        include_str!("grids/hush-noise.toml"),
+    ),
+    (
+        Paper::Ours,
+        &["null", "exposure-proves", "rank-delta"],
+        include_str!("grids/ours.toml"),
+    ),
+    (
+        Paper::Ours,
+        &["rank-delta"],
+        include_str!("grids/ours-delta.toml"),
+    ),
+];
+
+impl Study {
+    /// What is run for these claims.
+    ///
+    /// # Errors
+    /// Data that are not there.
+    pub(super) fn of(
+        paper: Paper,
+        chosen: &[&Claim],
+        (text, scale): (&Text, Scale),
+        folder: &Path,
+    ) -> Result<Self> {
+        let mut study = Self {
+            paper,
+            plan: Plan::new(folder),
+            questions: Vec::new(),
+        };
+        let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&claim.item));
+        for asked in asked(paper) {
+            if wants(asked.items) {
+                let stage = study.plan.ask(&asked.line, None)?;
+                study.question(asked.what, asked.x, stage, asked.read);
+            }
+        }
+        let mut data = None;
+        for (of, items, grid) in GRIDS.iter().filter(|(of, ..)| *of == paper) {
+            let mut file = GridFile::parse(grid, "the grid that ships")?;
+            sources(&mut file, *of, text)?;
+            if scale == Scale::Paper {
+                enlarge(&mut file);
+            }
+            if wants(items) {
+                study.plan.add(&file)?;
+            }
+            data = Some(file.data);
+        }
+        if let Some(data) = data {
+            study.on(&data, &wants)?;
+        }
+        Ok(study)
+    }
+
+    fn question(&mut self, what: &'static str, x: Option<f64>, stage: usize, read: Read) {
+        self.questions.push(Question {
+            what,
+            x,
+            stage,
+            read,
+        });
+    }
+
+    /// Questions about the corpus itself.
+    fn on(&mut self, data: &Data, wants: &impl Fn(&[&str]) -> bool) -> Result<()> {
+        if self.paper == Paper::Jft && wants(&["table1"]) {
+            for (what, level) in [
+                ("masked at low entity", "low-entity"),
+                ("masked at high entity", "high-entity"),
+                ("masked at low contextual", "low-contextual"),
+                ("masked at high contextual", "high-contextual"),
+            ] {
+                let line = format!("--policy={level}");
+                let stage = self.plan.on_corpus(Work::Policy, data, &line)?;
+                self.question(what, None, stage, |found| {
+                    let count = |key: &str| found["words"][key].as_f64();
+                    let both = count("redacted").zip(count("all"));
+                    both.map(|(some, all)| (0.0, some / all))
+                        .into_iter()
+                        .collect()
+                });
+            }
+        }
+        if self.paper == Paper::Hush && wants(&["fig1a", "fig1c"]) {
+            let pairs = self
+                .plan
+                .on_corpus(Work::Incidence, data, "--words=300-400")?;
+            for c in ["16", "33", "66", "132", "265", "530"] {
+                let line = format!("{PROTECT} --c {c}");
+                let stage = self.plan.ask(&line, Some(("--incidence=", pairs)))?;
+                let (kept, needed) = ("examples kept over c", "noise over c, by Fano");
+                self.question(kept, None, stage, |found| setting(found, "kept"));
+                self.question(needed, None, stage, |found| setting(found, "kl_fano_sigma"));
+            }
+        }
+        if self.paper == Paper::Ours && wants(&["joint"]) {
+            let pairs = self
+                .plan
+                .on_corpus(Work::Incidence, data, "--words=390-400")?;
+            let line = format!("{PROTECT} --c 33 --joint");
+            let stage = self.plan.ask(&line, Some(("--incidence=", pairs)))?;
+            let what = "σ chosen together over σ of the paper's weights";
+            self.question(what, None, stage, |found| {
+                let row = &found["settings"][0];
+                let own = row["sigma"]["upper"].as_f64();
+                let both = own.zip(row["joint"]["sigma"]["upper"].as_f64());
+                both.map(|(own, joint)| (0.0, joint / own))
+                    .into_iter()
+                    .collect()
+            });
+        }
+        Ok(())
+    }
+
+    /// What was measured, from cells and answers.
+    pub(super) fn measured(
+        &self,
+        cells: &[CellDocument],
+        answer: impl Fn(usize) -> Option<Value>,
+    ) -> Vec<Series> {
+        let mut all = of_arms(cells, called);
+        for question in &self.questions {
+            let Some(found) = answer(question.stage) else {
+                continue;
+            };
+            let from = format!("stages/{}.json", self.plan.stages[question.stage].name);
+            for (x, value) in (question.read)(&found) {
+                let x = question.x.unwrap_or(x);
+                all.push(number(question.what, x, value, from.clone()));
+            }
+        }
+        let mut all = merged(all);
+        match self.paper {
+            Paper::Crt => all.extend(of_crt(cells)),
+            Paper::Jft => {}
+            Paper::Hush => {
+                all.extend(gained(&all));
+                all.extend(of_hush(cells));
+            }
+            Paper::Ours => all.extend(of_ours(cells)),
+        }
+        merged(all)
+    }
+}
+
+/// A number of the weights of one c, at that c.
+fn setting(found: &Value, key: &str) -> Vec<(f64, f64)> {
+    let row = &found["settings"][0];
+    let both = row["c"].as_f64().zip(row[key].as_f64());
+    both.into_iter().collect()
+}
+
+/// What an arm is called in the claims.
+fn called(arm: &str) -> String {
+    match arm {
+        "No-DP-once" => "No-DP, one copy".to_owned(),
+        "JFT-light-noise" => "JFT with light noise".to_owned(),
+        "redacted-recall-4" => "redacted at recall 0.4".to_owned(),
+        "redacted-recall-6" => "redacted at recall 0.6".to_owned(),
+        _ => {
+            for name in ["redacted", "JFT", "CRT"] {
+                if let Some(level) = arm
+                    .strip_prefix(name)
+                    .and_then(|rest| rest.strip_prefix('-'))
+                {
+                    return format!("{name} at {}", level.replace('-', " "));
+                }
+            }
+            arm.replace('-', " ")
+                .replace("S DP", "S-DP")
+                .replace("DP SGD", "DP-SGD")
+                .replace("No DP", "No-DP")
+        }
+    }
+}
+
+fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
+    let mut all = Vec::new();
+    for (arm, missed) in [
+        ("SGD", "exposure of SGD where canaries are missed"),
+        ("S-DP", "exposure of S-DP where canaries are missed"),
+    ] {
+        let wanted = |place: &Place| place.arm == arm && place.canary_recall < 1.0;
+        all.push(over(cells, missed, wanted, |cell| {
+            cell.measured(Known::Exposure)
+        }));
+    }
+    all.push(over(
+        cells,
+        "exposure of SGD at γ = 0",
+        |place| place.arm == "SGD" && place.miss_rate <= 0.0,
+        |cell| cell.measured(Known::Exposure),
+    ));
+    all
+}
+
+/// A difference of two arms, run by run of the same seed.
+fn paired(
+    cells: &[CellDocument],
+    what: &str,
+    (left, right): (&str, &str),
+    of: fn(&CellDocument) -> Option<f64>,
+) -> Series {
+    over(
+        cells,
+        what,
+        |place| place.arm == left,
+        |cell| {
+            let same = |other: &&CellDocument| {
+                other.place.arm == right && other.place.seed == cell.place.seed
+            };
+            Some(of(cell)? - of(cells.iter().find(same)?)?)
+        },
+    )
+}
+
+fn loss(cell: &CellDocument) -> Option<f64> {
+    cell.measured(Known::Perplexity).map(f64::ln)
+}
+
+/// The noise of the grid of noises that stands for none, and the one that is called little.
+const NO_NOISE: f64 = 1e-6;
+const LITTLE_NOISE: f64 = 0.01;
+
+/// The noise without weights over the least of all weights.
+fn gained(all: &[Series]) -> Option<Series> {
+    let noise = all.iter().find(|s| s.what == "noise over c, by Fano")?;
+    let last = noise.points.last()?;
+    let means = noise.points.iter().map(|point| point.mean());
+    let least = means.min_by(f64::total_cmp)?;
+    Some(number(
+        "noise without weights over the least, by Fano",
+        0.0,
+        last.mean() / least,
+        last.from.first()?.clone(),
+    ))
+}
+
+fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
+    let arm = |what: &str, name: &'static str, of: fn(&CellDocument) -> Option<f64>| {
+        over(cells, what, move |place| place.arm == name, of)
+    };
+    let perplexity = |cell: &CellDocument| cell.measured(Known::Perplexity);
+    let extracted = |cell: &CellDocument| cell.number(Work::Extract, "prompts.0.verbatim.estimate");
+    let near = |value: f64| {
+        move |place: &Place| {
+            let sigma = place.sigma.unwrap_or(f64::NAN);
+            place.arm == "noise" && (sigma / value - 1.0).abs() < 1e-9
+        }
+    };
+    let least = over(
+        cells,
+        "perplexity without noise",
+        near(NO_NOISE),
+        perplexity,
+    );
+    let without = match least.points.is_empty() {
+        true => arm("perplexity without noise", "without-noise", perplexity),
+        false => least,
+    };
+    let little = over(cells, "loss by little noise", near(LITTLE_NOISE), |cell| {
+        let same = |other: &&CellDocument| {
+            near(NO_NOISE)(&other.place) && other.place.seed == cell.place.seed
+        };
+        Some(loss(cell)? - loss(cells.iter().find(same)?)?)
+    });
+    vec![
+        paired(
+            cells,
+            "loss by weights, without noise",
+            ("weights-0", "all-0"),
+            loss,
+        ),
+        arm("loss with weights and noise", "weights-noise", loss),
+        arm("loss with noise alone", "all-noise", loss),
+        arm(
+            "perplexity with weights and noise",
+            "weights-noise",
+            perplexity,
+        ),
+        arm(
+            "perplexity of ordinary training",
+            "without-noise",
+            perplexity,
+        ),
+        without,
+        little,
+        over(
+            cells,
+            "perplexity with a little noise",
+            near(LITTLE_NOISE),
+            perplexity,
+        ),
+        over(
+            cells,
+            "extracted with a little noise",
+            near(LITTLE_NOISE),
+            extracted,
+        ),
+        over(cells, "extracted without noise", near(NO_NOISE), extracted),
+        over(
+            cells,
+            "certified posterior over the promised one",
+            |place| place.arm.ends_with("-noise"),
+            kept,
+        ),
+    ]
+}
+
+/// The largest share of its promise that the posterior of a secret makes up, after training.
+fn kept(cell: &CellDocument) -> Option<f64> {
+    let classes = cell.training.as_ref()?["secrets"]["classes"].as_array()?;
+    // Secrets, the most records of each, prior, promise, posterior.
+    let share = |class: &Value| Some(class[4].as_f64()? / class[3].as_f64()?);
+    let shares: Option<Vec<f64>> = classes.iter().map(share).collect();
+    shares?.into_iter().max_by(f64::total_cmp)
+}
+
+fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
+    let proved = |cell: &CellDocument| cell.measured(Known::Epsilon);
+    vec![
+        over(
+            cells,
+            "mean of the largest exposure without a leak",
+            |place| place.arm == "SGD",
+            |cell| cell.number(Work::Exposure, "summary.null_max_mean"),
+        ),
+        over(
+            cells,
+            "ε at least at δ = 0.01, of SGD",
+            |place| place.arm == "SGD-delta",
+            proved,
+        ),
+        paired(
+            cells,
+            "ε that δ = 0.01 costs the audit",
+            ("SGD", "SGD-delta"),
+            proved,
+        ),
+    ]
+}
+
+/// Puts the text that was asked for in the place of the made-up one.
+fn sources(file: &mut GridFile, paper: Paper, text: &Text) -> Result<()> {
+    let Text::Folder(folder) = text else {
+        return Ok(());
+    };
+    let (train, test) = paper.looks_for();
+    let found = |name: &str| -> Result<PathBuf> {
+        let path = folder.join(name);
+        ensure!(
+            path.is_file(),
+            "--data: {} is not there; {train} and {test} were looked for in {}",
+            path.display(),
+            folder.display()
+        );
+        Ok(path)
+    };
+    let documents = file.data.dialogues;
+    let held_out = file.test.as_ref().and_then(|test| test.dialogues);
+    file.data = Data {
+        path: Some(found(train)?),
+        documents,
+        ..Data::default()
+    };
+    file.test = Some(Data {
+        path: Some(found(test)?),
+        documents: held_out,
+        ..Data::default()
+    });
+    Ok(())
+}
+
+/// The size of the papers: ten thousand dialogues, and ten times the epochs.
+fn enlarge(file: &mut GridFile) {
+    let larger = |data: &mut Data, to: u64| {
+        for count in [&mut data.dialogues, &mut data.documents] {
+            *count = count.map(|_| to);
+        }
+    };
+    larger(&mut file.data, 10_000);
+    if let Some(test) = &mut file.test {
+        larger(test, 1_000);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::claims::Test;
+    use super::super::evidence::QUANTITIES;
+    use super::*;
+
+    const PAPERS: [Paper; 4] = [Paper::Crt, Paper::Jft, Paper::Hush, Paper::Ours];
+
+    fn study(paper: Paper, only: &[&str]) -> Study {
+        let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+        let chosen = paper.chosen(&only).unwrap();
+        let how = (&Text::Simulated, Scale::Small);
+        Study::of(paper, &chosen, how, Path::new("out/stages")).unwrap()
+    }
+
+    /// A claim about something that is never measured would be open for ever.
+    #[test]
+    fn everything_that_a_rule_speaks_of_is_measured() {
+        for paper in PAPERS {
+            let study = study(paper, &[]);
+            let mut known = vec!["noise without weights over the least, by Fano".to_owned()];
+            known.extend(study.questions.iter().map(|asked| asked.what.to_owned()));
+            for cell in &study.plan.cells {
+                let arm = called(&cell.place.arm);
+                known.extend(QUANTITIES.iter().map(|q| format!("{} {arm}", q.called)));
+            }
+            let special = study.measured(&[], |_| None);
+            known.extend(special.into_iter().map(|series| series.what));
+            for claim in paper.claims() {
+                let Test::By(rule, needs) = claim.test else {
+                    continue;
+                };
+                let names = needs.iter().flat_map(|need| need.names());
+                for name in rule.names().into_iter().chain(names) {
+                    assert!(
+                        known.iter().any(|known| known == name),
+                        "{}: {name}",
+                        claim.id
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_run() {
+        let cells = |paper, only: &[&str]| study(paper, only).plan.cells.len();
+        assert_eq!(cells(Paper::Crt, &["fig6"]), 0);
+        assert!(cells(Paper::Crt, &["fig3"]) > 0);
+        assert_eq!(cells(Paper::Jft, &["table2-glue", "table1"]), 0);
+        assert_eq!(cells(Paper::Ours, &["own-neighbours"]), 0);
+        let error = Paper::Crt.chosen(&["fig9".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("fig2, fig3"), "{error}");
+    }
+
+    #[test]
+    fn data_that_are_not_there_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        for paper in PAPERS {
+            let chosen = paper.chosen(&[]).unwrap();
+            let text = Text::Folder(home.path().to_path_buf());
+            let studied = Study::of(paper, &chosen, (&text, Scale::Small), home.path());
+            let error = format!("{:#}", studied.err().unwrap());
+            assert!(
+                error.contains("were looked for in") && error.contains(paper.looks_for().0),
+                "{error}"
+            );
+        }
+    }
+}
