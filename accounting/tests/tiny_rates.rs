@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::{
-    Delta, Direction, Epsilon, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
-    Query, SamplingRate, Steps, Tolerance,
+    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
+    Probability, Query, SamplingRate, Steps, Tolerance,
 };
 
 fn loss(sigma: f64, rate: f64, steps: u64, direction: Direction) -> PrivacyLoss {
@@ -122,6 +122,45 @@ fn a_guess_gains_next_to_nothing() {
         found.upper.unwrap().get().get(),
     );
     assert!(high < 1.03e-6 && high - low < 1e-3 * high, "{low} {high}");
+}
+
+/// Groups that are hardly ever drawn: 2.6e-6 to 3.5e-3 and 3.1e-5 to 0.024 before. Whoever looks for one
+/// outcome beyond z in any step, at most as likely as the prior without the records, guesses nearly as well.
+#[test]
+fn guesses_of_rarely_drawn_groups_are_close() {
+    for (sigma, rate, steps, group) in [(0.3, 1e-6, 10_000, 20), (0.2, 1e-8, 51_423, 76)] {
+        let run = Mechanism::dp_sgd(
+            NoiseMultiplier::new(sigma).unwrap(),
+            SamplingRate::new(rate).unwrap(),
+            Steps::new(steps),
+        );
+        let query = Query {
+            neighbours: Neighbours::ZeroOut,
+            group: GroupSize::new(group).unwrap(),
+        };
+        let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+        let prior = Probability::new(1e-6).unwrap();
+        let found = loss.blow_up(prior, Tolerance::DEFAULT).unwrap().bounds;
+        let (low, high) = (
+            found.lower.unwrap().get().get(),
+            found.upper.unwrap().get().get(),
+        );
+        assert!(high - low < 5e-3 * high, "{low} {high}");
+        let share = 1e-6 / steps as f64;
+        let (mut z, mut step) = (0.0, 4.0);
+        while step > 1e-12 {
+            if normal_tail(z + step) > share {
+                z += step;
+            } else {
+                step *= 0.5;
+            }
+        }
+        // One record drawn: with two in one step the outcome lies farther still.
+        let drawn = f64::from(group) * rate;
+        let beyond = drawn * (1.0 - drawn) * normal_tail(z + 1e-9 - 1.0 / sigma);
+        let seen = -(steps as f64 * (-beyond).ln_1p()).exp_m1();
+        assert!(high >= seen && low < 1.3 * seen, "{low} {high} {seen}");
+    }
 }
 
 /// Far above what all steps add up to, one step decides: within 7 e-folds before, and within 17 decades for

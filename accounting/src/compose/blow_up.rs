@@ -23,6 +23,8 @@ const LOOSEST: f64 = 1e-3;
 const ROOM: f64 = 1e-14;
 /// How often the profile is asked for, where nothing else is close: on grids less often.
 const MOST_EFFORT: u32 = 40;
+/// How far before the last place that the minimum may be at it is looked for.
+const BEFORE: f64 = 0.3;
 /// A guess that may be sure.
 const NEARLY_ONE: f64 = 0.9;
 /// Far components of mass so small in all are left out when B is first looked at.
@@ -123,8 +125,9 @@ impl Solver {
         if upper > NEARLY_ONE && !near(lower, upper) {
             lower = lower.max(self.blow_up_nearly_one(x.ln()));
         }
-        if !self.rough && upper - lower > tolerance * upper {
-            let (ends, by) = self.blow_up_by_profile(x.ln(), goal)?;
+        let as_good = self.finest && upper - lower <= AS_CLOSE * upper;
+        if !self.rough && !as_good && upper - lower > tolerance * upper {
+            let (ends, by) = self.blow_up_by_profile((x.ln(), upper.ln()), goal)?;
             let (below, above) = (ends.lower.exp(), ends.upper.exp() * (1.0 + ROOM));
             if below > lower || above < upper {
                 engine = by;
@@ -156,12 +159,23 @@ impl Solver {
         (lower.clamp(x, upper.max(x)), upper.max(x))
     }
 
-    /// Both ends of ln B(x) from δ at several ε: see [`Minimum`].
-    fn blow_up_by_profile(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
+    /// Both ends of ln B(x) from δ at several ε: see [`Minimum`]. Where B(x) ≤ e^`ln_most` the minimum lies
+    /// at e^t x ≤ e^`ln_most`.
+    fn blow_up_by_profile(
+        &mut self,
+        (ln_x, ln_most): (f64, f64),
+        goal: f64,
+    ) -> Result<(LnBounds, Engine)> {
         let mut engine = Engine::Closed;
         let (start, step) = self.start_by_moments(ln_x);
+        let last = ln_most.min(0.0) - ln_x;
+        // What moments say of a place beyond the last is of no use.
+        let (mut t, step) = if start < last {
+            (start, step)
+        } else {
+            (last - BEFORE, BEFORE)
+        };
         let mut minimum = Minimum::new(ln_x, step);
-        let mut t = start.min(-ln_x);
         let mut effort = 0;
         self.keep_long(true);
         while effort < MOST_EFFORT {

@@ -125,8 +125,21 @@ impl Solver {
         on_grid
     }
 
-    /// ln B(x) likewise.
+    /// ln B(x) likewise: B(x) ≥ x, and far components of less mass go first.
     pub(crate) fn ln_blow_up_of_cut(&mut self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
+        if self.has_groups()
+            && let mass = (ln_x + (TRIM * goal).ln()).exp()
+            && mass > 0.0
+        {
+            let mut fewer = self.without_components(mass);
+            let found = fewer.ln_blow_up_of_cut_pairs(ln_x, goal);
+            self.finest = fewer.finest;
+            return found;
+        }
+        self.ln_blow_up_of_cut_pairs(ln_x, goal)
+    }
+
+    fn ln_blow_up_of_cut_pairs(&mut self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
         let mut fine = self.cut_below(ln_x, TRIM * goal)?;
         if let Ok((ends, _)) = fine.blow_up_by_contour(ln_x, goal)
             && ends.width() <= 4.0 * goal
