@@ -172,14 +172,13 @@ fn recall(found: &Value) -> Vec<(f64, f64)> {
     miss.map(|miss| (0.0, 1.0 - miss)).into_iter().collect()
 }
 
-/// ε of a secret that is missed, as defined, where ε′ is 0.
+/// ε of a record whose secret is missed, where ε′ is 0: that of the run itself.
 fn revealed(found: &Value) -> Vec<(f64, f64)> {
     let zero = as_defined(found)
         .first()
         .is_some_and(|(_, value)| *value < 1e-9);
-    let definition = ("convention", "definition");
     match zero {
-        true => upper(found, &[("notion", "confidentiality"), definition]),
+        true => upper(found, &[("notion", "dp"), ("method", "pld")]),
         false => Vec::new(),
     }
 }
@@ -249,7 +248,7 @@ fn asked(paper: Paper) -> Vec<Asked> {
                 all.push(of_factor.at(at as f64));
                 all.push(Asked::of(&["blow-up"], what, line, blow_up));
             }
-            let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6";
+            let zero = "--sigma 1 --sample-rate 1 --steps 1 --delta 1e-5 --gamma 1e-6 --neighbours replace";
             let missed = "ε of the missed secret where ε′ is 0, as defined";
             all.push(Asked::of(&["amplification"], missed, zero, revealed));
             let own = "ε′ of the notebook, as defined";

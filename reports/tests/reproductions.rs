@@ -1,0 +1,84 @@
+//! Reproductions from outside: what lies in their folder, and what is refused.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+#[path = "../../schemas/check.rs"]
+mod check;
+
+use serde_json::Value;
+use std::path::Path;
+
+fn run(folder: &Path, line: &str) -> (i32, String, String) {
+    let output = common::run(env!("CARGO_BIN_EXE_audit"), folder, line, "");
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// The check values of the papers come out, and a claim that fails is said to fail.
+#[test]
+fn figure_six_and_the_recall_are_judged_without_a_model() {
+    let home = tempfile::tempdir().unwrap();
+    let line = "reproduce crt --only fig6,a4 --out crt --format json";
+    let (code, stdout, stderr) = run(home.path(), line);
+    assert_eq!(code, 0, "{stderr}");
+    let text = std::fs::read_to_string(home.path().join("crt/report.json")).unwrap();
+    assert_eq!(text, stdout);
+    assert_eq!(
+        check::problems("reproduction.schema.json", &text),
+        Vec::<String>::new()
+    );
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let judged: Vec<(&str, &str)> = report["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|claim| {
+            let text = |key: &str| claim[key].as_str().unwrap();
+            (text("id"), text("judgement"))
+        })
+        .collect();
+    assert_eq!(
+        judged,
+        [
+            ("amplified", "reproduced"),
+            ("amplified-over-miss", "reproduced"),
+            ("notebook", "reproduced"),
+            ("recall", "not-reproduced"),
+        ]
+    );
+    let notebook = &report["claims"][2]["measured"][0]["points"][0];
+    let value = notebook["values"][0].as_f64().unwrap();
+    // The golden number has five digits; CONTRIBUTING's tolerance is relative.
+    assert!((value / 0.37286 - 1.0).abs() < 1e-4, "{value}");
+    let from = notebook["from"][0].as_str().unwrap();
+    assert!(home.path().join("crt").join(from).exists(), "{from}");
+    let html = std::fs::read_to_string(home.path().join("crt/report.html")).unwrap();
+    assert!(html.contains("3 reproduced, 1 not reproduced"), "{html}");
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    for (line, says) in [
+        (
+            "reproduce crt --only fig9 --out r",
+            "--only: must be of fig2, fig3",
+        ),
+        (
+            "reproduce crt --data none --out r",
+            "customersim/train.jsonl.gz",
+        ),
+        ("reproduce all --out r", "crt"),
+    ] {
+        let (code, stdout, stderr) = run(home.path(), line);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{line}");
+        assert!(stderr.contains(says), "{line}: {stderr}");
+    }
+    assert!(!home.path().join("r/report.json").exists());
+}
