@@ -12,7 +12,7 @@ use crate::page::{Output, View};
 use anyhow::Result;
 
 /// What a build without the feature `audit` says to commands that need a model.
-const NO_ENGINE: &str = "this build has no engine; build with the default features";
+pub(super) const NO_ENGINE: &str = "this build has no engine; build with the default features";
 
 /// Runs a parsed command.
 ///

@@ -1,6 +1,8 @@
 //! `audit plant`: a file with canaries in it, for any trainer.
 
 pub mod args;
+#[cfg(feature = "audit")]
+mod sampling;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};

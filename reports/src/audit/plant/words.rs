@@ -1,21 +1,21 @@
 //! Words of canaries: texts sampled from a public model, and what is said of all words.
 
-use crate::audit::args::DeviceArg;
+#[cfg(feature = "audit")]
+use super::sampling::drawn;
 use crate::audit::args::preparing::CanaryArgs;
-use crate::audit::loaded_model::LoadedModel;
-use crate::audit::membership::run::watched;
 use crate::contract::Interrupt;
 use crate::number::{count_of, grouped};
 use anyhow::{Context, Result, bail, ensure};
-use reticent_attacks::sample_continuations;
-use reticent_corpus::{SampledPlace, Spec, TokenId, WordFacts};
+#[cfg(not(feature = "audit"))]
+use reticent_corpus::SampledPlace;
+use reticent_corpus::{Spec, WordFacts};
 use schemars::JsonSchema;
 use serde::Serialize;
+#[cfg(not(feature = "audit"))]
+use std::path::Path;
 
 /// Texts that a place chooses among, at least.
 const TEXTS: usize = 256;
-/// The same model gives the same texts.
-const SEED: u64 = 0;
 
 /// What a place of sampled texts chooses among.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -47,11 +47,10 @@ pub(in crate::audit) fn sampled(
             bail!("--sampling-model: only with {{sampled:n}} in --canary-format, got {format}")
         }
     };
-    let mut model = LoadedModel::folder(folder, DeviceArg::Cpu).context("--sampling-model")?;
     let canaries = canaries.map_or(0, |spec| spec.canaries() as usize);
     // With some to spare, for those that stand in the text already.
     let wanted = TEXTS.max(canaries + canaries / 8);
-    let (texts, bits) = drawn(&mut model, place, wanted, interrupt).context("--sampling-model")?;
+    let (texts, bits) = drawn(folder, place, wanted, interrupt).context("--sampling-model")?;
     ensure!(
         texts.len() == wanted,
         "--sampling-model: {} of {wanted} different texts of {} that begin and end with a letter or digit, after 16 draws for each; its continuations vary too little: take another number in {{sampled:n}}, from 1 to 64, or other words before it",
@@ -67,67 +66,10 @@ pub(in crate::audit) fn sampled(
     Ok((texts, Some(facts)))
 }
 
-/// Texts that the model gives behind the words of a place, and their mean bits.
-fn drawn(
-    model: &mut LoadedModel,
-    place: SampledPlace<'_>,
-    wanted: usize,
-    interrupt: &Interrupt,
-) -> Result<(Vec<String>, f64)> {
-    let tokenizer = model.tokenizer.clone();
-    let words = tokenizer.encode(place.before)?;
-    let mut prompt = vec![tokenizer.bos()];
-    prompt.extend(&words);
-    let (before, length) = (tokenizer.decode(&words), place.tokens as usize);
-    if let Some(context) = model.context {
-        let needed = prompt.len() + length;
-        ensure!(
-            needed <= context,
-            "it reads {context} tokens at once; the words before {{sampled:n}} and its n take {needed}"
-        );
-    }
-    let mut texts: Vec<String> = Vec::with_capacity(wanted);
-    let mut accept = |tokens: &[TokenId]| {
-        let both: Vec<TokenId> = words.iter().chain(tokens).copied().collect();
-        let whole = tokenizer.decode(&both);
-        let Some(text) = whole.strip_prefix(&before) else {
-            return false;
-        };
-        // Alone and before a full stop its tokens are those that were drawn.
-        let again = |end: &str| {
-            let line = format!("{}{text}{end}", place.before);
-            tokenizer
-                .encode(&line)
-                .is_ok_and(|found| found.starts_with(&both) && (end == "." || found == both))
-        };
-        let begins = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
-        let fits = plain(text) && again("") && again(".") && !texts.iter().any(|t| begins(t, text));
-        if fits {
-            texts.push(text.to_owned());
-        }
-        fits
-    };
-    let drawn = sample_continuations(
-        model.scorer(),
-        &prompt,
-        length,
-        wanted,
-        SEED,
-        &mut accept,
-        &mut watched("sampling canaries", interrupt),
-    );
-    interrupt.check()?;
-    let nats: f64 = drawn?.iter().map(|text| -text.ln_probability).sum();
-    let bits = nats / std::f64::consts::LN_2 / texts.len().max(1) as f64;
-    Ok((texts, bits))
-}
-
-/// Whether a text may stand in a list of a template, on one line, between other words.
-fn plain(text: &str) -> bool {
-    let inner = text.strip_prefix(' ').unwrap_or(text);
-    inner.starts_with(char::is_alphanumeric)
-        && inner.ends_with(char::is_alphanumeric)
-        && !inner.contains(|c: char| c.is_control() || "|{}<>\u{2028}\u{2029}\u{fffd}".contains(c))
+/// What a build without an engine says.
+#[cfg(not(feature = "audit"))]
+fn drawn(_: &Path, _: SampledPlace<'_>, _: usize, _: &Interrupt) -> Result<(Vec<String>, f64)> {
+    bail!(crate::audit::run::NO_ENGINE)
 }
 
 /// What is said of the words that canaries are made of.
@@ -182,26 +124,6 @@ pub(in crate::audit) fn said(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_that_fit_no_list_are_not_plain() {
-        for good in [" one two", "one", " 7 ways, é", " a-b"] {
-            assert!(plain(good), "{good}");
-        }
-        for bad in [
-            "",
-            " ",
-            "  a",
-            " a.",
-            " a|b",
-            "a\nb",
-            " a{b}c",
-            " <MASK> a",
-            ".a",
-        ] {
-            assert!(!plain(bad), "{bad:?}");
-        }
-    }
 
     #[test]
     fn what_lacks_power_is_said() {
