@@ -1,5 +1,6 @@
 //! Arguments of `audit reproduce`.
 
+use crate::audit::args::{DeviceArg, ModelArg};
 use crate::audit::grid::args::Running;
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
@@ -30,7 +31,7 @@ pub enum Scale {
     /// For two cores, in minutes.
     #[default]
     Small,
-    /// The paper's number of records and epochs, for one GPU; never run here.
+    /// Ten thousand dialogues and fifty epochs, for one GPU: with --device cuda:0, and never run here.
     Paper,
 }
 
@@ -90,6 +91,12 @@ pub struct Reproduce {
     /// How large it is.
     #[arg(long, value_enum, default_value_t)]
     pub scale: Scale,
+    /// What is trained, as for `audit train`: lstm, gpt2, or a folder such as a pretrained GPT-2 [default: lstm].
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<ModelArg>,
+    /// Where models are trained and attacked: cpu or cuda:NUMBER.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,

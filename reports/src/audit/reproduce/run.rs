@@ -19,7 +19,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     let paper = args.paper;
     let chosen = paper.chosen(&args.only)?;
     let folder = GridFolder::open(&args.running)?;
-    let study = Study::of(paper, &chosen, (&args.data, args.scale), &folder.stages())?;
+    let study = Study::of(&chosen, args, &folder.stages())?;
     let (cells, grid, answers) = cells(&study.plan, &folder, interrupt)?;
     let measured = study.measured(&cells, |stage| {
         let finished = answers.get(stage)?.as_ref().ok()?;
@@ -56,6 +56,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         .given("paper", paper)?
         .given("scale", args.scale)?
         .given("data", args.data.to_string())?
+        .given("model", args.model.as_ref().map(ToString::to_string))?
         .given("only", only)?
         .given_path("out", Some(&args.running.out))?;
     let page = report.to_page(figures(paper, &folder.cells())?);

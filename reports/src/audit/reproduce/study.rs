@@ -1,9 +1,10 @@
 //! What is run for a paper: grids that ship, and questions to the accountant.
 
-use super::args::{Paper, Scale, Text};
+use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{CRT, Claim, HUSH, JFT, OURS};
 use super::evidence::{Read, at, merged, number, of_arms, over, upper};
 use super::rules::Series;
+use crate::audit::args::DeviceArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
 use anyhow::{Result, ensure};
@@ -311,12 +312,8 @@ impl Study {
     ///
     /// # Errors
     /// Data that are not there.
-    pub(super) fn of(
-        paper: Paper,
-        chosen: &[&Claim],
-        (text, scale): (&Text, Scale),
-        folder: &Path,
-    ) -> Result<Self> {
+    pub(super) fn of(chosen: &[&Claim], how: &Reproduce, folder: &Path) -> Result<Self> {
+        let paper = how.paper;
         let mut study = Self {
             paper,
             plan: Plan::new(folder),
@@ -332,10 +329,11 @@ impl Study {
         let mut data = None;
         for (of, items, grid) in GRIDS.iter().filter(|(of, ..)| *of == paper) {
             let mut file = GridFile::parse(grid, "the grid that ships")?;
-            sources(&mut file, *of, text)?;
-            if scale == Scale::Paper {
+            sources(&mut file, *of, &how.data)?;
+            if how.scale == Scale::Paper {
                 enlarge(&mut file);
             }
+            on_device(&mut file, how);
             if wants(items) {
                 study.plan.add(&file)?;
             }
@@ -666,7 +664,28 @@ fn sources(file: &mut GridFile, paper: Paper, text: &Text) -> Result<()> {
     Ok(())
 }
 
-/// The size of the papers: ten thousand dialogues, and ten times the epochs.
+/// What is trained, and where.
+fn on_device(file: &mut GridFile, how: &Reproduce) {
+    if let Some(model) = &how.model {
+        file.models = vec![model.to_string()];
+    }
+    if how.device == DeviceArg::default() {
+        return;
+    }
+    let device = || ("device".to_owned(), Value::from(how.device.to_string()));
+    let attacks = &mut file.attacks;
+    let own = [
+        &mut file.train,
+        &mut attacks.perplexity,
+        &mut attacks.exposure,
+    ];
+    let asked = attacks.membership.iter_mut().chain(&mut attacks.extract);
+    own.into_iter()
+        .chain(asked)
+        .for_each(|flags| flags.extend([device()]));
+}
+
+/// The size of the papers: ten thousand dialogues, and fifty epochs.
 fn enlarge(file: &mut GridFile) {
     let larger = |data: &mut Data, to: u64| {
         for count in [&mut data.dialogues, &mut data.documents] {
@@ -674,6 +693,7 @@ fn enlarge(file: &mut GridFile) {
         }
     };
     larger(&mut file.data, 10_000);
+    file.train.insert("epochs".to_owned(), 50.into());
     if let Some(test) = &mut file.test {
         larger(test, 1_000);
     }
@@ -684,14 +704,48 @@ mod tests {
     use super::super::claims::Test;
     use super::super::evidence::QUANTITIES;
     use super::*;
+    use crate::audit::args::{Audit, Command};
+    use clap::{Parser, ValueEnum};
 
     const PAPERS: [Paper; 4] = [Paper::Crt, Paper::Jft, Paper::Hush, Paper::Ours];
 
     fn study(paper: Paper, only: &[&str]) -> Study {
         let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
         let chosen = paper.chosen(&only).unwrap();
-        let how = (&Text::Simulated, Scale::Small);
-        Study::of(paper, &chosen, how, Path::new("out/stages")).unwrap()
+        Study::of(&chosen, &how(paper, ""), Path::new("out/stages")).unwrap()
+    }
+
+    fn how(paper: Paper, more: &str) -> Reproduce {
+        let paper = paper.to_possible_value().unwrap();
+        let line = format!("audit reproduce {} --out out {more}", paper.get_name());
+        match Audit::try_parse_from(line.split_whitespace())
+            .unwrap()
+            .command
+        {
+            Command::Reproduce(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn size_model_and_device_reach_every_process() {
+        let how = how(Paper::Crt, "--scale paper --model gpt2 --device cuda:0");
+        let chosen = Paper::Crt.chosen(&["fig3".to_owned()]).unwrap();
+        let study = Study::of(&chosen, &how, Path::new("out/stages")).unwrap();
+        let trained = study.plan.stages.iter().filter(|s| s.work == Work::Train);
+        for stage in trained {
+            let has = |word: &str| stage.words.iter().any(|own| own == word);
+            assert!(has("--device=cuda:0") && has("--model=gpt2") && has("--epochs=50"));
+        }
+        let attacks = [Work::Perplexity, Work::Exposure, Work::Membership];
+        for stage in study
+            .plan
+            .stages
+            .iter()
+            .filter(|s| attacks.contains(&s.work))
+        {
+            assert!(stage.words.iter().any(|own| own == "--device=cuda:0"));
+        }
     }
 
     /// A claim about something that is never measured would be open for ever.
@@ -739,8 +793,11 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         for paper in PAPERS {
             let chosen = paper.chosen(&[]).unwrap();
-            let text = Text::Folder(home.path().to_path_buf());
-            let studied = Study::of(paper, &chosen, (&text, Scale::Small), home.path());
+            let how = Reproduce {
+                data: Text::Folder(home.path().to_path_buf()),
+                ..how(paper, "")
+            };
+            let studied = Study::of(&chosen, &how, home.path());
             let error = format!("{:#}", studied.err().unwrap());
             assert!(
                 error.contains("were looked for in") && error.contains(paper.looks_for().0),
