@@ -47,7 +47,7 @@ fn falls_with_noise(rate: f64, sampling: &Sampling, neighbours: Neighbours, grou
     for delta in [1e-6, 0.3] {
         let mut largest_lower = 0.0f64;
         for sigma in SIGMAS {
-            let run = run(sigma, rate, sampling.clone());
+            let run = run(sigma, rate, *sampling);
             let (lower, upper) = ends(run, neighbours, group, delta);
             let place = format!("{sampling:?} {neighbours:?} {group} {rate} {sigma} {delta}");
             assert!(lower <= upper, "{place}: {lower} {upper}");
