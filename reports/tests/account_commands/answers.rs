@@ -115,7 +115,7 @@ fn calibrations_are_kept_and_tight() {
         "calibrate --solve group --epsilon 3 --delta 1e-6 --sampler without-replacement --sigma 2 \
          --sample-rate 0.01 --steps 100 --neighbours replace",
     );
-    assert_eq!(group["answer"], 2);
+    assert_eq!(group["answer"].as_f64(), Some(2.0));
     let files = json(
         at,
         "calibrate --solve steps --epsilon 3 --mechanism plain.json",

@@ -305,12 +305,15 @@ mod tests {
     #[test]
     fn flags_are_words() {
         let file = GridFile::parse(
-            &format!("{SMALL}train = {{ a_b = 2, c = true, d = false, e = [\"x\", 0.5] }}\n"),
+            &format!("{SMALL}train = {{ batch_size = 2, force = true, rates = [\"x\", 0.5], verbose = false }}\n"),
             "g",
         )
         .unwrap();
         let flags = merged(&file.train, &file.arms[0].train);
-        assert_eq!(words(&flags).unwrap(), ["--a-b=2", "--c", "--e=x,0.5"]);
+        assert_eq!(
+            words(&flags).unwrap(),
+            ["--batch-size=2", "--force", "--rates=x,0.5"]
+        );
     }
 
     #[test]
