@@ -12,9 +12,9 @@ use crate::quantity::{Epsilon, Probability, Tolerance};
 /// it buys most. Every α is safe; α below one would only help where the answer is near one.
 ///
 /// ```
-/// use reticent_accounting::{Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::{Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query, Tolerance};
 /// use reticent_accounting::reconstruction::several::blow_up_of_several;
-/// let run = Mechanism::dp_sgd(NoiseMultiplier::new(2.0)?, SamplingRate::new(0.01)?, Steps::new(500));
+/// let run = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(2.0)? };
 /// let pair = |records| {
 ///     let query = Query { neighbours: Neighbours::ZeroOut, group: GroupSize::new(records)? };
 ///     PrivacyLoss::of(&run, query, Direction::Remove)
