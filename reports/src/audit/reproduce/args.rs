@@ -68,8 +68,8 @@ impl std::fmt::Display for Text {
 /// Arguments of `audit reproduce`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-Each claim of a paper stands beside what was measured here, and is judged by a rule that was fixed before anything was \
-measured: reproduced, not reproduced, or not testable, because. DIR has report.json and report.html then, and the grid under \
+Each claim of a paper stands beside what was measured here, and is judged by a rule that is fixed in the program \
+before a run: reproduced, not reproduced, or not testable, because. DIR has report.json and report.html then, and the grid under \
 them; the same command goes on where it was stopped. A model that learned nothing, or an attack that finds nothing \
 in ordinary training, reproduces no silence.
 

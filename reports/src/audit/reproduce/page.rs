@@ -67,7 +67,7 @@ impl Reproduction {
             ]);
         }
         let mut notes = vec![
-            "Rules were fixed before anything was measured. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
+            "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
         notes.extend(

@@ -1,4 +1,4 @@
-//! How a claim is judged: by a rule that was fixed before anything was measured, never by eye.
+//! How a claim is judged: by a rule that is fixed in the program before a run, never by eye.
 
 use crate::number::nearest;
 use schemars::JsonSchema;
