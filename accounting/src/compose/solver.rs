@@ -33,6 +33,10 @@ const MOST_ATOMS: usize = 1 << 14;
 const HIT: f64 = 1e-3;
 /// Ends as close as this on the finest grid there is are as good as those of any other grid.
 pub(crate) const AS_CLOSE: f64 = 1e-3;
+/// Where δ is below e^`FAR` and the contour's ends are as close as this, nothing else is tried: it takes seconds and
+/// hardly ever sees more so far out.
+const CLOSE_FAR_OUT: f64 = 1e-4;
+const FAR: f64 = -40.0;
 /// With fewer steps than this no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
 
@@ -309,6 +313,10 @@ impl Solver {
             best = Some(met);
         }
         let coarse = self.coarse(epsilon);
+        let far_out = |best: &LnBounds| best.upper < FAR && best.width() <= CLOSE_FAR_OUT;
+        if let Some(ends) = best.filter(far_out) {
+            return Ok((ends.meet(coarse), Engine::Contour));
+        }
         // One step that decides spares the grids, which see no farther.
         if let Some(ends) = self.ln_delta_of_one_hit(epsilon) {
             let met = best.map_or(ends, |best| best.meet(ends)).meet(coarse);
