@@ -319,6 +319,73 @@ fn coins_from_planting_to_the_bound() {
     }
 }
 
+/// Runs a line with several scorers; `{}` stands for all of them.
+fn pooled(folder: &Path, line: &str, scorers: &[&str]) -> Output {
+    let flags: Vec<&str> = scorers.iter().flat_map(|s| ["--scorer", s]).collect();
+    let words = line
+        .split_whitespace()
+        .flat_map(|w| if w == "{}" { flags.clone() } else { vec![w] });
+    Command::new(AUDIT)
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
+    let at = trained();
+    let serving = serving("ckpt");
+    // Answers the comparison and two questions, and ends.
+    let dies = format!(
+        "{AUDIT} serve --model ckpt | {{ for i in 1 2 3 4; do read -r l; echo \"$l\"; done; kill $$; }}\n"
+    );
+    std::fs::write(at.join("dies.sh"), dies).unwrap();
+    let dies = "command:sh dies.sh";
+    let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json --format json";
+    let ranks = |scorers: &[&str]| -> (Value, String) {
+        let output = pooled(at, line, scorers);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (found["canaries"].clone(), said(&output))
+    };
+    let (one, _) = ranks(&[&serving]);
+    assert_eq!(ranks(&[&serving, &serving]).0, one);
+    assert_eq!(ranks(&[&serving, &serving, &serving]).0, one);
+    let (found, notes) = ranks(&[dies, &serving, dies]);
+    assert_eq!(found, one);
+    assert!(
+        notes.contains("the scorer `sh dies.sh`") && notes.contains("of 3 go on"),
+        "{notes}"
+    );
+    let output = pooled(at, line, &[dies, dies]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("the scorer `sh dies.sh`"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn several_scorers_must_be_one_model() {
+    let at = trained();
+    let line = "exposure {} --tokenizer ckpt/tokenizer.json --canary-file planted/canaries.json";
+    let output = pooled(at, line, &[&serving("ckpt"), &serving("base")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("the same model"),
+        "{}",
+        said(&output)
+    );
+    // A wrong answer is not survived.
+    let lies = format!("{AUDIT} serve --model ckpt | sed -u '1,2!s/\\[\\[-/[[/'\n");
+    std::fs::write(at.join("lies.sh"), lies).unwrap();
+    let output = pooled(at, line, &["command:sh lies.sh", &serving("ckpt")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("must lie in"), "{}", said(&output));
+}
+
 const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":400,"statistics":false}'"#;
 
 #[test]

@@ -44,11 +44,11 @@ impl LoadedModel {
         let limit = limit(args);
         match args.source()? {
             Source::Folder(folder) => Self::released(&folder, args.adapter.as_deref(), args.device),
-            Source::Command(line) => {
+            Source::Command(ref lines) => {
                 let tokenizer = args.tokenizer.as_ref();
                 let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
                 let tokenizer = tokenizer.load().context("--tokenizer")?;
-                Self::command(&line, tokenizer, limit, interrupt).context("--scorer")
+                Self::command(lines, tokenizer, limit, interrupt).context("--scorer")
             }
         }
     }
@@ -63,8 +63,8 @@ impl LoadedModel {
     ) -> Result<Self> {
         let other = match source {
             Source::Folder(folder) => Self::folder(folder, args.device),
-            Source::Command(line) => {
-                Self::command(line, self.tokenizer.clone(), limit(args), interrupt)
+            Source::Command(lines) => {
+                Self::command(lines, self.tokenizer.clone(), limit(args), interrupt)
             }
         };
         let other = other.context(flag)?;
@@ -107,14 +107,14 @@ impl LoadedModel {
     }
 
     fn command(
-        line: &str,
+        lines: &[String],
         tokenizer: Tokenizer,
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Self> {
-        let scorer = CommandScorer::start(line, limit, interrupt)?;
+        let scorer = CommandScorer::start(lines, limit, interrupt)?;
         Ok(Self {
-            name: format!("command:{line}"),
+            name: Source::Command(lines.to_vec()).to_string(),
             tokenizer,
             context: scorer.hello().context,
             manifest: None,

@@ -12,8 +12,8 @@ use std::str::FromStr;
 pub enum Source {
     /// A checkpoint folder, or a Hugging Face folder.
     Folder(PathBuf),
-    /// A command line that is started and asked.
-    Command(String),
+    /// Command lines that are started and asked, all of them the same model.
+    Command(Vec<String>),
 }
 
 impl FromStr for Source {
@@ -21,7 +21,7 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("command:").map(str::trim) {
             Some("") => Err(format!("must name a command, got {text:?}")),
-            Some(line) => Ok(Self::Command(line.to_owned())),
+            Some(line) => Ok(Self::Command(vec![line.to_owned()])),
             None if text.is_empty() => {
                 Err("must be a folder or command:LINE, got nothing".to_owned())
             }
@@ -34,7 +34,7 @@ impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Folder(path) => write!(f, "{}", path.display()),
-            Self::Command(line) => write!(f, "command:{line}"),
+            Self::Command(lines) => write!(f, "command:{}", lines.join(", command:")),
         }
     }
 }
@@ -55,9 +55,10 @@ pub struct Audited {
     )]
     pub adapter: Option<PathBuf>,
     /// Instead of a folder a model of any kind, in any language: a command that answers questions
-    /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol).
+    /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol). Given several times,
+    /// the commands share the work, and must be the same model.
     #[arg(long, value_name = "command:LINE", value_parser = command, conflicts_with = "model", requires = "tokenizer")]
-    pub scorer: Option<String>,
+    pub scorer: Vec<String>,
     /// The scorer's tokens: its tokenizer.json, or characters, or bytes.
     #[arg(long, value_name = "FILE", requires = "scorer")]
     pub tokenizer: Option<TokenizerArg>,
@@ -75,10 +76,12 @@ impl Audited {
     /// # Errors
     /// Neither was given.
     pub fn source(&self) -> Result<Source> {
-        match (&self.model, &self.scorer) {
-            (Some(folder), _) => Ok(Source::Folder(folder.clone())),
-            (None, Some(line)) => Ok(Source::Command(line.clone())),
-            (None, None) => bail!("--model: give a folder, or --scorer a command"),
+        match &self.model {
+            Some(folder) => Ok(Source::Folder(folder.clone())),
+            None if self.scorer.is_empty() => {
+                bail!("--model: give a folder, or --scorer a command")
+            }
+            None => Ok(Source::Command(self.scorer.clone())),
         }
     }
 
@@ -110,7 +113,7 @@ pub(in crate::audit) fn adapted(model: impl std::fmt::Display, adapter: &Path) -
 
 fn command(text: &str) -> Result<String, String> {
     match text.parse::<Source>()? {
-        Source::Command(line) => Ok(line),
+        Source::Command(mut lines) => lines.pop().ok_or_else(|| "must name a command".to_owned()),
         Source::Folder(_) => Err(format!(
             "must be command:LINE, such as \"command:python3 scorer.py\", got {text:?}"
         )),

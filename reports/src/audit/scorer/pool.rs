@@ -1,0 +1,187 @@
+//! Several processes of one model: each takes the next question when it is free, and the questions of one
+//! that is gone go to the others.
+
+use super::Told;
+use super::protocol::Hello;
+use super::worker::{Failure, Worker};
+use crate::contract::{Interrupt, note};
+use anyhow::{Result, bail, ensure};
+use reticent_backends::Error;
+use reticent_corpus::TokenId;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Sequences or prefixes of one question, where the scorer does not say.
+const BATCH: usize = 64;
+
+/// Tokens of the sequence that several scorers must agree on.
+const PROBE: TokenId = 8;
+
+/// How far their ln p of a token may lie apart, nats: devices round differently, models differ by more.
+const AGREEMENT: f64 = 1e-2;
+
+/// What a question is about, and what a row of its answer is.
+type Ask<'a, R> = &'a (dyn Fn(&mut Worker, &[Vec<TokenId>]) -> Result<Vec<R>, Failure> + Sync);
+
+/// At least one process.
+pub(super) struct Pool {
+    lines: Vec<String>,
+    workers: Vec<Worker>,
+    hello: Hello,
+}
+
+impl Pool {
+    /// Starts the commands, one after the other, and compares them.
+    ///
+    /// # Errors
+    /// A command that doesn't start as it must, or that is another model than the first.
+    pub(super) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
+        let started = lines
+            .iter()
+            .map(|line| Worker::start(line, limit, interrupt));
+        let workers = started.collect::<Result<Vec<_>>>()?;
+        let Some(first) = workers.first() else {
+            bail!("no command is given");
+        };
+        let mut hello = *first.hello();
+        for (line, worker) in lines.iter().zip(&workers) {
+            let other = worker.hello();
+            ensure!(
+                (other.vocabulary, other.context) == (hello.vocabulary, hello.context)
+                    && (other.statistics, other.next) == (hello.statistics, hello.next),
+                "the scorer `{line}` says another vocabulary, context, statistics or next than the first; all must be \
+                 the same model"
+            );
+            // Questions of one size for all, so that it doesn't matter who answers.
+            let least = other
+                .batch
+                .unwrap_or(BATCH)
+                .min(hello.batch.unwrap_or(BATCH));
+            hello.batch = Some(least);
+        }
+        let mut pool = Self {
+            lines: lines.to_vec(),
+            workers,
+            hello,
+        };
+        if pool.workers.len() > 1 {
+            pool.compare()?;
+        }
+        Ok(pool)
+    }
+
+    /// Asks all of them about one sequence.
+    fn compare(&mut self) -> Result<()> {
+        let most = self.hello.context.unwrap_or(usize::MAX);
+        let length = self.hello.vocabulary.min(most).min(PROBE as usize);
+        let probe = vec![(0..length as TokenId).collect::<Vec<_>>()];
+        let mut first: Option<Vec<f64>> = None;
+        for (line, worker) in self.lines.iter().zip(&mut self.workers) {
+            let rows = match worker.score(&probe) {
+                Ok(rows) => rows,
+                Err(failure) => bail!("{}", failure.words()),
+            };
+            let found: Vec<f64> = rows.iter().flatten().map(|s| s.log_probability).collect();
+            let first = first.get_or_insert_with(|| found.clone());
+            let alike = |(a, b): (&f64, &f64)| a == b || (a - b).abs() <= AGREEMENT;
+            ensure!(
+                first.iter().zip(&found).all(alike),
+                "the scorer `{line}` gives the tokens 0 to {} other log-probabilities than the first does; all must be \
+                 the same model",
+                length - 1
+            );
+        }
+        Ok(())
+    }
+
+    /// What all of them can do.
+    pub(super) const fn hello(&self) -> Hello {
+        self.hello
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        self.hello.batch.unwrap_or(BATCH)
+    }
+
+    pub(super) fn first_line(&self) -> &str {
+        self.lines.first().map_or("", String::as_str)
+    }
+
+    /// Cuts `texts` into questions of at most `most` and asks them, each process one after the other; the
+    /// answers come back in order.
+    ///
+    /// # Errors
+    /// A wrong answer, or no process left.
+    pub(super) fn share<R: Send>(
+        &mut self,
+        texts: &[Vec<TokenId>],
+        most: usize,
+        ask: Ask<'_, R>,
+    ) -> Told<Vec<R>> {
+        let questions: Vec<&[Vec<TokenId>]> = texts.chunks(most).collect();
+        let open: Mutex<VecDeque<usize>> = Mutex::new((0..questions.len()).collect());
+        let answers: Mutex<Vec<Option<Vec<R>>>> =
+            Mutex::new(questions.iter().map(|_| None).collect());
+        let wrong: Mutex<Option<String>> = Mutex::new(None);
+        while !held(&open).is_empty() {
+            let gone: Mutex<Vec<String>> = Mutex::new(Vec::new());
+            let work = |worker: &mut Worker| {
+                loop {
+                    // The lock must not be held while the process answers.
+                    let next = held(&open).pop_front();
+                    let Some(number) = next else { return };
+                    match ask(worker, questions[number]) {
+                        Ok(rows) => held(&answers)[number] = Some(rows),
+                        Err(failure) => {
+                            match failure {
+                                Failure::Gone(words) => {
+                                    held(&open).push_front(number);
+                                    held(&gone).push(words);
+                                }
+                                Failure::Wrong(words) => {
+                                    held(&open).clear();
+                                    held(&wrong).get_or_insert(words);
+                                }
+                            }
+                            return;
+                        }
+                    }
+                }
+            };
+            let alive = self.workers.iter_mut().filter(|worker| worker.is_alive());
+            let mut alive: Vec<&mut Worker> = alive.take(questions.len()).collect();
+            if alive.is_empty() {
+                let failures = self.workers.iter().rev().find_map(Worker::failure);
+                let words = failures.cloned().map_or_else(String::new, Failure::words);
+                return Err(Error::Outside(words));
+            }
+            match alive.as_mut_slice() {
+                [only] => work(only),
+                several => std::thread::scope(|scope| {
+                    for worker in several {
+                        scope.spawn(|| work(worker));
+                    }
+                }),
+            }
+            if let Some(words) = held(&wrong).take() {
+                return Err(Error::Outside(words));
+            }
+            let left = self
+                .workers
+                .iter()
+                .filter(|worker| worker.is_alive())
+                .count();
+            for words in held(&gone).iter().filter(|_| left > 0) {
+                note(&format!("{words}; {left} of {} go on", self.workers.len()));
+            }
+        }
+        let answers = std::mem::take(&mut *held(&answers));
+        Ok(answers.into_iter().flatten().flatten().collect())
+    }
+}
+
+/// What a thread that died here may have left is whole: nothing is changed halfway.
+fn held<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,297 @@
+//! One process of a scorer: its questions, and the check of every answer.
+
+use super::process::Process;
+use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
+use crate::contract::Interrupt;
+use anyhow::{Context, Result, bail};
+use reticent_backends::TokenScore;
+use reticent_corpus::TokenId;
+use std::time::Duration;
+
+/// Log-softmaxes in single precision may round to slightly above zero.
+const ROUNDING: f64 = 1e-4;
+
+/// Why a question has no answer, in words about the scorer.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// The process is gone, says nothing, or can't answer: another may.
+    Gone(String),
+    /// It answered what can't be.
+    Wrong(String),
+}
+
+impl Failure {
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Gone(words) | Self::Wrong(words) => words,
+        }
+    }
+}
+
+/// A process that is asked one question at a time.
+pub(super) struct Worker {
+    line: String,
+    process: Process,
+    hello: Hello,
+    asked: u64,
+    /// The process was ended, and why.
+    broken: Option<Failure>,
+}
+
+impl Worker {
+    /// Starts the command and reads its first line.
+    ///
+    /// # Errors
+    /// A command that can't be started, ends, says nothing in time, or speaks another protocol.
+    pub(super) fn start(line: &str, limit: Duration, interrupt: &Interrupt) -> Result<Self> {
+        let mut process = Process::start(line, limit, interrupt)
+            .with_context(|| format!("can't start sh for `{line}`"))?;
+        let hello = process.listen().and_then(|first| read::<Hello>(&first));
+        let hello = match hello {
+            Ok(hello) => hello,
+            Err(why) => {
+                interrupt.check()?;
+                process.kill();
+                bail!("{}", complaint(line, &why, &process));
+            }
+        };
+        let wrong = if hello.reticent_scorer != VERSION {
+            Some(format!(
+                "speaks version {} of the protocol, and this audit speaks {VERSION}",
+                hello.reticent_scorer
+            ))
+        } else if hello.vocabulary < 2 {
+            Some(format!(
+                "says vocabulary {}; it must be at least 2",
+                hello.vocabulary
+            ))
+        } else if hello.context.is_some_and(|c| c < 2) || hello.batch == Some(0) {
+            Some("says a context below 2 or a batch of 0".to_owned())
+        } else {
+            None
+        };
+        if let Some(why) = wrong {
+            process.kill();
+            bail!("{}", complaint(line, &why, &process));
+        }
+        Ok(Self {
+            line: line.to_owned(),
+            process,
+            hello,
+            asked: 0,
+            broken: None,
+        })
+    }
+
+    /// What it can do.
+    pub(super) const fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Why it was ended.
+    pub(super) const fn failure(&self) -> Option<&Failure> {
+        self.broken.as_ref()
+    }
+
+    pub(super) const fn is_alive(&self) -> bool {
+        self.broken.is_none()
+    }
+
+    /// Ends the process; from now on every question fails with the same words.
+    fn break_off(&mut self, why: &str, as_what: fn(String) -> Failure) -> Failure {
+        self.process.kill();
+        let failure = as_what(complaint(&self.line, why, &self.process));
+        self.broken = Some(failure.clone());
+        failure
+    }
+
+    fn ask(&mut self, question: Question) -> Result<Answer, Failure> {
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
+        }
+        self.asked += 1;
+        let question = Question {
+            id: self.asked,
+            ..question
+        };
+        let line = write(&question).map_err(|e| Failure::Wrong(e.to_string()))?;
+        self.process.tell(line);
+        let line = match self.process.listen() {
+            Ok(line) => line,
+            Err(why) => return Err(self.break_off(&why, Failure::Gone)),
+        };
+        match read::<Answer>(&line) {
+            Err(why) => Err(self.break_off(&why, Failure::Wrong)),
+            Ok(answer) if answer.id != self.asked => {
+                let why = format!("answered question {}, asked was {}", answer.id, self.asked);
+                Err(self.break_off(&why, Failure::Wrong))
+            }
+            Ok(Answer {
+                error: Some(error), ..
+            }) => Err(self.break_off(&format!("reports an error: {error}"), Failure::Gone)),
+            Ok(answer) => Ok(answer),
+        }
+    }
+
+    /// The scores of sequences of at least one token each.
+    pub(super) fn score(
+        &mut self,
+        sequences: &[Vec<TokenId>],
+    ) -> Result<Vec<Vec<TokenScore>>, Failure> {
+        let answer = self.ask(Question {
+            id: 0,
+            score: Some(sequences.to_vec()),
+            next: None,
+            wanted: None,
+        })?;
+        let lengths: Vec<usize> = sequences.iter().map(|s| s.len() - 1).collect();
+        let rows = rows(
+            &answer,
+            &lengths,
+            self.hello.statistics,
+            self.hello.vocabulary,
+        );
+        rows.map_err(|why| self.break_off(&why, Failure::Wrong))
+    }
+
+    /// ln p of the wanted tokens behind each prefix, where it answers `next`.
+    pub(super) fn next(
+        &mut self,
+        prefixes: &[Vec<TokenId>],
+        wanted: &[TokenId],
+    ) -> Result<Vec<Vec<f64>>, Failure> {
+        let answer = self.ask(Question {
+            id: 0,
+            score: None,
+            next: Some(prefixes.to_vec()),
+            wanted: Some(wanted.to_vec()),
+        })?;
+        let (rows, what) = (&answer.log_probabilities, "log_probabilities");
+        let lengths = vec![wanted.len(); prefixes.len()];
+        let checked =
+            shape(what, rows, &lengths).and_then(|()| all(rows, what, is_log_probability));
+        match checked {
+            Ok(()) => Ok(rows
+                .iter()
+                .map(|row| row.iter().map(|n| n.0.min(0.0)).collect())
+                .collect()),
+            Err(why) => Err(self.break_off(&why, Failure::Wrong)),
+        }
+    }
+}
+
+fn complaint(line: &str, why: &str, process: &Process) -> String {
+    // Its own words may quote the text that it was given.
+    let words = match process.complained() {
+        false => "",
+        // What a shell answers where there is no such program.
+        true if why.contains("exit status: 127") => "; the program was not found",
+        true => {
+            "; what it wrote on stderr may quote texts and is not shown: send it to a file (sh -c 'COMMAND 2> FILE')"
+        }
+    };
+    format!("the scorer `{line}` {why}{words}")
+}
+
+/// Whether the rows have these lengths.
+fn shape<T>(what: &str, rows: &[Vec<T>], lengths: &[usize]) -> std::result::Result<(), String> {
+    if rows.len() != lengths.len() {
+        return Err(format!(
+            "answered with {} rows of {what} for {} sequences",
+            rows.len(),
+            lengths.len()
+        ));
+    }
+    for (index, (row, &wanted)) in rows.iter().zip(lengths).enumerate() {
+        if row.len() != wanted {
+            return Err(format!(
+                "answered with {} {what} in row {index}, {wanted} were asked for",
+                row.len()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn all(rows: &[Vec<Nats>], what: &str, fits: fn(f64) -> bool) -> std::result::Result<(), String> {
+    for (index, row) in rows.iter().enumerate() {
+        if let Some(place) = row.iter().position(|n| !fits(n.0)) {
+            return Err(format!(
+                "answered {} at {what}[{index}][{place}]; it must lie in {}",
+                row[place].0,
+                if what == "variances" {
+                    "[0, inf)"
+                } else {
+                    "[-inf, 0]"
+                }
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_log_probability(value: f64) -> bool {
+    value <= ROUNDING
+}
+
+/// The checked scores of sequences.
+fn rows(
+    answer: &Answer,
+    lengths: &[usize],
+    statistics: bool,
+    vocabulary: usize,
+) -> std::result::Result<Vec<Vec<TokenScore>>, String> {
+    let scores = &answer.log_probabilities;
+    shape("log_probabilities", scores, lengths)?;
+    all(scores, "log_probabilities", is_log_probability)?;
+    if !statistics {
+        let plain = |n: &Nats| unknown(n.0.min(0.0));
+        return Ok(scores
+            .iter()
+            .map(|row| row.iter().map(plain).collect())
+            .collect());
+    }
+    let tops = &answer.top_log_probabilities;
+    for (what, rows) in [("means", &answer.means), ("top_log_probabilities", tops)] {
+        shape(what, rows, lengths)?;
+        all(rows, what, |v| v <= ROUNDING && v.is_finite())?;
+    }
+    shape("variances", &answer.variances, lengths)?;
+    all(&answer.variances, "variances", |v| {
+        v >= -ROUNDING && v.is_finite()
+    })?;
+    shape("top_tokens", &answer.top_tokens, lengths)?;
+    if let Some(token) = answer
+        .top_tokens
+        .iter()
+        .flatten()
+        .find(|t| **t as usize >= vocabulary)
+    {
+        return Err(format!(
+            "names {token} as most probable token, of {vocabulary}"
+        ));
+    }
+    let one = |row: usize, place: usize| TokenScore {
+        log_probability: scores[row][place].0.min(0.0),
+        mean: answer.means[row][place].0.min(0.0),
+        variance: answer.variances[row][place].0.max(0.0),
+        top_token: answer.top_tokens[row][place],
+        top_log_probability: tops[row][place].0.min(0.0),
+    };
+    let rows = lengths.iter().enumerate();
+    Ok(rows
+        .map(|(row, &length)| (0..length).map(|place| one(row, place)).collect())
+        .collect())
+}
+
+/// A score of a scorer without statistics. The commands ask it for no attack that would read what
+/// is missing here.
+const fn unknown(log_probability: f64) -> TokenScore {
+    TokenScore {
+        log_probability,
+        mean: f64::NAN,
+        variance: f64::NAN,
+        top_token: TokenId::MAX,
+        top_log_probability: f64::NAN,
+    }
+}
