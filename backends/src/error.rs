@@ -57,6 +57,9 @@ pub enum Error {
         /// The shape it has.
         actual: Vec<usize>,
     },
+    /// Another worker of the run is gone, or is not what it must be.
+    #[error("{0}")]
+    Worker(String),
     /// A training set that a recipe can't use.
     #[error("{0}")]
     Unsuitable(String),

@@ -45,6 +45,8 @@ mod weights;
 pub use checkpoint::{Checkpoint, Mark, Pretrained, free_for};
 pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
+#[cfg(feature = "tcp")]
+pub use collective::{Tcp, TcpOptions};
 pub use dropout::{Dropout, Masks};
 #[cfg(feature = "cpu")]
 pub use engine::{Device, lstm, open, transformer, transformer_logits};
@@ -71,7 +73,9 @@ pub use random::{
 pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};
 pub use reticent_accounting::training::Recipe;
-pub use run::{AtEpoch, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on};
+pub use run::{
+    AtEpoch, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on, train_together,
+};
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
 pub use state::erase_finished;

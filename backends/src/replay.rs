@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::material::Corpus;
 use crate::random::{ChaChaNoise, Noise, RunKey};
 use crate::recipe::{Schedule, TrainOptions, Work};
-use crate::run::{Run, Surroundings};
+use crate::run::{Run, Surroundings, own_key};
 use crate::trainer::Trainer;
 use reticent_accounting::Neighbours;
 use reticent_accounting::training::Run as TrainRun;
@@ -115,7 +115,8 @@ fn recorded(
             reel: reel.clone(),
         })
     };
-    let mut run = Run::new(trainer, options, schedule, None, &recorder)?;
+    let key = own_key(None, options.seed)?;
+    let mut run = Run::new(trainer, options, schedule, None, key, &recorder)?;
     run.hold_out(corpus)?;
     let stop = AtomicBool::new(false);
     run.finish(corpus, &Surroundings::in_memory(&stop), &mut |_| {})?;

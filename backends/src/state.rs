@@ -61,7 +61,7 @@ pub(crate) struct RunIdentity<'a> {
 }
 
 impl RunIdentity<'_> {
-    fn description(&self, key: &RunKey) -> Result<Description> {
+    pub(crate) fn description(&self, key: &RunKey) -> Result<Description> {
         Description::of(key, self.options, self.corpus, self.weights, self.schedule)
     }
 }

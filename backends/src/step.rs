@@ -1,7 +1,7 @@
 //! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
 
 use crate::clip::{Clip, SquaredNorms};
-use crate::collective::Collective;
+use crate::collective::{Collective, add};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
@@ -18,6 +18,10 @@ const MICROBATCH: usize = 16_384;
 
 /// A norm that no gradient of single precision reaches.
 const UNCLIPPED: f64 = 1e60;
+
+/// Parts of a batch that are added up one by one and then by pairs, so that any number of workers that is a power of
+/// two and at most this makes the same sums.
+pub(crate) const LANES: usize = 8;
 
 /// Values per parallel block of a division.
 const BLOCK: usize = 1 << 14;
@@ -85,6 +89,8 @@ pub struct Step<'a> {
     constants: PrivateStep,
     index: u64,
     added: Added,
+    /// Sums of lanes, each over twice as many as the one behind it.
+    sums: Vec<(u32, Vec<Vec<f32>>)>,
 }
 
 impl<'a> Step<'a> {
@@ -106,6 +112,7 @@ impl<'a> Step<'a> {
             constants,
             index,
             added: Added::default(),
+            sums: Vec::new(),
         })
     }
 
@@ -127,6 +134,26 @@ impl<'a> Step<'a> {
             self.added.clipped += added.clipped;
             self.added.rejected += added.rejected;
         }
+        Ok(())
+    }
+
+    /// Adds one of this worker's lanes, all of its records that are in the batch; lanes come in their order.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(crate) fn add_lane(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
+        self.add(batch)?;
+        let accumulator = self.trainer.accumulator().iter_mut();
+        let mut sum: Vec<Vec<f32>> = accumulator.map(std::mem::take).collect();
+        self.trainer.begin();
+        let mut level = 0;
+        while let Some((_, mut left)) = self.sums.pop_if(|(other, _)| *other == level) {
+            for (left, right) in left.iter_mut().zip(&sum) {
+                add(left, right);
+            }
+            (sum, level) = (left, level + 1);
+        }
+        self.sums.push((level, sum));
         Ok(())
     }
 
@@ -211,7 +238,7 @@ impl<'a> Step<'a> {
     /// # Errors
     /// A worker that is gone, a ledger that can't be written, or a failing engine.
     pub fn finish(
-        self,
+        mut self,
         noise: &mut dyn Noise,
         collective: &mut dyn Collective,
         update: &mut dyn Update,
@@ -219,17 +246,25 @@ impl<'a> Step<'a> {
     ) -> Result<Added> {
         let std = self.constants.noise_multiplier.get() * self.constants.clip.sensitivity();
         let divisor = self.constants.expected_batch;
-        let mut gradients = Vec::new();
-        for (tensor, sum) in self.trainer.accumulator().iter_mut().enumerate() {
+        let mut gradients: Vec<Vec<f32>> = match self.sums.pop() {
+            Some((_, sums)) => sums,
+            None => {
+                let accumulator = self.trainer.accumulator().iter_mut();
+                accumulator.map(std::mem::take).collect()
+            }
+        };
+        for (tensor, sum) in gradients.iter_mut().enumerate() {
             collective.sum_to_zero(sum)?;
             if collective.rank() == 0 {
                 noise.add(self.index, tensor, std, sum);
                 divide(sum, divisor);
             }
-            collective.broadcast(sum)?;
-            gradients.push(std::mem::take(sum));
         }
         ledger.record_private(self.index)?;
+        for gradient in &mut gradients {
+            collective.broadcast(gradient)?;
+        }
+        let added = added_by_all(self.added, self.trainer.weights(), collective)?;
         // after it is written down: that it failed is a function of what would be released
         if gradients.par_iter().flatten().any(|g| !g.is_finite()) {
             return Err(Error::Diverged {
@@ -239,8 +274,59 @@ impl<'a> Step<'a> {
         }
         update.noised(std / divisor);
         self.trainer.apply(Privatized { gradients }, update)?;
-        Ok(self.added)
+        Ok(added)
     }
+}
+
+/// What all workers added up, whose weights must be the same.
+fn added_by_all(
+    mine: Added,
+    weights: &[Vec<f32>],
+    collective: &mut dyn Collective,
+) -> Result<Added> {
+    if collective.world() == 1 {
+        return Ok(mine);
+    }
+    let counts = [mine.examples, mine.clipped, mine.rejected].map(|n| n as u64);
+    let own = fingerprint(weights);
+    let words = [counts[0], counts[1], counts[2], own];
+    let words: Vec<u8> = words.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let mut all = Added::default();
+    for (rank, theirs) in collective.exchange(&words)?.iter().enumerate() {
+        let (numbers, _) = theirs.as_chunks::<8>();
+        let &[examples, clipped, rejected, theirs] = numbers else {
+            return Err(Error::Worker(format!("worker {rank} says no counts")));
+        };
+        let theirs = [examples, clipped, rejected, theirs].map(u64::from_le_bytes);
+        if theirs[3] != own {
+            return Err(Error::Worker(format!(
+                "worker {rank} has other weights than worker {}: their processors round differently; all workers must be \
+                 of one kind",
+                collective.rank()
+            )));
+        }
+        all.examples += theirs[0] as usize;
+        all.clipped += theirs[1] as usize;
+        all.rejected += theirs[2] as usize;
+    }
+    Ok(all)
+}
+
+/// Equal weights have equal ones, and different ones hardly ever.
+fn fingerprint(weights: &[Vec<f32>]) -> u64 {
+    let of = |values: &[f32]| {
+        values.iter().fold(0u64, |sum, value| {
+            (sum.rotate_left(5) ^ u64::from(value.to_bits())).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    };
+    let blocks: Vec<u64> = weights
+        .par_iter()
+        .flat_map(|tensor| tensor.par_chunks(1 << 16))
+        .map(of)
+        .collect();
+    blocks
+        .iter()
+        .fold(0, |sum: u64, block| sum.rotate_left(7) ^ block)
 }
 
 /// Divides every value, in f64.

@@ -1,8 +1,10 @@
 //! Running a recipe: the order of steps, snapshots, resumption, and what the ledger says at the end.
 
 mod side;
+mod together;
 mod watch;
 
+use crate::collective::{Collective, Local};
 use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -17,10 +19,11 @@ use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
-use side::{Seen, Side};
+use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub(crate) use together::own_key;
 use watch::Watch;
 
 /// Where a run is.
@@ -173,11 +176,49 @@ pub fn train(
 /// Options out of range, a training set that does not suit, a state folder of another run, a
 /// file that can't be written, [`Error::Interrupted`] after `stop`, or a failing engine.
 pub fn train_on(
+    trainer: Box<dyn Trainer>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    surroundings: &Surroundings<'_>,
+    progress: &mut dyn FnMut(TrainProgress),
+) -> Result<Trained> {
+    let workers = Workers {
+        collective: Box::new(Local),
+        lanes: false,
+    };
+    run(trainer, options, corpus, surroundings, progress, workers)
+}
+
+/// As [`train_on`], by several workers that call this with the same options, corpus and weights, each with its own
+/// collective. Private steps are shared: a record belongs to one worker, rank 0 alone adds the noise, once, and keeps
+/// key, ledger and snapshots; ordinary and selective steps are computed by every worker. The weights have the same
+/// bits for 1, 2, 4 and 8 workers, which differ from those of [`train_on`] by the order of sums.
+///
+/// # Errors
+/// As [`train_on`]; [`crate::Error::Worker`] for a number of workers that does not divide 8, for one that is gone,
+/// and for one that would train something else.
+pub fn train_together(
+    trainer: Box<dyn Trainer>,
+    options: &TrainOptions,
+    corpus: &Corpus<'_>,
+    surroundings: &Surroundings<'_>,
+    collective: Box<dyn Collective>,
+    progress: &mut dyn FnMut(TrainProgress),
+) -> Result<Trained> {
+    let workers = Workers {
+        collective,
+        lanes: true,
+    };
+    run(trainer, options, corpus, surroundings, progress, workers)
+}
+
+fn run(
     mut trainer: Box<dyn Trainer>,
     options: &TrainOptions,
     corpus: &Corpus<'_>,
     surroundings: &Surroundings<'_>,
     progress: &mut dyn FnMut(TrainProgress),
+    mut workers: Workers,
 ) -> Result<Trained> {
     let options = options.clone().validated()?;
     let schedule = Schedule::of(&options, corpus)?;
@@ -189,25 +230,31 @@ pub fn train_on(
     }
     // before there is a state folder
     trainer.compute_in(options.precision)?;
-    let state = surroundings
-        .state
-        .as_deref()
-        .map(|folder| {
-            let weights = crate::weights::weights_digest(trainer.weights());
-            let asked = RunIdentity {
-                options: &options,
-                corpus,
-                weights: &weights,
-                schedule: &schedule,
-            };
-            State::open(folder, asked)
-        })
-        .transpose()?;
+    let weights = crate::weights::weights_digest(trainer.weights());
+    let asked = RunIdentity {
+        options: &options,
+        corpus,
+        weights: &weights,
+        schedule: &schedule,
+    };
+    workers.can_share()?;
+    let own = surroundings.state.as_deref().filter(|_| workers.leads());
+    let state = own.map(|folder| State::open(folder, asked)).transpose()?;
+    let key = workers.agree(state.as_ref().map(|state| &state.key), asked)?;
     let noiseless = options.plan.noiseless;
-    let mut run = Run::new(trainer, options, schedule, state, &|key| match noiseless {
-        true => Box::new(NoNoise),
-        false => Box::new(ChaChaNoise::new(key.clone())),
-    })?;
+    let mut run = Run::new(
+        trainer,
+        options,
+        schedule,
+        state,
+        key,
+        &|key| match noiseless {
+            true => Box::new(NoNoise),
+            false => Box::new(ChaChaNoise::new(key.clone())),
+        },
+    )?;
+    run.workers = workers;
+    run.catch_up()?;
     run.hold_out(corpus)?;
     run.finish(corpus, surroundings, progress)?;
     run.into_trained(corpus)
@@ -244,6 +291,7 @@ pub(crate) struct Run {
     position: u64,
     held_out: Vec<Vec<TokenId>>,
     watch: Watch,
+    workers: Workers,
 }
 
 impl Run {
@@ -252,14 +300,10 @@ impl Run {
         options: TrainOptions,
         schedule: Schedule,
         state: Option<State>,
+        key: RunKey,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
         trainer.compute_in(options.precision)?;
-        let key = match (&state, options.seed) {
-            (Some(state), _) => state.key.clone(),
-            (None, Some(seed)) => RunKey::from_seed(seed),
-            (None, None) => RunKey::from_system()?,
-        };
         let lengths: Vec<usize> = trainer
             .parameters()
             .iter()
@@ -310,6 +354,10 @@ impl Run {
             position,
             held_out: Vec::new(),
             watch,
+            workers: Workers {
+                collective: Box::new(Local),
+                lanes: false,
+            },
         })
     }
 
@@ -447,6 +495,7 @@ impl Run {
             self.trainer.as_mut(),
             &mut self.optimizers,
             ledger,
+            &mut self.workers,
         )
     }
 

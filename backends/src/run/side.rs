@@ -1,7 +1,7 @@
 //! One stage of a run with its randomness: the sampler, the noise, the order of records.
 
 use crate::clip::Clip;
-use crate::collective::Local;
+use crate::collective::{Collective, Local};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::Phase;
@@ -9,7 +9,7 @@ use crate::material::Corpus;
 use crate::optimizer::Optimizer;
 use crate::random::{Noise, RunKey, Sampler, sampler, shuffled};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
-use crate::step::{PrivateStep, StateRelease, Step};
+use crate::step::{LANES, PrivateStep, StateRelease, Step};
 use crate::trainer::{Added, Trainer};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
@@ -20,6 +20,27 @@ use reticent_accounting::{MissRate, SamplingRate};
 pub(super) struct Seen {
     pub(super) loss: Option<f64>,
     pub(super) added: Option<Added>,
+}
+
+/// Who takes a step: the workers of the run, which share a batch by lanes unless it is one that is alone.
+pub(super) struct Workers {
+    pub(super) collective: Box<dyn Collective>,
+    pub(super) lanes: bool,
+}
+
+impl Workers {
+    /// This worker's share of a batch: its records by lanes.
+    fn own(&self, batch: &[u32]) -> Vec<Vec<u32>> {
+        let each = LANES / self.collective.world();
+        let first = each * self.collective.rank();
+        let lane = |lane| {
+            let records = batch.iter().copied();
+            records
+                .filter(|record| *record as usize % LANES == lane)
+                .collect()
+        };
+        (first..first + each).map(lane).collect()
+    }
 }
 
 /// What a stage draws from.
@@ -102,6 +123,7 @@ impl Side {
         trainer: &mut dyn Trainer,
         optimizers: &mut [Optimizer; 2],
         ledger: &mut Ledger,
+        workers: &mut Workers,
     ) -> Result<Seen> {
         let number = place.epoch * stage.steps + place.offset;
         let index = stage.first_index + number;
@@ -131,9 +153,16 @@ impl Side {
             Work::Private { records, .. } => {
                 let batch = self.sampler_mut()?.batch(index);
                 let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
-                step.add(&records.batch(&batch))?;
+                if workers.lanes {
+                    for lane in workers.own(&batch) {
+                        step.add_lane(&records.batch(&lane))?;
+                    }
+                } else {
+                    step.add(&records.batch(&batch))?;
+                }
                 let update = &mut optimizers[stage.optimizer];
-                let added = step.finish(self.noise.as_mut(), &mut Local, update, ledger)?;
+                let collective = workers.collective.as_mut();
+                let added = step.finish(self.noise.as_mut(), collective, update, ledger)?;
                 Ok(Seen {
                     loss: None,
                     added: Some(added),
@@ -149,6 +178,7 @@ impl Side {
                 let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
                 let ordinary = step.add_selective(&batch, &states, self.noise.as_mut())?;
                 let [public, private] = optimizers;
+                // Every worker computes the whole step, and draws the same noise for it.
                 let added = step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
                 trainer.apply_public(ordinary, public)?;
                 Ok(Seen {

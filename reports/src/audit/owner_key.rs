@@ -93,19 +93,24 @@ fn key(path: &Path) -> Result<[u8; 32]> {
     if !path.exists() {
         make(path).with_context(place)?;
     }
-    let text = reticent_disk::read_regular(path, 1024).with_context(place)?;
+    let key = read(path).with_context(place)?;
+    Ok(*KEY.get_or_init(|| key))
+}
+
+/// 32 bytes in hexadecimal.
+pub(super) fn read(path: &Path) -> Result<[u8; 32]> {
+    let text = reticent_disk::read_regular(path, 1024)?;
     let digits = text.trim_ascii();
     ensure!(
         digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit),
-        "{}: must hold 64 hexadecimal digits",
-        place()
+        "must hold 64 hexadecimal digits"
     );
     let mut key = [0; 32];
     for (byte, digits) in key.iter_mut().zip(digits.as_chunks::<2>().0) {
         let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
         *byte = value(digits[0]) << 4 | value(digits[1]);
     }
-    Ok(*KEY.get_or_init(|| key))
+    Ok(key)
 }
 
 fn make(path: &Path) -> Result<()> {

@@ -381,6 +381,7 @@ fn arm(
         &surroundings,
         &what,
         &mut |_| {},
+        None,
     ) {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => return Err(Interrupted::default().into()),

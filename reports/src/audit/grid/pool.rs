@@ -2,6 +2,7 @@
 
 use super::plan::{Plan, Stage, Work};
 use crate::audit::diff::document;
+use crate::audit::train::workers::alone;
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, in_one_line, without_content,
     write_file,
@@ -257,7 +258,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         tempfile::tempfile().with_context(nowhere)?,
     );
     let program = program(stage.work)?;
-    let child = Command::new(&program)
+    let child = alone(&mut Command::new(&program))
         .args(&stage.words)
         .env(WITH_PARENT, "1")
         .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())

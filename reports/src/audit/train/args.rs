@@ -3,7 +3,7 @@
 use crate::audit::args::Course;
 use crate::audit::args::{DeviceArg, ModelArg, PrecisionArg};
 use crate::audit::train::uses;
-use crate::contract::quantity;
+use crate::contract::{positive, quantity};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
 use crate::plan::{Optimization, PlanRequest, TrainingFile};
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
-  audit train --plan training.toml --out ckpt/")]
+  audit train --plan training.toml --out ckpt/
+  torchrun --nproc-per-node 4 --no-python audit train --plan training.toml --out ckpt/   # 1, 2, 4 or 8 workers")]
 pub struct Train {
     /// A folder that `audit prepare` wrote; a plan file names its own.
     #[arg(
@@ -65,6 +66,21 @@ pub struct Train {
     /// The course of the run.
     #[command(flatten)]
     pub course: Course,
+    /// Several workers.
+    #[command(flatten)]
+    pub workers: Workers,
+}
+
+/// Workers of one run: the same command on each, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub struct Workers {
+    /// The key that all workers of a run share, 64 hexadecimal digits: what travels between them is encrypted and
+    /// authenticated by it. Needed where they are not all on one machine.
+    #[arg(long, value_name = "FILE")]
+    pub worker_key: Option<PathBuf>,
+    /// Longest silence of a worker; 600 if absent.
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub worker_timeout: Option<u64>,
 }
 
 /// The model a run starts from.

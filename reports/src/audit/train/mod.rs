@@ -14,3 +14,5 @@ pub(crate) mod run;
 #[cfg(feature = "audit")]
 mod tensorboard;
 pub(super) mod uses;
+#[cfg(feature = "audit")]
+pub(super) mod workers;

@@ -10,6 +10,7 @@ use crate::audit::train::material::Material;
 use crate::audit::train::model::{Beginning, dropout_of};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::tensorboard::Events;
+use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
     Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table,
 };
@@ -22,9 +23,9 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
-    Checkpoint, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, Manifest, Model, Owner,
-    Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained, erase_finished, free_for,
-    open, state_folder, train_on, weights_digest,
+    Checkpoint, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, Manifest,
+    Model, Owner, Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained,
+    erase_finished, free_for, open, state_folder, train_on, train_together, weights_digest,
 };
 use reticent_corpus::Prepared;
 use schemars::JsonSchema;
@@ -55,14 +56,20 @@ impl Job<'_> {
         surroundings: &Surroundings<'_>,
         what: &str,
         seen: &mut dyn FnMut(&TrainProgress),
+        workers: Option<Box<dyn Collective>>,
     ) -> std::result::Result<Trained, Error> {
         let model = open(self.model, weights, device)?;
         let total = Schedule::of(self.options, &self.corpus)?.total();
         let progress = Progress::of(total, what, "steps");
-        train_on(model, self.options, &self.corpus, surroundings, &mut |at| {
+        let mut at = |at: TrainProgress| {
             progress.at(at.step);
             seen(&at);
-        })
+        };
+        let (options, corpus) = (self.options, &self.corpus);
+        match workers {
+            Some(workers) => train_together(model, options, corpus, surroundings, workers, &mut at),
+            None => train_on(model, options, corpus, surroundings, &mut at),
+        }
     }
 
     /// Writes checkpoint and owner's folder.
@@ -180,11 +187,9 @@ fn in_windows(model: &Model, prepared: &Prepared) -> u64 {
     records.filter(|r| r.tokens.len() > context).count() as u64
 }
 
-pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let request = train.request()?;
-    train.within_limits(&request)?;
-    // before anything is read: of two runs for one folder the second ends here
-    let _lock = match train.out.parent() {
+/// Claims --out: of two runs for one folder the second ends here, and what a finished run left is erased.
+fn claim(train: &Train) -> Result<Option<FolderLock>> {
+    let lock = match train.out.parent() {
         // what is wrong with the place is said below
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => None,
         _ => Some(FolderLock::take(&train.out).context("--out")?),
@@ -198,6 +203,17 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         }
     })?;
     OutputFolder::probe(&train.out).context("--out")?;
+    Ok(lock)
+}
+
+pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let request = train.request()?;
+    train.within_limits(&request)?;
+    let workers = of_environment(&train.workers)?;
+    // Worker 0 writes all there is to be written.
+    let leads = workers.as_ref().is_none_or(|workers| workers.rank == 0);
+    // before anything is read
+    let _lock = if leads { claim(train)? } else { None };
     let folder = request.prepared.as_deref();
     let folder = folder.with_context(|| format!("{}: is needed", request.name("prepared")))?;
     let facts = PreparedFacts::read(folder).context("PREPARED")?;
@@ -239,20 +255,38 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         job: &job,
         log: RefCell::new(Log::new(&state)),
         events: RefCell::new(match &train.course.tensorboard {
-            Some(folder) => Some(Events::create(folder).context("--tensorboard")?),
-            None => None,
+            Some(folder) if leads => Some(Events::create(folder).context("--tensorboard")?),
+            _ => None,
         }),
         tolerance,
     };
-    keep.free(&state).context("--keep-every")?;
+    if leads {
+        keep.free(&state).context("--keep-every")?;
+    }
+    let collective = workers.as_ref().map(connect).transpose()?;
     let at_epoch = |epoch: Epoch<'_>| keep.at_epoch(&epoch);
-    let surroundings = Surroundings {
-        at_epoch: Some(&at_epoch),
-        ..Surroundings::resumable(state, interrupt.flag())
+    let surroundings = if leads {
+        Surroundings {
+            at_epoch: Some(&at_epoch),
+            ..Surroundings::resumable(state, interrupt.flag())
+        }
+    } else {
+        Surroundings::in_memory(interrupt.flag())
     };
-    let what = format!("training {}", request.recipe());
+    let what = match &workers {
+        Some(workers) if workers.world > 1 => format!(
+            "training {}, worker {} of {}",
+            request.recipe(),
+            workers.rank,
+            workers.world
+        ),
+        _ => format!("training {}", request.recipe()),
+    };
     let mut unwritten = None;
     let mut seen = |at: &TrainProgress| {
+        if !leads {
+            return;
+        }
         let written = keep.write(&Line::of_step(at));
         unwritten = unwritten.take().or(written.err());
     };
@@ -262,6 +296,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         &surroundings,
         &what,
         &mut seen,
+        collective,
     );
     let mut trained = match trained {
         Ok(trained) => trained,
@@ -278,6 +313,9 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     };
     if let Some(error) = unwritten {
         return Err(error).context("--out: the log of the run");
+    }
+    if !leads {
+        return Ok(Exit::Finished);
     }
     job.save(&train.out, &trained.ran, trained.trainer.weights())
         .context("--out")?;

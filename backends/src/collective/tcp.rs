@@ -1,0 +1,516 @@
+//! Workers as processes, on one machine or several, over TCP: all of them are connected to rank 0.
+//!
+//! What travels is sums before noise, and the run's key: links are encrypted and authenticated by a key that all
+//! workers share (Noise, pattern `NNpsk0`), or do not leave the machine.
+
+use super::{Collective, gone, sum_of_pairs};
+use crate::error::{Error, Result};
+use snow::{Builder, TransportState};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// The first thing that workers say to each other, with the version of what follows.
+const HELLO: &[u8; 16] = b"reticent-train-1";
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+/// Bytes of a message of the Noise protocol, code included.
+const MESSAGE: usize = 65_535;
+const CODE: usize = 16;
+/// No frame that is not a tensor is longer: positions, counts, a description.
+const WORDS: u64 = 1 << 30;
+/// How often a worker knocks while rank 0 does not listen yet.
+const KNOCK: Duration = Duration::from_millis(100);
+
+/// Which worker this is, and where the others are.
+#[derive(Clone)]
+pub struct TcpOptions {
+    /// This worker's number, from 0.
+    pub rank: usize,
+    /// Number of workers.
+    pub world: usize,
+    /// Where rank 0 listens, host:port.
+    pub address: String,
+    /// The secret that all workers share; without it all of them are on this machine.
+    pub key: Option<[u8; 32]>,
+    /// How long a worker may be silent.
+    pub patience: Duration,
+}
+
+impl std::fmt::Debug for TcpOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TcpOptions")
+            .field("rank", &self.rank)
+            .field("world", &self.world)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The workers of a run, as seen by one of them.
+pub struct Tcp {
+    rank: usize,
+    world: usize,
+    /// Rank 0: to ranks 1, 2, …; others: to rank 0.
+    links: Vec<Link>,
+}
+
+impl Tcp {
+    /// Waits until all workers are there.
+    ///
+    /// # Errors
+    /// [`Error::Worker`]: an address that is not there or not this machine's own without a key, a worker that does not
+    /// come in time, is there twice, or has another key.
+    pub fn connect(options: &TcpOptions) -> Result<Self> {
+        let TcpOptions { rank, world, .. } = *options;
+        if world == 0 || rank >= world {
+            return Err(Error::Worker(format!(
+                "the rank must lie in [0, {world}), got {rank}"
+            )));
+        }
+        let links = match (world, rank) {
+            (1, _) => Vec::new(),
+            (_, 0) => listen(options)?,
+            _ => vec![call(options)?],
+        };
+        Ok(Self { rank, world, links })
+    }
+}
+
+fn address(options: &TcpOptions) -> Result<SocketAddr> {
+    let wrong = |why: String| Error::Worker(format!("{}: {why}", options.address));
+    let mut found = options
+        .address
+        .to_socket_addrs()
+        .map_err(|e| wrong(e.to_string()))?;
+    let found = found.next().ok_or_else(|| wrong("no such host".into()))?;
+    if options.key.is_none() && !found.ip().is_loopback() {
+        return Err(wrong(
+            "sums before noise would cross the network in the clear: give all workers a key (--worker-key)".into(),
+        ));
+    }
+    Ok(found)
+}
+
+/// Rank 0: the links to ranks 1, 2, …
+fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
+    let address = address(options)?;
+    let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let began = Instant::now();
+    let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
+    while let Some(missing) = links.iter().position(Option::is_none) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(refused)?;
+                // A stranger is sent away, and keeps nobody from being served for long.
+                let Ok((rank, link)) = answer(stream, options) else {
+                    continue;
+                };
+                match links.get_mut(rank.wrapping_sub(1)) {
+                    Some(slot @ None) => *slot = Some(link),
+                    _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                if began.elapsed() > options.patience {
+                    return Err(Error::Worker(format!(
+                        "worker {} did not come within {} s (with the same key and WORLD_SIZE)",
+                        missing + 1,
+                        options.patience.as_secs()
+                    )));
+                }
+                std::thread::sleep(KNOCK / 10);
+            }
+            Err(e) => return Err(refused(e)),
+        }
+    }
+    Ok(links.into_iter().flatten().collect())
+}
+
+/// Takes a caller's rank.
+fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Link)> {
+    let limit = options.patience.min(Duration::from_secs(10));
+    let mut link = Link::new(stream, options.key.as_ref(), false, limit)?;
+    let hello = link.words()?;
+    let (start, numbers) = hello.split_at_checked(HELLO.len()).ok_or_else(broken)?;
+    let [rank, world] = read_numbers(numbers)?;
+    if start != HELLO || world != options.world as u64 || !(1..world).contains(&rank) {
+        return Err(broken());
+    }
+    link.tell(HELLO)?;
+    link.wait(options.patience)?;
+    Ok((rank as usize, link))
+}
+
+/// Another rank: the link to rank 0.
+fn call(options: &TcpOptions) -> Result<Link> {
+    let address = address(options)?;
+    let began = Instant::now();
+    loop {
+        let tried = TcpStream::connect_timeout(&address, options.patience).and_then(|stream| {
+            let mut link = Link::new(stream, options.key.as_ref(), true, options.patience)?;
+            let numbers = [options.rank as u64, options.world as u64];
+            link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
+            if link.words()? == HELLO {
+                Ok(link)
+            } else {
+                Err(broken())
+            }
+        });
+        match tried {
+            Ok(link) => return Ok(link),
+            Err(_) if began.elapsed() < options.patience => std::thread::sleep(KNOCK),
+            Err(e) => {
+                return Err(Error::Worker(format!(
+                    "worker 0 did not answer at {address} within {} s ({e}); it must have the same key and WORLD_SIZE",
+                    options.patience.as_secs()
+                )));
+            }
+        }
+    }
+}
+
+impl Collective for Tcp {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+    fn world(&self) -> usize {
+        self.world
+    }
+    fn sum_to_zero(&mut self, values: &mut [f32]) -> Result<()> {
+        if self.rank > 0 {
+            return self.links[0].tell_values(values).map_err(|e| lost(0, &e));
+        }
+        if self.links.is_empty() {
+            return Ok(());
+        }
+        let mut parts = vec![values.to_vec()];
+        for (link, rank) in self.links.iter_mut().zip(1..) {
+            let mut part = vec![0f32; values.len()];
+            link.values(&mut part).map_err(|e| lost(rank, &e))?;
+            parts.push(part);
+        }
+        values.copy_from_slice(&sum_of_pairs(parts));
+        Ok(())
+    }
+    fn broadcast(&mut self, values: &mut [f32]) -> Result<()> {
+        if self.rank > 0 {
+            return self.links[0].values(values).map_err(|e| lost(0, &e));
+        }
+        for (link, rank) in self.links.iter_mut().zip(1..) {
+            link.tell_values(values).map_err(|e| lost(rank, &e))?;
+        }
+        Ok(())
+    }
+    fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        if self.rank > 0 {
+            let link = &mut self.links[0];
+            let all = link.tell(mine).and_then(|()| {
+                (0..self.world)
+                    .map(|_| link.words())
+                    .collect::<std::io::Result<Vec<_>>>()
+            });
+            return all.map_err(|e| lost(0, &e));
+        }
+        let mut all = vec![mine.to_vec()];
+        for (link, rank) in self.links.iter_mut().zip(1..) {
+            all.push(link.words().map_err(|e| lost(rank, &e))?);
+        }
+        for (link, rank) in self.links.iter_mut().zip(1..) {
+            let told = all.iter().try_for_each(|words| link.tell(words));
+            told.map_err(|e| lost(rank, &e))?;
+        }
+        Ok(all)
+    }
+}
+
+fn lost(rank: usize, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => {
+            Error::Worker(format!("worker {rank} said what it can't have: {error}"))
+        }
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Error::Worker(format!(
+            "worker {rank} was silent for too long (--worker-timeout)"
+        )),
+        _ => gone(rank),
+    }
+}
+
+fn broken() -> std::io::Error {
+    std::io::Error::new(
+        std::io::ErrorKind::InvalidData,
+        "no message of this protocol",
+    )
+}
+
+fn write_numbers(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+
+fn read_numbers<const N: usize>(bytes: &[u8]) -> std::io::Result<[u64; N]> {
+    let (numbers, []) = bytes.as_chunks::<8>() else {
+        return Err(broken());
+    };
+    let numbers: Vec<u64> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
+    numbers.try_into().map_err(|_| broken())
+}
+
+/// A connection to one worker: frames of a length and so many bytes.
+struct Link {
+    stream: TcpStream,
+    /// None on one machine.
+    cipher: Option<Box<TransportState>>,
+    /// Bytes that are deciphered and not read yet, last first.
+    heard: Vec<u8>,
+}
+
+impl Link {
+    fn new(
+        stream: TcpStream,
+        key: Option<&[u8; 32]>,
+        caller: bool,
+        patience: Duration,
+    ) -> std::io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let mut link = Self {
+            stream,
+            cipher: None,
+            heard: Vec::new(),
+        };
+        link.wait(patience)?;
+        if let Some(key) = key {
+            link.cipher = Some(Box::new(link.shake(key, caller)?));
+        }
+        Ok(link)
+    }
+
+    fn wait(&self, patience: Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))?;
+        self.stream.set_write_timeout(Some(patience))
+    }
+
+    fn shake(&mut self, key: &[u8; 32], caller: bool) -> std::io::Result<TransportState> {
+        let builder = PATTERN
+            .parse()
+            .map(Builder::new)
+            .and_then(|builder| builder.psk(0, key))
+            .map_err(noise)?;
+        let mut state = if caller {
+            builder.build_initiator()
+        } else {
+            builder.build_responder()
+        }
+        .map_err(noise)?;
+        let mut bytes = vec![0; MESSAGE];
+        for mine in [caller, !caller] {
+            if mine {
+                let length = state.write_message(&[], &mut bytes).map_err(noise)?;
+                self.send(&bytes[..length])?;
+            } else {
+                let message = self.receive()?;
+                state.read_message(&message, &mut bytes).map_err(noise)?;
+            }
+        }
+        state.into_transport_mode().map_err(noise)
+    }
+
+    /// A message of the Noise protocol with its length.
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        let length = u16::try_from(message.len()).map_err(|_| broken())?;
+        self.stream.write_all(&length.to_le_bytes())?;
+        self.stream.write_all(message)
+    }
+
+    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut length = [0; 2];
+        self.stream.read_exact(&mut length)?;
+        let mut message = vec![0; usize::from(u16::from_le_bytes(length))];
+        self.stream.read_exact(&mut message)?;
+        Ok(message)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(mut cipher) = self.cipher.take() else {
+            return self.stream.write_all(bytes);
+        };
+        let mut message = vec![0; MESSAGE];
+        for part in bytes.chunks(MESSAGE - CODE) {
+            let length = cipher.write_message(part, &mut message).map_err(noise)?;
+            self.send(&message[..length])?;
+        }
+        self.cipher = Some(cipher);
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
+        let Some(mut cipher) = self.cipher.take() else {
+            return self.stream.read_exact(bytes);
+        };
+        let mut filled = 0;
+        let mut clear = vec![0; MESSAGE];
+        while filled < bytes.len() {
+            if self.heard.is_empty() {
+                let message = self.receive()?;
+                let length = cipher.read_message(&message, &mut clear).map_err(noise)?;
+                self.heard.extend(clear[..length].iter().rev());
+            }
+            let take = self.heard.len().min(bytes.len() - filled);
+            let from = self.heard.len() - take;
+            let part = &mut bytes[filled..filled + take];
+            part.copy_from_slice(&self.heard[from..]);
+            part.reverse();
+            self.heard.truncate(from);
+            filled += take;
+        }
+        self.cipher = Some(cipher);
+        Ok(())
+    }
+
+    fn tell(&mut self, words: &[u8]) -> std::io::Result<()> {
+        self.write(&write_numbers(&[words.len() as u64]))?;
+        self.write(words)
+    }
+
+    fn words(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut length = [0; 8];
+        self.read(&mut length)?;
+        let length = u64::from_le_bytes(length);
+        if length > WORDS {
+            return Err(broken());
+        }
+        // Grows as it comes: a length alone takes no memory.
+        let mut words = Vec::new();
+        let mut part = vec![0; MESSAGE];
+        while (words.len() as u64) < length {
+            let take = (length - words.len() as u64).min(MESSAGE as u64) as usize;
+            self.read(&mut part[..take])?;
+            words.extend_from_slice(&part[..take]);
+        }
+        Ok(words)
+    }
+
+    fn tell_values(&mut self, values: &[f32]) -> std::io::Result<()> {
+        self.write(&write_numbers(&[values.len() as u64]))?;
+        for part in values.chunks((MESSAGE - CODE) / 4) {
+            let bytes: Vec<u8> = part.iter().flat_map(|v| v.to_le_bytes()).collect();
+            self.write(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn values(&mut self, values: &mut [f32]) -> std::io::Result<()> {
+        let mut length = [0; 8];
+        self.read(&mut length)?;
+        if u64::from_le_bytes(length) != values.len() as u64 {
+            return Err(broken());
+        }
+        let mut bytes = vec![0; MESSAGE];
+        for part in values.chunks_mut((MESSAGE - CODE) / 4) {
+            let bytes = &mut bytes[..4 * part.len()];
+            self.read(bytes)?;
+            let (found, _) = bytes.as_chunks::<4>();
+            for (value, bytes) in part.iter_mut().zip(found) {
+                *value = f32::from_le_bytes(*bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn noise(error: snow::Error) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free_address() -> String {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().to_string()
+    }
+
+    fn options(rank: usize, world: usize, address: &str, key: Option<[u8; 32]>) -> TcpOptions {
+        TcpOptions {
+            rank,
+            world,
+            address: address.to_owned(),
+            key,
+            patience: Duration::from_secs(20),
+        }
+    }
+
+    /// What each worker ends with after a sum, a broadcast and an exchange of long messages.
+    fn together(world: usize, key: Option<[u8; 32]>) -> Vec<(Vec<f32>, Vec<Vec<u8>>)> {
+        let address = free_address();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..world)
+                .map(|rank| {
+                    let options = options(rank, world, &address, key);
+                    scope.spawn(move || {
+                        let mut tcp = Tcp::connect(&options).unwrap();
+                        let mut values: Vec<f32> = (0..100_000)
+                            .map(|i| (i * (rank + 1)) as f32 * 0.1)
+                            .collect();
+                        tcp.sum_to_zero(&mut values).unwrap();
+                        tcp.broadcast(&mut values).unwrap();
+                        let words = vec![rank as u8; 70_000 * rank];
+                        (values, tcp.exchange(&words).unwrap())
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|w| w.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn workers_agree_on_sums_and_words() {
+        for key in [None, Some([7; 32])] {
+            for world in [1, 2, 4] {
+                let all = together(world, key);
+                for (values, words) in &all {
+                    assert_eq!(values, &all[0].0);
+                    assert_eq!(words.len(), world);
+                    for (rank, words) in words.iter().enumerate() {
+                        assert_eq!(words, &vec![rank as u8; 70_000 * rank]);
+                    }
+                }
+                let expected: f32 = (1..=world).map(|r| (1000 * r) as f32 * 0.1).sum();
+                assert!((all[0].0[1000] / expected - 1.0).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_shared_with_a_stranger() {
+        let address = free_address();
+        let short = |key: [u8; 32], rank| TcpOptions {
+            patience: Duration::from_secs(2),
+            ..options(rank, 2, &address, Some(key))
+        };
+        let (one, other) = (short([1; 32], 0), short([2; 32], 1));
+        let found = std::thread::scope(|scope| {
+            let other = scope.spawn(move || Tcp::connect(&other).map(|_| ()));
+            (Tcp::connect(&one).map(|_| ()), other.join().unwrap())
+        });
+        assert!(found.0.unwrap_err().to_string().contains("did not come"));
+        assert!(found.1.unwrap_err().to_string().contains("same key"));
+        // Without a key nothing leaves the machine.
+        let abroad = options(1, 2, "192.0.2.1:9", None);
+        let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("--worker-key"), "{error}");
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_is_named() {
+        let address = free_address();
+        let error = std::thread::scope(|scope| {
+            let other = options(1, 2, &address, None);
+            scope.spawn(move || drop(Tcp::connect(&other)));
+            let mut tcp = Tcp::connect(&options(0, 2, &address, None)).unwrap();
+            tcp.sum_to_zero(&mut [1.0; 8]).unwrap_err().to_string()
+        });
+        assert_eq!(error, "worker 1 is gone");
+    }
+}

@@ -1,0 +1,134 @@
+//! Several workers begin one run: the same key, the same question, the same place.
+
+use super::side::Workers;
+use super::{Run, Watch};
+use crate::description::Description;
+use crate::error::{Error, Result};
+use crate::optimizer::Moments;
+use crate::random::RunKey;
+use crate::state::RunIdentity;
+use crate::step::LANES;
+use serde::{Deserialize, Serialize};
+
+/// Where rank 0 goes on from.
+#[derive(Serialize, Deserialize)]
+struct Place {
+    position: u64,
+    held_out: String,
+    /// Of each optimiser, and of the average: steps taken, and how many tensors of first and second moments.
+    steps: Vec<(u64, usize, usize)>,
+}
+
+/// The key of a run: the one of its state, or a new one.
+pub(crate) fn own_key(kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey> {
+    match (kept, seed) {
+        (Some(key), _) => Ok(key.clone()),
+        (None, Some(seed)) => Ok(RunKey::from_seed(seed)),
+        (None, None) => RunKey::from_system(),
+    }
+}
+
+impl Workers {
+    /// Whether this is rank 0, which keeps the state.
+    pub(super) fn leads(&self) -> bool {
+        self.collective.rank() == 0
+    }
+
+    pub(super) fn can_share(&self) -> Result<()> {
+        let world = self.collective.world();
+        if LANES.is_multiple_of(world) {
+            return Ok(());
+        }
+        Err(Error::Worker(format!(
+            "the number of workers (WORLD_SIZE) must be 1, 2, 4 or 8, got {world}"
+        )))
+    }
+
+    /// The run's key, rank 0's for all workers, once they were seen to begin the same run.
+    pub(super) fn agree(
+        &mut self,
+        kept: Option<&RunKey>,
+        asked: RunIdentity<'_>,
+    ) -> Result<RunKey> {
+        let seed = asked.options.seed;
+        let own = own_key(kept, seed)?;
+        if self.collective.world() == 1 {
+            return Ok(own);
+        }
+        let rank = self.collective.rank();
+        let mine: &[u8] = if rank == 0 { own.bytes() } else { &[] };
+        let first = self.collective.exchange(mine)?.into_iter().next();
+        let bytes = first.and_then(|bytes| bytes.try_into().ok());
+        let bytes = bytes.ok_or_else(|| Error::Worker("worker 0 says no key".into()))?;
+        let key = RunKey::from_bytes(bytes, seed.is_none());
+        let run = (
+            env!("CARGO_PKG_VERSION").to_owned(),
+            asked.description(&key)?,
+        );
+        let words = serde_json::to_vec(&run).map_err(|e| Error::Engine(e.to_string()))?;
+        for (other, words) in self.collective.exchange(&words)?.iter().enumerate() {
+            let theirs = serde_json::from_slice::<(String, Description)>(words);
+            let differ = match theirs {
+                Ok((version, _)) if version != run.0 => vec!["version".to_owned()],
+                Ok((_, theirs)) => run.1.differences(&theirs),
+                Err(_) => vec!["version".to_owned()],
+            };
+            if !differ.is_empty() {
+                return Err(Error::Worker(format!(
+                    "worker {other} would train something else than worker {rank} (other {})",
+                    differ.join(", ")
+                )));
+            }
+        }
+        Ok(key)
+    }
+}
+
+impl Run {
+    /// Takes over from rank 0 what it restored.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        let collective = self.workers.collective.as_mut();
+        if collective.world() == 1 {
+            return Ok(());
+        }
+        let [public, private] = &mut self.optimizers;
+        let mut kept: Vec<&mut dyn Moments> = vec![public, private];
+        kept.extend(self.average.as_mut().map(|a| a as &mut dyn Moments));
+        let count = |kept: &dyn Moments| {
+            let (steps, first, second) = kept.state();
+            (steps, first.len(), second.len())
+        };
+        let mine = Place {
+            position: self.position,
+            held_out: self.watch.note()?,
+            steps: kept.iter().map(|kept| count(&**kept)).collect(),
+        };
+        let words = serde_json::to_vec(&mine).map_err(|e| Error::Engine(e.to_string()))?;
+        let first = collective.exchange(&words)?.into_iter().next();
+        let place: Option<Place> = first.and_then(|words| serde_json::from_slice(&words).ok());
+        let place = place.ok_or_else(|| Error::Worker("worker 0 says no place".into()))?;
+        if place.position == 0 {
+            return Ok(());
+        }
+        let mut weights = self.trainer.weights().to_vec();
+        for tensor in &mut weights {
+            collective.broadcast(tensor)?;
+        }
+        for (kept, (steps, ..)) in kept.iter_mut().zip(&place.steps) {
+            let (_, first, second) = kept.state();
+            let (mut first, mut second) = (first.to_vec(), second.to_vec());
+            for tensor in first.iter_mut().chain(&mut second) {
+                collective.broadcast(tensor)?;
+            }
+            if collective.rank() > 0 {
+                kept.restore(*steps, first, second)?;
+            }
+        }
+        if collective.rank() > 0 {
+            self.trainer.set_weights(weights)?;
+            self.position = place.position;
+            self.watch = Watch::read(&place.held_out)?;
+        }
+        Ok(())
+    }
+}

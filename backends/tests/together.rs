@@ -1,0 +1,199 @@
+//! Several workers train what one would: the same bits for 1, 2, 4 and 8 of them, each private step counted once.
+#![cfg(all(feature = "oracle", feature = "tcp"))]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+
+use common::{model, models, options, scheduled, with_corpus};
+use reticent_accounting::training::Recipe;
+use reticent_backends::{
+    Collective, Error, Surroundings, Tcp, TcpOptions, Threads, TrainOptions, Trained, Trainer,
+    train_together,
+};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// One worker's run, stopped after so many steps.
+fn worker(
+    trainer: Box<dyn Trainer>,
+    options: &TrainOptions,
+    state: Option<&Path>,
+    stop_at: u64,
+    collective: Box<dyn Collective>,
+) -> Result<Trained, Error> {
+    let stop = AtomicBool::new(false);
+    let surroundings = Surroundings {
+        state: state.map(Path::to_path_buf),
+        snapshot_every: Duration::ZERO,
+        stop: &stop,
+        at_epoch: None,
+    };
+    with_corpus(|corpus| {
+        train_together(
+            trainer,
+            options,
+            corpus,
+            &surroundings,
+            collective,
+            &mut |at| {
+                stop.store(at.step >= stop_at, Ordering::Relaxed);
+            },
+        )
+    })
+}
+
+fn bits(trained: &Trained) -> Vec<u32> {
+    let weights = trained.trainer.weights().iter().flatten();
+    weights.map(|w| w.to_bits()).collect()
+}
+
+/// All workers' runs in threads.
+fn together(
+    world: usize,
+    make: fn() -> Box<dyn Trainer>,
+    options: &TrainOptions,
+    state: Option<&Path>,
+    stop_at: u64,
+) -> Vec<Result<Trained, Error>> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = Threads::of(world)
+            .into_iter()
+            .map(|collective| {
+                scope.spawn(move || worker(make(), options, state, stop_at, Box::new(collective)))
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn the_weights_have_the_same_bits_for_any_number_of_workers() {
+    let recipes = [
+        Recipe::Dpsgd,
+        Recipe::Crt,
+        Recipe::Sdp,
+        Recipe::Jft,
+        Recipe::Protect,
+        Recipe::Sgd,
+    ];
+    let mut all: Vec<(String, fn() -> Box<dyn Trainer>, TrainOptions)> = Vec::new();
+    for recipe in recipes {
+        all.push((recipe.to_string(), model, options(recipe)));
+    }
+    all.push(("scheduled".into(), model, scheduled()));
+    let (name, gpt2) = models()[2];
+    all.push((name.into(), gpt2, options(Recipe::Dpsgd)));
+    for (name, make, options) in all {
+        let alone = together(1, make, &options, None, u64::MAX)
+            .pop()
+            .unwrap()
+            .unwrap();
+        for world in [2, 4, 8] {
+            for found in together(world, make, &options, None, u64::MAX) {
+                let found = found.unwrap();
+                assert_eq!(bits(&found), bits(&alone), "{name}, {world} workers");
+                assert_eq!(
+                    found.mechanism(),
+                    alone.mechanism(),
+                    "{name}, {world} workers"
+                );
+            }
+        }
+        // Sums in another order, and nothing else.
+        let plain = common::run_until(make(), &options, None, u64::MAX).unwrap();
+        let pairs = plain.trainer.weights().iter().flatten();
+        let pairs = pairs.zip(alone.trainer.weights().iter().flatten());
+        let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        assert!(apart < 1e-4, "{name}: {apart}");
+        assert_eq!(plain.mechanism(), alone.mechanism());
+    }
+}
+
+#[test]
+fn another_number_of_workers_goes_on_where_some_were_stopped() {
+    let options = scheduled();
+    let whole = together(1, model, &options, None, u64::MAX)
+        .pop()
+        .unwrap()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    for (world, stop_at) in [(2, 3), (8, 5), (1, 9)] {
+        for found in together(world, model, &options, Some(&state), stop_at) {
+            assert!(matches!(found, Err(Error::Interrupted { steps }) if steps == stop_at));
+        }
+    }
+    for found in together(4, model, &options, Some(&state), u64::MAX) {
+        let found = found.unwrap();
+        assert_eq!(bits(&found), bits(&whole));
+        assert_eq!(found.mechanism(), whole.mechanism());
+    }
+}
+
+/// Two workers over TCP, of which the second runs with other options or other weights.
+fn odd(other: &TrainOptions, make: fn() -> Box<dyn Trainer>) -> Vec<String> {
+    let options = options(Recipe::Dpsgd);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..2)
+            .map(|rank| {
+                let address = address.clone();
+                let (asked, make) = if rank == 0 {
+                    (&options, model as fn() -> _)
+                } else {
+                    (other, make)
+                };
+                scope.spawn(move || {
+                    let tcp = Tcp::connect(&TcpOptions {
+                        rank,
+                        world: 2,
+                        address,
+                        key: Some([5; 32]),
+                        patience: Duration::from_secs(60),
+                    })
+                    .unwrap();
+                    worker(make(), asked, None, u64::MAX, Box::new(tcp))
+                        .err()
+                        .unwrap()
+                        .to_string()
+                })
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn workers_that_would_train_something_else_are_refused() {
+    let mut other = options(Recipe::Dpsgd);
+    if let Some(private) = &mut other.private {
+        private.clipping_norm = 2.0;
+    }
+    for error in odd(&other, model) {
+        assert!(error.contains("clipping_norm"), "{error}");
+    }
+    let larger = || -> Box<dyn Trainer> {
+        let config = reticent_backends::LstmConfig {
+            hidden: 7,
+            ..common::CONFIG
+        };
+        reticent_backends::lstm(
+            &config,
+            config.starting_weights(1),
+            reticent_backends::Device::Cpu,
+        )
+        .unwrap()
+    };
+    for error in odd(&options(Recipe::Dpsgd), larger) {
+        assert!(error.contains("starting weights"), "{error}");
+    }
+    let asked = options(Recipe::Dpsgd);
+    for found in together(3, model, &asked, None, u64::MAX) {
+        let error = found.err().unwrap().to_string();
+        assert!(error.contains("must be 1, 2, 4 or 8, got 3"), "{error}");
+    }
+}

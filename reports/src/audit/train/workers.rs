@@ -1,0 +1,143 @@
+//! Several processes that train one model, as `torchrun` or a script starts them: each is told its number and where
+//! number 0 is by its environment.
+
+use super::args::Workers;
+use crate::audit::owner_key;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_backends::{Collective, Tcp, TcpOptions};
+use std::time::Duration;
+
+const RANK: &str = "RANK";
+const WORLD: &str = "WORLD_SIZE";
+const ADDRESS: &str = "MASTER_ADDR";
+const PORT: &str = "MASTER_PORT";
+/// What torchrun takes where nothing is said.
+const USUAL_PORT: &str = "29500";
+/// Seconds that a worker may be silent where nothing is said.
+const PATIENCE: u64 = 600;
+
+/// Takes these variables away from a child that trains by itself.
+pub(in crate::audit) fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
+    command.env_remove(RANK).env_remove(WORLD)
+}
+
+/// This process among those of the run; none where the environment names no number of them.
+pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptions>> {
+    let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    from(args, &of)
+}
+
+fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<TcpOptions>> {
+    let Some(world) = of(WORLD) else {
+        for (given, flag) in [
+            (args.worker_key.is_some(), "--worker-key"),
+            (args.worker_timeout.is_some(), "--worker-timeout"),
+        ] {
+            ensure!(
+                !given,
+                "{flag}: is for several workers, and {WORLD} is not set (with {RANK}, {ADDRESS} and {PORT}, as torchrun sets them)"
+            );
+        }
+        return Ok(None);
+    };
+    let number = |name: &str, text: String| -> Result<usize> {
+        text.parse()
+            .with_context(|| format!("{name}: must be a number, got {text:?}"))
+    };
+    let world = number(WORLD, world)?;
+    ensure!(
+        [1, 2, 4, 8].contains(&world),
+        "{WORLD}: must be 1, 2, 4 or 8, so that the weights have the same bits for any of them, got {world}"
+    );
+    let rank = of(RANK).with_context(|| format!("{RANK}: must be set where {WORLD} is"))?;
+    let rank = number(RANK, rank)?;
+    ensure!(
+        rank < world,
+        "{RANK}: must lie in [0, {world}), got {rank} ({WORLD})"
+    );
+    let address = match (of(ADDRESS), of(PORT)) {
+        (None, _) if world == 1 => String::new(),
+        (None, _) => bail!("{ADDRESS}: must name the machine of worker 0 where {WORLD} is set"),
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), None) if host.contains(':') => host,
+        (Some(host), None) => format!("{host}:{USUAL_PORT}"),
+    };
+    let key = args.worker_key.as_deref().map(owner_key::read).transpose();
+    Ok(Some(TcpOptions {
+        rank,
+        world,
+        address,
+        key: key.context("--worker-key")?,
+        patience: Duration::from_secs(args.worker_timeout.unwrap_or(PATIENCE)),
+    }))
+}
+
+/// Waits for the others.
+pub(in crate::audit) fn connect(options: &TcpOptions) -> Result<Box<dyn Collective>> {
+    Ok(Box::new(Tcp::connect(options)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(set: &[(&str, &str)], args: &Workers) -> Result<Option<TcpOptions>> {
+        from(args, &|name| {
+            let found = set.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_says_which_worker_this_is() {
+        let none = Workers::default();
+        assert!(options(&[("RANK", "1")], &none).unwrap().is_none());
+        let of = |set: &[(&str, &str)]| options(set, &none).unwrap().unwrap();
+        let one = of(&[
+            ("RANK", "3"),
+            (WORLD, "4"),
+            (ADDRESS, "10.0.0.1"),
+            (PORT, "7"),
+        ]);
+        assert_eq!(
+            (one.rank, one.world, one.address.as_str()),
+            (3, 4, "10.0.0.1:7")
+        );
+        let usual = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "host")]);
+        assert_eq!(usual.address, "host:29500");
+        assert_eq!(usual.patience, Duration::from_secs(600));
+        let whole = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "host:9")]);
+        assert_eq!(whole.address, "host:9");
+        assert_eq!(of(&[("RANK", "0"), (WORLD, "1")]).world, 1);
+        for (set, why) in [
+            ([("RANK", "2"), (WORLD, "2"), (ADDRESS, "h")], "[0, 2)"),
+            (
+                [("RANK", "0"), (WORLD, "3"), (ADDRESS, "h")],
+                "1, 2, 4 or 8",
+            ),
+            ([("RANK", "x"), (WORLD, "2"), (ADDRESS, "h")], "a number"),
+            ([("RANK", ""), (WORLD, "two"), (ADDRESS, "h")], "a number"),
+            ([("RANK", "0"), (WORLD, "2"), (ADDRESS, "")], "MASTER_ADDR"),
+            (
+                [("OTHER", "0"), (WORLD, "2"), (ADDRESS, "h")],
+                "RANK: must be set",
+            ),
+        ] {
+            let set: Vec<_> = set
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .collect();
+            let error = format!("{:#}", options(&set, &none).unwrap_err());
+            assert!(error.contains(why), "{error}");
+        }
+        let keyed = Workers {
+            worker_key: Some("/nowhere/at/all".into()),
+            worker_timeout: None,
+        };
+        let error = format!("{:#}", options(&[], &keyed).unwrap_err());
+        assert!(error.contains("WORLD_SIZE is not set"), "{error}");
+        let set = [("RANK", "0"), (WORLD, "2"), (ADDRESS, "h")];
+        let error = format!("{:#}", options(&set, &keyed).unwrap_err());
+        assert!(error.starts_with("--worker-key"), "{error}");
+    }
+}

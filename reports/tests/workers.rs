@@ -1,0 +1,166 @@
+//! `audit train` by several processes: the same bytes for any number of them, one promise, and a run that goes on after
+//! any of them was killed.
+#![cfg(feature = "audit")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const AUDIT: &str = env!("CARGO_BIN_EXE_audit");
+const TRAIN: &str = "train prepared --recipe dpsgd --sigma 1 --epochs 3 --batch-size 8 --seed 4 --worker-timeout 120";
+
+fn command(at: &Path, line: &str) -> Command {
+    let mut command = Command::new(AUDIT);
+    command
+        .args(line.split_whitespace())
+        .current_dir(at)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn prepared() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "simulate customers --dialogues 8 --out in.jsonl",
+        "prepare in.jsonl --policy customers --seed 0 --out prepared",
+    ] {
+        let output = command(folder.path(), line).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    std::fs::write(folder.path().join("key"), "ab".repeat(32)).unwrap();
+    folder
+}
+
+/// Starts the workers of a run.
+fn start(at: &Path, line: &str, world: usize) -> Vec<Child> {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let one = |rank: usize| {
+        command(at, line)
+            .env("RANK", rank.to_string())
+            .env("WORLD_SIZE", world.to_string())
+            .env("MASTER_ADDR", "127.0.0.1")
+            .env("MASTER_PORT", port.to_string())
+            .spawn()
+            .unwrap()
+    };
+    (0..world).map(one).collect()
+}
+
+fn finished(workers: Vec<Child>) {
+    for (rank, worker) in workers.into_iter().enumerate() {
+        let output = worker.wait_with_output().unwrap();
+        assert!(output.status.success(), "worker {rank}: {}", said(&output));
+        assert_eq!(output.stdout.is_empty(), rank > 0);
+    }
+}
+
+#[test]
+fn any_number_of_processes_writes_the_same_model() {
+    let folder = prepared();
+    let at = folder.path();
+    finished(start(at, &format!("{TRAIN} --out one"), 1));
+    let weights = |out: &str| std::fs::read(at.join(out).join("model.safetensors")).unwrap();
+    let phases = |out: &str| -> Value {
+        let text = std::fs::read(at.join(out).join("manifest.json")).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["phases"].clone()
+    };
+    finished(start(at, &format!("{TRAIN} --out two --worker-key key"), 2));
+    finished(start(at, &format!("{TRAIN} --out four"), 4));
+    for out in ["two", "four"] {
+        assert_eq!(weights(out), weights("one"), "{out}");
+        assert_eq!(phases(out), phases("one"), "{out}");
+    }
+}
+
+/// Twelve kills, of worker `k % 2` a little later each time: all workers end soon, the ledger counts no step twice, and
+/// the run ends with the bytes of one that was left alone.
+#[test]
+fn a_killed_worker_ends_the_run_which_goes_on() {
+    let folder = prepared();
+    let at = folder.path();
+    finished(start(at, &format!("{TRAIN} --out whole"), 1));
+    // One that is killed before it came is waited for in vain.
+    let line =
+        format!("{TRAIN} --out killed").replace("--worker-timeout 120", "--worker-timeout 10");
+    for kill in 0..12u64 {
+        let mut workers = start(at, &line, 2);
+        std::thread::sleep(Duration::from_millis(200 + 40 * kill));
+        let done = |worker: &mut Child| matches!(worker.try_wait(), Ok(Some(_)));
+        if done(&mut workers[0]) {
+            finished(workers);
+            break;
+        }
+        workers[(kill % 2) as usize].kill().unwrap();
+        let since = Instant::now();
+        while !workers.iter_mut().all(done) {
+            assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "a worker goes on alone"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if at.join("killed/model.safetensors").exists() {
+            break;
+        }
+    }
+    if !at.join("killed/model.safetensors").exists() {
+        finished(start(at, &line, 4));
+    }
+    let read = |name: &str| std::fs::read(at.join(name)).unwrap();
+    assert_eq!(
+        read("killed/model.safetensors"),
+        read("whole/model.safetensors")
+    );
+    let phases = |out: &str| -> Value {
+        serde_json::from_slice::<Value>(&read(&format!("{out}/manifest.json"))).unwrap()["phases"]
+            .clone()
+    };
+    assert_eq!(phases("killed"), phases("whole"));
+}
+
+#[test]
+fn workers_that_differ_or_are_strangers_end_at_once() {
+    let folder = prepared();
+    let at = folder.path();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let one = |line: &str, rank: &str, address: &str| {
+        command(at, line)
+            .env("RANK", rank)
+            .env("WORLD_SIZE", "2")
+            .env("MASTER_ADDR", address)
+            .env("MASTER_PORT", &port)
+            .spawn()
+            .unwrap()
+    };
+    let other = TRAIN.replace("--sigma 1", "--sigma 2");
+    let workers = [
+        one(&format!("{TRAIN} --out x"), "0", "127.0.0.1"),
+        one(&format!("{other} --out x"), "1", "127.0.0.1"),
+    ];
+    for worker in workers {
+        let output = worker.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            said(&output).contains("would train something else"),
+            "{}",
+            said(&output)
+        );
+    }
+    let abroad = one(&format!("{TRAIN} --out x"), "1", "192.0.2.7");
+    let output = abroad.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("--worker-key"), "{}", said(&output));
+    assert!(!at.join("x").exists());
+}
