@@ -49,6 +49,10 @@ const MOST_PLACES: usize = 20;
 const MOST_IN_VAIN: u32 = 24;
 /// What a single δ takes, as grids do.
 const WORK: f64 = 1.0;
+/// With more components in both laws it takes longer.
+const FEW_COMPONENTS: f64 = 12.0;
+/// With more than this it is not tried: far components are left out wherever it is known what matters.
+const MOST_COMPONENTS: usize = 48;
 /// Steps downwards to a lower end, and how often.
 const NEAR_BELOW: f64 = 0.8;
 const DOWNWARDS: u32 = 8;
@@ -300,13 +304,20 @@ impl Solver {
 
     /// ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
     pub(super) fn ln_delta_of_one_hit(&self, epsilon: f64) -> Option<LnBounds> {
-        // It takes about as long as a grid.
         let work = self.grid_work.get();
         if work >= MOST_WORK {
             return None;
         }
-        self.grid_work.set(work + WORK);
-        self.one_hit()?.ln_delta(epsilon)
+        let mut hit = self.one_hit()?;
+        let laws = [&hit.pair.first, &hit.pair.second];
+        let components: usize = laws.iter().map(|law| law.components().count()).sum();
+        if components > MOST_COMPONENTS {
+            return None;
+        }
+        // It takes about as long as a grid, and longer where outcomes have many components.
+        let times = (components as f64 / FEW_COMPONENTS).max(1.0);
+        self.grid_work.set(work + times * WORK);
+        hit.ln_delta(epsilon)
     }
 }
 
