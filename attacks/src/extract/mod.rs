@@ -39,18 +39,20 @@ pub struct Passage {
 
 impl Passage {
     /// The passage of a record (its beginning-of-text first) with a suffix of `suffix` tokens
-    /// behind a prompt of `prompt` tokens: the suffix starts where the longest prompt of a study
-    /// ends, so that shorter prompts ask for the same suffix. Nothing where the record is too
-    /// short. A prompt that reaches the record's beginning keeps its beginning-of-text.
+    /// behind a prompt of `prompt` tokens: the suffix starts where the longest of a study's `prompts` that
+    /// fits ends, so that shorter ones ask for the same suffix. Nothing where the record is too
+    /// short. The longest one begins with the record, and keeps its beginning-of-text: a model that
+    /// was trained on whole records knows them from there.
     #[must_use]
     pub fn of_record(
         record: &[TokenId],
         prompt: usize,
-        longest_prompt: usize,
+        prompts: &[usize],
         suffix: usize,
     ) -> Option<Self> {
         let content = record.len().checked_sub(1)?;
-        let before = longest_prompt.min(content.checked_sub(suffix)?);
+        let room = content.checked_sub(suffix)?;
+        let before = *prompts.iter().filter(|prompt| **prompt <= room).max()?;
         if suffix == 0 || prompt == 0 || before < prompt {
             return None;
         }

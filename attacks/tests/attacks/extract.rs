@@ -29,25 +29,22 @@ fn heart(seed: u32) -> Vec<u32> {
 #[test]
 fn a_passage_cuts_where_it_says() {
     let record: Vec<u32> = (100..221).collect();
-    let whole = Passage::of_record(&record, 50, 50, 50).unwrap();
+    let whole = Passage::of_record(&record, 50, &[10, 25, 50], 50).unwrap();
     assert_eq!(
         whole.prompt,
         (100..151).collect::<Vec<_>>(),
         "with its beginning"
     );
     assert_eq!(whole.suffix, (151..201).collect::<Vec<_>>());
-    let shorter = Passage::of_record(&record, 10, 50, 50).unwrap();
+    let shorter = Passage::of_record(&record, 10, &[10, 25, 50], 50).unwrap();
     assert_eq!(shorter.prompt, (141..151).collect::<Vec<_>>());
     assert_eq!(shorter.suffix, whole.suffix, "one suffix for all prompts");
-    // A record that is too short for the longest prompt asks for a suffix of its own.
-    assert_eq!(
-        Passage::of_record(&record[..81], 25, 50, 50)
-            .unwrap()
-            .suffix,
-        (131..181).collect::<Vec<_>>()
-    );
+    // A record that is too short for the longest prompt asks for a suffix of its own, from its beginning.
+    let own = Passage::of_record(&record[..81], 25, &[10, 25, 50], 50).unwrap();
+    assert_eq!(own.prompt, (100..126).collect::<Vec<_>>());
+    assert_eq!(own.suffix, (126..176).collect::<Vec<_>>());
     for (prompt, longest, suffix) in [(0, 50, 50), (50, 50, 0), (71, 71, 50), (50, 50, 121)] {
-        assert!(Passage::of_record(&record, prompt, longest, suffix).is_none());
+        assert!(Passage::of_record(&record, prompt, &[longest], suffix).is_none());
     }
 }
 
@@ -178,7 +175,7 @@ fn what_is_known_by_heart_comes_out() {
         texts: known.clone(),
     });
     let passages: Vec<Passage> = (1..11)
-        .filter_map(|seed| Passage::of_record(&heart(seed), 20, 20, 20))
+        .filter_map(|seed| Passage::of_record(&heart(seed), 20, &[20], 20))
         .collect();
     let mut found = continuations(&mut model, &passages, 64, &mut go).unwrap();
     let verbatim: Vec<bool> = found.iter().map(|f| f.verbatim).collect();

@@ -228,8 +228,7 @@ fn study(
         suffix,
         shortened,
     } = lengths;
-    let longest = lengths.last().copied().unwrap_or(1);
-    let chosen = distinct(&records, lengths[0], longest, suffix);
+    let chosen = distinct(&records, &lengths, suffix);
     if chosen.is_empty() {
         return Ok(Err(TooShort::Records {
             data: data.display().to_string(),
@@ -238,7 +237,7 @@ fn study(
         }));
     }
     // The suffix of a record is the same behind every prompt: its copies are counted once.
-    let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, longest, suffix);
+    let cut = |i: usize, length: usize| Passage::of_record(&records[i], length, &lengths, suffix);
     let suffixes: Vec<Vec<TokenId>> = chosen
         .iter()
         .map(|&i| cut(i, lengths[0]).map_or_else(Vec::new, |p| p.suffix))
@@ -316,16 +315,11 @@ fn study(
 }
 
 /// Records that are long enough, one of those that ask for the same suffix behind the same prompt.
-fn distinct(
-    records: &[Vec<TokenId>],
-    shortest: usize,
-    longest: usize,
-    suffix: usize,
-) -> Vec<usize> {
+fn distinct(records: &[Vec<TokenId>], prompts: &[usize], suffix: usize) -> Vec<usize> {
     let mut seen = BTreeSet::new();
     (0..records.len())
         .filter(|&i| {
-            Passage::of_record(&records[i], shortest, longest, suffix)
+            Passage::of_record(&records[i], prompts[0], prompts, suffix)
                 .is_some_and(|p| seen.insert((p.prompt, p.suffix)))
         })
         .collect()
