@@ -78,5 +78,7 @@ pub(crate) fn add(left: &mut [f32], right: &[f32]) {
 }
 
 fn gone(rank: usize) -> Error {
-    Error::Worker(format!("worker {rank} is gone"))
+    Error::Worker(format!(
+        "worker {rank} is gone; all workers, started again, go on from the last snapshot"
+    ))
 }

@@ -511,6 +511,6 @@ mod tests {
             let mut tcp = Tcp::connect(&options(0, 2, &address, None)).unwrap();
             tcp.sum_to_zero(&mut [1.0; 8]).unwrap_err().to_string()
         });
-        assert_eq!(error, "worker 1 is gone");
+        assert!(error.starts_with("worker 1 is gone"), "{error}");
     }
 }

@@ -11,6 +11,8 @@ const RANK: &str = "RANK";
 const WORLD: &str = "WORLD_SIZE";
 const ADDRESS: &str = "MASTER_ADDR";
 const PORT: &str = "MASTER_PORT";
+/// Set where torchrun itself listens on MASTER_PORT, for its own store.
+const TAKEN: &str = "TORCHELASTIC_USE_AGENT_STORE";
 /// What torchrun takes where nothing is said.
 const USUAL_PORT: &str = "29500";
 /// Seconds that a worker may be silent where nothing is said.
@@ -58,7 +60,13 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
     let address = match (of(ADDRESS), of(PORT)) {
         (None, _) if world == 1 => String::new(),
         (None, _) => bail!("{ADDRESS}: must name the machine of worker 0 where {WORLD} is set"),
-        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), Some(port)) => {
+            let number: u16 = (port.parse().ok().filter(|port| *port > 0))
+                .with_context(|| format!("{PORT}: must lie in [1, 65535], got {port:?}"))?;
+            let taken = of(TAKEN).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+            let beside = number.checked_add(1).unwrap_or(number - 1);
+            format!("{host}:{}", if taken { beside } else { number })
+        }
         (Some(host), None) if host.contains(':') => host,
         (Some(host), None) => format!("{host}:{USUAL_PORT}"),
     };
@@ -103,6 +111,17 @@ mod tests {
             (one.rank, one.world, one.address.as_str()),
             (3, 4, "10.0.0.1:7")
         );
+        let beside = |port| {
+            of(&[
+                ("RANK", "1"),
+                (WORLD, "2"),
+                (ADDRESS, "h"),
+                (PORT, port),
+                (TAKEN, "True"),
+            ])
+            .address
+        };
+        assert_eq!([beside("7"), beside("65535")], ["h:8", "h:65534"]);
         let usual = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "host")]);
         assert_eq!(usual.address, "host:29500");
         assert_eq!(usual.patience, Duration::from_secs(600));
