@@ -38,13 +38,13 @@ LLAMA3 = {
 }
 
 
-def sizes(scale):
-    """Common sizes: heads 4, width 8 x scale, 3 layers."""
-    return {"hidden": 8 * scale, "layers": 3, "heads": 4, "inner": 20 * scale, "positions": 48}
+def sizes(scale, layers):
+    """Common sizes: heads 4, width 8 x scale."""
+    return {"hidden": 8 * scale, "layers": layers, "heads": 4, "inner": 20 * scale, "positions": 48}
 
 
-def configs(scale, vocabulary):
-    s = sizes(scale)
+def configs(scale, vocabulary, layers=3):
+    s = sizes(scale, layers)
     head = s["hidden"] // s["heads"]
     encoder = dict(
         vocab_size=vocabulary, hidden_size=s["hidden"], num_hidden_layers=s["layers"],
@@ -80,11 +80,67 @@ def configs(scale, vocabulary):
         ("qwen3", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, rope_theta=1e6), {}),
         ("qwen3-biases", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, attention_bias=True), {}),
         ("gemma2", hf.Gemma2ForCausalLM, hf.Gemma2Config(**gemma, bos_token_id=0, eos_token_id=0, pad_token_id=0), {}),
+        *others(s, vocabulary, plain, gemma),
         ("bert-masked", hf.BertForMaskedLM, hf.BertConfig(**encoder), {}),
         ("bert-classes", hf.BertForSequenceClassification, hf.BertConfig(**encoder, num_labels=3), {}),
         ("roberta-masked", hf.RobertaForMaskedLM, hf.RobertaConfig(**roberta), {}),
         ("roberta-classes-f16", hf.RobertaForSequenceClassification, hf.RobertaConfig(**roberta), {"dtype": torch.float16}),
     ]
+
+
+def others(s, vocabulary, plain, gemma):
+    """The decoders beside GPT-2, Llama and their closest relatives."""
+    if s["hidden"] == 8:  # heads wide enough to be turned in part
+        s = dict(s, heads=2)
+        plain, gemma = (dict(c, num_attention_heads=2, num_key_value_heads=1) for c in (plain, gemma))
+    head = s["hidden"] // s["heads"]
+    ids = dict(bos_token_id=0, eos_token_id=0, pad_token_id=0)
+    eager = dict(vocab_size=vocabulary, attn_implementation="eager", bos_token_id=0, eos_token_id=0)
+    single = {**plain, **ids, "tie_word_embeddings": True, "num_key_value_heads": 1, "head_dim": 2 * head}
+    bare = {k: v for k, v in plain.items() if k != "num_key_value_heads"}
+    uncapped = dict(gemma, attn_logit_softcapping=None, final_logit_softcapping=None, sliding_window=4, **ids)
+    gemma3 = hf.Gemma3TextConfig(**uncapped, layer_types=["sliding_attention", "full_attention", "sliding_attention"][: s["layers"]])
+    granite = hf.GraniteConfig(
+        **plain, attention_bias=True, mlp_bias=True, embedding_multiplier=12.0, attention_multiplier=0.3,
+        residual_multiplier=0.22, logits_scaling=8.0,
+    )
+    bigcode = dict(n_embd=s["hidden"], n_layer=s["layers"], n_head=s["heads"], n_positions=s["positions"], **eager)
+    neo = dict(hidden_size=s["hidden"], num_layers=s["layers"], num_heads=s["heads"],
+               max_position_embeddings=s["positions"], **eager)
+    opt = dict(hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+               ffn_dim=s["inner"], max_position_embeddings=s["positions"], word_embed_proj_dim=s["hidden"],
+               pad_token_id=1, **eager)
+    quarter, half = share(0.25, head), share(0.5, head)
+    return [
+        ("gemma", hf.GemmaForCausalLM, hf.GemmaConfig(**single), {}),
+        ("gemma3", hf.Gemma3ForCausalLM, gemma3, {}),
+        ("phi", hf.PhiForCausalLM, hf.PhiConfig(**plain, **half), {}),
+        ("phi3", hf.Phi3ForCausalLM, hf.Phi3Config(**{**plain, **ids}), {}),
+        ("phi3-partly", hf.Phi3ForCausalLM, hf.Phi3Config(**{**plain, **ids}, **half, sliding_window=4), {}),
+        ("gpt_neox", hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**bare, **quarter), {}),
+        ("gpt_neox-in-turn", hf.GPTNeoXForCausalLM,
+         hf.GPTNeoXConfig(**bare, **quarter, use_parallel_residual=False, attention_bias=False), {}),
+        ("gpt_neo", hf.GPTNeoForCausalLM,
+         hf.GPTNeoConfig(**neo, attention_types=[[["global", "local"], 1], [["local"], s["layers"] - 2]], window_size=4), {}),
+        ("opt", hf.OPTForCausalLM, hf.OPTConfig(**opt), {}),
+        ("olmo2", hf.Olmo2ForCausalLM, hf.Olmo2Config(**{**plain, **ids}, attention_bias=True), {}),
+        ("granite", hf.GraniteForCausalLM, granite, {}),
+        ("smollm3", hf.SmolLM3ForCausalLM, hf.SmolLM3Config(**{**plain, **ids}, no_rope_layers=[1, 0, 1][: s["layers"]]), {}),
+        ("stablelm", hf.StableLmForCausalLM, hf.StableLmConfig(**plain, **half, use_qkv_bias=True), {}),
+        ("stablelm-parallel", hf.StableLmForCausalLM,
+         hf.StableLmConfig(**plain, **quarter, use_parallel_residual=True), {}),
+        ("starcoder2", hf.Starcoder2ForCausalLM, hf.Starcoder2Config(**plain, sliding_window=4), {}),
+        ("gpt_bigcode", hf.GPTBigCodeForCausalLM, hf.GPTBigCodeConfig(**bigcode), {}),
+        ("gpt_bigcode-apart", hf.GPTBigCodeForCausalLM, hf.GPTBigCodeConfig(**bigcode, multi_query=False), {}),
+    ]
+
+
+def share(wanted, head):
+    """So much of a head is turned, but two values at least."""
+    part = max(wanted, 2 / head)
+    if hf.__version__.startswith("4."):
+        return {"partial_rotary_factor": part, "rotary_pct": part}
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": part}}
 
 
 def logits(model, case):
@@ -106,15 +162,29 @@ def losses(tokens, rows):
 def other_style(config):
     """A config.json of transformers 5 as transformers 4 wrote it, and the other way round."""
     new = dict(config)
+    neox = config["model_type"] == "gpt_neox"
+    theta, share = ("rotary_emb_base", "rotary_pct") if neox else ("rope_theta", "partial_rotary_factor")
     if "rope_parameters" in config:
         rotary = dict(new.pop("rope_parameters"))
-        new["rope_theta"] = rotary.pop("rope_theta")
+        if "full_attention" in rotary:
+            new["rope_local_base_freq"] = rotary["sliding_attention"]["rope_theta"]
+            rotary = dict(rotary["full_attention"])
+        new[theta] = rotary.pop("rope_theta")
+        if "partial_rotary_factor" in rotary:
+            new[share] = rotary.pop("partial_rotary_factor")
         new["rope_scaling"] = None if rotary.get("rope_type", "default") == "default" else rotary
-        new.pop("layer_types", None)
+        if config["model_type"] != "gemma3_text":
+            new.pop("layer_types", None)
         new["torch_dtype"] = new.pop("dtype", "float32")
     else:
-        rotary = dict(new.pop("rope_scaling") or {"rope_type": "default"})
-        new["rope_parameters"] = dict(rotary, rope_theta=new.pop("rope_theta"))
+        rotary = dict(new.pop("rope_scaling", None) or {"rope_type": "default"})
+        rotary["rope_theta"] = new.pop(theta)
+        if share in new:
+            rotary["partial_rotary_factor"] = new.pop(share)
+        if "rope_local_base_freq" in new:
+            local = {"rope_type": "default", "rope_theta": new.pop("rope_local_base_freq")}
+            rotary = {"full_attention": rotary, "sliding_attention": local}
+        new["rope_parameters"] = rotary
         new["dtype"] = new.pop("torch_dtype", "float32")
     return new
 
@@ -147,7 +217,7 @@ def make(folder, scale, vocabulary, seed=7):
         (folder / name / "cases.json").write_text(json.dumps(cases))
         names.append(name)
         written = json.loads((folder / name / "config.json").read_text())
-        if "rope_parameters" in written or "rope_theta" in written:
+        if {"rope_parameters", "rope_theta", "rotary_emb_base"} & set(written):
             again = f"{name}, other config"
             shutil.copytree(folder / name, folder / again)
             (folder / again / "config.json").write_text(json.dumps(other_style(written)))
@@ -163,7 +233,6 @@ def back(folder, names):
     """transformers on what we saved."""
     worst = {}
     kinds = {name: kind for name, kind, *_ in configs(1, 11)}
-    kinds["mistral"] = hf.LlamaForCausalLM  # without a window it is one, and saved as one
     for name in names:
         model, report = kinds[name.split(",")[0]].from_pretrained(folder / name / "ours", output_loading_info=True, attn_implementation="eager")
         problems = {k: v for k, v in report.items() if v and k != "error_msgs"}
@@ -181,13 +250,14 @@ def formula(name, index, gain):
 
 
 def golden():
-    for name, kind, config, _ in configs(1, 11):
+    for name, kind, config, _ in configs(1, 11, 2):
         if name in ("gpt2-shards", "llama-tied-bf16", "qwen2-tied-bf16", "mistral"):
             continue
-        config.num_hidden_layers = 2
         model = kind(config).double().eval()
         with torch.no_grad():
             for key, parameter in model.named_parameters():
+                if name.startswith("gpt_neox"):  # its name in files
+                    key = key.replace("lm_head", "embed_out")
                 gain = parameter.dim() == 1 and key.endswith(".weight") and "gemma" not in name
                 values = [formula(key, i, gain) for i in range(parameter.numel())]
                 parameter.copy_(torch.tensor(values, dtype=torch.float32).double().view(parameter.shape))

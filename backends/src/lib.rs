@@ -60,9 +60,9 @@ pub use lock::FolderLock;
 pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
-    Activation, Additions, AttentionBias, Family, Head, HeadLayout, HeadNormsAt, LayerLayout,
-    Layout, LinearAt, LstmConfig, Model, NormAt, NormKind, NormPlace, Rotary, RotaryScaling,
-    TransformerConfig,
+    Activation, Biases, Family, Head, HeadLayout, HeadNorms, HeadNormsAt, LayerLayout, Layout,
+    LinearAt, LstmConfig, Model, Multipliers, NormAt, NormKind, NormPlace, Residual, Rotary,
+    RotaryScaling, Switches, TransformerConfig,
 };
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};

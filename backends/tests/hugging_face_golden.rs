@@ -2,15 +2,15 @@
 //!
 //! Printed by `benches/hugging_face.py --golden` with torch 2.4.1 and transformers 4.46.3 in
 //! double precision; those of Mistral, Qwen and Llama with biases with torch 2.15.0 and transformers
-//! 5.23.0. Every tensor of the file is filled by [`formula`], so this holds names,
+//! 5.23.0, those of the other decoders with 5.24.0. Every tensor of the file is filled by [`formula`], so this holds names,
 //! orientation and arithmetic at once. Adapters are filled likewise; their logits are those that peft
 //! 0.21.2 gave after `merge_and_unload`, with torch 2.15.0 and transformers 5.23.0 in double precision.
 #![cfg(feature = "oracle")]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
-    Additions, AttentionBias, Family, Head, Rotary, RotaryScaling, TransformerConfig, exact_logits,
-    load_adapted, load_hugging_face, save_hugging_face,
+    Family, Head, Multipliers, Residual, Rotary, RotaryScaling, Switches, TransformerConfig,
+    exact_logits, load_adapted, load_hugging_face, save_hugging_face,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -39,13 +39,13 @@ fn llama() -> TransformerConfig {
     TransformerConfig {
         key_value_heads: 2,
         rotary: Some(Rotary {
-            theta: 500.0,
             scaling: Some(RotaryScaling::Llama3 {
                 factor: 8.0,
                 low: 1.0,
                 high: 4.0,
                 original: 32.0,
             }),
+            ..Rotary::new(500.0)
         }),
         ..base(Family::Llama)
     }
@@ -83,6 +83,7 @@ fn formula(name: &str, index: usize, gain: bool) -> f32 {
 
 /// Fills a saved model's file by the formula. RoBERTa's second name of the bias follows the first.
 fn fill(folder: &Path, family: Family) {
+    let gemma = [Family::Gemma, Family::Gemma2, Family::Gemma3].contains(&family);
     let path = folder.join("model.safetensors");
     let bytes = std::fs::read(&path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -95,7 +96,7 @@ fn fill(folder: &Path, family: Family) {
                 name
             };
             let vector = view.shape().len() == 1;
-            let gain = vector && name.ends_with(".weight") && family != Family::Gemma2;
+            let gain = vector && name.ends_with(".weight") && !gemma;
             let count = view.shape().iter().product();
             let values = (0..count).flat_map(|i| formula(key, i, gain).to_le_bytes());
             (name.to_owned(), view.shape().to_vec(), values.collect())
@@ -191,17 +192,20 @@ fn gemma2_as_transformers() {
 }
 
 /// A relative of Llama with wide heads, two of keys and values, and θ of its own.
-fn relative(additions: Additions, theta: f64, head_width: usize) -> TransformerConfig {
+fn relative(family: Family, theta: f64, head_width: usize) -> TransformerConfig {
     TransformerConfig {
         key_value_heads: 2,
         head_width,
-        rotary: Some(Rotary {
-            theta,
-            scaling: None,
-        }),
-        additions,
-        ..base(Family::Llama)
+        rotary: Some(Rotary::new(theta)),
+        ..base(family)
     }
+}
+
+/// With biases around attention.
+fn biased(mut config: TransformerConfig) -> TransformerConfig {
+    config.switches.biases.attention_in = true;
+    config.switches.biases.attention_out = true;
+    config
 }
 
 #[test]
@@ -219,12 +223,9 @@ fn llama_with_biases_as_transformers() {
         -0.668572331,
         -0.364599192,
     ];
-    let additions = Additions {
-        attention_bias: AttentionBias::Both,
-        feed_forward_bias: true,
-        ..Additions::default()
-    };
-    check(relative(additions, 10_000.0, 2), &expected);
+    let mut config = biased(relative(Family::Llama, 10_000.0, 2));
+    config.switches.biases.feed_forward = true;
+    check(config, &expected);
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn mistral_with_a_window_as_transformers() {
     ];
     let config = TransformerConfig {
         sliding_window: Some(4),
-        ..relative(Additions::default(), 10_000.0, 4)
+        ..relative(Family::Mistral, 10_000.0, 4)
     };
     check(config, &expected);
 }
@@ -264,11 +265,7 @@ fn qwen2_as_transformers() {
         0.0483251149,
         0.288399317,
     ];
-    let additions = Additions {
-        attention_bias: AttentionBias::Inner,
-        ..Additions::default()
-    };
-    check(relative(additions, 1e6, 2), &expected);
+    check(relative(Family::Qwen2, 1e6, 2), &expected);
 }
 
 #[test]
@@ -286,11 +283,7 @@ fn qwen3_as_transformers() {
         -0.29601763,
         -0.447115118,
     ];
-    let additions = Additions {
-        head_norms: true,
-        ..Additions::default()
-    };
-    check(relative(additions, 1e6, 4), &expected);
+    check(relative(Family::Qwen3, 1e6, 4), &expected);
 }
 
 #[test]
@@ -308,12 +301,7 @@ fn qwen3_with_biases_as_transformers() {
         -0.479224846,
         -0.864125205,
     ];
-    let additions = Additions {
-        attention_bias: AttentionBias::Both,
-        head_norms: true,
-        ..Additions::default()
-    };
-    check(relative(additions, 10_000.0, 4), &expected);
+    check(biased(relative(Family::Qwen3, 10_000.0, 4)), &expected);
 }
 
 #[test]
@@ -362,6 +350,159 @@ fn roberta_for_masked_tokens_as_transformers() {
 fn roberta_for_classes_as_transformers() {
     let expected = [-0.344002849, -1.01227148];
     check(encoder(Family::Roberta, Head::Classes(2)), &expected);
+}
+
+/// Two heads, the shape of the script's other decoders.
+fn other(family: Family) -> TransformerConfig {
+    TransformerConfig {
+        feed_forward: 20,
+        key_value_heads: 1,
+        ..TransformerConfig::new(family, 11, 8, 2, 2, 48)
+    }
+}
+
+fn partly(mut config: TransformerConfig) -> TransformerConfig {
+    config.rotary = config.rotary.map(|rotary| Rotary {
+        width: Some(2),
+        ..rotary
+    });
+    config
+}
+
+/// The other decoders, by the names of the script.
+fn others() -> Vec<(&'static str, TransformerConfig)> {
+    let gemma = TransformerConfig {
+        head_width: 8,
+        ..other(Family::Gemma)
+    };
+    let gemma3 = TransformerConfig {
+        query_scalar: Some(7.0),
+        sliding_window: Some(4),
+        switches: Switches {
+            sliding_layers: Some(vec![0]),
+            ..other(Family::Gemma3).switches
+        },
+        ..other(Family::Gemma3)
+    };
+    let windowed = |family| TransformerConfig {
+        sliding_window: Some(4),
+        ..other(family)
+    };
+    let classic = |family| TransformerConfig {
+        feed_forward: 32,
+        heads: 2,
+        head_width: 4,
+        ..base(family)
+    };
+    let neox = || TransformerConfig {
+        key_value_heads: 2,
+        ..other(Family::GptNeox)
+    };
+    let mut in_turn = neox();
+    in_turn.switches.residual = Residual::InTurn;
+    in_turn.switches.biases.attention_in = false;
+    in_turn.switches.biases.attention_out = false;
+    let mut opt = classic(Family::Opt);
+    (opt.key_value_heads, opt.feed_forward, opt.positions) = (2, 20, 50);
+    let neo = TransformerConfig {
+        sliding_window: Some(4),
+        key_value_heads: 2,
+        ..classic(Family::GptNeo)
+    };
+    let mut granite = biased(other(Family::Granite));
+    granite.switches.biases.feed_forward = true;
+    granite.switches.multipliers = Multipliers {
+        embedding: 12.0,
+        attention: Some(0.3),
+        residual: 0.22,
+        logits: 8.0,
+    };
+    let mut smollm3 = other(Family::Smollm3);
+    smollm3.tied = false;
+    smollm3.switches.unturned_layers = vec![1];
+    let mut stablelm = other(Family::Stablelm);
+    stablelm.switches.biases.attention_in = true;
+    let mut parallel = other(Family::Stablelm);
+    parallel.switches.residual = Residual::ParallelOneNorm;
+    let starcoder2 = TransformerConfig {
+        tied: false,
+        ..windowed(Family::Starcoder2)
+    };
+    let apart = TransformerConfig {
+        key_value_heads: 2,
+        ..classic(Family::GptBigcode)
+    };
+    vec![
+        ("gemma", gemma),
+        ("gemma3", gemma3),
+        ("phi", other(Family::Phi)),
+        ("phi3", other(Family::Phi3)),
+        ("phi3-partly", partly(windowed(Family::Phi3))),
+        ("gpt_neox", neox()),
+        ("gpt_neox-in-turn", in_turn),
+        ("gpt_neo", neo),
+        ("opt", opt),
+        ("olmo2", biased(other(Family::Olmo2))),
+        ("granite", granite),
+        ("smollm3", smollm3),
+        ("stablelm", stablelm),
+        ("stablelm-parallel", parallel),
+        ("starcoder2", starcoder2),
+        ("gpt_bigcode", classic(Family::GptBigcode)),
+        ("gpt_bigcode-apart", apart),
+    ]
+}
+
+#[test]
+fn the_other_decoders_as_transformers() {
+    let expected = golden();
+    let others = others();
+    assert_eq!(expected.len(), others.len());
+    for ((name, config), (theirs, expected)) in others.into_iter().zip(expected) {
+        assert_eq!(name, theirs);
+        check(config, &expected);
+    }
+}
+
+/// Logits over the vocabulary after the last token, by the names of the script.
+#[rustfmt::skip]
+fn golden() -> [(&'static str, [f64; 11]); 17] {
+    [
+        ("gemma", [0.233469749, -0.0710064787, -0.343610128, -0.461978146, -0.372978779, -0.116561159,
+            0.192177108, 0.414653181, 0.451004545, 0.284914387, -0.00906484927]),
+        ("gemma3", [0.501018503, 1.24842419, 1.43545193, 0.97815085, 0.0817889104, -0.851285404,
+            -1.40224484, -1.32378103, -0.651113975, 0.313817497, 1.13788618]),
+        ("phi", [0.846895901, 1.07029694, 0.806903462, 0.17701737, -0.532530615, -0.999055929,
+            -1.01083416, -0.563226531, 0.139542496, 0.777610933, 1.06112963]),
+        ("phi3", [0.207724496, 0.0913547595, -0.0660211789, -0.193762316, -0.234529723, -0.170024196,
+            -0.029200197, 0.124730849, 0.222674191, 0.220666137, 0.119608069]),
+        ("phi3-partly", [-0.670105659, -0.754113715, -0.499624036, -0.0208689943, 0.467253433, 0.745640656,
+            0.689333493, 0.32360639, -0.187377327, -0.614253333, -0.765410519]),
+        ("gpt_neox", [0.0326481514, 0.345080574, 0.502617271, 0.434545016, 0.171419311, -0.168651079,
+            -0.433019374, -0.503018968, -0.347229369, -0.0355795393, 0.292040845]),
+        ("gpt_neox-in-turn", [-0.797127408, -0.657364466, -0.222531504, 0.312188797, 0.706777451, 0.784116168,
+            0.509489996, 0.00616994501, -0.499919548, -0.781611049, -0.712462228]),
+        ("gpt_neo", [-0.381194348, 0.197455907, 0.687474467, 0.868907561, 0.660315649, 0.155329019,
+            -0.419379828, -0.805842468, -0.830588003, -0.482508964, 0.0821530707]),
+        ("opt", [-0.0254905556, -0.856134063, -1.30248616, -1.16419362, -0.503331525, 0.383460077,
+            1.09812868, 1.31988212, 0.949182492, 0.152424915, -0.712751391]),
+        ("olmo2", [0.0236836418, -0.770913842, -1.21947261, -1.12064886, -0.51880137, 0.315919561,
+            1.00883424, 1.24891526, 0.928397888, 0.191152198, -0.631895621]),
+        ("granite", [0.160616457, 0.0569002274, -0.0723567087, -0.169135016, -0.189993982, -0.125570688,
+            -0.00478269807, 0.118152092, 0.188052163, 0.173541591, 0.081133706]),
+        ("smollm3", [1.13921306, 0.837171161, 0.159349726, -0.589998757, -1.07451549, -1.07671639,
+            -0.595613513, 0.152841392, 0.832690645, 1.13877151, 0.933694024]),
+        ("stablelm", [1.34719115, 0.742835507, -0.194955401, -1.04523703, -1.42634491, -1.16721191,
+            -0.384154546, 0.571337611, 1.27037447, 1.39918057, 0.899938943]),
+        ("stablelm-parallel", [0.950483665, 0.390627899, -0.344568334, -0.925098803, -1.09038173, -0.766226982,
+            -0.098137277, 0.614003159, 1.05053707, 1.01551827, 0.524665575]),
+        ("starcoder2", [0.893359973, 0.467430003, -0.168314411, -0.728507834, -0.961697244, -0.763211329,
+            -0.222144061, 0.418636612, 0.871504631, 0.933181879, 0.575983391]),
+        ("gpt_bigcode", [-0.692378633, -0.219232151, 0.352320731, 0.765727987, 0.835424263, 0.530125109,
+            -0.013130333, -0.550492005, -0.840755298, -0.753630239, -0.328224447]),
+        ("gpt_bigcode-apart", [-0.63891626, -0.330447849, 0.126348164, 0.526430461, 0.690214835, 0.544183678,
+            0.153885773, -0.305486561, -0.627735684, -0.668214193, -0.408752532]),
+    ]
 }
 
 /// An adapter of both layers' modules, each with its inputs and outputs.

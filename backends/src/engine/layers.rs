@@ -52,10 +52,18 @@ pub(crate) struct Nonlinearity {
     pub(crate) width: usize,
 }
 
-/// The last matrix: V × d where it is the embedding, d × V where it is its own.
+/// The parameters of the head: those of its matrix and of its bias.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadAt {
+    pub(crate) weight: usize,
+    pub(crate) bias: Option<usize>,
+}
+
+/// The last matrix: V × d where it is the embedding, d × V where it is its own; and its bias, 1 × V.
 #[derive(Debug, Clone)]
 pub(crate) struct HeadWeights<B: Backend> {
     pub(crate) matrix: Matrix<B>,
+    pub(crate) bias: Option<Matrix<B>>,
     pub(crate) tied: bool,
     pub(crate) cap: Option<f32>,
 }
@@ -92,6 +100,8 @@ pub(crate) struct NormTap<B: Backend> {
 pub(crate) struct EmbeddingTap<B: Backend> {
     pub(crate) token: usize,
     pub(crate) position: Option<usize>,
+    /// Rows of the position table before that of position 0.
+    pub(crate) offset: u32,
     /// What embedded tokens were multiplied by.
     pub(crate) scale: f32,
     pub(crate) gradient: Matrix<B>,
@@ -100,6 +110,7 @@ pub(crate) struct EmbeddingTap<B: Backend> {
 /// The head's input and dL/dlogits.
 pub(crate) struct HeadTap<B: Backend> {
     pub(crate) weight: usize,
+    pub(crate) bias: Option<usize>,
     pub(crate) tied: bool,
     pub(crate) hidden: Matrix<B>,
     /// Absent where the head's sum was taken right away.
@@ -115,13 +126,21 @@ pub(crate) struct Tape<B: Backend> {
     pub(crate) head: HeadTap<B>,
 }
 
+impl<B: Backend> EmbeddingTap<B> {
+    /// The row of the position table for each position.
+    pub(crate) fn position_rows(&self, rows: &Rows) -> Vec<u32> {
+        rows.positions.iter().map(|p| p + self.offset).collect()
+    }
+}
+
 impl<B: Backend> Tape<B> {
     /// The parameters that a tap covers, in ascending order, each once.
     pub(crate) fn covered(&self) -> Vec<usize> {
         let linears = self.linears.iter().flat_map(|l| [Some(l.weight), l.bias]);
         let norms = self.norms.iter().flat_map(|n| [Some(n.gain), n.bias]);
         let embedding = [Some(self.embedding.token), self.embedding.position];
-        let head = [(!self.head.tied).then_some(self.head.weight)];
+        let matrix = (!self.head.tied).then_some(self.head.weight);
+        let head = [matrix, self.head.bias];
         let mut all: Vec<usize> = linears
             .chain(norms)
             .chain(embedding)
@@ -266,7 +285,7 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     fn linear_back(dy: &Matrix<B>, w: &Matrix<B>, precision: Precision) -> Matrix<B> {
         portable::linear_back(dy, w, precision)
     }
-    /// Logits of rows: h w, or h wᵀ where tied, capped.
+    /// Logits of rows: h w, or h wᵀ where tied, plus the bias, capped.
     fn logits(hidden: &Matrix<B>, head: &HeadWeights<B>) -> Matrix<B> {
         portable::logits(hidden, head, Precision::Single)
     }
@@ -313,7 +332,7 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
         head: &HeadWeights<B>,
         rows: &Rows,
         precision: Precision,
-        sum: Option<(&mut Sums<B>, usize, f32)>,
+        sum: Option<(&mut Sums<B>, HeadAt, f32)>,
     ) -> HeadRun<B> {
         portable::head(hidden, head, rows, precision, sum)
     }

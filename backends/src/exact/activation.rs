@@ -6,6 +6,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 /// 0.044715 in the tanh form of the Gaussian error linear unit.
 const CUBIC: f64 = 0.044_715;
 
+/// 1.702 in the sigmoid form of the Gaussian error linear unit.
+const QUICK: f64 = 1.702;
+
 pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
@@ -27,6 +30,7 @@ impl Activation {
             Self::GeluTanh => 0.5 * x * (1.0 + inner(x).tanh()),
             Self::Silu => x * sigmoid(x),
             Self::Relu => x.max(0.0),
+            Self::QuickGelu => x * sigmoid(QUICK * x),
         }
     }
 
@@ -41,6 +45,10 @@ impl Activation {
             Self::Silu => {
                 let s = sigmoid(x);
                 s * (1.0 + x * (1.0 - s))
+            }
+            Self::QuickGelu => {
+                let s = sigmoid(QUICK * x);
+                s * (1.0 + QUICK * x * (1.0 - s))
             }
             Self::Relu if x > 0.0 => 1.0,
             Self::Relu => 0.0,

@@ -44,8 +44,10 @@ impl Attention<'_> {
     /// Turns queries and keys by their positions; backwards with `direction` −1.
     fn turn(&self, joined: &mut [f64], direction: f64) {
         let c = self.config;
-        let Some(rotary) = &c.rotary else { return };
-        let half = c.head_width / 2;
+        let Some(rotary) = c.rotary_of(self.layer) else {
+            return;
+        };
+        let half = rotary.turned(c.head_width) / 2;
         let turned = (c.heads + c.key_value_heads) * c.head_width;
         for (position, row) in joined.chunks_exact_mut(self.joined_width()).enumerate() {
             let turns = rotary.turns(c.head_width, position);

@@ -58,11 +58,15 @@ impl Pass<'_> {
     pub(super) fn head(&self, hidden: Vec<f64>) -> (Vec<f64>, HeadTrace) {
         let d = self.c.width;
         match &self.layout.head {
-            HeadLayout::NextToken { projection } => {
+            HeadLayout::NextToken { projection, bias } => {
                 let mut logits = self.project(*projection, &hidden);
+                if let Some(bias) = bias {
+                    add_to_rows(&self.w[*bias], &mut logits);
+                }
+                let scaling = self.c.switches.multipliers.logits;
                 logits
                     .iter_mut()
-                    .for_each(|l| *l = cap(*l, self.c.logit_cap));
+                    .for_each(|l| *l = cap(*l / scaling, self.c.logit_cap));
                 (logits, HeadTrace::NextToken { hidden })
             }
             HeadLayout::MaskedToken {
@@ -105,9 +109,13 @@ impl Pass<'_> {
     ) -> Vec<f64> {
         let d = self.c.width;
         match (&self.layout.head, trace) {
-            (HeadLayout::NextToken { projection }, HeadTrace::NextToken { hidden }) => {
+            (HeadLayout::NextToken { projection, bias }, HeadTrace::NextToken { hidden }) => {
+                let scaling = self.c.switches.multipliers.logits;
                 for (d, logit) in d_logits.iter_mut().zip(logits) {
-                    *d *= cap_slope(*logit, self.c.logit_cap);
+                    *d *= cap_slope(*logit, self.c.logit_cap) / scaling;
+                }
+                if let Some(bias) = bias {
+                    add_rows(&d_logits, &mut gradient[*bias]);
                 }
                 self.project_backward(*projection, hidden, &d_logits, gradient)
             }

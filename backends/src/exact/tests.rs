@@ -3,7 +3,8 @@
 use super::*;
 use crate::dropout::Dropout;
 use crate::model::{
-    Additions, AttentionBias, Family, LstmConfig, Rotary, RotaryScaling, TransformerConfig,
+    Activation, Biases, Family, LstmConfig, Multipliers, Residual, Rotary, RotaryScaling, Switches,
+    TransformerConfig,
 };
 use crate::random::RunKey;
 use rand::RngExt;
@@ -13,23 +14,46 @@ use rand_chacha::rand_core::SeedableRng;
 /// Every family and head, small, with all that is special about them switched on.
 pub(super) fn models() -> Vec<(&'static str, Model)> {
     let tiny = |family| TransformerConfig::new(family, 7, 8, 2, 2, 6);
-    let llama = TransformerConfig {
-        heads: 4,
-        key_value_heads: 2,
-        head_width: 4,
-        feed_forward: 6,
-        rotary: Some(Rotary {
+    let like = |family| {
+        let base = tiny(family);
+        let rotary = base.rotary.clone().map(|rotary| Rotary {
             theta: 100.0,
+            width: rotary.width.map(|_| 2),
+            ..rotary
+        });
+        TransformerConfig {
+            heads: 4,
+            key_value_heads: 2,
+            head_width: 4,
+            feed_forward: 6,
+            rotary,
+            ..base
+        }
+    };
+    let switched = |base: &TransformerConfig, change: fn(&mut Switches)| {
+        let mut changed = base.clone();
+        change(&mut changed.switches);
+        changed
+    };
+    let with = |base: &TransformerConfig, change: fn(&mut TransformerConfig)| {
+        let mut changed = base.clone();
+        change(&mut changed);
+        changed
+    };
+    let plain = like(Family::Llama);
+    let llama = TransformerConfig {
+        rotary: plain.rotary.clone().map(|rotary| Rotary {
             scaling: Some(RotaryScaling::Llama3 {
                 factor: 4.0,
                 low: 1.0,
                 high: 4.0,
                 original: 32.0,
             }),
+            ..rotary
         }),
-        ..tiny(Family::Llama)
+        ..plain
     };
-    let gemma = TransformerConfig {
+    let gemma2 = TransformerConfig {
         sliding_window: Some(2),
         query_scalar: Some(3.0),
         attention_cap: Some(0.5),
@@ -37,27 +61,38 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         key_value_heads: 1,
         ..tiny(Family::Gemma2)
     };
-    let added = |additions| TransformerConfig {
-        additions,
-        ..llama.clone()
-    };
-    let qwen2 = added(Additions {
-        attention_bias: AttentionBias::Inner,
-        ..Additions::default()
-    });
-    let qwen3 = added(Additions {
-        attention_bias: AttentionBias::Both,
-        head_norms: true,
-        ..Additions::default()
-    });
-    let biased = added(Additions {
-        attention_bias: AttentionBias::Both,
-        feed_forward_bias: true,
-        ..Additions::default()
-    });
-    let mistral = TransformerConfig {
+    let gemma3 = TransformerConfig {
         sliding_window: Some(2),
-        ..llama.clone()
+        logit_cap: Some(0.7),
+        switches: Switches {
+            sliding_layers: Some(vec![1]),
+            ..like(Family::Gemma3).switches
+        },
+        ..like(Family::Gemma3)
+    };
+    let granite = switched(&like(Family::Granite), |s| {
+        s.biases.attention_in = true;
+        s.biases.attention_out = true;
+        s.multipliers = Multipliers {
+            embedding: 3.0,
+            attention: Some(0.3),
+            residual: 0.4,
+            logits: 0.5,
+        };
+    });
+    let smollm3 = switched(&like(Family::Smollm3), |s| s.unturned_layers = vec![0]);
+    let neo = with(&tiny(Family::GptNeo), |c| c.sliding_window = Some(2));
+    let stablelm = like(Family::Stablelm);
+    let windowed = |family| with(&like(family), |c| c.sliding_window = Some(2));
+    let all = |s: &mut Switches| {
+        s.biases = Biases {
+            head: false,
+            ..Biases::ALL
+        }
+    };
+    let attention = |s: &mut Switches| {
+        s.biases.attention_in = true;
+        s.biases.attention_out = true;
     };
     let classes = |family| TransformerConfig {
         head: Head::Classes(3),
@@ -76,12 +111,35 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         ("lstm", lstm.into()),
         ("gpt2", tiny(Family::Gpt2).into()),
         ("gpt2 untied", untied(Family::Gpt2).into()),
+        ("gpt_bigcode", tiny(Family::GptBigcode).into()),
+        ("gpt_neo", neo.into()),
+        ("gpt_neox", tiny(Family::GptNeox).into()),
+        ("opt", tiny(Family::Opt).into()),
         ("llama", llama.clone().into()),
-        ("llama with biases", biased.into()),
-        ("qwen2", qwen2.into()),
-        ("qwen3", qwen3.into()),
-        ("mistral", mistral.into()),
-        ("gemma2", gemma.into()),
+        ("llama with biases", switched(&llama, all).into()),
+        ("qwen2", like(Family::Qwen2).into()),
+        ("qwen3", switched(&like(Family::Qwen3), attention).into()),
+        ("mistral", windowed(Family::Mistral).into()),
+        ("gemma", like(Family::Gemma).into()),
+        ("gemma2", gemma2.into()),
+        ("gemma3", gemma3.into()),
+        ("phi", like(Family::Phi).into()),
+        ("phi3", windowed(Family::Phi3).into()),
+        ("olmo2", like(Family::Olmo2).into()),
+        ("granite", granite.into()),
+        ("smollm3", smollm3.into()),
+        (
+            "stablelm",
+            switched(&stablelm, |s| s.residual = Residual::ParallelOneNorm).into(),
+        ),
+        ("starcoder2", windowed(Family::Starcoder2).into()),
+        (
+            "quick gelu",
+            with(&tiny(Family::Gpt2), |c| {
+                c.activation = Activation::QuickGelu;
+            })
+            .into(),
+        ),
         ("bert", tiny(Family::Bert).into()),
         ("bert untied", untied(Family::Bert).into()),
         ("bert classes", classes(Family::Bert).into()),

@@ -6,7 +6,9 @@ use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
 use crate::dropout::{DropoutSite, RecordMasks};
-use crate::model::{HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt, TransformerConfig};
+use crate::model::{
+    HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt, Residual, TransformerConfig,
+};
 
 /// A transformer's shape with its layout.
 pub(super) struct Transformer {
@@ -140,6 +142,12 @@ impl Pass<'_> {
         self.embed_backward(sequence, &d, gradient);
     }
 
+    /// What a part of a layer adds, or its gradient.
+    fn multiply(&self, y: &mut [f64]) {
+        let multiplier = self.c.switches.multipliers.residual;
+        y.iter_mut().for_each(|y| *y *= multiplier);
+    }
+
     /// Tables and the rows taken from them, with what each row is multiplied by.
     fn tables(&self, sequence: &Sequence<'_>) -> Vec<(usize, Vec<usize>, f64)> {
         let rows = |ids: &[u32]| ids.iter().map(|i| *i as usize).collect::<Vec<_>>();
@@ -150,7 +158,9 @@ impl Pass<'_> {
         );
         let mut tables = vec![tokens];
         if let Some(table) = self.layout.position_embedding {
-            tables.push((table, self.c.position_rows(sequence.tokens), 1.0));
+            let offset = self.c.switches.position_offset;
+            let places = self.c.position_rows(sequence.tokens).into_iter();
+            tables.push((table, places.map(|row| row + offset).collect(), 1.0));
         }
         if let Some(table) = self.layout.token_type_embedding {
             let types = if sequence.token_types.is_empty() {
@@ -334,13 +344,20 @@ impl Pass<'_> {
         let (attention_output, attention) = attention.forward(joined);
         let mut y = self.linear(at.attention_out, &attention_output, query);
         drop_out(self.masks, blocks[0], &mut y);
+        self.multiply(&mut y);
+        let input = x.clone();
         let (x, attention_after) = self.join(at.attention_after, x, y);
-        let (feed_forward_input, feed_forward_before) =
-            self.norm(at.feed_forward_before, x.clone());
+        let read = match self.c.switches.residual {
+            Residual::InTurn => x.clone(),
+            Residual::Parallel => input,
+            Residual::ParallelOneNorm => attention_input.clone(),
+        };
+        let (feed_forward_input, feed_forward_before) = self.norm(at.feed_forward_before, read);
         let inner = self.linear(at.feed_forward_in, &feed_forward_input, d);
         let activated = self.activate(&inner);
         let mut y = self.linear(at.feed_forward_out, &activated, self.c.feed_forward);
         drop_out(self.masks, blocks[1], &mut y);
+        self.multiply(&mut y);
         let (x, feed_forward_after) = self.join(at.feed_forward_after, x, y);
         let trace = LayerTrace {
             attention_before,
@@ -374,6 +391,7 @@ impl Pass<'_> {
             d,
             gradient,
         );
+        self.multiply(&mut d_y);
         drop_out(self.masks, blocks[1], &mut d_y);
         let inner_width = self.c.feed_forward;
         let d_y = self.linear_backward(
@@ -387,12 +405,14 @@ impl Pass<'_> {
         let input = &trace.feed_forward_input;
         let d_y = self.linear_backward(at.feed_forward_in, input, &d_y, width, gradient);
         let before = &trace.feed_forward_before;
-        add(
-            &self.norm_backward(at.feed_forward_before, before, d_y, gradient),
-            &mut d_x,
-        );
+        let d_read = self.norm_backward(at.feed_forward_before, before, d_y, gradient);
+        let residual = self.c.switches.residual;
+        if residual == Residual::InTurn {
+            add(&d_read, &mut d_x);
+        }
         let (mut d_x, mut d_y) =
             self.join_backward(at.attention_after, &trace.attention_after, d_x, gradient);
+        self.multiply(&mut d_y);
         drop_out(self.masks, blocks[0], &mut d_y);
         let output = &trace.attention_output;
         let d_y = self.linear_backward(at.attention_out, output, &d_y, query, gradient);
@@ -406,7 +426,12 @@ impl Pass<'_> {
             self.norm_heads_backward(heads, traces, &mut d_y, gradient);
         }
         let input = &trace.attention_input;
-        let d_y = self.linear_backward(at.attention_in, input, &d_y, width, gradient);
+        let mut d_y = self.linear_backward(at.attention_in, input, &d_y, width, gradient);
+        match residual {
+            Residual::InTurn => {}
+            Residual::Parallel => add(&d_read, &mut d_x),
+            Residual::ParallelOneNorm => add(&d_read, &mut d_y),
+        }
         let before = &trace.attention_before;
         add(
             &self.norm_backward(at.attention_before, before, d_y, gradient),

@@ -1,13 +1,12 @@
 //! A LoRA adapter as peft writes it, added to the weights of the model that it was trained on.
 //!
-//! `adapter_config.json` and `adapter_model.safetensors`, for decoders (GPT-2, Llama and its relatives,
-//! Gemma 2). Nothing in a
+//! `adapter_config.json` and `adapter_model.safetensors`, for decoders. Nothing in a
 //! folder is trusted, and what would change the sum in a way that is not followed is refused.
 
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
 use crate::error::{Error, Result};
-use crate::model::{Family, TransformerConfig};
+use crate::model::TransformerConfig;
 use crate::trainer::Parameter;
 use crate::weights::{Named, from_bytes, read};
 use rayon::prelude::*;
@@ -83,10 +82,12 @@ pub(super) fn merge(
     config: &TransformerConfig,
     weights: &mut [Vec<f32>],
 ) -> Result<()> {
-    if !matches!(config.family, Family::Gpt2 | Family::Llama | Family::Gemma2) {
+    if !config.causal() {
         return Err(Error::Checkpoint {
             path: folder.to_path_buf(),
-            why: "an adapter for an encoder; those of gpt2, llama, mistral, qwen2, qwen3 and gemma2 are read".into(),
+            why:
+                "an adapter for an encoder; those of decoders (gpt2, llama and the others) are read"
+                    .into(),
         });
     }
     Adapter::read(folder)?.add(config, weights)
@@ -196,7 +197,9 @@ impl Adapter {
                 let down: Vec<f64> = (0..self.rank)
                     .map(|k| f64::from(a[k * inputs + input]))
                     .collect();
-                for (weight, up) in row[columns.clone()].iter_mut().zip(b.chunks(self.rank)) {
+                let row = &mut row[columns.clone()];
+                for (theirs, up) in b.chunks(self.rank).enumerate() {
+                    let weight = &mut row[place.part.column(theirs)];
                     let product: f64 = up.iter().zip(&down).map(|(u, d)| f64::from(*u) * d).sum();
                     *weight = (f64::from(*weight) + self.scale * product) as f32;
                     if !weight.is_finite() {

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Largest JSON file we read.
 const LARGEST_JSON: u64 = 1 << 28;
 
+/// Most texts of a list with repeats.
+const MOST_TEXTS: usize = 1 << 10;
+
 /// A JSON object from a file.
 pub(super) struct Fields {
     path: PathBuf,
@@ -29,13 +32,21 @@ impl Fields {
         };
         let value: Value = serde_json::from_slice(&read_small(path)?)
             .map_err(|e| refuse(format!("not JSON: {e}")))?;
+        Self::of(path, value)
+    }
+
+    /// The keys of an object that is already there; `path` is for messages.
+    pub(super) fn of(path: &Path, value: Value) -> Result<Self> {
         match value {
             Value::Object(map) => Ok(Self {
                 path: path.to_path_buf(),
                 inside: String::new(),
                 map,
             }),
-            _ => Err(refuse("not a JSON object".into())),
+            _ => Err(Error::Checkpoint {
+                path: path.to_path_buf(),
+                why: "not a JSON object".into(),
+            }),
         }
     }
 
@@ -118,6 +129,47 @@ impl Fields {
                 .collect(),
             Some(other) => Err(wrong(other)),
         }
+    }
+
+    /// A list of whole numbers; empty where absent.
+    pub(super) fn sizes(&self, key: &str) -> Result<Vec<usize>> {
+        let wrong = |v: &Value| self.wrong(key, "a list of whole numbers", v);
+        let size = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => list
+                .iter()
+                .map(|v| size(v).ok_or_else(|| wrong(v)))
+                .collect(),
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// Lists of texts with the number of times that each is repeated, one after another:
+    /// `[[["a", "b"], 2]]` is a, b, a, b.
+    pub(super) fn repeated_texts(&self, key: &str) -> Result<Vec<String>> {
+        let value = self.get(key).ok_or_else(|| self.lacks(key))?;
+        let wrong = || self.wrong(key, "a list of pairs of texts and a number", value);
+        let mut out = Vec::new();
+        for part in value.as_array().ok_or_else(wrong)? {
+            let (texts, times) = match part.as_array().map(Vec::as_slice) {
+                Some([texts, times]) => (texts.as_array(), times.as_u64()),
+                _ => return Err(wrong()),
+            };
+            let (texts, times) = texts
+                .zip(times)
+                .filter(|(texts, _)| !texts.is_empty())
+                .ok_or_else(wrong)?;
+            for _ in 0..times {
+                for text in texts {
+                    if out.len() >= MOST_TEXTS {
+                        return Err(wrong());
+                    }
+                    out.push(text.as_str().ok_or_else(wrong)?.to_owned());
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// An object inside.

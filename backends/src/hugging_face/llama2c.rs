@@ -149,6 +149,7 @@ fn read_weights(r: &mut Reader<'_>, c: &TransformerConfig) -> Result<Vec<Vec<f32
     r.floats("rotary tables", c.positions * c.head_width)?;
     if let crate::model::HeadLayout::NextToken {
         projection: Some(at),
+        ..
     } = layout.head
     {
         weights[at] = turned(&r.floats("head", c.vocabulary * d)?, d);

@@ -1,7 +1,7 @@
 //! Model folders as Hugging Face's transformers writes and reads them.
 //!
-//! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2,
-//! Llama, Mistral, Qwen 2 and 3, Gemma 2, BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
+//! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2, Llama
+//! and the other decoders of [`crate::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
 
 mod adapter;
 mod config;
@@ -117,6 +117,11 @@ pub(crate) fn weight_bytes(
     check_shapes(&config.parameters(), weights)?;
     notes.insert("format".to_owned(), "pt".to_owned());
     to_bytes(&tensors::theirs(config, weights), &notes)
+}
+
+/// Whether a family's `config.json` can say a shape.
+pub(crate) fn expressible(config: &TransformerConfig) -> Result<()> {
+    config::expressible(config)
 }
 
 /// The shape in a folder's `config.json`.

@@ -11,6 +11,20 @@ pub(super) struct TensorPart {
     pub(super) columns: usize,
     /// Whether it lies `[out, in]` where ours lies `[in, out]`.
     pub(super) transposed: bool,
+    /// The width of a head, where query, key and value of one head lie side by side, head after head;
+    /// in ours all queries, then all keys, then all values.
+    pub(super) by_head: Option<usize>,
+}
+
+impl TensorPart {
+    /// The column of ours, among those of this part, where one of theirs goes.
+    pub(super) fn column(&self, theirs: usize) -> usize {
+        let Some(width) = self.by_head else {
+            return theirs;
+        };
+        let (head, inside) = (theirs / (3 * width), theirs % (3 * width));
+        inside / width * (self.columns / 3) + head * width + inside % width
+    }
 }
 
 /// The map for one model.
@@ -26,6 +40,7 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(config: &TransformerConfig) -> Self {
         let parameters = config.parameters();
+        let spelling = Spelling::of(config);
         let mut writer = Writer {
             config,
             last: parameters
@@ -34,11 +49,12 @@ impl Names {
                 .collect(),
             parts: vec![Vec::new(); parameters.len()],
             aliases: Vec::new(),
+            spelling,
         };
         writer.all();
         Self {
             parts: writer.parts,
-            prefix: prefix(config.family),
+            prefix: writer.spelling.prefix,
             aliases: writer.aliases,
         }
     }
@@ -47,33 +63,201 @@ impl Names {
     /// heads of the encoder's pre-training that this model does not have.
     pub(super) fn ignored(&self, config: &TransformerConfig, name: &str) -> bool {
         let bare = name.strip_prefix(self.prefix).unwrap_or(name);
-        let ends = |suffixes: &[&str]| suffixes.iter().any(|s| bare.ends_with(s));
-        match config.family {
-            Family::Gpt2 => bare.starts_with("h.") && ends(&[".attn.bias", ".attn.masked_bias"]),
-            Family::Llama | Family::Gemma2 => ends(&["rotary_emb.inv_freq"]),
-            Family::Bert | Family::Roberta => {
-                let classes = matches!(config.head, crate::model::Head::Classes(_));
-                let pooled = config.family == Family::Bert && classes;
-                ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&bare)
-                    || bare.starts_with("cls.seq_relationship.")
-                    || (!pooled && bare.starts_with("pooler."))
-                    || (classes && bare.starts_with("cls.predictions."))
-            }
+        if config.causal() {
+            return BUFFERS.iter().any(|suffix| bare.ends_with(suffix));
         }
+        let classes = matches!(config.head, crate::model::Head::Classes(_));
+        let pooled = config.family == Family::Bert && classes;
+        ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&bare)
+            || bare.starts_with("cls.seq_relationship.")
+            || (!pooled && bare.starts_with("pooler."))
+            || (classes && bare.starts_with("cls.predictions."))
     }
 }
 
-fn prefix(family: Family) -> &'static str {
-    match family {
-        Family::Gpt2 => "transformer.",
-        Family::Llama | Family::Gemma2 => "model.",
-        Family::Bert => "bert.",
-        Family::Roberta => "roberta.",
+/// What decoders save beside their weights: masks and frequencies of a layer.
+const BUFFERS: [&str; 7] = [
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attn.attention.bias",
+    ".attn.attention.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    "rotary_emb.inv_freq",
+];
+
+/// How queries, keys and values lie.
+#[derive(Clone, Copy)]
+enum Joined {
+    /// In a tensor each.
+    Apart([&'static str; 3]),
+    /// In one: all queries, all keys, all values.
+    Fused(&'static str),
+    /// In one: query, key and value of each head.
+    ByHead(&'static str),
+}
+
+/// The names of a family's tensors.
+#[derive(Clone, Copy)]
+struct Spelling {
+    prefix: &'static str,
+    tokens: &'static str,
+    positions: &'static str,
+    last_norm: &'static str,
+    layers: &'static str,
+    attention_before: &'static str,
+    attention_after: &'static str,
+    feed_forward_before: &'static str,
+    feed_forward_after: &'static str,
+    attention_in: Joined,
+    attention_out: &'static str,
+    /// One tensor, or gate and up apart.
+    feed_forward_in: &'static [&'static str],
+    feed_forward_out: &'static str,
+    /// Whether linear layers lie `[in, out]`.
+    upright: bool,
+    /// The matrix of a next-token head.
+    head: &'static str,
+}
+
+const LLAMA: Spelling = Spelling {
+    prefix: "model.",
+    tokens: "embed_tokens",
+    positions: "",
+    last_norm: "norm",
+    layers: "layers",
+    attention_before: "input_layernorm",
+    attention_after: "post_attention_layernorm",
+    feed_forward_before: "post_attention_layernorm",
+    feed_forward_after: "post_feedforward_layernorm",
+    attention_in: Joined::Apart(["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]),
+    attention_out: "self_attn.o_proj",
+    feed_forward_in: &["mlp.gate_proj", "mlp.up_proj"],
+    feed_forward_out: "mlp.down_proj",
+    upright: false,
+    head: "lm_head",
+};
+
+const GPT2: Spelling = Spelling {
+    prefix: "transformer.",
+    tokens: "wte",
+    positions: "wpe",
+    last_norm: "ln_f",
+    layers: "h",
+    attention_before: "ln_1",
+    feed_forward_before: "ln_2",
+    attention_in: Joined::Fused("attn.c_attn"),
+    attention_out: "attn.c_proj",
+    feed_forward_in: &["mlp.c_fc"],
+    feed_forward_out: "mlp.c_proj",
+    upright: true,
+    ..LLAMA
+};
+
+const BERT: Spelling = Spelling {
+    prefix: "bert.",
+    tokens: "embeddings.word_embeddings",
+    positions: "embeddings.position_embeddings",
+    layers: "encoder.layer",
+    attention_after: "attention.output.LayerNorm",
+    feed_forward_after: "output.LayerNorm",
+    attention_in: Joined::Apart([
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    ]),
+    attention_out: "attention.output.dense",
+    feed_forward_in: &["intermediate.dense"],
+    feed_forward_out: "output.dense",
+    ..LLAMA
+};
+
+impl Spelling {
+    fn of(c: &TransformerConfig) -> Self {
+        match c.family {
+            Family::Gpt2 => GPT2,
+            Family::GptBigcode => Self {
+                attention_in: match c.key_value_heads == c.heads {
+                    true => Joined::ByHead("attn.c_attn"),
+                    false => Joined::Fused("attn.c_attn"),
+                },
+                upright: false,
+                ..GPT2
+            },
+            Family::GptNeo => Self {
+                attention_in: Joined::Apart([
+                    "attn.attention.q_proj",
+                    "attn.attention.k_proj",
+                    "attn.attention.v_proj",
+                ]),
+                attention_out: "attn.attention.out_proj",
+                upright: false,
+                ..GPT2
+            },
+            Family::GptNeox => Self {
+                prefix: "gpt_neox.",
+                tokens: "embed_in",
+                last_norm: "final_layer_norm",
+                attention_in: Joined::ByHead("attention.query_key_value"),
+                attention_out: "attention.dense",
+                feed_forward_in: &["mlp.dense_h_to_4h"],
+                feed_forward_out: "mlp.dense_4h_to_h",
+                head: "embed_out",
+                ..LLAMA
+            },
+            Family::Opt => Self {
+                prefix: "model.decoder.",
+                positions: "embed_positions",
+                last_norm: "final_layer_norm",
+                attention_before: "self_attn_layer_norm",
+                feed_forward_before: "final_layer_norm",
+                attention_out: "self_attn.out_proj",
+                feed_forward_in: &["fc1"],
+                feed_forward_out: "fc2",
+                ..LLAMA
+            },
+            Family::Llama
+            | Family::Mistral
+            | Family::Qwen2
+            | Family::Qwen3
+            | Family::Gemma
+            | Family::Olmo2
+            | Family::Granite
+            | Family::Smollm3 => LLAMA,
+            Family::Gemma2 | Family::Gemma3 => Self {
+                feed_forward_before: "pre_feedforward_layernorm",
+                ..LLAMA
+            },
+            Family::Phi => Self {
+                last_norm: "final_layernorm",
+                attention_out: "self_attn.dense",
+                feed_forward_in: &["mlp.fc1"],
+                feed_forward_out: "mlp.fc2",
+                ..LLAMA
+            },
+            Family::Phi3 => Self {
+                attention_in: Joined::Fused("self_attn.qkv_proj"),
+                feed_forward_in: &["mlp.gate_up_proj"],
+                ..LLAMA
+            },
+            Family::Stablelm => LLAMA,
+            Family::Starcoder2 => Self {
+                feed_forward_in: &["mlp.c_fc"],
+                feed_forward_out: "mlp.c_proj",
+                ..LLAMA
+            },
+            Family::Bert => BERT,
+            Family::Roberta => Self {
+                prefix: "roberta.",
+                ..BERT
+            },
+        }
     }
 }
 
 struct Writer<'a> {
     config: &'a TransformerConfig,
+    spelling: Spelling,
     /// The last axis of each parameter.
     last: Vec<usize>,
     parts: Vec<Vec<TensorPart>>,
@@ -83,31 +267,23 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn all(&mut self) {
         let layout = self.config.layout();
-        let [tokens, positions, types, norm, last] = match self.config.family {
-            Family::Gpt2 => ["wte", "wpe", "", "", "ln_f"],
-            Family::Llama | Family::Gemma2 => ["embed_tokens", "", "", "", "norm"],
-            Family::Bert | Family::Roberta => [
-                "embeddings.word_embeddings",
-                "embeddings.position_embeddings",
-                "embeddings.token_type_embeddings",
-                "embeddings.LayerNorm",
-                "",
-            ],
-        };
-        let inner = |name: &str| format!("{}{name}", prefix(self.config.family));
+        let spelling = self.spelling;
+        let inner = |name: &str| format!("{}{name}", spelling.prefix);
         let tables = [
-            (Some(layout.token_embedding), inner(tokens)),
-            (layout.position_embedding, inner(positions)),
-            (layout.token_type_embedding, inner(types)),
+            (Some(layout.token_embedding), spelling.tokens),
+            (layout.position_embedding, spelling.positions),
+            (
+                layout.token_type_embedding,
+                "embeddings.token_type_embeddings",
+            ),
         ];
-        let (norm, last) = (inner(norm), inner(last));
         for (at, name) in tables {
             if let Some(at) = at {
-                self.whole(at, format!("{name}.weight"));
+                self.whole(at, format!("{}.weight", inner(name)));
             }
         }
-        self.norm(layout.embedding_norm, &norm);
-        self.norm(layout.final_norm, &last);
+        self.norm(layout.embedding_norm, &inner("embeddings.LayerNorm"));
+        self.norm(layout.final_norm, &inner(spelling.last_norm));
         for (index, layer) in layout.layers.iter().enumerate() {
             self.layer(index, layer);
         }
@@ -115,65 +291,42 @@ impl Writer<'_> {
     }
 
     fn layer(&mut self, index: usize, at: &LayerLayout) {
-        let family = self.config.family;
-        let prefix = prefix(family);
-        let here = |name: &str| match family {
-            Family::Gpt2 => format!("{prefix}h.{index}.{name}"),
-            Family::Llama | Family::Gemma2 => format!("{prefix}layers.{index}.{name}"),
-            Family::Bert | Family::Roberta => format!("{prefix}encoder.layer.{index}.{name}"),
-        };
+        let s = self.spelling;
+        let here = |name: &str| format!("{}{}.{index}.{name}", s.prefix, s.layers);
         let c = self.config;
-        let (query, key, f) = (c.query_width(), c.key_value_width(), c.feed_forward);
-        let attention = |names: [&str; 3]| {
-            vec![
-                (here(names[0]), query),
-                (here(names[1]), key),
-                (here(names[2]), key),
-            ]
-        };
-        match family {
-            Family::Gpt2 => {
-                self.norm(at.attention_before, &here("ln_1"));
-                self.norm(at.feed_forward_before, &here("ln_2"));
-                self.upright(at.attention_in, &here("attn.c_attn"));
-                self.upright(at.attention_out, &here("attn.c_proj"));
-                self.upright(at.feed_forward_in, &here("mlp.c_fc"));
-                self.upright(at.feed_forward_out, &here("mlp.c_proj"));
+        let (query, key) = (c.query_width(), c.key_value_width());
+        self.norm(at.attention_before, &here(s.attention_before));
+        self.norm(at.attention_after, &here(s.attention_after));
+        self.norm(at.feed_forward_before, &here(s.feed_forward_before));
+        self.norm(at.feed_forward_after, &here(s.feed_forward_after));
+        match s.attention_in {
+            Joined::Apart(names) => {
+                let widths = [query, key, key];
+                let parts = names.iter().zip(widths).map(|(name, w)| (here(name), w));
+                self.linear(at.attention_in, parts.collect());
             }
-            Family::Llama | Family::Gemma2 => {
-                self.norm(at.attention_before, &here("input_layernorm"));
-                if family == Family::Llama {
-                    self.norm(at.feed_forward_before, &here("post_attention_layernorm"));
-                } else {
-                    self.norm(at.attention_after, &here("post_attention_layernorm"));
-                    self.norm(at.feed_forward_before, &here("pre_feedforward_layernorm"));
-                    self.norm(at.feed_forward_after, &here("post_feedforward_layernorm"));
+            Joined::Fused(name) => self.lone(at.attention_in, here(name)),
+            Joined::ByHead(name) => {
+                self.lone(at.attention_in, here(name));
+                let LinearAt { weight, bias } = at.attention_in;
+                for at in std::iter::once(weight).chain(bias) {
+                    self.parts[at][0].by_head = Some(c.head_width);
                 }
-                let names = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
-                self.linear(at.attention_in, attention(names));
-                if let Some(heads) = at.head_norms {
-                    self.whole(heads.query, here("self_attn.q_norm.weight"));
-                    self.whole(heads.key, here("self_attn.k_norm.weight"));
-                }
-                self.lone(at.attention_out, here("self_attn.o_proj"));
-                let gate_up = vec![(here("mlp.gate_proj"), f), (here("mlp.up_proj"), f)];
-                self.linear(at.feed_forward_in, gate_up);
-                self.lone(at.feed_forward_out, here("mlp.down_proj"));
-            }
-            Family::Bert | Family::Roberta => {
-                self.norm(at.attention_after, &here("attention.output.LayerNorm"));
-                self.norm(at.feed_forward_after, &here("output.LayerNorm"));
-                let names = [
-                    "attention.self.query",
-                    "attention.self.key",
-                    "attention.self.value",
-                ];
-                self.linear(at.attention_in, attention(names));
-                self.lone(at.attention_out, here("attention.output.dense"));
-                self.lone(at.feed_forward_in, here("intermediate.dense"));
-                self.lone(at.feed_forward_out, here("output.dense"));
             }
         }
+        if let Some(heads) = at.head_norms {
+            self.whole(heads.query, here("self_attn.q_norm.weight"));
+            self.whole(heads.key, here("self_attn.k_norm.weight"));
+        }
+        self.lone(at.attention_out, here(s.attention_out));
+        match s.feed_forward_in {
+            [one] => self.lone(at.feed_forward_in, here(one)),
+            several => {
+                let parts = several.iter().map(|name| (here(name), c.feed_forward));
+                self.linear(at.feed_forward_in, parts.collect());
+            }
+        }
+        self.lone(at.feed_forward_out, here(s.feed_forward_out));
     }
 
     fn head(&mut self, head: &HeadLayout) {
@@ -182,10 +335,17 @@ impl Writer<'_> {
             .name
             .clone();
         match head {
-            HeadLayout::NextToken { projection } => match projection {
-                Some(at) => self.turned(*at, "lm_head.weight".into()),
-                None => self.aliases.push(("lm_head.weight".into(), embedding)),
-            },
+            HeadLayout::NextToken { projection, bias } => {
+                let head = self.spelling.head;
+                let name = format!("{head}.weight");
+                match projection {
+                    Some(at) => self.turned(*at, name),
+                    None => self.aliases.push((name, embedding)),
+                }
+                if let Some(bias) = bias {
+                    self.whole(*bias, format!("{head}.bias"));
+                }
+            }
             HeadLayout::MaskedToken {
                 transform,
                 norm,
@@ -230,6 +390,7 @@ impl Writer<'_> {
             name,
             columns: self.last[at],
             transposed: false,
+            by_head: None,
         }];
     }
 
@@ -257,21 +418,14 @@ impl Writer<'_> {
         }
     }
 
-    /// A linear layer that lies `[in, out]` (GPT-2's).
-    fn upright(&mut self, at: LinearAt, name: &str) {
-        self.whole(at.weight, format!("{name}.weight"));
-        if let Some(bias) = at.bias {
-            self.whole(bias, format!("{name}.bias"));
-        }
-    }
-
     fn lone(&mut self, at: LinearAt, name: String) {
         let columns = self.last[at.weight];
         self.linear(at, vec![(name, columns)]);
     }
 
-    /// Linear layers that lie `[out, in]`, side by side in ours.
+    /// Linear layers, side by side in ours.
     fn linear(&mut self, at: LinearAt, layers: Vec<(String, usize)>) {
+        let turned = !self.spelling.upright;
         let parts = |suffix: &str, transposed: bool| {
             layers
                 .iter()
@@ -279,10 +433,11 @@ impl Writer<'_> {
                     name: format!("{name}.{suffix}"),
                     columns: *columns,
                     transposed,
+                    by_head: None,
                 })
                 .collect()
         };
-        self.parts[at.weight] = parts("weight", true);
+        self.parts[at.weight] = parts("weight", turned);
         if let Some(bias) = at.bias {
             self.parts[bias] = parts("bias", false);
         }

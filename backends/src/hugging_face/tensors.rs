@@ -29,7 +29,7 @@ pub(super) fn theirs(config: &TransformerConfig, weights: &[Vec<f32>]) -> Vec<Na
     }
     // transformers 4.46 leaves RoBERTa's decoder bias at zero unless it finds it by this name
     let bias = out.iter().find(|t| t.name == "lm_head.bias").cloned();
-    out.extend(bias.map(|bias| Named {
+    out.extend(bias.filter(|_| !config.causal()).map(|bias| Named {
         name: "lm_head.decoder.bias".to_owned(),
         ..bias
     }));
@@ -62,7 +62,7 @@ impl TensorPart {
                 } else {
                     row * self.columns + column
                 };
-                pair(theirs, row * width + offset + column);
+                pair(theirs, row * width + offset + self.column(column));
             }
         }
     }
@@ -128,12 +128,13 @@ impl<'a> Gathering<'a> {
         let known = |n: &str| {
             self.places.contains_key(n) || self.names.aliases.iter().any(|(other, _)| other == n)
         };
-        let prefixed = format!("{}{name}", self.names.prefix);
         if known(name) {
-            Some(name.to_owned())
-        } else {
-            known(&prefixed).then_some(prefixed)
+            return Some(name.to_owned());
         }
+        // the whole prefix, or its first words
+        let dots = self.names.prefix.match_indices('.');
+        dots.map(|(at, _)| format!("{}{name}", &self.names.prefix[..=at]))
+            .find(|prefixed| known(prefixed))
     }
 
     /// Takes every tensor of a file. `expected` says what an index promised to be in it.

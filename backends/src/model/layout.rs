@@ -1,6 +1,7 @@
 //! Every parameter of a transformer: its name, shape, starting value, and where engines find it.
 
-use super::transformer::{Family, Head, NormKind, NormPlace, TransformerConfig};
+use super::switches::{HeadNorms, NormKind, NormPlace, Residual};
+use super::transformer::{Head, TransformerConfig};
 use crate::trainer::Parameter;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -24,12 +25,13 @@ pub struct NormAt {
     pub bias: Option<usize>,
 }
 
-/// Indices of the gains of a layer's heads, both `[head width]`.
+/// Indices of the gains of a layer's queries and keys, each `[head width]`, or as wide as all queries
+/// or all keys where they are normalised at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadNormsAt {
-    /// Of every query head.
+    /// Of queries.
     pub query: usize,
-    /// Of every key head.
+    /// Of keys.
     pub key: usize,
 }
 
@@ -44,10 +46,11 @@ pub struct LayerLayout {
     pub head_norms: Option<HeadNormsAt>,
     /// `[query width, d]`.
     pub attention_out: LinearAt,
-    /// The norm on what leaves attention ([`NormPlace::Both`]) or on the residual sum
-    /// ([`NormPlace::After`]).
+    /// The norm on what leaves attention ([`NormPlace::Both`], [`NormPlace::Output`]) or on the
+    /// residual sum ([`NormPlace::After`]).
     pub attention_after: Option<NormAt>,
-    /// The norm on what enters the feed-forward part.
+    /// The norm on what enters the feed-forward part; absent where that of attention serves
+    /// ([`Residual::ParallelOneNorm`]).
     pub feed_forward_before: Option<NormAt>,
     /// `[d, feed_forward]`; gated: `[d, 2 · feed_forward]`, the gate first.
     pub feed_forward_in: LinearAt,
@@ -64,6 +67,8 @@ pub enum HeadLayout {
     NextToken {
         /// The matrix of its own.
         projection: Option<usize>,
+        /// `[V]`, where there is one.
+        bias: Option<usize>,
     },
     /// An encoder's masked-token head.
     MaskedToken {
@@ -161,16 +166,16 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn layout(&mut self) -> Layout {
         let c = self.config;
-        let encoder = !c.causal();
+        let first = c.norm_place() == NormPlace::After;
         let learned = c.rotary.is_none();
         Layout {
             token_embedding: self.table("token", c.vocabulary),
             position_embedding: learned.then(|| self.table("position", c.positions)),
             token_type_embedding: (c.token_types > 0)
                 .then(|| self.table("token_type", c.token_types)),
-            embedding_norm: encoder.then(|| self.norm("embedding.norm")),
+            embedding_norm: first.then(|| self.norm("embedding.norm")),
             layers: (0..c.layers).map(|i| self.layer(i)).collect(),
-            final_norm: (!encoder).then(|| self.norm("final_norm")),
+            final_norm: (!first).then(|| self.norm("final_norm")),
             head: self.head(),
         }
     }
@@ -181,21 +186,25 @@ impl Planner<'_> {
             NormPlace::Before => (true, false),
             NormPlace::After => (false, true),
             NormPlace::Both => (true, true),
+            NormPlace::Output => (false, true),
         };
+        let second = before && c.switches.residual != Residual::ParallelOneNorm;
+        let biases = c.switches.biases;
         let at = |part: &str| format!("layers.{index}.{part}");
         let joined = c.query_width() + 2 * c.key_value_width();
         let inner = c.feed_forward * if c.gated() { 2 } else { 1 };
-        let [inner_bias, outer_bias, wide_bias] = c.layer_biases();
+        let (inner_bias, outer_bias) = (biases.attention_in, biases.attention_out);
+        let wide_bias = biases.feed_forward;
         LayerLayout {
             attention_before: before.then(|| self.norm(&at("attention.before"))),
             attention_in: self.linear(&at("attention.in"), (c.width, joined), inner_bias),
-            head_norms: c.additions.head_norms.then(|| HeadNormsAt {
-                query: self.constant(&at("attention.query_norm.gain"), c.head_width, 1.0),
-                key: self.constant(&at("attention.key_norm.gain"), c.head_width, 1.0),
+            head_norms: c.head_norm_widths().map(|[query, key]| HeadNormsAt {
+                query: self.gain(&at("attention.query_norm"), query),
+                key: self.gain(&at("attention.key_norm"), key),
             }),
             attention_out: self.residual(&at("attention.out"), c.query_width(), outer_bias),
             attention_after: after.then(|| self.norm(&at("attention.after"))),
-            feed_forward_before: before.then(|| self.norm(&at("feed_forward.before"))),
+            feed_forward_before: second.then(|| self.norm(&at("feed_forward.before"))),
             feed_forward_in: self.linear(&at("feed_forward.in"), (c.width, inner), wide_bias),
             feed_forward_out: self.residual(&at("feed_forward.out"), c.feed_forward, wide_bias),
             feed_forward_after: after.then(|| self.norm(&at("feed_forward.after"))),
@@ -207,6 +216,8 @@ impl Planner<'_> {
         match self.config.head {
             Head::NextToken => HeadLayout::NextToken {
                 projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
+                bias: (self.config.switches.biases.head)
+                    .then(|| self.constant("head.bias", v, 0.0)),
             },
             Head::MaskedToken => HeadLayout::MaskedToken {
                 transform: self.linear("head.transform", (d, d), true),
@@ -267,16 +278,32 @@ impl Planner<'_> {
         LinearAt { weight, bias }
     }
 
+    /// A gain that changes nothing yet.
+    fn gain(&mut self, name: &str, width: usize) -> usize {
+        let neutral = match self.config.norm_kind() {
+            NormKind::RmsPlusOne => 0.0,
+            NormKind::Layer | NormKind::Rms => 1.0,
+        };
+        self.constant(&format!("{name}.gain"), width, neutral)
+    }
+
     fn norm(&mut self, name: &str) -> NormAt {
         let d = self.config.width;
-        let neutral = if self.config.family == Family::Gemma2 {
-            0.0
-        } else {
-            1.0
-        };
-        let gain = self.constant(&format!("{name}.gain"), d, neutral);
+        let gain = self.gain(name, d);
         let bias = (self.config.norm_kind() == NormKind::Layer)
             .then(|| self.constant(&format!("{name}.bias"), d, 0.0));
         NormAt { gain, bias }
+    }
+}
+
+impl TransformerConfig {
+    /// How many values of queries and of keys are normalised at once, where they are.
+    #[must_use]
+    pub(crate) fn head_norm_widths(&self) -> Option<[usize; 2]> {
+        match self.switches.head_norms {
+            HeadNorms::None => None,
+            HeadNorms::PerHead => Some([self.head_width; 2]),
+            HeadNorms::Whole => Some([self.query_width(), self.key_value_width()]),
+        }
     }
 }

@@ -4,15 +4,15 @@ mod grow;
 mod layout;
 mod lstm;
 mod rotary;
+mod switches;
 mod transformer;
 mod validate;
 
 pub use layout::{HeadLayout, HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt};
 pub use lstm::LstmConfig;
 pub use rotary::{Rotary, RotaryScaling};
-pub use transformer::{
-    Activation, Additions, AttentionBias, Family, Head, NormKind, NormPlace, TransformerConfig,
-};
+pub use switches::{Biases, HeadNorms, Multipliers, NormKind, NormPlace, Residual, Switches};
+pub use transformer::{Activation, Family, Head, TransformerConfig};
 
 #[cfg(test)]
 mod tests;

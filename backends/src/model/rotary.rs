@@ -3,15 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rotary positions. Value i of the first half of a head and value i of its second half form a
-/// pair, turned by position × frequency i.
+/// Rotary positions. Value i of the first half of what is turned of a head and value i of its second
+/// half form a pair, turned by position × frequency i.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotary {
-    /// Base θ: frequency i is θ^(−2i / head width) before scaling.
+    /// Base θ: frequency i is θ^(−2i / width) before scaling.
     pub theta: f64,
     /// How the frequencies are stretched for long contexts.
     pub scaling: Option<RotaryScaling>,
+    /// How many of a head's first values are turned; all where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// The base of sliding layers, whose frequencies are not stretched; that of all where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_theta: Option<f64>,
 }
 
 /// A stretching of rotary frequencies.
@@ -37,11 +43,40 @@ pub enum RotaryScaling {
 }
 
 impl Rotary {
-    /// Frequencies in radians per position, `head_width / 2` of them.
+    /// Rotary positions at this base, of whole heads and all layers alike.
+    #[must_use]
+    pub const fn new(theta: f64) -> Self {
+        Self {
+            theta,
+            scaling: None,
+            width: None,
+            local_theta: None,
+        }
+    }
+
+    /// Those of a layer, sliding or not.
+    pub(super) fn of(&self, sliding: bool) -> Self {
+        let local = self.local_theta.filter(|_| sliding);
+        Self {
+            theta: local.unwrap_or(self.theta),
+            scaling: self.scaling.clone().filter(|_| local.is_none()),
+            width: self.width,
+            local_theta: None,
+        }
+    }
+
+    /// How many of a head's first values are turned.
+    #[must_use]
+    pub fn turned(&self, head_width: usize) -> usize {
+        self.width.unwrap_or(head_width)
+    }
+
+    /// Frequencies in radians per position, one for each pair of turned values.
     #[must_use]
     pub fn frequencies(&self, head_width: usize) -> Vec<f64> {
-        let plain = |i: usize| self.theta.powf(-((2 * i) as f64) / head_width as f64);
-        (0..head_width / 2).map(|i| self.scaled(plain(i))).collect()
+        let width = self.turned(head_width);
+        let plain = |i: usize| self.theta.powf(-((2 * i) as f64) / width as f64);
+        (0..width / 2).map(|i| self.scaled(plain(i))).collect()
     }
 
     /// Cosine and sine of each pair's angle at a position.
@@ -86,10 +121,7 @@ mod tests {
 
     #[test]
     fn frequencies_fall_from_one_to_almost_the_inverse_base() {
-        let rotary = Rotary {
-            theta: 10_000.0,
-            scaling: None,
-        };
+        let rotary = Rotary::new(10_000.0);
         let f = rotary.frequencies(4);
         assert!((f[0] - 1.0).abs() < 1e-15 && (f[1] - 0.01).abs() < 1e-15);
     }
@@ -97,10 +129,7 @@ mod tests {
     /// Llama 3.1's published numbers: factor 8, low 1, high 4, original 8192.
     #[test]
     fn llama3_keeps_high_frequencies_and_divides_low_ones() {
-        let plain = Rotary {
-            theta: 500_000.0,
-            scaling: None,
-        };
+        let plain = Rotary::new(500_000.0);
         let scaled = Rotary {
             scaling: Some(RotaryScaling::Llama3 {
                 factor: 8.0,

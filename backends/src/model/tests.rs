@@ -3,10 +3,26 @@
 use super::*;
 use std::collections::HashSet;
 
-const FAMILIES: [Family; 5] = [
+const FAMILIES: [Family; 21] = [
     Family::Gpt2,
+    Family::GptBigcode,
+    Family::GptNeo,
+    Family::GptNeox,
+    Family::Opt,
     Family::Llama,
+    Family::Mistral,
+    Family::Qwen2,
+    Family::Qwen3,
+    Family::Gemma,
     Family::Gemma2,
+    Family::Gemma3,
+    Family::Phi,
+    Family::Phi3,
+    Family::Olmo2,
+    Family::Granite,
+    Family::Smollm3,
+    Family::Stablelm,
+    Family::Starcoder2,
     Family::Bert,
     Family::Roberta,
 ];
@@ -92,9 +108,9 @@ fn shapes_that_ask_for_too_much_or_do_not_fit_are_refused() {
     refused(|c| c.key_value_heads = 3, "no multiple");
     refused(|c| c.head_width = 3, "even head width");
     refused(|c| c.norm_epsilon = f64::NAN, "norm epsilon");
-    refused(|c| c.logit_cap = Some(3.0), "soft caps");
-    refused(|c| c.rotary = None, "needs rotary");
-    refused(|c| c.head = Head::MaskedToken, "needs a next-token head");
+    refused(|c| c.logit_cap = Some(3.0), "cannot say logit_cap = 3");
+    refused(|c| c.rotary = None, "cannot say rotary");
+    refused(|c| c.head = Head::MaskedToken, "have a next-token head");
     refused(|c| c.query_scalar = Some(-1.0), "query scalar");
     refused(
         |c| {

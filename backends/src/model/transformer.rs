@@ -2,91 +2,58 @@
 
 use super::layout::{Layout, Plan};
 use super::rotary::Rotary;
+use super::switches::{NormKind, NormPlace, Switches};
 use crate::trainer::Parameter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A published architecture. It decides everything that is not a size or a number:
-///
-/// | family | norm | where | positions | feed-forward | biases |
-/// |---|---|---|---|---|---|
-/// | GPT-2 | layer norm | before each block | learned | two layers | yes |
-/// | Llama | RMS norm | before each block | rotary | gated | no, but for [`Additions`] |
-/// | Gemma 2 | RMS norm with gain 1 + w | before and after each block | rotary | gated | no |
-/// | BERT, RoBERTa | layer norm | after each residual sum | learned | two layers | yes |
+/// An architecture of transformers, by its `model_type`. It decides which names a folder has and
+/// the usual [`Switches`]; what the layers compute is decided by sizes, numbers and switches alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Decoder with learned positions (Radford et al. 2019).
     Gpt2,
-    /// Decoder with rotary positions and a gated feed-forward part (Touvron et al. 2023). Mistral and
-    /// Qwen 2 and 3 are it with a sliding window or [`Additions`].
+    /// GPT-2 with one key-value head for all query heads (Ben Allal et al. 2023).
+    GptBigcode,
+    /// GPT-2 with windows in every other layer (Black et al. 2021).
+    GptNeo,
+    /// Both parts of a layer side by side, partly turned heads (Black et al. 2022).
+    GptNeox,
+    /// Learned positions from row 2 on (Zhang et al. 2022).
+    Opt,
+    /// Rotary positions and a gated feed-forward part (Touvron et al. 2023).
     Llama,
-    /// Decoder with soft caps and alternating sliding windows (Gemma team 2024).
+    /// Llama with a window (Jiang et al. 2023).
+    Mistral,
+    /// Llama with biases of queries, keys and values (Qwen team 2024).
+    Qwen2,
+    /// Llama with norms of query and key heads (Qwen team 2025).
+    Qwen3,
+    /// Gains counted from one, scaled embeddings (Gemma team 2024).
+    Gemma,
+    /// Gemma with norms on both sides, soft caps and windows (Gemma team 2024).
     Gemma2,
+    /// Gemma 2 with norms of heads for caps and a rotary base for windows (Gemma team 2025).
+    Gemma3,
+    /// Both parts of a layer side by side behind one norm (Li et al. 2023).
+    Phi,
+    /// Llama with fused projections (Abdin et al. 2024).
+    Phi3,
+    /// Llama with norms behind each part and over all queries and keys (OLMo team 2025).
+    Olmo2,
+    /// Llama with multipliers (Granite team 2024).
+    Granite,
+    /// Llama with layers without positions (Bakouch et al. 2025).
+    Smollm3,
+    /// Layer norms, partly turned heads and a gated feed-forward part (Bellagente et al. 2024).
+    Stablelm,
+    /// Layer norms, rotary positions and shared key-value heads (Lozhkov et al. 2024).
+    Starcoder2,
     /// Encoder with token types (Devlin et al. 2019).
     Bert,
     /// Encoder whose positions start after the padding id (Liu et al. 2019).
     Roberta,
-}
-
-/// How a row is normalised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormKind {
-    /// (x − mean) / √(variance + ε) · gain + bias.
-    Layer,
-    /// x / √(mean of x² + ε) · gain.
-    Rms,
-    /// x / √(mean of x² + ε) · (1 + gain).
-    RmsPlusOne,
-}
-
-/// Where the norms of a layer stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormPlace {
-    /// x + block(norm(x)), and a norm after the last layer.
-    Before,
-    /// norm(x + block(x)), and a norm after the embedding.
-    After,
-    /// x + norm(block(norm(x))), and a norm after the last layer.
-    Both,
-}
-
-/// What relatives of Llama add to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Additions {
-    /// Biases of the linear layers of attention.
-    #[serde(default)]
-    pub attention_bias: AttentionBias,
-    /// Biases of the linear layers of the feed-forward part.
-    #[serde(default)]
-    pub feed_forward_bias: bool,
-    /// An RMS norm of every query head and of every key head, before their positions (Qwen 3): one
-    /// gain for all query heads of a layer, and one for all key heads.
-    #[serde(default)]
-    pub head_norms: bool,
-}
-
-impl Additions {
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Which linear layers of attention have biases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum AttentionBias {
-    /// Neither.
-    #[default]
-    None,
-    /// That of queries, keys and values (Qwen 2).
-    Inner,
-    /// That one and the one behind attention (Llama's and Qwen 3's `attention_bias`).
-    Both,
 }
 
 /// The nonlinearity of the feed-forward part.
@@ -101,6 +68,8 @@ pub enum Activation {
     Silu,
     /// max(x, 0).
     Relu,
+    /// x / (1 + e^(−1.702 x)).
+    QuickGelu,
 }
 
 /// What stands on top of the last layer.
@@ -132,7 +101,7 @@ pub enum Head {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerConfig {
-    /// The architecture.
+    /// The architecture: the names that a folder has.
     pub family: Family,
     /// Number of tokens V.
     pub vocabulary: usize,
@@ -154,16 +123,16 @@ pub struct TransformerConfig {
     pub norm_epsilon: f64,
     /// The nonlinearity of the feed-forward part.
     pub activation: Activation,
-    /// Rotary positions (Llama, Gemma 2).
+    /// Rotary positions; learned ones where absent.
     pub rotary: Option<Rotary>,
-    /// Scores are divided by the square root of this; the head's width where absent.
+    /// Scores are divided by the square root of this; the head's width where absent, but for
+    /// [`Multipliers::attention`](super::Multipliers::attention).
     pub query_scalar: Option<f64>,
-    /// c in c·tanh(score / c) (Gemma 2).
+    /// c in c·tanh(score / c).
     pub attention_cap: Option<f64>,
-    /// c in c·tanh(logit / c) (Gemma 2).
+    /// c in c·tanh(logit / c).
     pub logit_cap: Option<f64>,
-    /// Layers see only so many last positions, their own included: even ones (Gemma 2), or all
-    /// (Llama, as Mistral).
+    /// Sliding layers ([`Switches::sliding_layers`]) see only so many last positions, their own included.
     pub sliding_window: Option<usize>,
     /// Rows of the token type table; 0 for none (BERT 2, RoBERTa 1).
     pub token_types: usize,
@@ -173,9 +142,8 @@ pub struct TransformerConfig {
     pub head: Head,
     /// Whether the head's matrix is the token embedding.
     pub tied: bool,
-    /// What relatives of Llama add to it.
-    #[serde(default, skip_serializing_if = "Additions::is_none")]
-    pub additions: Additions,
+    /// What the architecture decides besides sizes and numbers.
+    pub switches: Switches,
 }
 
 impl TransformerConfig {
@@ -191,41 +159,31 @@ impl TransformerConfig {
         positions: usize,
     ) -> Self {
         let encoder = matches!(family, Family::Bert | Family::Roberta);
-        let rotary = matches!(family, Family::Llama | Family::Gemma2);
-        let gemma = family == Family::Gemma2;
+        let gemma = matches!(family, Family::Gemma2 | Family::Gemma3);
+        let capped = family == Family::Gemma2;
         let head_width = width / heads.max(1);
+        let shared = family == Family::GptBigcode;
         Self {
             family,
             vocabulary,
             width,
             layers,
             heads,
-            key_value_heads: heads,
+            key_value_heads: if shared { 1 } else { heads },
             head_width,
             feed_forward: width.saturating_mul(4),
             positions,
-            norm_epsilon: match family {
-                Family::Gpt2 | Family::Roberta => 1e-5,
-                Family::Llama | Family::Gemma2 => 1e-6,
-                Family::Bert => 1e-12,
-            },
-            activation: match family {
-                Family::Gpt2 | Family::Gemma2 => Activation::GeluTanh,
-                Family::Llama => Activation::Silu,
-                Family::Bert | Family::Roberta => Activation::Gelu,
-            },
-            rotary: rotary.then_some(Rotary {
-                theta: 10_000.0,
-                scaling: None,
-            }),
+            norm_epsilon: family.norm_epsilon(),
+            activation: family.activation(),
+            rotary: family.rotary(head_width),
             query_scalar: gemma.then_some(head_width as f64),
-            attention_cap: gemma.then_some(50.0),
-            logit_cap: gemma.then_some(30.0),
-            sliding_window: gemma.then_some(positions.div_ceil(2)),
+            attention_cap: capped.then_some(50.0),
+            logit_cap: capped.then_some(30.0),
+            sliding_window: (gemma || family == Family::GptNeo).then_some(positions.div_ceil(2)),
             token_types: match family {
                 Family::Bert => 2,
                 Family::Roberta => 1,
-                Family::Gpt2 | Family::Llama | Family::Gemma2 => 0,
+                _ => 0,
             },
             padding: (family == Family::Roberta).then_some(1),
             head: if encoder {
@@ -233,8 +191,8 @@ impl TransformerConfig {
             } else {
                 Head::NextToken
             },
-            tied: family != Family::Llama,
-            additions: Additions::default(),
+            tied: family.tied(),
+            switches: Switches::of(family, width, layers),
         }
     }
 
@@ -247,84 +205,54 @@ impl TransformerConfig {
     /// Whether a position sees only itself and what stands before it.
     #[must_use]
     pub const fn causal(&self) -> bool {
-        matches!(self.family, Family::Gpt2 | Family::Llama | Family::Gemma2)
+        self.switches.causal
     }
 
     /// How rows are normalised.
     #[must_use]
     pub const fn norm_kind(&self) -> NormKind {
-        match self.family {
-            Family::Gpt2 | Family::Bert | Family::Roberta => NormKind::Layer,
-            Family::Llama => NormKind::Rms,
-            Family::Gemma2 => NormKind::RmsPlusOne,
-        }
+        self.switches.norm
     }
 
     /// Where the norms stand.
     #[must_use]
     pub const fn norm_place(&self) -> NormPlace {
-        match self.family {
-            Family::Gpt2 | Family::Llama => NormPlace::Before,
-            Family::Gemma2 => NormPlace::Both,
-            Family::Bert | Family::Roberta => NormPlace::After,
-        }
-    }
-
-    /// Whether all linear layers have biases.
-    #[must_use]
-    pub const fn biases(&self) -> bool {
-        matches!(self.norm_kind(), NormKind::Layer)
-    }
-
-    /// Whether the linear layers have biases: of queries, keys and values, behind attention, and of
-    /// the feed-forward part.
-    #[must_use]
-    pub fn layer_biases(&self) -> [bool; 3] {
-        let all = self.biases();
-        let Additions {
-            attention_bias,
-            feed_forward_bias,
-            ..
-        } = self.additions;
-        [
-            all || attention_bias != AttentionBias::None,
-            all || attention_bias == AttentionBias::Both,
-            all || feed_forward_bias,
-        ]
+        self.switches.norm_place
     }
 
     /// Whether the feed-forward part is activation(x·W_gate) ∘ (x·W_up), then W_down. The two
     /// matrices lie side by side in one, the gate first.
     #[must_use]
     pub const fn gated(&self) -> bool {
-        !self.biases()
+        self.switches.gated
     }
 
-    /// What the embedded tokens are multiplied by: √d for Gemma 2.
+    /// What the embedded tokens are multiplied by.
     #[must_use]
-    pub fn embedding_scale(&self) -> f64 {
-        if self.family == Family::Gemma2 {
-            (self.width as f64).sqrt()
-        } else {
-            1.0
-        }
+    pub const fn embedding_scale(&self) -> f64 {
+        self.switches.multipliers.embedding
     }
 
     /// What attention scores are multiplied by.
     #[must_use]
     pub fn attention_scale(&self) -> f64 {
-        self.query_scalar
-            .unwrap_or(self.head_width as f64)
-            .sqrt()
-            .recip()
+        let scalar = self.query_scalar.unwrap_or(self.head_width as f64);
+        let usual = scalar.sqrt().recip();
+        self.switches.multipliers.attention.unwrap_or(usual)
     }
 
     /// How many last positions a layer sees, its own included; `None` for all.
     #[must_use]
     pub fn window(&self, layer: usize) -> Option<usize> {
-        let every = self.family == Family::Llama;
-        self.sliding_window
-            .filter(|_| every || layer.is_multiple_of(2))
+        self.sliding_window.filter(|_| self.switches.slides(layer))
+    }
+
+    /// The rotary positions of a layer, where it has any.
+    #[must_use]
+    pub fn rotary_of(&self, layer: usize) -> Option<Rotary> {
+        let turned = !self.switches.unturned_layers.contains(&layer);
+        let rotary = self.rotary.as_ref().filter(|_| turned)?;
+        Some(rotary.of(self.switches.slides(layer)))
     }
 
     /// Whether a position of a layer attends to another.
@@ -351,8 +279,9 @@ impl TransformerConfig {
         self.key_value_heads * self.head_width
     }
 
-    /// The row of the position table for each token: 0, 1, 2, …; for RoBERTa counted from
-    /// padding + 1, where a padding token takes the padding's row and is not counted.
+    /// The row of the position table for each token, before [`Switches::position_offset`]: 0, 1, 2, …;
+    /// where there is a padding id counted from it + 1, and a padding token takes the padding's row
+    /// and is not counted.
     #[must_use]
     pub fn position_rows(&self, tokens: &[u32]) -> Vec<usize> {
         let Some(padding) = self.padding else {
@@ -373,9 +302,9 @@ impl TransformerConfig {
     /// The longest sequence in tokens.
     #[must_use]
     pub fn longest(&self) -> usize {
-        self.padding.map_or(self.positions, |padding| {
-            self.positions.saturating_sub(padding as usize + 1)
-        })
+        let first = self.padding.map_or(0, |padding| padding as usize + 1);
+        let before = first.saturating_add(self.switches.position_offset);
+        self.positions.saturating_sub(before)
     }
 
     /// Parameters in checkpoint order.

@@ -2,20 +2,28 @@
 
 use super::in_range;
 use super::rotary::{Rotary, RotaryScaling};
-use super::transformer::{Additions, AttentionBias, Family, Head, TransformerConfig};
+use super::switches::{HeadNorms, Multipliers, NormKind, NormPlace, Residual};
+use super::transformer::{Head, TransformerConfig};
 use crate::error::{Error, Result};
 
 /// Most parameters of a model: 16 GiB of f32.
 const MOST_PARAMETERS: u128 = 1 << 32;
 
 impl TransformerConfig {
-    /// Checks every size and number, and that they fit the family, so that a checkpoint from
-    /// elsewhere can't ask for all memory.
+    /// Checks every size and number, and that they fit together, so that a checkpoint from
+    /// elsewhere can't ask for all memory; and that the family's `config.json` can say them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a number outside its range; [`Error::Unsuitable`] for a switch
     /// that the family does not have.
     pub fn validated(self) -> Result<Self> {
+        let checked = self.checked()?;
+        crate::hugging_face::expressible(&checked)?;
+        Ok(checked)
+    }
+
+    /// The same, but for what the family's `config.json` can say.
+    pub(crate) fn checked(self) -> Result<Self> {
         self.sizes()?;
         self.numbers()?;
         self.shape()?;
@@ -85,6 +93,20 @@ impl TransformerConfig {
         ] {
             number(what, value.unwrap_or(1.0), 1e-6, 1e6, range)?;
         }
+        let Multipliers {
+            embedding,
+            attention,
+            residual,
+            logits,
+        } = self.switches.multipliers;
+        for (what, value) in [
+            ("embedding multiplier", embedding),
+            ("attention multiplier", attention.unwrap_or(1.0)),
+            ("residual multiplier", residual),
+            ("logits scaling", logits),
+        ] {
+            number(what, value, 1e-6, 1e6, range)?;
+        }
         self.rotary.as_ref().map_or(Ok(()), rotary)
     }
 
@@ -102,108 +124,93 @@ impl TransformerConfig {
             heads.is_multiple_of(key_value),
             format!("{heads} heads are no multiple of {key_value} key-value heads"),
         )?;
+        let turned = self
+            .rotary
+            .as_ref()
+            .map_or(2, |r| r.turned(self.head_width));
         fits(
-            self.rotary.is_none() || self.head_width.is_multiple_of(2),
-            format!(
-                "rotary positions need an even head width, got {}",
-                self.head_width
-            ),
+            turned.is_multiple_of(2) && turned > 0,
+            format!("rotary positions need an even head width, got {turned}"),
         )?;
-        let grouped = matches!(self.family, Family::Llama | Family::Gemma2);
         fits(
-            grouped || (heads == key_value && self.query_width() == self.width),
+            self.rotary.is_none() || turned <= self.head_width,
             format!(
-                "{:?} needs heads × head width = width, and as many key-value heads as heads; \
-                 got {heads} × {}, width {}, {key_value} key-value heads",
-                self.family, self.head_width, self.width
+                "rotary positions turn {turned} values of heads that have {}",
+                self.head_width
             ),
         )?;
         fits(
             self.longest() > 0,
             format!(
-                "{} positions leave none after the padding id",
+                "{} positions leave none after the padding id and the offset",
                 self.positions
             ),
         )
     }
 
-    /// Switches that only some families have.
+    /// Switches that no layer has together.
     fn switches(&self) -> Result<()> {
-        let gemma = self.family == Family::Gemma2;
-        let encoder = !self.causal();
-        let rotary = matches!(self.family, Family::Llama | Family::Gemma2);
-        let rules = [
-            ("rotary positions", self.rotary.is_some(), rotary, !rotary),
-            ("a query scalar", self.query_scalar.is_some(), false, !gemma),
-            (
-                "soft caps",
-                self.attention_cap.is_some() || self.logit_cap.is_some(),
-                false,
-                !gemma,
-            ),
-            (
-                "a sliding window",
-                self.sliding_window.is_some(),
-                false,
-                !rotary,
-            ),
-            (
-                "additions",
-                !self.additions.is_none(),
-                false,
-                self.family != Family::Llama,
-            ),
-            ("token types", self.token_types > 0, encoder, !encoder),
-            (
-                "a padding id",
-                self.padding.is_some(),
-                self.family == Family::Roberta,
-                self.family != Family::Roberta,
-            ),
-            (
-                "a next-token head",
-                self.head == Head::NextToken,
-                !encoder,
-                encoder,
-            ),
-        ];
-        for (what, there, needed, forbidden) in rules {
-            if (there && forbidden) || (!there && needed) {
-                let verb = if there { "has no" } else { "needs" };
-                return Err(Error::Unsuitable(format!(
-                    "{:?} {verb} {what}",
-                    self.family
-                )));
-            }
-        }
-        self.together()
-    }
-
-    /// Additions and windows that no `config.json` has together.
-    fn together(&self) -> Result<()> {
-        let Additions {
-            attention_bias,
-            feed_forward_bias,
-            head_norms,
-        } = self.additions;
-        let inner = attention_bias == AttentionBias::Inner;
-        let window = self.family == Family::Llama && self.sliding_window.is_some();
+        let s = &self.switches;
+        let encoder = !s.causal;
+        let listed = |layers: &[usize]| {
+            layers.windows(2).all(|pair| pair[0] < pair[1])
+                && layers.last().is_none_or(|last| *last < self.layers)
+        };
+        let sliding = s.sliding_layers.as_deref().unwrap_or_default();
+        let side_by_side = s.residual != Residual::InTurn;
+        let layer_norms = s.norm == NormKind::Layer;
         let rules = [
             (
-                window && !self.additions.is_none(),
-                "a sliding window and additions",
+                encoder != (s.norm_place == NormPlace::After),
+                "norms after the sum belong to encoders, and to them alone",
             ),
             (
-                head_norms && feed_forward_bias,
-                "norms of heads and biases of the feed-forward part",
+                encoder != (self.head != Head::NextToken),
+                "decoders have a next-token head, and encoders another",
             ),
             (
-                inner && (head_norms || feed_forward_bias),
-                "biases of queries, keys and values alone and other additions",
+                self.token_types > 0 && !encoder,
+                "a decoder has no token types",
+            ),
+            (
+                self.padding.is_some() && !encoder,
+                "a decoder counts no positions from a padding id",
+            ),
+            (
+                self.rotary.is_some() && (encoder || s.position_offset > 0),
+                "rotary positions belong to decoders without an offset of positions",
+            ),
+            (
+                self.rotary.is_none() && !s.unturned_layers.is_empty(),
+                "layers without rotary positions need others that have them",
+            ),
+            (
+                encoder && self.sliding_window.is_some(),
+                "an encoder has no sliding window",
+            ),
+            (
+                !listed(sliding) || !listed(&s.unturned_layers),
+                "layers are listed in ascending order, each below their number",
+            ),
+            (
+                side_by_side && s.norm_place != NormPlace::Before,
+                "parts of a layer side by side have their norms before them",
+            ),
+            (
+                s.head_norms != HeadNorms::None && layer_norms,
+                "norms of queries and keys have no biases, so they are not layer norms",
+            ),
+            (
+                s.biases.head && s.multipliers.logits.total_cmp(&1.0).is_ne(),
+                "logits with a bias are not divided",
+            ),
+            (
+                s.biases.head && (self.tied || encoder),
+                "a head with a bias has a matrix of its own",
             ),
         ];
-        match rules.iter().find(|(both, _)| *both) {
-            Some((_, what)) => Err(Error::Unsuitable(format!("no model has {what} together"))),
+        match rules.iter().find(|(broken, _)| *broken) {
+            Some((_, rule)) => Err(Error::Unsuitable(format!("{:?}: {rule}", self.family))),
             None => Ok(()),
         }
     }
@@ -212,15 +219,19 @@ impl TransformerConfig {
     fn parameter_count(&self) -> u128 {
         let [v, d, f] = [self.vocabulary, self.width, self.feed_forward].map(|n| n as u128);
         let attention = (2 * self.query_width() + 2 * self.key_value_width()) as u128;
-        let layer =
-            d * (attention + 3 * f + 16) + 4 * attention + 4 * f + 2 * self.head_width as u128;
+        let layer = d * (attention + 3 * f + 16) + 6 * attention + 4 * f;
         let tables = d * (2 * v + (self.positions + self.token_types) as u128);
-        self.layers as u128 * layer + tables + d * (d + 8) + v
+        self.layers as u128 * layer + tables + d * (d + 8) + 2 * v
     }
 }
 
 fn rotary(rotary: &Rotary) -> Result<()> {
-    number("rotary theta", rotary.theta, 1.0, 1e12, "[1, 1e12]")?;
+    for theta in [Some(rotary.theta), rotary.local_theta]
+        .into_iter()
+        .flatten()
+    {
+        number("rotary theta", theta, 1.0, 1e12, "[1, 1e12]")?;
+    }
     let positive = |what, value| number(what, value, 1e-6, 1e9, "[0.000001, 1e9]");
     match rotary.scaling {
         None => Ok(()),

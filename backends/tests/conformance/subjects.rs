@@ -1,9 +1,8 @@
 //! Engines, models, records, and what the tests ask of them.
 
 use reticent_backends::{
-    Added, Additions, AttentionBias, Clip, Device, Dropout, Family, LstmConfig, Masks, Model,
-    Rotary, RotaryScaling, RunKey, Trainer, TransformerConfig, all_private, exact, open,
-    unprotected,
+    Added, Biases, Clip, Device, Dropout, Family, LstmConfig, Masks, Model, Multipliers, Rotary,
+    RotaryScaling, RunKey, Trainer, TransformerConfig, all_private, exact, open, unprotected,
 };
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 
@@ -113,25 +112,31 @@ fn models() -> Vec<(&'static str, Model)> {
         key_value_heads: 2,
         head_width: 4,
         rotary: Some(Rotary {
-            theta: 100.0,
             scaling: Some(RotaryScaling::Linear { factor: 2.0 }),
+            ..Rotary::new(100.0)
         }),
         ..tiny(Family::Llama)
     };
-    let added = |additions| TransformerConfig {
-        additions,
+    let like = |family| TransformerConfig {
+        family,
+        switches: tiny(family).switches,
         ..llama.clone()
     };
-    let qwen3 = added(Additions {
-        attention_bias: AttentionBias::Both,
-        head_norms: true,
-        ..Additions::default()
-    });
-    let biased = added(Additions {
-        attention_bias: AttentionBias::Both,
-        feed_forward_bias: true,
-        ..Additions::default()
-    });
+    let mut qwen3 = like(Family::Qwen3);
+    qwen3.switches.biases.attention_in = true;
+    qwen3.switches.biases.attention_out = true;
+    let mut biased = llama.clone();
+    biased.switches.biases = Biases {
+        head: false,
+        ..Biases::ALL
+    };
+    let mut granite = like(Family::Granite);
+    granite.switches.multipliers = Multipliers {
+        embedding: 2.0,
+        attention: Some(0.4),
+        residual: 0.5,
+        logits: 0.5,
+    };
     let gemma = TransformerConfig {
         sliding_window: Some(3),
         attention_cap: Some(0.5),
@@ -145,6 +150,11 @@ fn models() -> Vec<(&'static str, Model)> {
         ("llama", llama.clone().into()),
         ("llama with biases", biased.into()),
         ("qwen3", qwen3.into()),
+        ("olmo2", like(Family::Olmo2).into()),
+        ("granite", granite.into()),
+        ("phi", tiny(Family::Phi).into()),
+        ("gpt_neox", tiny(Family::GptNeox).into()),
+        ("opt", tiny(Family::Opt).into()),
         ("gemma2", gemma.into()),
     ]
 }

@@ -1,7 +1,8 @@
 //! A folder to change and to read again.
 
 use reticent_backends::{
-    Additions, AttentionBias, Family, Head, TransformerConfig, load_hugging_face, save_hugging_face,
+    Biases, Family, Head, Multipliers, Residual, Rotary, Switches, TransformerConfig,
+    load_hugging_face, save_hugging_face,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -104,30 +105,102 @@ pub(crate) fn families() -> Vec<TransformerConfig> {
         tied: false,
         ..base(family)
     };
-    let added = |attention_bias, feed_forward_bias, head_norms| TransformerConfig {
+    let switched = |family, change: &dyn Fn(&mut Switches)| {
+        let mut config = TransformerConfig {
+            key_value_heads: 2,
+            ..grouped(family)
+        };
+        change(&mut config.switches);
+        config
+    };
+    let both = |s: &mut Switches| {
+        s.biases.attention_in = true;
+        s.biases.attention_out = true;
+    };
+    let wide = |s: &mut Switches| s.biases.feed_forward = true;
+    let narrow = |family| TransformerConfig {
+        heads: 4,
         key_value_heads: 2,
-        additions: Additions {
-            attention_bias,
-            feed_forward_bias,
-            head_norms,
+        head_width: 2,
+        rotary: base(family).rotary.map(|rotary| Rotary {
+            width: None,
+            ..rotary
+        }),
+        ..base(family)
+    };
+    let windowed = |config: TransformerConfig, layers: Option<Vec<usize>>| TransformerConfig {
+        sliding_window: Some(5),
+        switches: Switches {
+            sliding_layers: layers,
+            ..config.switches.clone()
         },
-        ..grouped(Family::Llama)
+        ..config
+    };
+    let partly = |family| TransformerConfig {
+        rotary: Some(Rotary {
+            width: Some(2),
+            ..Rotary::new(500.0)
+        }),
+        ..base(family)
+    };
+    let mut granite = narrow(Family::Granite);
+    granite.switches.multipliers = Multipliers {
+        embedding: 12.0,
+        attention: Some(0.015625),
+        residual: 0.22,
+        logits: 8.0,
+    };
+    both(&mut granite.switches);
+    let mut smollm3 = narrow(Family::Smollm3);
+    smollm3.switches.unturned_layers = vec![1];
+    let mut plain = base(Family::Opt);
+    plain.switches.biases = Biases::NONE;
+    let mut in_turn = base(Family::GptNeox);
+    in_turn.switches.residual = Residual::InTurn;
+    let mut parallel = partly(Family::Stablelm);
+    parallel.switches.residual = Residual::ParallelOneNorm;
+    parallel.switches.biases.attention_in = true;
+    let apart = TransformerConfig {
+        key_value_heads: 2,
+        ..base(Family::GptBigcode)
     };
     vec![
         base(Family::Gpt2),
         untied(Family::Gpt2),
+        base(Family::GptBigcode),
+        apart,
+        windowed(base(Family::GptNeo), Some(vec![0])),
+        base(Family::GptNeox),
+        in_turn,
+        base(Family::Opt),
+        plain,
         grouped(Family::Llama),
-        added(AttentionBias::Both, false, false),
-        added(AttentionBias::Both, true, false),
-        added(AttentionBias::None, true, false),
-        added(AttentionBias::Inner, false, false),
-        added(AttentionBias::None, false, true),
-        added(AttentionBias::Both, false, true),
-        TransformerConfig {
-            sliding_window: Some(5),
-            ..grouped(Family::Llama)
-        },
+        switched(Family::Llama, &both),
+        switched(Family::Llama, &|s| {
+            both(s);
+            wide(s);
+        }),
+        switched(Family::Llama, &wide),
+        narrow(Family::Qwen2),
+        windowed(narrow(Family::Qwen2), Some(vec![1])),
+        switched(Family::Qwen3, &|_| {}),
+        switched(Family::Qwen3, &both),
+        grouped(Family::Mistral),
+        windowed(grouped(Family::Mistral), None),
+        grouped(Family::Gemma),
         grouped(Family::Gemma2),
+        windowed(grouped(Family::Gemma3), Some(vec![1])),
+        base(Family::Phi),
+        partly(Family::Phi),
+        narrow(Family::Phi3),
+        windowed(partly(Family::Phi3), None),
+        narrow(Family::Olmo2),
+        granite,
+        smollm3,
+        narrow(Family::Stablelm),
+        parallel,
+        narrow(Family::Starcoder2),
+        windowed(narrow(Family::Starcoder2), None),
         base(Family::Bert),
         untied(Family::Bert),
         classes(Family::Bert),

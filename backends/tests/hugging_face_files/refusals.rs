@@ -2,7 +2,7 @@
 
 use crate::folder::{Folder, Tensors};
 use reticent_backends::{
-    Additions, AttentionBias, Family, Pretrained, TransformerConfig, load_hugging_face,
+    Family, HeadNorms, Pretrained, Residual, TransformerConfig, load_hugging_face,
 };
 use reticent_corpus::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
@@ -76,28 +76,12 @@ fn broken_files_are_refused() {
     });
 }
 
-/// A Qwen's window is refused where it hides something, a Mistral's is followed, and what is not
-/// there is what transformers takes.
+/// A window is followed where it hides something, and what is not there is what transformers takes.
 #[test]
 fn relatives_of_llama_are_read_as_transformers_reads_them() {
-    let of = |kind: &str, change: &dyn Fn(&mut Value)| {
-        let additions = match kind {
-            "qwen2" => Additions {
-                attention_bias: AttentionBias::Inner,
-                ..Additions::default()
-            },
-            "qwen3" => Additions {
-                head_norms: true,
-                ..Additions::default()
-            },
-            _ => Additions::default(),
-        };
-        let folder = Folder::of(TransformerConfig {
-            additions,
-            ..TransformerConfig::new(Family::Llama, 11, 64, 1, 32, 16)
-        });
+    let of = |family, change: &dyn Fn(&mut Value)| {
+        let folder = Folder::of(TransformerConfig::new(family, 11, 64, 2, 32, 16));
         folder.change_config(|c| {
-            c["model_type"] = json!(kind);
             c["architectures"] = Value::Null;
             change(c);
         });
@@ -105,31 +89,35 @@ fn relatives_of_llama_are_read_as_transformers_reads_them() {
             .map(|(config, _)| config)
             .map_err(|e| e.to_string())
     };
-    for kind in ["qwen2", "qwen3"] {
-        let windowed = |window: usize| {
+    for family in [Family::Qwen2, Family::Qwen3] {
+        let windowed = |window: usize, types: Value| {
             move |c: &mut Value| {
                 c["use_sliding_window"] = json!(true);
                 c["sliding_window"] = json!(window);
+                c["max_window_layers"] = json!(1);
+                c["layer_types"] = types.clone();
             }
         };
-        let said = of(kind, &windowed(15)).unwrap_err();
+        let kinds = json!(["sliding_attention", "full_attention"]);
+        let found = of(family, &windowed(15, Value::Null)).unwrap();
+        assert_eq!(found.sliding_window, Some(15));
+        assert_eq!(found.switches.sliding_layers, Some(vec![1]));
+        let found = of(family, &windowed(15, kinds.clone())).unwrap();
+        assert_eq!(found.switches.sliding_layers, Some(vec![0]));
+        let found = of(family, &windowed(16, kinds.clone())).unwrap();
+        assert_eq!(found.sliding_window, None);
+        let said = of(family, &|c| c["layer_types"] = kinds.clone()).unwrap_err();
         assert!(
-            said.contains("sliding_window = 15, below max_position_embeddings = 16"),
-            "{said}"
-        );
-        assert_eq!(of(kind, &windowed(16)).unwrap().sliding_window, None);
-        let said = of(kind, &|c| c["layer_types"] = json!(["sliding_attention"])).unwrap_err();
-        assert!(
-            said.contains("layer_types[0] is `sliding_attention`"),
+            said.contains("layer_types[0] is `sliding_attention` without use_sliding_window"),
             "{said}"
         );
         // 32 key-value heads, where the key is not there.
-        let absent = of(kind, &|c| {
+        let absent = of(family, &|c| {
             c.as_object_mut().unwrap().remove("num_key_value_heads");
         });
         assert_eq!(absent.unwrap().key_value_heads, 32);
     }
-    let absent = of("qwen3", &|c| {
+    let absent = of(Family::Qwen3, &|c| {
         c.as_object_mut().unwrap().remove("head_dim");
     });
     assert!(
@@ -137,58 +125,130 @@ fn relatives_of_llama_are_read_as_transformers_reads_them() {
         "128, and the weights have 2"
     );
     for (window, seen) in [(json!(null), None), (json!(16), None), (json!(7), Some(7))] {
-        let found = of("mistral", &|c| c["sliding_window"] = window.clone()).unwrap();
+        let found = of(Family::Mistral, &|c| c["sliding_window"] = window.clone()).unwrap();
         assert_eq!(found.sliding_window, seen);
     }
     // 4096 where the key is not there.
-    let short = of("mistral", &|c| {
+    let short = of(Family::Mistral, &|c| {
         c.as_object_mut().unwrap().remove("sliding_window");
     });
     assert_eq!(short.unwrap().sliding_window, None);
-    let long = of("mistral", &|c| {
+    let long = of(Family::Mistral, &|c| {
         c.as_object_mut().unwrap().remove("sliding_window");
         c["max_position_embeddings"] = json!(5000);
     });
     assert_eq!(long.unwrap().sliding_window, Some(4096));
 }
 
-/// What no `config.json` can say is no model.
+/// What no `config.json` can say is no model of the family.
 #[test]
-fn additions_that_no_model_has_together_are_refused() {
-    let refused = |change: &dyn Fn(&mut TransformerConfig), part: &str| {
-        let mut config = TransformerConfig::new(Family::Llama, 11, 8, 1, 2, 16);
+fn switches_that_a_family_does_not_have_are_refused() {
+    let refused = |family, change: &dyn Fn(&mut TransformerConfig), part: &str| {
+        let mut config = TransformerConfig::new(family, 11, 8, 2, 2, 16);
         change(&mut config);
         let said = config.validated().unwrap_err().to_string();
         assert!(said.contains(part), "{said}");
     };
-    let inner = AttentionBias::Inner;
     refused(
-        &|c| {
-            c.additions.attention_bias = inner;
-            c.sliding_window = Some(3);
-        },
-        "a sliding window and additions",
+        Family::Qwen2,
+        &|c| c.switches.biases.feed_forward = true,
+        "the config.json of a qwen2 cannot say switches.biases.feed_forward = true",
     );
     refused(
-        &|c| {
-            c.additions.attention_bias = inner;
-            c.additions.head_norms = true;
-        },
-        "other additions",
+        Family::Llama,
+        &|c| c.sliding_window = Some(3),
+        "the config.json of a llama cannot say sliding_window = 3",
     );
     refused(
-        &|c| {
-            c.additions.feed_forward_bias = true;
-            c.additions.head_norms = true;
-        },
-        "norms of heads",
+        Family::Llama,
+        &|c| c.switches.residual = Residual::Parallel,
+        "llama cannot say switches.residual",
     );
     refused(
-        &|c| {
-            *c = TransformerConfig::new(Family::Gpt2, 11, 8, 1, 2, 16);
-            c.additions.head_norms = true;
-        },
-        "Gpt2 has no additions",
+        Family::Gpt2,
+        &|c| c.switches.head_norms = HeadNorms::PerHead,
+        "norms of queries and keys",
+    );
+    refused(
+        Family::Phi,
+        &|c| c.switches.multipliers.residual = 0.5,
+        "phi cannot say switches.multipliers.residual = 0.5",
+    );
+    refused(
+        Family::Opt,
+        &|c| c.norm_epsilon = 1e-6,
+        "opt cannot say norm_epsilon",
+    );
+}
+
+/// Hybrids and mixtures of experts end in one sentence that says what can be done.
+#[test]
+fn models_of_other_kinds_are_refused_with_a_way_out() {
+    for (kind, what) in [
+        ("mixtral", "a mixture of experts"),
+        ("jamba", "not made of attention alone"),
+        ("falcon", "not covered (bert, gemma,"),
+    ] {
+        let folder = Folder::new(Family::Gpt2);
+        folder.change_config(|c| c["model_type"] = json!(kind));
+        folder.refused(&[kind, what, "`--scorer`", "reports/examples/scorer.py"]);
+    }
+}
+
+/// Keys that change the arithmetic in a way that no switch covers.
+#[test]
+fn keys_of_the_other_decoders_are_refused_by_name() {
+    let with = |family, key: &str, value: Value, words: &[&str]| {
+        let folder = Folder::new(family);
+        folder.change_config(|c| c[key] = value);
+        folder.refused(words);
+    };
+    let yes = || json!(true);
+    let no = || json!(false);
+    with(Family::Phi, "qk_layernorm", yes(), &["qk_layernorm"]);
+    with(Family::Stablelm, "qk_layernorm", yes(), &["qk_layernorm"]);
+    with(Family::Gemma, "attention_bias", yes(), &["attention_bias"]);
+    with(
+        Family::Opt,
+        "do_layer_norm_before",
+        no(),
+        &["do_layer_norm_before"],
+    );
+    with(
+        Family::Opt,
+        "word_embed_proj_dim",
+        json!(4),
+        &["word_embed_proj_dim = 4", "hidden_size = 8"],
+    );
+    with(
+        Family::Phi3,
+        "rope_scaling",
+        json!({"type": "longrope"}),
+        &["longrope"],
+    );
+    with(
+        Family::GptNeo,
+        "attention_layers",
+        json!(["local", "global"]),
+        &["attention_layers has 2 entries for 1 layers"],
+    );
+    with(
+        Family::Smollm3,
+        "no_rope_layers",
+        json!([1, 0, 1]),
+        &["no_rope_layers has 3 entries for 1 layers"],
+    );
+    with(
+        Family::GptNeox,
+        "rotary_pct",
+        json!(1.5),
+        &["rotary_pct", "[0, 1]", "1.5"],
+    );
+    with(
+        Family::Gemma3,
+        "rope_parameters",
+        json!({"sliding_attention": {"rope_type": "linear", "factor": 2.0}}),
+        &["sliding layers"],
     );
 }
 
@@ -200,7 +260,7 @@ fn configurations_we_do_not_follow_are_refused_by_key() {
         folder.refused(words);
     };
     let (gpt2, llama, gemma) = (Family::Gpt2, Family::Llama, Family::Gemma2);
-    with(gpt2, "model_type", json!("mamba"), &["mamba", "llama"]);
+    with(gpt2, "model_type", json!("falcon"), &["falcon", "llama"]);
     with(
         gpt2,
         "n_embd",
@@ -225,8 +285,8 @@ fn configurations_we_do_not_follow_are_refused_by_key() {
     with(
         llama,
         "partial_rotary_factor",
-        json!(0.5),
-        &["partial_rotary_factor = 0.5"],
+        json!(0.1),
+        &["rotary positions need an even head width, got 0"],
     );
     with(
         llama,
@@ -239,8 +299,8 @@ fn configurations_we_do_not_follow_are_refused_by_key() {
     with(
         gemma,
         "layer_types",
-        json!(["full_attention"]),
-        &["layer_types[0]"],
+        json!(["chunked_attention"]),
+        &["layer_types[0]", "chunked_attention"],
     );
     let bert = Family::Bert;
     with(

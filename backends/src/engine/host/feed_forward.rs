@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 const ROOT_2_OVER_PI: f32 = 0.797_884_6;
 const CUBE: f32 = 0.044_715;
+const QUICK: f32 = 1.702;
 
 /// Φ(x) by the error function: Abramowitz & Stegun 7.1.26, absolute error below 1e-7.
 #[inline(always)]
@@ -43,6 +44,10 @@ fn activation(kind: Activation, x: f32) -> (f32, f32) {
             (x * s, s * (1.0 + x * (1.0 - s)))
         }
         Activation::Relu => (x.max(0.0), if x > 0.0 { 1.0 } else { 0.0 }),
+        Activation::QuickGelu => {
+            let s = sigmoid(QUICK * x);
+            (x * s, s * (1.0 + QUICK * x * (1.0 - s)))
+        }
     }
 }
 
@@ -84,6 +89,9 @@ impl pulp::NullaryFnOnce for ActivateRows<'_> {
             Activation::Gelu => activate_with(self, |x| activation(Activation::Gelu, x).0),
             Activation::Silu => activate_with(self, |x| activation(Activation::Silu, x).0),
             Activation::Relu => activate_with(self, |x| activation(Activation::Relu, x).0),
+            Activation::QuickGelu => {
+                activate_with(self, |x| activation(Activation::QuickGelu, x).0)
+            }
         }
     }
 }
@@ -158,6 +166,9 @@ impl pulp::NullaryFnOnce for ActivateBackRows<'_> {
             Activation::Gelu => activate_back_with(self, |x| activation(Activation::Gelu, x)),
             Activation::Silu => activate_back_with(self, |x| activation(Activation::Silu, x)),
             Activation::Relu => activate_back_with(self, |x| activation(Activation::Relu, x)),
+            Activation::QuickGelu => {
+                activate_back_with(self, |x| activation(Activation::QuickGelu, x))
+            }
         }
     }
 }
@@ -205,12 +216,14 @@ mod tests {
             Activation::Gelu => 0.5 * x * libm_erfc(-x / 2f64.sqrt()),
             Activation::Silu => x / (1.0 + (-x).exp()),
             Activation::Relu => x.max(0.0),
+            Activation::QuickGelu => x / (1.0 + (-1.702 * x).exp()),
         };
         for kind in [
             Activation::GeluTanh,
             Activation::Gelu,
             Activation::Silu,
             Activation::Relu,
+            Activation::QuickGelu,
         ] {
             for i in -600..=600 {
                 let x = f64::from(i) * 0.013 + 0.001;

@@ -65,16 +65,20 @@ fn turn<B: Floats>(x: Tensor<B, 4>, turns: Option<&[Tensor<B, 4>; 2]>, sign: f32
     let Some([cosine, sine]) = turns else {
         return x;
     };
-    let half = x.dims()[3] / 2;
-    let (low, high) = (x.clone().narrow(3, 0, half), x.narrow(3, half, half));
+    let (half, width) = (cosine.dims()[3], x.dims()[3]);
+    let (low, high) = (
+        x.clone().narrow(3, 0, half),
+        x.clone().narrow(3, half, half),
+    );
     let sine = sine.clone() * sign;
-    Tensor::cat(
-        vec![
-            low.clone() * cosine.clone() - high.clone() * sine.clone(),
-            high * cosine.clone() + low * sine,
-        ],
-        3,
-    )
+    let mut parts = vec![
+        low.clone() * cosine.clone() - high.clone() * sine.clone(),
+        high * cosine.clone() + low * sine,
+    ];
+    if 2 * half < width {
+        parts.push(x.narrow(3, 2 * half, width - 2 * half));
+    }
+    Tensor::cat(parts, 3)
 }
 
 fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> Heads<B> {
@@ -83,7 +87,7 @@ fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> H
     let (examples, steps) = shape;
     let (width, each) = (attention.width, attention.each());
     let turns = attention.turns.as_ref().map(|turns| {
-        let half = width / 2;
+        let half = attention.turned / 2;
         [0, 1].map(|part| {
             let values: Vec<f32> = turns[..steps * half].iter().map(|t| t[part]).collect();
             Tensor::from_data(TensorData::new(values, [1, 1, steps, half]), &device)

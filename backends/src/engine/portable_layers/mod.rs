@@ -4,8 +4,8 @@
 //! predict nothing, so the gradient of their every value is zero.
 
 use crate::engine::layers::{
-    EmbeddingTap, Factors, Floats, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity, NormTap,
-    NormWeights, Normalised, Norms, Sums, Tape,
+    EmbeddingTap, Factors, Floats, HeadAt, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
+    NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
 use crate::engine::portable::{DEVICE_SUM, host, indices, product};
 use crate::engine::rows::{NOTHING, Rows};
@@ -19,6 +19,8 @@ mod sums;
 pub(in crate::engine) use attention::{attend, attend_back};
 pub(in crate::engine) use sums::{add_sums, norms};
 
+/// 1.702 in the sigmoid form of the Gaussian error linear unit.
+const QUICK: f32 = 1.702;
 /// Rows of logits at once.
 const HEAD_ROWS: usize = 512;
 
@@ -65,7 +67,8 @@ pub(in crate::engine) fn logits<B: Floats>(
 ) -> Matrix<B> {
     let w = head.matrix.clone();
     let w = if head.tied { w.transpose() } else { w };
-    capped(product(hidden.clone(), w, precision), head.cap)
+    let logits = linear(hidden, &w, head.bias.as_ref(), precision);
+    capped(logits, head.cap)
 }
 
 fn gain<B: Floats>(weights: &NormWeights<B>) -> Matrix<B> {
@@ -140,6 +143,11 @@ fn activation<B: Floats>(z: Matrix<B>, kind: Activation) -> (Matrix<B>, Matrix<B
             let slope = s.clone() * (z.clone() * (-s.clone() + 1.0) + 1.0);
             (z * s, slope)
         }
+        Activation::QuickGelu => {
+            let s = sigmoid(z.clone() * QUICK);
+            let slope = s.clone() * (z.clone() * (-s.clone() + 1.0) * QUICK + 1.0);
+            (z * s, slope)
+        }
         Activation::Relu => {
             let positive = z.clone().greater_elem(0.0).float();
             (z * positive.clone(), positive)
@@ -175,7 +183,7 @@ pub(in crate::engine) fn head<B: Floats>(
     head: &HeadWeights<B>,
     rows: &Rows,
     precision: Precision,
-    mut sum: Option<(&mut Sums<B>, usize, f32)>,
+    mut sum: Option<(&mut Sums<B>, HeadAt, f32)>,
 ) -> HeadRun<B> {
     let (mut nll, mut d_hidden, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
     for start in (0..rows.len()).step_by(HEAD_ROWS) {
@@ -189,8 +197,12 @@ pub(in crate::engine) fn head<B: Floats>(
         nll.push(block_nll);
         match &mut sum {
             None => deltas.push(delta),
-            Some((sums, parameter, factor)) => {
-                sums.add(*parameter, head_sum(h, delta * *factor, head.tied));
+            Some((sums, at, factor)) => {
+                let delta = delta * *factor;
+                if let Some(bias) = at.bias {
+                    sums.add(bias, delta.clone().sum_dim(0));
+                }
+                sums.add(at.weight, head_sum(h, delta, head.tied));
             }
         }
     }

@@ -93,6 +93,7 @@ pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameter
         position,
         scale,
         gradient,
+        ..
     } = &tape.embedding;
     let g = steps(gradient, shape);
     let same = same::<B>(rows, shape, &device);
@@ -107,6 +108,9 @@ pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameter
         .expect("norms need the head's gradient");
     let (h, delta) = (steps(&tape.head.hidden, shape), steps(delta, shape));
     let sizes = (shape.1, h.dims()[2], delta.dims()[2]);
+    if let Some(bias) = tape.head.bias {
+        out.push((bias, pieces(delta.clone().sum_dim(1).powi_scalar(2))));
+    }
     if tape.head.tied {
         out.push((*token, cross_pieces(&h, &delta, g * *scale, rows, shape)));
     }
@@ -182,13 +186,17 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         sums.add(tap.gain, by_head.sum_dim(0));
     }
     let embedding = tape.embedding;
+    let positions = embedding.position_rows(rows);
     let g = embedding.gradient;
     let tokens = g.clone() * factor(embedding.token) * embedding.scale;
     scatter(sums, embedding.token, &rows.inputs, tokens);
     if let Some(position) = embedding.position {
-        scatter(sums, position, &rows.positions, g * factor(position));
+        scatter(sums, position, &positions, g * factor(position));
     }
     if let Some(delta) = tape.head.delta {
+        if let Some(bias) = tape.head.bias {
+            sums.add(bias, (delta.clone() * factor(bias)).sum_dim(0));
+        }
         let delta = delta * factor(tape.head.weight);
         sums.add(
             tape.head.weight,

@@ -191,6 +191,9 @@ impl<'a> Measure<'a> {
             (head.weight, norm),
             (embedding.token, scale * scale * table_norm(tokens, g, d)),
         ];
+        if let Some(bias) = head.bias {
+            squared.push((bias, square(&column_sums(None, delta, v))));
+        }
         if head.tied {
             let cross = cross_term(delta, h, g, tokens, (d, v));
             squared.push((embedding.token, 2.0 * scale * cross));

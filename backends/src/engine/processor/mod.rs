@@ -13,8 +13,8 @@ use super::host::gemm::{Store, View, product, weighted_product};
 use super::host::head;
 use super::host::vector::{self, sum_of_squares};
 use super::layers::{
-    Attended, Factors, HeadRun, HeadWeights, Layers, Matrix, Nonlinearity, NormWeights, Normalised,
-    Norms, Sums, Tape,
+    Attended, Factors, HeadAt, HeadRun, HeadWeights, Layers, Matrix, Nonlinearity, NormWeights,
+    Normalised, Norms, Sums, Tape,
 };
 use super::rows::{Rows, Span};
 use crate::trainer::{Parameter, Precision};
@@ -116,6 +116,7 @@ impl Layers<Flex> for Processor {
             (n, d, v),
             Store::Set,
         );
+        add_bias(&mut out, head);
         if let Some(c) = head.cap {
             head::cap(&mut out, c);
         }
@@ -206,7 +207,7 @@ impl Layers<Flex> for Processor {
         head: &HeadWeights<Flex>,
         rows: &Rows,
         _: Precision,
-        mut sum: Option<(&mut Sums<Flex>, usize, f32)>,
+        mut sum: Option<(&mut Sums<Flex>, HeadAt, f32)>,
     ) -> HeadRun<Flex> {
         let ([n, d], v) = (hidden.dims(), vocabulary(head));
         let (h, w) = (Values::of(hidden), Values::of(&head.matrix));
@@ -224,6 +225,7 @@ impl Layers<Flex> for Processor {
             deltas.resize(count * v, 0.0);
             let h = View::new(h.slice(), d).from(start, 0);
             product(h, w, &mut deltas, (count, d, v), Store::Set);
+            add_bias(&mut deltas, head);
             nll.extend(head::loss(
                 &mut deltas,
                 &rows.targets[start..start + count],
@@ -233,9 +235,12 @@ impl Layers<Flex> for Processor {
             let delta = View::new(&deltas, v);
             let into = &mut d_hidden[start * d..(start + count) * d];
             product(delta, w.transposed(), into, (count, v, d), Store::Set);
-            if let Some((sums, parameter, factor)) = &mut sum {
+            if let Some((sums, at, factor)) = &mut sum {
                 let factors = vec![*factor; count];
-                let into = sums.host_mut(*parameter);
+                if let Some(bias) = at.bias {
+                    add_rows(None, &deltas, Some(&factors), sums.host_mut(bias));
+                }
+                let into = sums.host_mut(at.weight);
                 add_head_sum(h, delta, &factors, into, (count, d, v), head.tied);
             }
         }
@@ -312,7 +317,7 @@ impl Layers<Flex> for Processor {
             let scale = rows.spread(factors.of(position), 0.0);
             scatter(
                 g.slice(),
-                &rows.positions,
+                &embedding.position_rows(rows),
                 &scale,
                 sums.host_mut(position),
                 d,
@@ -321,6 +326,10 @@ impl Layers<Flex> for Processor {
         if let Some(delta) = &tape.head.delta {
             let (h, delta) = (Values::of(&tape.head.hidden), Values::of(delta));
             let v = delta.slice().len() / rows.len().max(1);
+            if let Some(bias) = tape.head.bias {
+                let scale = rows.spread(factors.of(bias), 0.0);
+                add_rows(None, delta.slice(), Some(&scale), sums.host_mut(bias));
+            }
             let into = sums.host_mut(tape.head.weight);
             let kept = norms.kept.get(tape.linears.len());
             let kept = kept.map_or(&[][..], Vec::as_slice);
@@ -330,6 +339,18 @@ impl Layers<Flex> for Processor {
             }
         }
     }
+}
+
+/// Adds the head's bias to rows of logits, where there is one.
+fn add_bias(logits: &mut [f32], head: &HeadWeights<Flex>) {
+    let Some(bias) = &head.bias else { return };
+    let bias = Values::of(bias);
+    let width = bias.slice().len();
+    logits.par_chunks_mut(ROWS * width).for_each(|rows| {
+        for row in rows.chunks_exact_mut(width) {
+            row.iter_mut().zip(bias.slice()).for_each(|(x, b)| *x += b);
+        }
+    });
 }
 
 /// sum += Σ factor · hᵀδ, d × V, or V × d where tied.

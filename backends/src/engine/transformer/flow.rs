@@ -8,7 +8,7 @@ use crate::engine::layers::{
 };
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
-use crate::model::{HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt};
+use crate::model::{HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
@@ -35,6 +35,7 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     ) -> Self::Value;
     fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
+    fn scale(&mut self, x: Self::Value, factor: f64) -> Self::Value;
     /// Dropout, where the flow has any.
     fn drop(&mut self, x: Self::Value, _: DropoutSite) -> Self::Value {
         x
@@ -55,28 +56,29 @@ pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     for (index, at) in model.layout.layers.iter().enumerate() {
         x = layer(model, flow, x, (index, at));
     }
-    match model.layout.final_norm {
-        Some(at) => flow.norm(model, x, at),
-        None => x,
+    if let Some(at) = model.layout.final_norm {
+        x = flow.norm(model, x, at);
     }
+    // before the head's matrix: logits and the matrix's gradient are those of divided logits
+    flow.scale(x, model.config.switches.multipliers.logits.recip())
 }
 
-/// A norm after a block: on what the block gives where there is one before it too, else on the sum.
+/// A block's output added to what it read, with the norm behind it: on the sum or on the output.
 fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
     (x, y): (F::Value, F::Value),
-    (before, after): (Option<NormAt>, Option<NormAt>),
+    after: Option<NormAt>,
 ) -> F::Value {
-    match (before, after) {
-        (_, None) => flow.add(x, y),
-        (Some(_), Some(after)) => {
-            let y = flow.norm(model, y, after);
-            flow.add(x, y)
-        }
-        (None, Some(after)) => {
+    match (after, model.config.norm_place()) {
+        (None, _) => flow.add(x, y),
+        (Some(after), NormPlace::After) => {
             let sum = flow.add(x, y);
             flow.norm(model, sum, after)
+        }
+        (Some(after), _) => {
+            let y = flow.norm(model, y, after);
+            flow.add(x, y)
         }
     }
 }
@@ -87,10 +89,13 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     x: F::Value,
     (index, at): (usize, &LayerLayout),
 ) -> F::Value {
+    let residual = model.config.switches.multipliers.residual;
+    let input = x.clone();
     let mut y = x.clone();
     if let Some(before) = at.attention_before {
         y = flow.norm(model, y, before);
     }
+    let normed = y.clone();
     y = flow.linear(model, y, at.attention_in);
     if let Some(heads) = at.head_norms {
         y = flow.norm_heads(model, y, heads);
@@ -98,9 +103,13 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.attend(model, y, index);
     y = flow.linear(model, y, at.attention_out);
     y = flow.drop(y, DropoutSite::Block { number: 2 * index });
-    let norms = (at.attention_before, at.attention_after);
-    let x = joined(model, flow, (x, y), norms);
-    let mut y = x.clone();
+    y = flow.scale(y, residual);
+    let x = joined(model, flow, (x, y), at.attention_after);
+    let mut y = match model.config.switches.residual {
+        Residual::InTurn => x.clone(),
+        Residual::Parallel => input,
+        Residual::ParallelOneNorm => normed,
+    };
     if let Some(before) = at.feed_forward_before {
         y = flow.norm(model, y, before);
     }
@@ -109,8 +118,8 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     y = flow.linear(model, y, at.feed_forward_out);
     let number = 2 * index + 1;
     y = flow.drop(y, DropoutSite::Block { number });
-    let norms = (at.feed_forward_before, at.feed_forward_after);
-    joined(model, flow, (x, y), norms)
+    y = flow.scale(y, residual);
+    joined(model, flow, (x, y), at.feed_forward_after)
 }
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
@@ -120,6 +129,18 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             gated: self.config.gated(),
             width: self.config.feed_forward,
         }
+    }
+}
+
+fn is_one(factor: f64) -> bool {
+    factor.total_cmp(&1.0).is_eq()
+}
+
+fn scaled<B: Floats>(x: Matrix<B>, factor: f64) -> Matrix<B> {
+    if is_one(factor) {
+        x
+    } else {
+        x.mul_scalar(factor as f32)
     }
 }
 
@@ -157,6 +178,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     fn add(&mut self, x: Matrix<B>, y: Matrix<B>) -> Matrix<B> {
         x.add(y)
     }
+    fn scale(&mut self, x: Matrix<B>, factor: f64) -> Matrix<B> {
+        scaled(x, factor)
+    }
 }
 
 /// Layers with a tap at each trained parameter. Weights are untracked, so the backward pass
@@ -191,7 +215,7 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
     pub(super) fn tape(
         self,
         gradients: &<Autodiff<B> as AutodiffBackend>::Gradients,
-        (layout, scale): (&Layout, f32),
+        model: &Transformer<B, K>,
         embedded: Tracked<B>,
         head: HeadTap<B>,
     ) -> Tape<B> {
@@ -217,9 +241,10 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
             linears: linears.collect(),
             norms: norms.chain(heads).collect(),
             embedding: EmbeddingTap {
-                token: layout.token_embedding,
-                position: layout.position_embedding,
-                scale,
+                token: model.layout.token_embedding,
+                position: model.layout.position_embedding,
+                offset: model.config.switches.position_offset as u32,
+                scale: model.config.embedding_scale() as f32,
                 gradient: gradient(&embedded),
             },
             head,
@@ -291,6 +316,14 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
 
     fn add(&mut self, x: Tracked<B>, y: Tracked<B>) -> Tracked<B> {
         x.add(y)
+    }
+
+    fn scale(&mut self, x: Tracked<B>, factor: f64) -> Tracked<B> {
+        if is_one(factor) {
+            return x;
+        }
+        let out = scaled(x.clone().inner(), factor);
+        ops::apply::<B>(x, out, move |d| scaled(d, factor))
     }
 
     fn drop(&mut self, x: Tracked<B>, place: DropoutSite) -> Tracked<B> {

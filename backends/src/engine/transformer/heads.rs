@@ -1,4 +1,4 @@
-//! Norms of query and key heads, before their positions.
+//! Norms of queries and keys, head by head or whole, before their positions.
 
 use super::Transformer;
 use crate::engine::layers::{Floats, Layers, Matrix, NormTap, NormWeights, Normalised};
@@ -6,21 +6,24 @@ use crate::model::{HeadNormsAt, NormAt};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-/// Columns of queries, keys and one head in queries, keys and values side by side.
+/// Columns of queries and keys in queries, keys and values side by side, and how many of each are
+/// normalised at once.
 #[derive(Debug, Clone, Copy)]
 struct HeadColumns {
     queries: usize,
     keys: usize,
-    head: usize,
+    heads: [usize; 2],
 }
 
 impl HeadColumns {
     /// Query heads and key heads, one to a row.
     fn apart<B: Backend>(self, joined: &Matrix<B>) -> [Matrix<B>; 2] {
         let rows = joined.dims()[0];
-        [(0, self.queries), (self.queries, self.keys)].map(|(start, columns)| {
+        let [query, key] = self.heads;
+        let places = [(0, self.queries, query), (self.queries, self.keys, key)];
+        places.map(|(start, columns, head)| {
             let heads = joined.clone().narrow(1, start, columns);
-            heads.reshape([rows * columns / self.head, self.head])
+            heads.reshape([rows * columns / head, head])
         })
     }
 
@@ -54,7 +57,7 @@ impl<B: Floats> NormedHeads<B> {
         let columns = HeadColumns {
             queries: model.config.query_width(),
             keys: model.config.key_value_width(),
-            head: model.config.head_width,
+            heads: model.config.head_norm_widths().unwrap_or([1; 2]),
         };
         let weights =
             [at.query, at.key].map(|gain| model.norm_weights(NormAt { gain, bias: None }));
@@ -84,21 +87,22 @@ impl<B: Floats> NormedHeads<B> {
         self.columns.together(heads, d)
     }
 
-    /// Unit heads as they stand side by side, for [`taps`].
+    /// Unit heads as they stand side by side, for [`KeptHeads::taps`].
     pub(super) fn kept(&self) -> KeptHeads<B> {
         let HeadColumns {
             queries,
             keys,
-            head,
+            heads,
         } = self.columns;
         let wide = |run: &Normalised<B>, columns: usize| {
-            let rows = run.unit.dims()[0] * head / columns;
+            let [lines, head] = run.unit.dims();
+            let rows = lines * head / columns;
             run.unit.clone().reshape([rows, columns])
         };
         KeptHeads {
             at: self.at,
             units: [wide(&self.runs[0], queries), wide(&self.runs[1], keys)],
-            head,
+            heads,
         }
     }
 }
@@ -107,7 +111,7 @@ impl<B: Floats> NormedHeads<B> {
 pub(super) struct KeptHeads<B: Backend> {
     at: HeadNormsAt,
     units: [Matrix<B>; 2],
-    head: usize,
+    heads: [usize; 2],
 }
 
 impl<B: Backend> KeptHeads<B> {
@@ -122,7 +126,7 @@ impl<B: Backend> KeptHeads<B> {
             NormTap {
                 gain,
                 bias: None,
-                heads: columns / self.head,
+                heads: columns / self.heads[which],
                 unit: unit.clone(),
                 gradient: gradient.clone().narrow(1, start, columns),
             }

@@ -12,14 +12,16 @@ mod training;
 use super::host::attention::Attention;
 use super::host::vector::Normal;
 use super::layers::{
-    Factors, Floats, HeadTap, HeadWeights, Layers, Matrix, NormWeights, Norms, Sums, Tape,
+    Factors, Floats, HeadAt, HeadTap, HeadWeights, Layers, Matrix, NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
 use super::rows::{Grid, NOTHING, Rows};
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
-use crate::model::{HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, TransformerConfig};
+use crate::model::{
+    HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, Rotary, TransformerConfig,
+};
 use crate::optimizer::Update;
 use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
@@ -111,20 +113,25 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (self.weights[at.weight].clone(), bias)
     }
 
-    /// The last matrix and its index: the embedding where the head is tied.
-    fn head_weights(&self) -> (usize, HeadWeights<B>) {
-        let projection = match &self.layout.head {
-            HeadLayout::NextToken { projection } => *projection,
-            HeadLayout::MaskedToken { projection, .. } => *projection,
-            HeadLayout::Classes { .. } => None,
+    /// The last matrix and where it stands, with its bias: the embedding where the head is tied.
+    fn head_weights(&self) -> (HeadAt, HeadWeights<B>) {
+        let (projection, bias) = match &self.layout.head {
+            HeadLayout::NextToken { projection, bias } => (*projection, *bias),
+            HeadLayout::MaskedToken { projection, .. } => (*projection, None),
+            HeadLayout::Classes { .. } => (None, None),
         };
         let index = projection.unwrap_or(self.layout.token_embedding);
         let head = HeadWeights {
             matrix: self.weights[index].clone(),
+            bias: bias.map(|bias| self.weights[bias].clone()),
             tied: projection.is_none(),
             cap: self.config.logit_cap.map(|c| c as f32),
         };
-        (index, head)
+        let at = HeadAt {
+            weight: index,
+            bias,
+        };
+        (at, head)
     }
 
     /// Embedded tokens and positions, N × d.
@@ -133,6 +140,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let d = self.config.width;
         let token = &self.values[self.layout.token_embedding];
         let position = self.layout.position_embedding.map(|p| &self.values[p]);
+        let offset = self.config.switches.position_offset;
         let mut out = vec![0.0f32; rows.len() * d];
         let lines = out.par_chunks_exact_mut(d).zip(&rows.inputs);
         lines
@@ -141,7 +149,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 let line = &token[*token_id as usize * d..][..d];
                 out.iter_mut().zip(line).for_each(|(o, x)| *o = scale * x);
                 if let Some(position) = position {
-                    let line = &position[*at as usize * d..][..d];
+                    let row = *at as usize + offset;
+                    let line = &position[row * d..][..d];
                     out.iter_mut().zip(line).for_each(|(o, x)| *o += x);
                 }
             });
@@ -159,14 +168,14 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let embedded = Tensor::from_inner(self.embed(rows)).require_grad();
         let mut recording = Recording::<B, K>::new(self, rows);
         let hidden = flow::decoder(self, &mut recording, embedded.clone());
-        let (weight, head) = self.head_weights();
+        let (at, head) = self.head_weights();
         let kept = hidden.clone().inner();
         let run = K::head(
             &kept,
             &head,
             rows,
             self.precision,
-            sum.map(|(sums, factor)| (sums, weight, factor)),
+            sum.map(|(sums, factor)| (sums, at, factor)),
         );
         let d_hidden = run.d_hidden;
         let total: f64 = run.nll.iter().sum();
@@ -174,10 +183,11 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let gradients = ops::apply(hidden, loss, move |_| d_hidden).backward();
         let tape = recording.tape(
             &gradients,
-            (&self.layout, self.config.embedding_scale() as f32),
+            self,
             embedded,
             HeadTap {
-                weight,
+                weight: at.weight,
+                bias: at.bias,
                 tied: head.tied,
                 hidden: kept,
                 delta: run.delta,
@@ -338,7 +348,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
 /// Attention layer by layer; the tables of turns are shared.
 fn attention(config: &TransformerConfig) -> Vec<Attention> {
-    let turns = config.rotary.as_ref().map(|rotary| {
+    let table = |rotary: &Rotary| {
         let frequencies = rotary.frequencies(config.head_width);
         let turn = |position: usize, frequency: &f64| {
             let (sine, cosine) = (frequency * position as f64).sin_cos();
@@ -348,7 +358,18 @@ fn attention(config: &TransformerConfig) -> Vec<Attention> {
             .into_par_iter()
             .flat_map_iter(|p| frequencies.iter().map(move |f| turn(p, f)));
         Arc::new(all.collect::<Vec<_>>())
-    });
+    };
+    let mut tables: Vec<(Rotary, Arc<Vec<[f32; 2]>>)> = Vec::new();
+    let mut turns = |layer: usize| {
+        let rotary = config.rotary_of(layer)?;
+        if let Some((_, table)) = tables.iter().find(|(known, _)| *known == rotary) {
+            return Some(table.clone());
+        }
+        let table = table(&rotary);
+        tables.push((rotary, table.clone()));
+        Some(table)
+    };
+    let turned = |rotary: &Rotary| rotary.turned(config.head_width);
     (0..config.layers)
         .map(|layer| Attention {
             heads: config.heads,
@@ -359,7 +380,8 @@ fn attention(config: &TransformerConfig) -> Vec<Attention> {
             layer,
             window: config.window(layer),
             causal: config.causal(),
-            turns: turns.clone(),
+            turned: config.rotary.as_ref().map_or(0, turned),
+            turns: turns(layer),
         })
         .collect()
 }

@@ -40,7 +40,9 @@ pub(crate) struct Attention {
     pub(crate) window: Option<usize>,
     /// Whether a row sees only what stands before it.
     pub(crate) causal: bool,
-    /// Cosine and sine of each pair at each position, positions × width / 2.
+    /// How many of a head's first values are turned.
+    pub(crate) turned: usize,
+    /// Cosine and sine of each pair at each position, positions × turned / 2.
     pub(crate) turns: Option<std::sync::Arc<Vec<[f32; 2]>>>,
 }
 
@@ -63,8 +65,8 @@ impl Attention {
     /// Turns the pairs of one head's row at a position; backwards with `sign` −1.
     pub(crate) fn turn(&self, row: &mut [f32], position: usize, sign: f32) {
         let Some(turns) = &self.turns else { return };
-        let half = self.width / 2;
-        let (low, high) = row.split_at_mut(half);
+        let half = self.turned / 2;
+        let (low, high) = row[..self.turned].split_at_mut(half);
         let turns = &turns[position * half..(position + 1) * half];
         for ((x, y), [cosine, sine]) in low.iter_mut().zip(high).zip(turns) {
             let (a, b, sine) = (*x, *y, sign * sine);

@@ -1,0 +1,48 @@
+//! Encoders: BERT and RoBERTa.
+
+use super::{activation, common, refuse};
+use crate::error::Result;
+use crate::hugging_face::fields::Fields;
+use crate::model::{Activation, Family, Head, TransformerConfig};
+
+pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
+    refuse(f, "is_decoder", false)?;
+    refuse(f, "add_cross_attention", false)?;
+    if let Some(kind) = f.text_if_there("position_embedding_type")?
+        && kind != "absolute"
+    {
+        return Err(f.bad(format!("position_embedding_type `{kind}` is not covered")));
+    }
+    let roberta = family == Family::Roberta;
+    let padding = f.size_if_there("pad_token_id")?.unwrap_or(1);
+    let padding = u32::try_from(padding).map_err(|e| f.bad(format!("pad_token_id: {e}")))?;
+    Ok(TransformerConfig {
+        norm_epsilon: f.number_if_there("layer_norm_eps")?.unwrap_or(1e-12),
+        activation: activation(f, "hidden_act", Activation::Gelu)?,
+        token_types: f.size_if_there("type_vocab_size")?.unwrap_or(2),
+        padding: roberta.then_some(padding),
+        head: encoder_head(f)?,
+        tied: f.flag("tie_word_embeddings", true)?,
+        ..common(f, family)?
+    })
+}
+
+fn encoder_head(f: &Fields) -> Result<Head> {
+    let named = f.texts("architectures")?;
+    match named.first().copied() {
+        Some("BertForMaskedLM" | "BertForPreTraining" | "RobertaForMaskedLM") => {
+            Ok(Head::MaskedToken)
+        }
+        Some("BertForSequenceClassification" | "RobertaForSequenceClassification") => {
+            let labels = match f.object("id2label")? {
+                Some(labels) => labels.len(),
+                None => f.size_if_there("num_labels")?.unwrap_or(2),
+            };
+            Ok(Head::Classes(labels))
+        }
+        other => Err(f.bad(format!(
+            "architecture {} is not covered; those for masked tokens and sequence classification are",
+            other.map_or("(none named)".into(), |o| format!("`{o}`"))
+        ))),
+    }
+}

@@ -1,0 +1,211 @@
+//! `config.json` of every family, read and written with Hugging Face's own keys. A reader only sets
+//! sizes, numbers and switches.
+
+mod decoders;
+mod dropout;
+mod encoders;
+mod rotary;
+mod write;
+
+pub(super) use dropout::read as dropout;
+pub(super) use write::{Specials, write};
+
+use super::fields::Fields;
+use crate::error::{Error, Result};
+use crate::model::{Activation, Family, TransformerConfig};
+use serde_json::Value;
+use std::path::Path;
+
+/// What can be done with a model that is not covered.
+const ELSEWHERE: &str =
+    "it can be audited by its losses through `--scorer`, as reports/examples/scorer.py shows";
+/// Models whose layers send tokens to experts.
+const EXPERTS: [&str; 22] = [
+    "dbrx",
+    "deepseek_v2",
+    "deepseek_v3",
+    "dots1",
+    "ernie4_5_moe",
+    "glm4_moe",
+    "gpt_oss",
+    "granitemoe",
+    "granitemoeshared",
+    "hunyuan_v1_moe",
+    "jetmoe",
+    "llama4",
+    "llama4_text",
+    "minimax",
+    "mixtral",
+    "nllb-moe",
+    "olmoe",
+    "phimoe",
+    "qwen2_moe",
+    "qwen3_moe",
+    "qwen3_vl_moe",
+    "switch_transformers",
+];
+/// Models whose layers are recurrent or state-space ones, all or some.
+const HYBRIDS: [&str; 16] = [
+    "bamba",
+    "falcon_h1",
+    "falcon_mamba",
+    "granitemoehybrid",
+    "jamba",
+    "lfm2",
+    "mamba",
+    "mamba2",
+    "nemotron_h",
+    "qwen3_next",
+    "recurrent_gemma",
+    "rwkv",
+    "xlstm",
+    "zamba",
+    "zamba2",
+    "kimi_linear",
+];
+
+/// Reads and checks a `config.json`.
+pub(super) fn read(path: &Path) -> Result<TransformerConfig> {
+    of(&Fields::read(path)?)
+}
+
+fn of(fields: &Fields) -> Result<TransformerConfig> {
+    if fields.get("quantization_config").is_some() {
+        return Err(fields.bad("quantized weights are not read; save the model in float32 first"));
+    }
+    let kind = fields.text("model_type")?;
+    let config = match family(kind) {
+        Some(family @ (Family::Bert | Family::Roberta)) => encoders::read(fields, family),
+        Some(family) => decoders::read(fields, family),
+        None => Err(refused(fields, kind)),
+    }?;
+    config.checked().map_err(|e| fields.bad(e))
+}
+
+fn refused(fields: &Fields, kind: &str) -> Error {
+    let reason = if EXPERTS.contains(&kind) {
+        "a mixture of experts, which is not covered".to_owned()
+    } else if HYBRIDS.contains(&kind) {
+        "not made of attention alone, which is not covered".to_owned()
+    } else {
+        let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
+        format!("not covered ({} are)", read.join(", "))
+    };
+    fields.bad(format!("model_type `{kind}` is {reason}; {ELSEWHERE}"))
+}
+
+/// Every `model_type` that is read.
+const FAMILIES: [(&str, Family); 21] = [
+    ("bert", Family::Bert),
+    ("gemma", Family::Gemma),
+    ("gemma2", Family::Gemma2),
+    ("gemma3_text", Family::Gemma3),
+    ("gpt2", Family::Gpt2),
+    ("gpt_bigcode", Family::GptBigcode),
+    ("gpt_neo", Family::GptNeo),
+    ("gpt_neox", Family::GptNeox),
+    ("granite", Family::Granite),
+    ("llama", Family::Llama),
+    ("mistral", Family::Mistral),
+    ("olmo2", Family::Olmo2),
+    ("opt", Family::Opt),
+    ("phi", Family::Phi),
+    ("phi3", Family::Phi3),
+    ("qwen2", Family::Qwen2),
+    ("qwen3", Family::Qwen3),
+    ("roberta", Family::Roberta),
+    ("smollm3", Family::Smollm3),
+    ("stablelm", Family::Stablelm),
+    ("starcoder2", Family::Starcoder2),
+];
+
+fn family(kind: &str) -> Option<Family> {
+    FAMILIES
+        .iter()
+        .find(|(known, _)| *known == kind)
+        .map(|(_, family)| *family)
+}
+
+fn model_type(family: Family) -> &'static str {
+    let found = FAMILIES.iter().find(|(_, known)| *known == family);
+    found.map_or("", |(kind, _)| kind)
+}
+
+/// Whether a shape survives its own `config.json`: what no file can say is no model of the family.
+///
+/// # Errors
+/// [`Error::Unsuitable`] naming what the file would not say.
+pub(super) fn expressible(config: &TransformerConfig) -> Result<()> {
+    let kind = model_type(config.family);
+    let fields = Fields::of(Path::new("config.json"), write(config, None));
+    let back = of(&fields?).map_err(|e| Error::Unsuitable(format!("no {kind}: {e}")))?;
+    if back == *config {
+        return Ok(());
+    }
+    let text = |config: &TransformerConfig| serde_json::to_value(config);
+    let (Ok(ours), Ok(said)) = (text(config), text(&back)) else {
+        return Err(Error::Unsuitable(format!("no {kind} is like this")));
+    };
+    let mut different = Vec::new();
+    differences("", &ours, &said, &mut different);
+    Err(Error::Unsuitable(format!(
+        "the config.json of a {kind} cannot say {}",
+        different.join(", ")
+    )))
+}
+
+/// The places where two values differ, with what the first says there.
+fn differences(at: &str, ours: &Value, said: &Value, out: &mut Vec<String>) {
+    match (ours, said) {
+        (Value::Object(a), Value::Object(b)) => {
+            for (key, value) in a {
+                let at = if at.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{at}.{key}")
+                };
+                differences(&at, value, b.get(key).unwrap_or(&Value::Null), out);
+            }
+        }
+        _ if ours == said => {}
+        _ => out.push(format!("{at} = {ours}")),
+    }
+}
+
+/// Refuses a switch that changes the arithmetic and that we do not follow.
+fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
+    if fields.flag(key, usual)? == usual {
+        Ok(())
+    } else {
+        Err(fields.bad(format!("{key} = {} is not covered", !usual)))
+    }
+}
+
+fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activation> {
+    match fields.text_if_there(key)? {
+        None => Ok(default),
+        Some("gelu") => Ok(Activation::Gelu),
+        Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Activation::GeluTanh),
+        Some("silu" | "swish") => Ok(Activation::Silu),
+        Some("relu") => Ok(Activation::Relu),
+        Some("quick_gelu") => Ok(Activation::QuickGelu),
+        Some(other) => Err(fields.bad(format!("{key} `{other}` is not covered"))),
+    }
+}
+
+/// Keys that most families share, on top of the family's usual numbers.
+fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
+    let base = TransformerConfig::new(
+        family,
+        f.size("vocab_size")?,
+        f.size("hidden_size")?,
+        f.size("num_hidden_layers")?,
+        f.size("num_attention_heads")?,
+        f.size("max_position_embeddings")?,
+    );
+    Ok(TransformerConfig {
+        feed_forward: f.size("intermediate_size")?,
+        tied: f.flag("tie_word_embeddings", base.tied)?,
+        ..base
+    })
+}
