@@ -1,19 +1,21 @@
-//! The whole acceptance of the CUDA engine in one call; prints one JSON object.
+//! The whole acceptance of a device in one call; prints one JSON object.
 //!
 //! `gpu [--device cuda:0] [--precision single] [--batches 500] [--steps 10] [--model-width 768]
-//! [--model-layers 12]`
+//! [--model-layers 12] [--vocabulary 50257] [--batch 32] [--length 128] [--size full|small]`
 //!
 //! 1. Equivalence with the processor: clipped sums of single examples, unclipped (so that their
 //!    norms are the examples' gradient norms) and clipped, LSTM and GPT-2; largest relative
 //!    difference, which must stay within 3e-3. The settings of fusion and autotune come from
 //!    outside (`benches/gpu.sh` runs this part under each): `--only equivalence`.
 //! 2. Poisson batches of changing size, empty ones too, with the device's memory in use before
-//!    and after (`nvidia-smi`): `--only memory`.
+//!    and after (CUDA: the card's, by `nvidia-smi`; wgpu: the process's, which is the device's
+//!    where its driver computes in software): `--only memory`.
 //! 3. Products of the passes in bf16: how far gradients are from those in single precision, and
 //!    that no example's share of the sum is longer than the clipping norm: `--only bf16`.
 //! 4. Private against ordinary steps of a GPT-2, tokens per second: `--only speed`, in bf16 with
 //!    `--precision bf16`.
 //!
+//! `--size small` compares smaller models and runs smaller batches: for drivers in software.
 //! Without a driver it ends with the reason and exit code 2.
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
 #![expect(clippy::print_stderr, reason = "errors go to the other stream")]
@@ -79,10 +81,30 @@ fn sum(
 /// Tokens of the small models.
 const VOCABULARY: usize = 1000;
 
+/// How much work the parts are.
+#[derive(Clone, Copy, PartialEq)]
+enum Size {
+    Full,
+    Small,
+}
+
 /// What engines are compared on.
-fn models() -> [(&'static str, Model); 4] {
+fn models(size: Size) -> Vec<(&'static str, Model)> {
     let vocabulary = VOCABULARY;
-    [
+    if size == Size::Small {
+        let small = |family| TransformerConfig::new(family, vocabulary, 32, 2, 2, 128).into();
+        let lstm = LstmConfig {
+            vocabulary,
+            embedding: 16,
+            hidden: 24,
+        };
+        return vec![
+            ("lstm", lstm.into()),
+            ("gpt2", small(Family::Gpt2)),
+            ("llama", small(Family::Llama)),
+        ];
+    }
+    vec![
         (
             "lstm",
             LstmConfig {
@@ -108,23 +130,29 @@ fn models() -> [(&'static str, Model); 4] {
     ]
 }
 
+/// Records of the comparisons.
+fn compared(size: Size) -> u32 {
+    if size == Size::Small { 4 } else { 12 }
+}
+
 /// Largest relative differences of norms and of clipped sums.
-fn equivalence(device: Device) -> Result<String, Failure> {
-    let set = records(12, 2..90, VOCABULARY);
+fn equivalence(device: Device, size: Size) -> Result<String, Failure> {
+    let count = compared(size);
+    let set = records(count as usize, 2..90, VOCABULARY);
     let private = all_private(&set);
     let mut parts = Vec::new();
     let mut passed = true;
-    for (name, model) in models() {
+    for (name, model) in models(size) {
         let weights = model.starting_weights(3);
         let mut here = open(&model, weights.clone(), Device::Cpu)?;
         let mut there = open(&model, weights, device)?;
         let (mut norms, mut sums) = (0.0f64, 0.0f64);
-        for example in 0..12u32 {
+        for example in 0..count {
             let want = sum(&mut *here, &private, &[example], 1e9)?;
             let got = sum(&mut *there, &private, &[example], 1e9)?;
             norms = norms.max((norm(&got) / norm(&want) - 1.0).abs());
         }
-        let everyone: Vec<u32> = (0..12).collect();
+        let everyone: Vec<u32> = (0..count).collect();
         for clip in [1.0, 1e9] {
             let want = sum(&mut *here, &private, &everyone, clip)?;
             let got = sum(&mut *there, &private, &everyone, clip)?;
@@ -143,17 +171,18 @@ fn equivalence(device: Device) -> Result<String, Failure> {
 
 /// The same weights with products in bf16: largest relative difference of gradients, and the
 /// longest share of a sum over the clipping norm, which the margin must keep at one.
-fn bf16(device: Device) -> Result<String, Failure> {
-    let private = all_private(&records(12, 2..90, VOCABULARY));
+fn bf16(device: Device, size: Size) -> Result<String, Failure> {
+    let count = compared(size);
+    let private = all_private(&records(count as usize, 2..90, VOCABULARY));
     let mut parts = Vec::new();
     let mut passed = true;
-    for (name, model) in models() {
+    for (name, model) in models(size) {
         let weights = model.starting_weights(3);
         let mut single = open(&model, weights.clone(), device)?;
         let mut half = open(&model, weights, device)?;
         half.compute_in(Precision::Bf16)?;
         let (mut gradients, mut reach) = (0.0f64, 0.0f64);
-        for example in 0..12u32 {
+        for example in 0..count {
             let want = sum(&mut *single, &private, &[example], 1e9)?;
             let got = sum(&mut *half, &private, &[example], 1e9)?;
             gradients = gradients.max(distance(&got, &want) / norm(&want));
@@ -174,8 +203,14 @@ fn bf16(device: Device) -> Result<String, Failure> {
     ))
 }
 
-/// Memory in use on the first device in MiB, as the driver reports it.
-fn device_memory() -> Option<u64> {
+/// Memory in use in MiB: of the first CUDA device as its driver reports it, else of this process.
+fn device_memory(device: Device) -> Option<u64> {
+    if !matches!(device, Device::Cuda(_)) {
+        let text = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+        return Some(kibibytes / 1024);
+    }
     let out = std::process::Command::new("nvidia-smi")
         .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
         .output()
@@ -228,11 +263,14 @@ impl Run {
     }
 }
 
-fn memory(device: Device, batches: u64) -> Result<String, Failure> {
-    let vocabulary = 8000;
+fn memory(device: Device, size: Size, batches: u64) -> Result<String, Failure> {
+    let (vocabulary, width, layers) = match size {
+        Size::Full => (8000, 256, 4),
+        Size::Small => (500, 32, 2),
+    };
     let set = records(400, 2..120, vocabulary);
     let private = all_private(&set);
-    let config = TransformerConfig::new(Family::Gpt2, vocabulary, 256, 4, 8, 128);
+    let config = TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, 8, 128);
     let mut run = Run::new(&config.into(), device)?;
     let mut rng = ChaCha20Rng::seed_from_u64(2);
     let (mut early, mut empty) = (None, 0);
@@ -243,10 +281,10 @@ fn memory(device: Device, batches: u64) -> Result<String, Failure> {
         empty += u64::from(batch.is_empty());
         run.private(&private, &batch, step)?;
         if step == batches / 5 {
-            early = device_memory();
+            early = device_memory(device);
         }
     }
-    let late = device_memory();
+    let late = device_memory(device);
     let flat = match (early, late) {
         (Some(early), Some(late)) => (late as f64 <= 1.1 * early as f64 + 64.0).to_string(),
         _ => "null".into(),
@@ -264,8 +302,8 @@ fn speed(
     precision: Precision,
     steps: u64,
     (width, layers): (usize, usize),
+    [vocabulary, batch, length]: [usize; 3],
 ) -> Result<String, Failure> {
-    let (vocabulary, batch, length) = (50_257, 32, 128);
     let config = TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, width / 64, 1024);
     let set = records(batch, length + 1..length + 2, vocabulary);
     let (public, private) = (unprotected(&set), all_private(&set));
@@ -322,25 +360,38 @@ fn work() -> Result<String, Failure> {
     };
     let only = options.get("only").map_or("all", String::as_str);
     let wanted = |part: &str| only == "all" || only == part;
-    let mut parts = vec![format!(r#""device":"{device:?}""#)];
+    let size = match options.get("size").map_or("full", String::as_str) {
+        "full" => Size::Full,
+        "small" => Size::Small,
+        other => return Err(format!("--size must be full or small, got {other}").into()),
+    };
+    // its absence ends here, whatever was asked for
+    let (_, tiny) = models(Size::Small).remove(0);
+    drop(open(&tiny, tiny.starting_weights(0), device)?);
+    let mut parts = vec![format!(r#""device":"{device}""#)];
     if wanted("equivalence") {
-        parts.push(format!(r#""equivalence":{}"#, equivalence(device)?));
+        parts.push(format!(r#""equivalence":{}"#, equivalence(device, size)?));
     }
     if wanted("bf16") {
-        parts.push(format!(r#""bf16":{}"#, bf16(device)?));
+        parts.push(format!(r#""bf16":{}"#, bf16(device, size)?));
     }
     if wanted("memory") {
         let batches = number("batches", 500)?;
-        parts.push(format!(r#""memory":{}"#, memory(device, batches)?));
+        parts.push(format!(r#""memory":{}"#, memory(device, size, batches)?));
     }
     if wanted("speed") {
         let sizes = (
             number("model-width", 768)? as usize,
             number("model-layers", 12)? as usize,
         );
+        let rest = [
+            number("vocabulary", 50_257)? as usize,
+            number("batch", 32)? as usize,
+            number("length", 128)? as usize,
+        ];
         parts.push(format!(
             r#""speed":{}"#,
-            speed(device, precision, number("steps", 10)?, sizes)?
+            speed(device, precision, number("steps", 10)?, sizes, rest)?
         ));
     }
     Ok(format!("{{{}}}", parts.join(",")))

@@ -2,7 +2,8 @@
 //!
 //! Without features this crate is traits and data: [`Scorer`], [`PrefixScorer`], [`Trainer`],
 //! [`Noise`], [`Sampler`], [`Collective`], and the [`Step`] that alone makes a privatised
-//! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices;
+//! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices, with
+//! `wgpu` on those of Vulkan, Metal and DirectX 12;
 //! `oracle` adds the slow engine in f64 that tests compare them with.
 
 #[cfg(test)]
@@ -49,7 +50,10 @@ pub use collective::{Collective, Local, Threads};
 pub use collective::{Tcp, TcpOptions};
 pub use dropout::{Dropout, Masks};
 #[cfg(feature = "cpu")]
-pub use engine::{Device, lstm, open, transformer, transformer_logits};
+pub use engine::{
+    Device, DeviceKind, Devices, FoundDevice, Transfers, devices, lstm, open, transfers,
+    transformer, transformer_logits,
+};
 pub use error::{Error, Result};
 #[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};

@@ -6,9 +6,10 @@ use super::host::contraction::{
 };
 use super::host::{layers, recurrence};
 use super::kernels::{Dropped, GROUPS, Kernels, Recurrence, Taps, Weights};
+use super::layers::{Losses, Sums};
 use super::packed::{Group, Packed};
 use crate::clip::Factors;
-use crate::trainer::Precision;
+use crate::trainer::{Parameter, Precision};
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -39,6 +40,8 @@ fn matrix(values: Vec<f32>, columns: usize) -> Matrix {
 }
 
 impl Kernels for Flex {
+    const GRID: bool = false;
+
     fn lookup(table: Matrix, index: &[u32]) -> Matrix {
         let width = table.dims()[1];
         matrix(
@@ -106,11 +109,11 @@ impl Kernels for Flex {
         matrix(d_gates, 4 * width)
     }
 
-    fn cross_entropy(logits: Matrix, targets: &[TokenId]) -> (Vec<f64>, Matrix) {
+    fn cross_entropy(logits: Matrix, targets: &[TokenId]) -> (Losses<Self>, Matrix) {
         let vocabulary = logits.dims()[1];
         let mut values = owned(logits);
         let nll = layers::cross_entropy(&mut values, targets, vocabulary);
-        (nll, matrix(values, vocabulary))
+        (Losses::Host(nll), matrix(values, vocabulary))
     }
 
     fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
@@ -132,14 +135,14 @@ impl Kernels for Flex {
         weights: &Weights<Self>,
         factors: &Factors,
         packed: &Packed,
-        accumulators: &mut [Vec<f32>],
+        sums: &mut Sums<Self>,
     ) {
         let [width, vocabulary] = weights.head.dims();
         let rows = packed.rows();
         let (hidden, read) = (Values::of(&taps.hidden), Values::of(taps.read()));
         let (mut d_gates, d_logits) = (owned(taps.d_gates), Values::of(&taps.d_logits));
         let own = by_row(&factors.group(2), packed);
-        let [embedding, input, recurrent, bias, head, head_bias] = accumulators else {
+        let [embedding, input, recurrent, bias, head, head_bias] = sums.all_host_mut() else {
             unreachable!("an LSTM has six parameters")
         };
         let shape = (rows, width, vocabulary);
@@ -161,6 +164,10 @@ impl Kernels for Flex {
             (rows, width, 4 * width),
         );
         add_row_sum(&d_gates, bias);
+    }
+
+    fn zeros(parameters: &[Parameter], _: &burn_flex::FlexDevice) -> Sums<Self> {
+        Sums::Host(parameters.iter().map(|p| vec![0.0; p.len()]).collect())
     }
 
     fn cell(z: Matrix, recurrent: Matrix, hidden: Matrix, cell: Matrix) -> (Matrix, Matrix) {

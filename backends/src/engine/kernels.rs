@@ -1,12 +1,13 @@
 //! The seam inside the engine: what a device must be able to do for our layers.
 //!
 //! Every method has a portable body in tensor operations ([`super::portable`]), which is what
-//! CUDA runs; the processor replaces all of them ([`super::flex`]).
+//! CUDA and wgpu run; the processor replaces all of them ([`super::flex`]).
 
+use super::layers::{Losses, Sums};
 use super::packed::Packed;
 use super::portable;
 use crate::clip::Factors;
-use crate::trainer::Precision;
+use crate::trainer::{Parameter, Precision};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use reticent_corpus::TokenId;
@@ -75,6 +76,10 @@ pub(crate) const GROUPS: usize = 3;
 
 /// What a device must be able to do; bodies default to the portable ones.
 pub(crate) trait Kernels: Backend<FloatElem = f32> {
+    /// Whether rows come on a grid of fixed shape, so that no example's sums follow the examples
+    /// beside it.
+    const GRID: bool = true;
+
     /// Whether training passes can run in this precision.
     fn computes_in(precision: Precision, device: &Self::Device) -> bool {
         portable::computes_in::<Self>(precision, device)
@@ -120,23 +125,31 @@ pub(crate) trait Kernels: Backend<FloatElem = f32> {
         portable::recurrence_backward(run, d_hidden, recurrent, packed, precision)
     }
     /// Negative log-likelihood per row (nats) and dL/dlogits of their sum.
-    fn cross_entropy(logits: Tensor<Self, 2>, targets: &[TokenId]) -> (Vec<f64>, Tensor<Self, 2>) {
-        portable::cross_entropy(logits, targets)
+    fn cross_entropy(
+        logits: Tensor<Self, 2>,
+        targets: &[TokenId],
+    ) -> (Losses<Self>, Tensor<Self, 2>) {
+        let (nll, delta) = portable::cross_entropy(logits, targets);
+        (Losses::Device(nll), delta)
     }
     /// Squared gradient norms of each example, f64: [`GROUPS`] values each.
     fn squared_norms(taps: &Taps<Self>, weights: &Weights<Self>, packed: &Packed) -> Vec<f64> {
         portable::squared_norms(taps, weights, packed)
     }
-    /// accumulators += Σ_i factor_i · gradient_i, group by group, parameter by parameter in the
+    /// sums += Σ_i factor_i · gradient_i, group by group, parameter by parameter in the
     /// order of [`Weights`].
     fn add_weighted_sums(
         taps: Taps<Self>,
         weights: &Weights<Self>,
         factors: &Factors,
         packed: &Packed,
-        accumulators: &mut [Vec<f32>],
+        sums: &mut Sums<Self>,
     ) {
-        portable::add_weighted_sums(taps, weights, factors, packed, accumulators);
+        portable::add_weighted_sums(taps, weights, factors, packed, sums);
+    }
+    /// Sums of zeros.
+    fn zeros(parameters: &[Parameter], device: &Self::Device) -> Sums<Self> {
+        super::portable_layers::zeros(parameters, device)
     }
     /// One step of n independent states: gates from z (n × 4H, input part) and old (h, c), both n × H.
     fn cell(

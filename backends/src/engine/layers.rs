@@ -1,7 +1,7 @@
 //! The seam between transformers and devices: what a device must be able to do for their layers.
 //!
 //! Two implementations: [`Portable`] in tensor operations of any backend, on grids of fixed
-//! shape (CUDA), and [`super::processor::Processor`] on plain slices without padding.
+//! shape (CUDA, wgpu), and [`super::processor::Processor`] on plain slices without padding.
 
 use super::host::attention::Attention;
 use super::host::vector::Normal;
@@ -9,8 +9,8 @@ use super::portable_layers as portable;
 use super::rows::Rows;
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
-use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 /// A matrix on the backend B.
 pub(crate) type Matrix<B> = Tensor<B, 2>;
@@ -68,10 +68,31 @@ pub(crate) struct HeadWeights<B: Backend> {
     pub(crate) cap: Option<f32>,
 }
 
+/// The negative log-likelihood of each row, where it was computed: a private step never asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Losses<B: Backend> {
+    Host(Vec<f64>),
+    /// N × 1.
+    Device(Matrix<B>),
+}
+
+impl<B: Backend> Losses<B> {
+    /// Their sum, in f64.
+    pub(crate) fn total(self) -> f64 {
+        self.by_row().iter().sum()
+    }
+    pub(crate) fn by_row(self) -> Vec<f64> {
+        match self {
+            Self::Host(rows) => rows,
+            Self::Device(rows) => super::portable::losses(rows),
+        }
+    }
+}
+
 /// Loss of the head and its gradients.
 pub(crate) struct HeadRun<B: Backend> {
     /// Negative log-likelihood of each row (nats), 0 where nothing is predicted.
-    pub(crate) nll: Vec<f64>,
+    pub(crate) nll: Losses<B>,
     /// dL/dhidden.
     pub(crate) d_hidden: Matrix<B>,
     /// dL/dlogits, N × V, unless it went into a sum right away.
@@ -233,10 +254,47 @@ impl<B: Floats> Sums<B> {
             Self::Device(sums) => sums.into_iter().map(super::portable::host).collect(),
         }
     }
+    /// Brings them to the host, where they stay.
+    pub(crate) fn bring_to_host(&mut self) -> &mut [Vec<f32>] {
+        let sums = std::mem::replace(self, Self::Host(Vec::new()));
+        *self = Self::Host(sums.into_host());
+        match self {
+            Self::Host(sums) => sums,
+            Self::Device(_) => unreachable!("just brought to the host"),
+        }
+    }
+    pub(crate) fn all_host_mut(&mut self) -> &mut [Vec<f32>] {
+        match self {
+            Self::Host(sums) => sums,
+            Self::Device(_) => unreachable!("the processor sums in host memory"),
+        }
+    }
     pub(crate) fn host_mut(&mut self, parameter: usize) -> &mut [f32] {
         match self {
             Self::Host(sums) => &mut sums[parameter],
             Self::Device(_) => unreachable!("the processor sums in host memory"),
+        }
+    }
+    /// Adds lines of a gradient to the rows of a table that `index` names, on the device and here.
+    pub(crate) fn add_rows(
+        &mut self,
+        parameter: usize,
+        index: Tensor<B, 1, Int>,
+        here: &[u32],
+        lines: Matrix<B>,
+    ) {
+        match self {
+            Self::Device(sums) => {
+                let old = sums[parameter].clone();
+                sums[parameter] = old.select_assign(0, index, lines, IndexingUpdateOp::Add);
+            }
+            Self::Host(sums) => {
+                let width = lines.dims()[1];
+                for (line, i) in super::portable::host(lines).chunks_exact(width).zip(here) {
+                    let into = &mut sums[parameter][*i as usize * width..];
+                    into.iter_mut().zip(line).for_each(|(s, x)| *s += x);
+                }
+            }
         }
     }
     pub(crate) fn add(&mut self, parameter: usize, sum: Matrix<B>) {
@@ -271,6 +329,15 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     /// Sums of zeros.
     fn zeros(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
         portable::zeros(parameters, device)
+    }
+    /// Rows of the table of tokens times a scale, plus rows of the table of positions.
+    fn embed(
+        tables: (&Matrix<B>, Option<&Matrix<B>>),
+        scale: f32,
+        offset: u32,
+        rows: &Rows,
+    ) -> Matrix<B> {
+        portable::embed(tables, scale, offset, rows)
     }
     /// x w + b, where b is 1 × p.
     fn linear(
@@ -348,9 +415,5 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
 }
 
 /// Every kernel in tensor operations.
-#[cfg_attr(
-    not(any(test, feature = "cuda")),
-    expect(dead_code, reason = "devices and tests run it")
-)]
 pub(crate) struct Portable;
 impl<B: Floats> Layers<B> for Portable {}

@@ -1,9 +1,12 @@
 //! The one-layer LSTM language model: forward, taps, clipped sums.
 
 use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
+use super::layers::{Losses, Sums};
 use super::ops;
 use super::packed::Packed;
+use super::rows::{GRID_ROWS, Grid, Microbatch, on_grids};
 use super::selective::Plain;
+use super::transfers::upload as upload_values;
 use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::dropout::{DropoutSite, Masks};
 use crate::error::{Error, Result};
@@ -13,7 +16,7 @@ use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Recurrent,
     ReleaseState, Trainer, check_shapes,
 };
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +26,17 @@ pub(super) use scoring::row_scores;
 
 pub(crate) use crate::model::LstmConfig;
 
+/// Most values of dL/dlogits on a grid (256 MiB).
+const LOGITS: usize = 1 << 26;
+
 /// The model on a device, with its weights on the host too (the optimiser's side).
 pub(crate) struct Lstm<B: Kernels> {
     config: LstmConfig,
     parameters: Vec<Parameter>,
     values: Vec<Vec<f32>>,
-    weights: Weights<B>,
+    pub(super) weights: Weights<B>,
     device: B::Device,
-    accumulator: Vec<Vec<f32>>,
+    sums: Sums<B>,
     margin: f64,
     left_out: Option<TokenId>,
     masks: Option<Masks>,
@@ -55,7 +61,7 @@ impl<B: Kernels> Lstm<B> {
             values,
             weights,
             device,
-            accumulator: Vec::new(),
+            sums: Sums::Host(Vec::new()),
             margin,
             left_out: None,
             masks: None,
@@ -65,10 +71,27 @@ impl<B: Kernels> Lstm<B> {
         })
     }
 
+    /// What one pass takes: all of it, or examples of one length on a grid.
+    pub(super) fn parts<S: Copy + AsRef<[TokenId]>>(&self, batch: &[S]) -> Vec<Microbatch<S>> {
+        if B::GRID {
+            let most = GRID_ROWS.min(LOGITS / self.config.vocabulary).max(1);
+            return on_grids(batch, most, usize::MAX);
+        }
+        vec![Microbatch::consecutive(batch, 0..batch.len())]
+    }
+
+    /// Sequences as rows.
+    fn arranged(&self, sequences: &[&[TokenId]], grid: Option<Grid>) -> Result<Packed> {
+        match grid {
+            Some(grid) => Packed::on_grid(sequences, self.config.vocabulary, grid),
+            None => Packed::new(sequences, self.config.vocabulary),
+        }
+    }
+
     /// A batch to train on, without loss where it is left out, with its masks.
-    fn packed(&self, batch: &[Example<'_>]) -> Result<Arc<Packed>> {
+    pub(super) fn packed(&self, batch: &[Example<'_>], grid: Option<Grid>) -> Result<Arc<Packed>> {
         let sequences: Vec<&[TokenId]> = batch.iter().map(|e| e.tokens).collect();
-        let mut packed = Packed::new(&sequences, self.config.vocabulary)?;
+        let mut packed = self.arranged(&sequences, grid)?;
         let masks = self.masks.as_ref();
         packed.masks = masks.map(|m| {
             batch
@@ -87,7 +110,7 @@ impl<B: Kernels> Lstm<B> {
     }
 
     /// One forward and one backward: taps, and the summed negative log-likelihood of the batch (nats).
-    fn taps(&self, packed: &Arc<Packed>) -> (Taps<B>, f64) {
+    pub(super) fn taps(&self, packed: &Arc<Packed>) -> (Taps<B>, Losses<B>) {
         let w = &self.weights;
         let leaves = (ops::leaf::<B>(&self.device), ops::leaf::<B>(&self.device));
         let embedded = self.dropped_inputs(packed);
@@ -124,7 +147,7 @@ impl<B: Kernels> Lstm<B> {
             d_gates: gradient(&leaves.0),
             d_logits: gradient(&leaves.1),
         };
-        (taps, nll.iter().sum())
+        (taps, nll)
     }
 
     /// Squared gradient norms of a batch's examples: for tests of isolation.
@@ -135,6 +158,10 @@ impl<B: Kernels> Lstm<B> {
 
     /// What the input tokens contribute to the gates, N × 4H: one product per distinct token.
     fn input_part(&self, packed: &Packed, precision: Precision) -> Tensor<B, 2> {
+        if B::GRID {
+            // as many rows whatever the tokens
+            return self.token_gates(&packed.inputs, precision);
+        }
         let (distinct, index) = packed.distinct_inputs();
         B::lookup(self.token_gates(&distinct, precision), &index)
     }
@@ -180,7 +207,7 @@ impl<B: Kernels> Lstm<B> {
 
     fn matrix(&self, values: Vec<f32>, columns: usize) -> Tensor<B, 2> {
         let rows = values.len() / columns;
-        Tensor::from_data(TensorData::new(values, [rows, columns]), &self.device)
+        upload_values(values, [rows, columns], &self.device)
     }
 }
 
@@ -189,9 +216,12 @@ fn upload<B: Kernels>(
     values: &[Vec<f32>],
     device: &B::Device,
 ) -> Weights<B> {
-    let data = |i: usize| TensorData::new(values[i].clone(), parameters[i].shape.clone());
-    let two = |i: usize| Tensor::<B, 2>::from_data(data(i), device);
-    let one = |i: usize| Tensor::<B, 1>::from_data(data(i), device);
+    let two = |i: usize| {
+        let columns = parameters[i].shape.last().copied().unwrap_or(1).max(1);
+        let rows = values[i].len() / columns;
+        upload_values(values[i].clone(), [rows, columns], device)
+    };
+    let one = |i: usize| upload_values(values[i].clone(), [values[i].len()], device);
     Weights {
         embedding: two(0),
         input: two(1),
@@ -224,44 +254,39 @@ impl<B: Kernels> Trainer for Lstm<B> {
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        let packed = self.packed(&batch.0)?;
-        let mut gradient = self.zeros();
-        if packed.counted() == 0 {
-            return Ok((gradient, 0.0));
+        let parts = self.parts(&batch.0);
+        let parts: Vec<Arc<Packed>> = parts
+            .iter()
+            .map(|part| self.packed(&part.sequences, part.grid))
+            .collect::<Result<_>>()?;
+        let counted: usize = parts.iter().map(|packed| packed.counted()).sum();
+        if counted == 0 {
+            return Ok((self.zeros(), 0.0));
         }
-        let (taps, nll) = self.taps(&packed);
-        let factors = Factors::uniform(packed.examples, GROUPS, 1.0 / packed.counted() as f32);
-        B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut gradient);
-        Ok((gradient, nll / packed.counted() as f64))
+        let mut sums = B::zeros(&self.parameters, &self.device);
+        let mut total = 0.0;
+        for packed in parts {
+            let (taps, nll) = self.taps(&packed);
+            total += nll.total();
+            let factors = Factors::uniform(packed.examples, GROUPS, 1.0 / counted as f32);
+            B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut sums);
+        }
+        Ok((sums.into_host(), total / counted as f64))
     }
 
     fn begin(&mut self) {
-        self.accumulator = self.zeros();
+        self.sums = B::zeros(&self.parameters, &self.device);
     }
 
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        let packed = self.packed(&microbatch.0)?;
-        if packed.rows() == 0 {
-            return Ok(Added::default());
+        let mut added = Added::default();
+        for part in self.parts(&microbatch.0) {
+            let part = self.add_part(&part.sequences, part.grid, clip)?;
+            added.examples += part.examples;
+            added.clipped += part.clipped;
+            added.rejected += part.rejected;
         }
-        let (taps, _) = self.taps(&packed);
-        let norms = SquaredNorms::new(GROUPS, B::squared_norms(&taps, &self.weights, &packed))?;
-        if norms.rejected() > 0 {
-            return self.add_finite(microbatch, &norms, clip);
-        }
-        let factors = clip.factors(&norms);
-        B::add_weighted_sums(
-            taps,
-            &self.weights,
-            &factors,
-            &packed,
-            &mut self.accumulator,
-        );
-        Ok(Added {
-            examples: packed.examples,
-            clipped: factors.clipped(),
-            rejected: 0,
-        })
+        Ok(added)
     }
 
     fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
@@ -287,7 +312,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
     }
 
     fn accumulator(&mut self) -> &mut [Vec<f32>] {
-        &mut self.accumulator
+        self.sums.bring_to_host()
     }
 
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
@@ -300,17 +325,37 @@ impl<B: Kernels> Trainer for Lstm<B> {
 }
 
 impl<B: Kernels> Lstm<B> {
+    fn add_part(&mut self, part: &[Example<'_>], grid: Option<Grid>, clip: &Clip) -> Result<Added> {
+        let packed = self.packed(part, grid)?;
+        if packed.examples == 0 {
+            return Ok(Added::default());
+        }
+        let (taps, _) = self.taps(&packed);
+        let norms = SquaredNorms::new(GROUPS, B::squared_norms(&taps, &self.weights, &packed))?;
+        if norms.rejected() > 0 {
+            return self.add_finite(part, grid, &norms, clip);
+        }
+        let factors = clip.factors(&norms);
+        B::add_weighted_sums(taps, &self.weights, &factors, &packed, &mut self.sums);
+        Ok(Added {
+            examples: packed.examples,
+            clipped: factors.clipped(),
+            rejected: 0,
+        })
+    }
+
     /// Adds only the examples with finite gradients: zero times infinity would not be zero.
     fn add_finite(
         &mut self,
-        batch: &PrivateBatch<'_>,
+        part: &[Example<'_>],
+        grid: Option<Grid>,
         norms: &SquaredNorms,
         clip: &Clip,
     ) -> Result<Added> {
         let rejected = norms.rejected();
-        let kept = (0..batch.0.len()).filter(|e| norms.finite(*e));
-        let finite = kept.map(|e| batch.0[e]).collect();
-        let added = self.add(&PrivateBatch(finite), clip)?;
+        let kept = (0..part.len()).filter(|e| norms.finite(*e));
+        let finite: Vec<Example<'_>> = kept.map(|e| part[e]).collect();
+        let added = self.add_part(&finite, grid, clip)?;
         Ok(Added {
             examples: added.examples + rejected,
             rejected: added.rejected + rejected,
@@ -336,7 +381,8 @@ impl<B: Kernels> Recurrent for Lstm<B> {
         // on the host whatever the device: states leave it after every segment
         let model = Plain::new(&self.config, &self.values, self.masks.as_ref());
         let mut ordinary = self.zeros();
-        let added = model.add(batch, clip, release, &mut ordinary, &mut self.accumulator)?;
+        let sums = self.sums.bring_to_host();
+        let added = model.add(batch, clip, release, &mut ordinary, sums)?;
         Ok((ordinary, added))
     }
 }

@@ -1,7 +1,13 @@
 //! The burn engine: our own layers as differentiable operations, book-keeping contractions, scoring.
 
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "wgpu")),
+    expect(dead_code, reason = "builds with devices run it")
+)]
+mod card;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod device;
 mod flex;
 mod host;
 mod kernels;
@@ -16,43 +22,21 @@ mod rows;
 mod selective;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod transformer;
+#[cfg(feature = "wgpu")]
+mod wgpu;
 
 use crate::error::{Error, Result};
 use crate::model::{Head, LstmConfig, Model, TransformerConfig};
 use crate::scorer::Logits;
 use crate::trainer::Trainer;
 
+pub use device::{Device, DeviceKind, Devices, FoundDevice, devices};
+pub use transfers::{Transfers, transfers};
+
 /// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.
 const PROCESSOR_MARGIN: f64 = 1e-5;
-
-/// Where a model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// The processor, all cores.
-    Cpu,
-    /// A CUDA device by number.
-    Cuda(usize),
-}
-
-impl std::str::FromStr for Device {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        let unknown = || Error::Device {
-            device: text.to_owned(),
-            why: "must be `cpu` or `cuda:<number>`".into(),
-        };
-        match text {
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(0)),
-            _ => text
-                .strip_prefix("cuda:")
-                .and_then(|n| n.parse().ok())
-                .map(Self::Cuda)
-                .ok_or_else(unknown),
-        }
-    }
-}
 
 /// An LSTM with these weights on a device.
 ///
@@ -72,7 +56,7 @@ pub fn lstm(
             Default::default(),
             PROCESSOR_MARGIN,
         )?)),
-        Device::Cuda(number) => on_cuda(config, weights, number),
+        _ => elsewhere(&config.into(), weights, device),
     }
 }
 
@@ -106,7 +90,7 @@ pub fn transformer(
     }
     match device {
         Device::Cpu => Ok(Box::new(on_processor(config, weights)?)),
-        Device::Cuda(number) => transformer_on_cuda(config, weights, number),
+        _ => elsewhere(&config.into(), weights, device),
     }
 }
 
@@ -128,38 +112,21 @@ fn on_processor(config: TransformerConfig, weights: Vec<Vec<f32>>) -> Result<OnP
     transformer::Transformer::new(config, weights, Default::default(), PROCESSOR_MARGIN)
 }
 
-#[cfg(feature = "cuda")]
-fn transformer_on_cuda(
-    config: TransformerConfig,
-    weights: Vec<Vec<f32>>,
-    number: usize,
-) -> Result<Box<dyn Trainer>> {
-    cuda::transformer(config, weights, number)
-}
-
-#[cfg(not(feature = "cuda"))]
-fn transformer_on_cuda(
-    _: TransformerConfig,
-    _: Vec<Vec<f32>>,
-    number: usize,
-) -> Result<Box<dyn Trainer>> {
-    Err(no_cuda(number))
-}
-
-#[cfg(not(feature = "cuda"))]
-fn no_cuda(number: usize) -> Error {
-    Error::Device {
-        device: format!("cuda:{number}"),
-        why: "this build has no CUDA engine; build with `--features cuda`".into(),
+/// On a device beside the processor, where this build covers it.
+fn elsewhere(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(number) => card::open::<burn_cuda::Cuda>(model, weights, number),
+        #[cfg(feature = "wgpu")]
+        Device::Wgpu(number) => card::open::<burn_wgpu::Wgpu>(model, weights, number),
+        _ => {
+            let _ = (model, weights);
+            let name = device.to_string();
+            let kind = name.split(':').next().unwrap_or_default();
+            Err(Error::Device {
+                why: device::not_built(kind),
+                device: name,
+            })
+        }
     }
-}
-
-#[cfg(feature = "cuda")]
-fn on_cuda(config: LstmConfig, weights: Vec<Vec<f32>>, number: usize) -> Result<Box<dyn Trainer>> {
-    cuda::lstm(config, weights, number)
-}
-
-#[cfg(not(feature = "cuda"))]
-fn on_cuda(_: LstmConfig, _: Vec<Vec<f32>>, number: usize) -> Result<Box<dyn Trainer>> {
-    Err(no_cuda(number))
 }

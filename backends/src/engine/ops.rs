@@ -4,7 +4,7 @@
 //! dL/dz where the contractions need it. One forward, one backward.
 
 use super::kernels::{Kernels, Recurrence};
-use super::layers::Floats;
+use super::layers::{Floats, Losses};
 use super::packed::Packed;
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
@@ -12,7 +12,7 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use burn::tensor::{Tensor, TensorPrimitive};
 use reticent_corpus::TokenId;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ fn bare<B: Floats>(x: Tensor<B, 2>) -> burn::tensor::ops::FloatTensor<B> {
 
 /// A one-element leaf whose gradient a [`tap`] will fill.
 pub(crate) fn leaf<B: Floats>(device: &B::Device) -> Tracked<B> {
-    Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device).require_grad()
+    Tensor::zeros([1, 1], device).require_grad()
 }
 
 #[derive(Debug)]
@@ -223,15 +223,11 @@ impl<B: Kernels> Backward<B, 1> for CrossEntropy<B> {
 pub(crate) fn cross_entropy<B: Kernels>(
     logits: Tracked<B>,
     targets: &[TokenId],
-) -> (Tracked<B>, Vec<f64>) {
+) -> (Tracked<B>, Losses<B>) {
     let logits = logits.into_primitive().tensor();
     let (nll, d_logits) = B::cross_entropy(wrap(logits.primitive), targets);
-    let total = nll.iter().sum::<f64>() as f32;
-    let device = d_logits.device();
-    let out = bare(Tensor::<B, 2>::from_data(
-        TensorData::new(vec![total], [1, 1]),
-        &device,
-    ));
+    // a root needs a value, and nobody reads this one
+    let out = bare(Tensor::<B, 2>::zeros([1, 1], &d_logits.device()));
     let out = match CrossEntropy(PhantomData::<B>)
         .prepare::<NoCheckpointing>([logits.node])
         .compute_bound()

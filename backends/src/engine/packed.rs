@@ -1,5 +1,7 @@
 //! Batches without padding: rows in time-major order inside groups of examples.
 
+use super::rows::Grid;
+use super::transfers::Kept;
 use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
@@ -49,16 +51,20 @@ pub(crate) const NO_LOSS: TokenId = TokenId::MAX;
 pub(crate) struct Packed {
     /// Number of examples.
     pub(crate) examples: usize,
+    /// Examples with the unused ones of a grid.
+    pub(crate) slots: usize,
     /// Groups, in row order.
     pub(crate) groups: Vec<Group>,
     /// Input token of each row (N).
     pub(crate) inputs: Vec<TokenId>,
     /// Token to predict of each row (N).
     pub(crate) targets: Vec<TokenId>,
-    /// Example of each row (N).
+    /// Example of each row (N); in the rows of an unused one a number beyond the examples.
     pub(crate) example: Vec<u32>,
     /// The dropout masks of each example, where values are dropped.
     pub(crate) masks: Option<Vec<RecordMasks>>,
+    /// What a device keeps of it.
+    pub(super) kept: Kept,
 }
 
 impl Packed {
@@ -67,38 +73,60 @@ impl Packed {
     /// # Errors
     /// [`Error::TooShort`] and [`Error::UnknownToken`].
     pub(crate) fn new(sequences: &[&[TokenId]], vocabulary: usize) -> Result<Self> {
-        for (index, s) in sequences.iter().enumerate() {
-            if s.len() < 2 {
-                return Err(Error::TooShort {
-                    index,
-                    length: s.len(),
-                    least: 2,
-                });
-            }
-            if let Some(&token) = s.iter().find(|t| **t as usize >= vocabulary) {
-                return Err(Error::UnknownToken {
-                    token,
-                    size: vocabulary,
-                });
-            }
-        }
+        check(sequences, vocabulary)?;
         let mut order: Vec<usize> = (0..sequences.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(sequences[i].len()));
         let count = sequences.len().div_ceil(group_size(sequences.len()));
-        let mut packed = Self {
-            examples: sequences.len(),
-            groups: Vec::with_capacity(count),
-            inputs: Vec::new(),
-            targets: Vec::new(),
-            example: Vec::new(),
-            masks: None,
-        };
+        let mut packed = Self::empty(sequences.len());
         for g in 0..count {
             // every count-th of the sorted order: groups of like work
             let examples: Vec<usize> = order.iter().copied().skip(g).step_by(count).collect();
             packed.push_group(examples, sequences);
         }
         Ok(packed)
+    }
+
+    /// Sequences on a grid: one group, in which every example runs to the end. Unused rows read
+    /// what their example reads first, those of unused examples what the first example does, and
+    /// none carries loss; so they are finite where what they copy is.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn on_grid(sequences: &[&[TokenId]], vocabulary: usize, grid: Grid) -> Result<Self> {
+        check(sequences, vocabulary)?;
+        let mut packed = Self::empty(sequences.len());
+        packed.slots = grid.examples;
+        let first = sequences.first().copied().unwrap_or_default();
+        for t in 0..grid.steps {
+            for i in 0..grid.examples {
+                let own = sequences.get(i).copied();
+                let row = own.and_then(|s| s.get(t + 1).map(|target| (s[t], *target)));
+                let padding = own.unwrap_or(first).first().copied().unwrap_or(0);
+                let (input, target) = row.unwrap_or((padding, NO_LOSS));
+                packed.inputs.push(input);
+                packed.targets.push(target);
+                packed.example.push(i as u32);
+            }
+        }
+        packed.groups.push(Group {
+            first_row: 0,
+            active: vec![grid.examples; grid.steps],
+            examples: (0..grid.examples).collect(),
+        });
+        Ok(packed)
+    }
+
+    fn empty(examples: usize) -> Self {
+        Self {
+            examples,
+            slots: examples,
+            groups: Vec::new(),
+            inputs: Vec::new(),
+            targets: Vec::new(),
+            example: Vec::new(),
+            masks: None,
+            kept: Kept::default(),
+        }
     }
 
     fn push_group(&mut self, examples: Vec<usize>, sequences: &[&[TokenId]]) {
@@ -136,8 +164,11 @@ impl Packed {
         let mut out = vec![0.0; self.rows() * width];
         for group in &self.groups {
             for (lane, &example) in group.examples.iter().enumerate() {
+                let Some(masks) = masks.get(example) else {
+                    continue;
+                };
                 let rows: Vec<usize> = group.rows_of(lane).collect();
-                let own = factors(&masks[example], place, rows.len() * width)?;
+                let own = factors(masks, place, rows.len() * width)?;
                 for (row, line) in rows.into_iter().zip(own.chunks_exact(width)) {
                     out[row * width..(row + 1) * width].copy_from_slice(line);
                 }
@@ -168,6 +199,26 @@ impl Packed {
             .collect();
         (distinct, index)
     }
+}
+
+/// Sequences of at least two known tokens each.
+fn check(sequences: &[&[TokenId]], vocabulary: usize) -> Result<()> {
+    for (index, s) in sequences.iter().enumerate() {
+        if s.len() < 2 {
+            return Err(Error::TooShort {
+                index,
+                length: s.len(),
+                least: 2,
+            });
+        }
+        if let Some(&token) = s.iter().find(|t| **t as usize >= vocabulary) {
+            return Err(Error::UnknownToken {
+                token,
+                size: vocabulary,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A record's mask as factors: 0, or 1/(1 − rate).
@@ -215,6 +266,24 @@ mod tests {
                 .zip(&index)
                 .all(|(t, i)| distinct[*i as usize] == *t)
         );
+    }
+
+    #[test]
+    fn unused_rows_of_a_grid_read_what_their_example_reads_and_carry_no_loss() {
+        let sequences: [&[u32]; 2] = [&[1, 2, 3], &[4, 5]];
+        let grid = Grid {
+            examples: 3,
+            steps: 3,
+        };
+        let packed = Packed::on_grid(&sequences, 9, grid).unwrap();
+        assert_eq!(packed.inputs, [1, 4, 1, 2, 4, 1, 1, 4, 1]);
+        let none = NO_LOSS;
+        let targets = [2, 5, none, 3, none, none, none, none, none];
+        assert_eq!(packed.targets, targets);
+        assert_eq!(packed.example, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!((packed.examples, packed.slots), (2, 3));
+        let group = &packed.groups[0];
+        assert_eq!(group.rows_of(1).collect::<Vec<_>>(), [1, 4, 7]);
     }
 
     #[test]

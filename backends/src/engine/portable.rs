@@ -1,29 +1,19 @@
 //! The kernels in tensor operations of any backend. The second opinion on the processor's own.
 
-use super::kernels::{Recurrence, Taps, Weights};
+use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
+use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
 use crate::clip::Factors;
 use crate::trainer::Precision;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
-use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{DType, FloatDType, IndexingUpdateOp, Int, Tensor};
 use reticent_corpus::TokenId;
+
+pub(super) use super::transfers::{host, indices, upload};
 
 /// Longest row that a device may sum on its own; beyond it the host sums in f64.
 pub(super) const DEVICE_SUM: usize = 1024;
-
-pub(super) fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
-    let wide: Vec<i64> = index.iter().map(|i| i64::from(*i)).collect();
-    let length = wide.len();
-    Tensor::from_data(TensorData::new(wide, [length]), device)
-}
-
-pub(super) fn host<B: Backend, const D: usize>(x: Tensor<B, D>) -> Vec<f32> {
-    x.into_data()
-        .convert::<f32>()
-        .into_vec()
-        .expect("converted to f32")
-}
 
 pub(super) fn lookup<B: Backend>(table: Tensor<B, 2>, index: &[u32]) -> Tensor<B, 2> {
     let device = table.device();
@@ -193,9 +183,9 @@ pub(super) fn recurrence_backward<B: Backend>(
 pub(super) fn cross_entropy<B: Backend>(
     logits: Tensor<B, 2>,
     targets: &[TokenId],
-) -> (Vec<f64>, Tensor<B, 2>) {
+) -> (Tensor<B, 2>, Tensor<B, 2>) {
     let device = logits.device();
-    let [rows, vocabulary] = logits.dims();
+    let rows = logits.dims()[0];
     let log_p = log_softmax(logits, 1);
     // a row without loss looks up any token, and is then multiplied by zero
     let known: Vec<TokenId> = targets
@@ -203,17 +193,16 @@ pub(super) fn cross_entropy<B: Backend>(
         .map(|t| if *t == NO_LOSS { 0 } else { *t })
         .collect();
     let counts = targets.iter().map(|t| f32::from(u8::from(*t != NO_LOSS)));
-    let counts: Tensor<B, 2> =
-        Tensor::from_data(TensorData::new(counts.collect(), [rows, 1]), &device);
+    let counts: Tensor<B, 2> = upload(counts.collect(), [rows, 1], &device);
     let index = indices::<B>(&known, &device).reshape([rows, 1]);
-    let nll = host(log_p.clone().gather(1, index) * counts.clone())
-        .iter()
-        .map(|x| -f64::from(*x))
-        .collect();
-    let chosen = indices::<B>(&known, &device)
-        .one_hot::<2>(vocabulary)
-        .float();
-    (nll, (log_p.exp() - chosen) * counts)
+    let nll = -log_p.clone().gather(1, index.clone()) * counts.clone();
+    let delta = log_p.exp() * counts.clone();
+    (nll, delta.scatter(1, index, -counts, IndexingUpdateOp::Add))
+}
+
+/// Each row's value on the host.
+pub(super) fn losses<B: Backend>(nll: Tensor<B, 2>) -> Vec<f64> {
+    host(nll).into_iter().map(f64::from).collect()
 }
 
 /// Rows of each example, padded with a zero row, as examples × longest × width.
@@ -225,26 +214,35 @@ fn padded<B: Backend>(x: Tensor<B, 2>, index: &Tensor<B, 1, Int>, examples: usiz
         .reshape([examples, longest, width])
 }
 
-/// Per example, Σ_{s,t} of the product of two Gram matrices: short sums on the device, the rest in f64.
-fn gram_norms<B: Backend>(inputs: Tensor<B, 3>, outputs: Tensor<B, 3>) -> Vec<f64> {
-    let gram = |x: Tensor<B, 3>| x.clone().matmul(x.swap_dims(1, 2));
-    let product = inputs * gram(outputs);
-    let [examples, longest, _] = product.dims();
-    let per_row = if longest <= DEVICE_SUM {
-        host(product.sum_dim(2))
-    } else {
-        host(product)
-            .chunks_exact(longest)
-            .map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>() as f32)
-            .collect()
-    };
-    per_row
-        .chunks_exact(per_row.len() / examples)
-        .map(|rows| rows.iter().map(|x| f64::from(*x)).sum::<f64>().max(0.0))
-        .collect()
+fn gram<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+    x.clone().matmul(x.swap_dims(1, 2))
+}
+
+/// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
+pub(super) fn pieces<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 2> {
+    let [examples, lines, width] = x.dims();
+    if width > DEVICE_SUM {
+        let whole = width / DEVICE_SUM * DEVICE_SUM;
+        let first = x.clone().narrow(2, 0, whole);
+        let first = pieces(first.reshape([examples, lines * whole / DEVICE_SUM, DEVICE_SUM]));
+        if whole == width {
+            return first;
+        }
+        return Tensor::cat(vec![first, pieces(x.narrow(2, whole, width - whole))], 1);
+    }
+    x.sum_dim(2).reshape([examples, lines])
 }
 
 fn previous_hidden<B: Backend>(hidden: Tensor<B, 2>, packed: &Packed) -> Tensor<B, 2> {
+    let rows = packed.rows();
+    let index = packed.kept.once("previous", 0, || {
+        indices::<B>(&previous_rows(packed), &hidden.device())
+    });
+    grow(hidden, rows + 1).select(0, index)
+}
+
+/// The row before each, or one row beyond all.
+fn previous_rows(packed: &Packed) -> Vec<u32> {
     let rows = packed.rows();
     let mut index = vec![rows as u32; rows];
     for group in &packed.groups {
@@ -254,7 +252,14 @@ fn previous_hidden<B: Backend>(hidden: Tensor<B, 2>, packed: &Packed) -> Tensor<
                 .for_each(|pair| index[pair[1]] = pair[0] as u32);
         }
     }
-    lookup(grow(hidden, rows + 1), &index)
+    index
+}
+
+/// The input token of each row, on the device.
+fn inputs<B: Backend>(packed: &Packed, device: &B::Device) -> Tensor<B, 1, Int> {
+    packed
+        .kept
+        .once("inputs", 0, || indices::<B>(&packed.inputs, device))
 }
 
 /// Embedded tokens as the layer read them, and dL/d(embedding) row by row from dL/dz.
@@ -268,7 +273,11 @@ fn embedded<B: Backend>(
     let d = linear_backward(d_gates, weights.input.clone(), Precision::Single);
     match &taps.embedded {
         Some(dropped) => (dropped.values.clone(), d * dropped.factors.clone()),
-        None => (lookup(weights.embedding.clone(), &packed.inputs), d),
+        None => {
+            let table = weights.embedding.clone();
+            let index = inputs::<B>(packed, &table.device());
+            (table.select(0, index), d)
+        }
     }
 }
 
@@ -278,7 +287,7 @@ pub(super) fn squared_norms<B: Backend>(
     packed: &Packed,
 ) -> Vec<f64> {
     let device = taps.hidden.device();
-    let examples = packed.examples;
+    let examples = packed.slots;
     let longest = packed
         .groups
         .iter()
@@ -296,67 +305,64 @@ pub(super) fn squared_norms<B: Backend>(
         }
     }
     let index = indices::<B>(&rows, &device);
-    let gram = |x: Tensor<B, 3>| x.clone().matmul(x.swap_dims(1, 2));
     let pad = |x: Tensor<B, 2>| padded(x, &index, examples);
     let (embedded, d_embedded) = embedded(taps, taps.d_gates.clone(), weights, packed);
-    let d_gates = pad(taps.d_gates.clone());
-    let inputs =
-        gram(pad(embedded)) + gram(pad(previous_hidden(taps.hidden.clone(), packed))) + 1.0;
-    let recurrent = gram_norms(inputs, d_gates);
-    let head = gram_norms(
-        gram(pad(taps.read().clone())) + 1.0,
-        pad(taps.d_logits.clone()),
-    );
-    let tokens: Tensor<B, 3> =
-        Tensor::from_data(TensorData::new(tokens, [examples, longest, 1]), &device);
+    let gates = gram(pad(taps.d_gates.clone()));
+    let before = previous_hidden(taps.hidden.clone(), packed);
+    let inputs = gram(pad(embedded)) + gram(pad(before)) + 1.0;
+    let recurrent = pieces(inputs * gates);
+    let head = gram(pad(taps.read().clone())) + 1.0;
+    let head = pieces(head * gram(pad(taps.d_logits.clone())));
+    let tokens: Tensor<B, 3> = upload(tokens, [examples, longest, 1], &device);
     let same = tokens
         .clone()
         .repeat_dim(2, longest)
         .equal(tokens.swap_dims(1, 2).repeat_dim(1, longest))
         .float();
-    let embedding = gram_norms(same, pad(d_embedded));
-    recurrent
-        .iter()
-        .zip(&head)
-        .zip(&embedding)
-        .flat_map(|((a, b), c)| [*c, *a, *b])
+    let embedding = pieces(same * gram(pad(d_embedded)));
+    // one transfer for all three
+    let width = embedding.dims()[1];
+    let all = host(Tensor::cat(vec![embedding, recurrent, head], 1));
+    let sum = |part: &[f32]| part.iter().map(|x| f64::from(*x)).sum::<f64>();
+    all.chunks_exact(width.max(1))
+        .take(packed.examples * GROUPS)
+        .map(|part| {
+            let sum = sum(part);
+            // rounding may make it slightly negative; an undefined one stays
+            if sum < 0.0 { 0.0 } else { sum }
+        })
         .collect()
 }
 
-pub(super) fn add_weighted_sums<B: Backend>(
+pub(super) fn add_weighted_sums<B: Floats>(
     taps: Taps<B>,
     weights: &Weights<B>,
     factors: &Factors,
     packed: &Packed,
-    accumulators: &mut [Vec<f32>],
+    sums: &mut Sums<B>,
 ) {
     let device = taps.hidden.device();
     let factor = |group: usize| -> Tensor<B, 2> {
         let rows = packed.example.iter();
-        let per_row: Vec<f32> = rows.map(|e| factors.of(*e as usize, group)).collect();
-        Tensor::from_data(TensorData::new(per_row, [packed.rows(), 1]), &device)
+        // an unused example of a grid adds nothing
+        let own = |e: u32| match (e as usize) < packed.examples {
+            true => factors.of(e as usize, group),
+            false => 0.0,
+        };
+        let per_row: Vec<f32> = rows.map(|e| own(*e)).collect();
+        upload(per_row, [packed.rows(), 1], &device)
     };
-    let scaled = taps.d_gates.clone() * factor(0);
+    let by_group: Vec<Tensor<B, 2>> = (0..GROUPS).map(factor).collect();
+    let scaled = taps.d_gates.clone() * by_group[GROUP[0]].clone();
     let (embedded, d_embedded) = embedded(&taps, scaled, weights, packed);
     let read = taps.read().clone();
-    let d_gates = taps.d_gates * factor(1);
-    let d_logits = taps.d_logits * factor(2);
-    let d_embedding = weights.embedding.zeros_like().select_assign(
-        0,
-        indices(&packed.inputs, &device),
-        d_embedded,
-        burn::tensor::IndexingUpdateOp::Add,
-    );
-    let previous = previous_hidden(taps.hidden.clone(), packed);
-    let sums = [
-        host(d_embedding),
-        host(embedded.transpose().matmul(d_gates.clone())),
-        host(previous.transpose().matmul(d_gates.clone())),
-        host(d_gates.sum_dim(0)),
-        host(read.transpose().matmul(d_logits.clone())),
-        host(d_logits.sum_dim(0)),
-    ];
-    for (into, sum) in accumulators.iter_mut().zip(sums) {
-        into.iter_mut().zip(sum).for_each(|(a, s)| *a += s);
-    }
+    let d_gates = taps.d_gates * by_group[GROUP[1]].clone();
+    let d_logits = taps.d_logits * by_group[GROUP[4]].clone();
+    sums.add_rows(0, inputs::<B>(packed, &device), &packed.inputs, d_embedded);
+    let previous = previous_hidden(taps.hidden, packed);
+    sums.add(1, embedded.transpose().matmul(d_gates.clone()));
+    sums.add(2, previous.transpose().matmul(d_gates.clone()));
+    sums.add(3, d_gates.sum_dim(0));
+    sums.add(4, read.transpose().matmul(d_logits.clone()));
+    sums.add(5, d_logits.sum_dim(0));
 }

@@ -1,10 +1,12 @@
 //! Batches for transformers: the rows of an example lie together, in time order.
 
 use super::packed::factors;
+use super::transfers::Kept;
 use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
+use std::collections::BTreeMap;
 
 /// No token to predict here.
 pub(crate) const NOTHING: TokenId = TokenId::MAX;
@@ -31,6 +33,66 @@ pub(crate) struct Grid {
     pub(crate) steps: usize,
 }
 
+/// Examples that one pass takes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Microbatch<S> {
+    /// Their places in the batch.
+    pub(crate) places: Vec<usize>,
+    pub(crate) sequences: Vec<S>,
+    /// The fixed shape, where the device wants one.
+    pub(crate) grid: Option<Grid>,
+}
+
+impl<S: Copy> Microbatch<S> {
+    fn of(all: &[S], places: Vec<usize>, grid: Option<Grid>) -> Self {
+        Self {
+            sequences: places.iter().map(|i| all[*i]).collect(),
+            places,
+            grid,
+        }
+    }
+
+    /// Consecutive examples.
+    pub(crate) fn consecutive(all: &[S], range: std::ops::Range<usize>) -> Self {
+        Self::of(all, range.collect(), None)
+    }
+}
+
+/// Microbatches on grids of fixed shapes: rows per example follow its own length alone, so that no
+/// example's shape, and with it no order of its sums, follows the examples beside it.
+///
+/// `most` is the number of rows of a grid, `longest` the model's context.
+pub(crate) fn on_grids<S: Copy + AsRef<[TokenId]>>(
+    all: &[S],
+    most: usize,
+    longest: usize,
+) -> Vec<Microbatch<S>> {
+    let mut by_steps: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (i, sequence) in all.iter().enumerate() {
+        let length = sequence.as_ref().len();
+        by_steps.entry(steps(length, longest)).or_default().push(i);
+    }
+    let one = |(steps, places): (usize, Vec<usize>)| {
+        let examples = (most / steps).max(1);
+        let grid = Some(Grid { examples, steps });
+        let parts = places.chunks(examples);
+        let parts = parts.map(|part| Microbatch::of(all, part.to_vec(), grid));
+        parts.collect::<Vec<_>>()
+    };
+    by_steps.into_iter().flat_map(one).collect()
+}
+
+/// Rows per example: a power of two, so that few shapes ever occur, within the model's context.
+pub(crate) fn steps(length: usize, longest: usize) -> usize {
+    length
+        .next_power_of_two()
+        .max(16)
+        .min(longest.max(length).max(1))
+}
+
+/// Most rows of a pass on a device; tests take several passes where it would be one.
+pub(crate) const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
+
 /// Token sequences as rows; on a grid with unused rows, which predict nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
@@ -46,6 +108,8 @@ pub(crate) struct Rows {
     pub(crate) grid: Option<Grid>,
     /// The dropout masks of each example, where values are dropped.
     pub(crate) masks: Option<Vec<RecordMasks>>,
+    /// What a device keeps of them.
+    pub(super) kept: Kept,
 }
 
 impl Rows {
@@ -106,6 +170,7 @@ impl Rows {
             targets: Vec::new(),
             grid,
             masks: None,
+            kept: Kept::default(),
         }
     }
 
@@ -115,25 +180,25 @@ impl Rows {
         self.spans.push(Span { start, length });
         self.inputs.extend_from_slice(inputs);
         self.targets.extend_from_slice(targets);
-        self.pad(start + length);
+        self.targets.resize(start + length, NOTHING);
+        self.positions.extend(0..length as u32);
         if let Some(grid) = self.grid {
-            self.pad(start + grid.steps);
+            self.pad(start, start + grid.steps);
         }
-        self.positions.extend(0..(self.inputs.len() - start) as u32);
     }
 
-    fn pad(&mut self, rows: usize) {
-        self.inputs.resize(rows, 0);
+    /// Unused rows up to there, which read what the row `first` reads: they are finite where it
+    /// is, so that a weight without a value spoils no example that does not meet it.
+    fn pad(&mut self, first: usize, rows: usize) {
+        let token = self.inputs.get(first).copied().unwrap_or(0);
+        self.inputs.resize(rows, token);
         self.targets.resize(rows, NOTHING);
+        self.positions.resize(rows, 0);
     }
 
     fn filled(mut self) -> Self {
         if let Some(grid) = self.grid {
-            let rows = grid.examples * grid.steps;
-            let have = self.inputs.len();
-            self.pad(rows);
-            self.positions
-                .extend((have..rows).map(|row| (row % grid.steps) as u32));
+            self.pad(0, grid.examples * grid.steps);
         }
         self
     }
@@ -218,13 +283,47 @@ mod tests {
             steps: 3,
         };
         let padded = Rows::predicting(&[a, b], (9, 8), Some(grid)).unwrap();
-        assert_eq!(padded.inputs, [1, 2, 0, 4, 0, 0, 0, 0, 0]);
+        assert_eq!(padded.inputs, [1, 2, 1, 4, 4, 4, 1, 1, 1]);
         assert_eq!(padded.targets[..3], [2, 3, NOTHING]);
-        assert_eq!(padded.positions, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(padded.positions, [0, 1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(padded.predictions(), packed.predictions());
         assert_eq!(padded.spans[1].range(), 3..4);
         assert!(Rows::reading(&[&[]], (9, 8), None).is_err());
         assert!(Rows::reading(&[&[9]], (9, 8), None).is_err());
         assert!(Rows::predicting(&[a], (9, 2), None).is_err());
+    }
+
+    #[test]
+    fn an_examples_grid_follows_its_own_length_alone() {
+        let all: Vec<Vec<u32>> = [3, 40, 17, 16, 300, 1]
+            .iter()
+            .map(|n| vec![1; *n])
+            .collect();
+        let views: Vec<&[u32]> = all.iter().map(Vec::as_slice).collect();
+        let together = on_grids(&views, 128, 250);
+        let shape = |examples, steps| Some(Grid { examples, steps });
+        let found: Vec<_> = together
+            .iter()
+            .map(|m| (m.places.clone(), m.grid))
+            .collect();
+        let expected = vec![
+            (vec![0, 3, 5], shape(8, 16)),
+            (vec![2], shape(4, 32)),
+            (vec![1], shape(2, 64)),
+            (vec![4], shape(1, 300)),
+        ];
+        assert_eq!(found, expected);
+        for (i, view) in views.iter().enumerate() {
+            let alone = on_grids(&[*view], 128, 250);
+            let own = together.iter().find(|m| m.places.contains(&i)).unwrap();
+            assert_eq!(alone[0].grid, own.grid, "{i}");
+        }
+        let many = vec![views[0]; 19];
+        let sizes: Vec<usize> = on_grids(&many, 128, 250)
+            .iter()
+            .map(|m| m.sequences.len())
+            .collect();
+        assert_eq!(sizes, [8, 8, 3]);
+        assert!(on_grids::<&[u32]>(&[], 128, 250).is_empty());
     }
 }

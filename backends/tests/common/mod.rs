@@ -37,8 +37,11 @@ fn transformer(family: Family) -> Model {
     Model::from(TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16))
 }
 
+/// On the processor, or the device that the environment names: `scripts/wgpu` runs tests so.
 fn fast(model: &Model) -> Box<dyn Trainer> {
-    open(model, model.starting_weights(1), Device::Cpu).unwrap()
+    let device = std::env::var("RETICENT_DEVICE");
+    let device: Device = device.map_or(Device::Cpu, |name| name.parse().unwrap());
+    open(model, model.starting_weights(1), device).unwrap()
 }
 
 fn slow(model: &Model) -> Box<dyn Trainer> {

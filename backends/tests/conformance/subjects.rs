@@ -13,7 +13,18 @@ pub(crate) const VOCABULARY: usize = 13;
 pub(crate) enum Engine {
     Processor,
     Exact,
+    /// The first device of Vulkan, Metal or DirectX 12.
+    #[cfg(feature = "wgpu")]
+    Wgpu,
 }
+
+/// The engines of this build, by name.
+const ENGINES: &[(&str, Engine)] = &[
+    ("cpu", Engine::Processor),
+    ("exact", Engine::Exact),
+    #[cfg(feature = "wgpu")]
+    ("wgpu", Engine::Wgpu),
+];
 
 /// One engine on one model.
 pub(crate) struct Subject {
@@ -48,6 +59,8 @@ impl Subject {
         let mut model = match engine {
             Engine::Processor => open(&self.model, weights, Device::Cpu).unwrap(),
             Engine::Exact => exact(&self.model, weights).unwrap(),
+            #[cfg(feature = "wgpu")]
+            Engine::Wgpu => open(&self.model, weights, Device::Wgpu(0)).unwrap(),
         };
         model.drop_out(self.masks(5)).unwrap();
         model
@@ -73,7 +86,7 @@ impl Subject {
 pub(crate) fn subjects() -> Vec<Subject> {
     let mut out = Vec::new();
     for (name, model) in models() {
-        for (named, engine) in [("cpu", Engine::Processor), ("exact", Engine::Exact)] {
+        for &(named, engine) in ENGINES {
             for (kind, dropout) in [("", Dropout::NONE), (" with dropout", DROPOUT)] {
                 out.push(Subject {
                     name: format!("{name} on {named}{kind}"),

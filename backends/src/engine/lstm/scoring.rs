@@ -3,7 +3,7 @@
 use super::Lstm;
 use crate::engine::host::layers::log_softmax;
 use crate::engine::kernels::Kernels;
-use crate::engine::packed::Packed;
+use crate::engine::packed::{NO_LOSS, Packed};
 use crate::engine::portable::host;
 use crate::error::{Error, Result};
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
@@ -28,6 +28,24 @@ impl<B: Kernels> Lstm<B> {
             self.weights.head_bias.clone(),
             Precision::Single,
         )
+    }
+
+    /// The scores of each example's rows.
+    fn scores_of(&self, packed: &Packed) -> Vec<Vec<TokenScore>> {
+        // a row without loss asks for any token, and is then left out
+        let asked = packed.targets.iter();
+        let asked: Vec<TokenId> = asked.map(|t| if *t == NO_LOSS { 0 } else { *t }).collect();
+        let scores = row_scores(&host(self.logits(packed)), &asked);
+        let mut by_example = vec![Vec::new(); packed.slots];
+        for group in &packed.groups {
+            for (lane, &example) in group.examples.iter().enumerate() {
+                let rows = group.rows_of(lane);
+                let rows = rows.filter(|row| packed.targets[*row] != NO_LOSS);
+                by_example[example] = rows.map(|row| scores[row]).collect();
+            }
+        }
+        by_example.truncate(packed.examples);
+        by_example
     }
 
     /// Advances states (each h then c, 2H values) by one token each.
@@ -86,13 +104,12 @@ impl<B: Kernels> Scorer for Lstm<B> {
         let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
         let mut out = Vec::with_capacity(sequences.len());
         for part in PrivateBatch::in_order(views).microbatches(SCORED_TOKENS) {
-            let part: Vec<&[TokenId]> = part.0.iter().map(|e| e.tokens).collect();
-            let packed = Packed::new(&part, self.config.vocabulary)?;
-            let scores = row_scores(&host(self.logits(&packed)), &packed.targets);
-            let mut by_example = vec![Vec::new(); packed.examples];
-            for group in &packed.groups {
-                for (lane, &example) in group.examples.iter().enumerate() {
-                    by_example[example] = group.rows_of(lane).map(|row| scores[row]).collect();
+            let mut by_example = vec![Vec::new(); part.0.len()];
+            for part in self.parts(&part.0) {
+                let views: Vec<&[TokenId]> = part.sequences.iter().map(|e| e.tokens).collect();
+                let packed = self.arranged(&views, part.grid)?;
+                for (place, scores) in part.places.iter().zip(self.scores_of(&packed)) {
+                    by_example[*place] = scores;
                 }
             }
             out.extend(by_example);

@@ -5,9 +5,11 @@ use crate::engine::host::attention::{Attention, Dropped};
 use crate::engine::layers::{Attended, Floats, Matrix};
 use crate::engine::portable::product;
 use crate::engine::rows::Rows;
+use crate::engine::transfers::{flags, upload};
 use crate::trainer::Precision;
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor};
+use std::sync::Arc;
 
 /// Queries, keys and values as examples × heads × steps × width, and the mask of what is unseen.
 struct Heads<B: Floats> {
@@ -84,19 +86,38 @@ fn turn<B: Floats>(x: Tensor<B, 4>, turns: Option<&[Tensor<B, 4>; 2]>, sign: f32
 fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> Heads<B> {
     let device = joined.device();
     let shape = grid(rows);
-    let (examples, steps) = shape;
+    let steps = shape.1;
     let (width, each) = (attention.width, attention.each());
     let turns = attention.turns.as_ref().map(|turns| {
-        let half = attention.turned / 2;
-        [0, 1].map(|part| {
-            let values: Vec<f32> = turns[..steps * half].iter().map(|t| t[part]).collect();
-            Tensor::from_data(TensorData::new(values, [1, 1, steps, half]), &device)
+        // Layers may turn by other tables.
+        rows.kept.once("turns", Arc::as_ptr(turns).addr(), || {
+            let half = attention.turned / 2;
+            [0, 1].map(|part| {
+                let values = turns[..steps * half].iter().map(|t| t[part]);
+                upload::<B, 4>(values.collect(), [1, 1, steps, half], &device)
+            })
         })
     });
     let (queries, keys) = (attention.heads * width, attention.groups * width);
     let query = split(joined, shape, 0, attention.heads, width);
     let key = split(joined, shape, queries, attention.groups, width);
     let value = split(joined, shape, queries + keys, attention.groups, width);
+    let window = attention.window.unwrap_or(usize::MAX);
+    let unseen = rows
+        .kept
+        .once("unseen", window, || unseen(rows, attention, &device));
+    Heads {
+        query: turn(query, turns.as_ref(), 1.0),
+        key: repeat(turn(key, turns.as_ref(), 1.0), each),
+        value: repeat(value, each),
+        unseen,
+        turns,
+    }
+}
+
+/// Which steps do not look at which.
+fn unseen<B: Floats>(rows: &Rows, attention: &Attention, device: &B::Device) -> Tensor<B, 4, Bool> {
+    let (examples, steps) = grid(rows);
     // causal masks are the same for all examples; otherwise unused rows must not be looked at
     let lines = if attention.causal { 1 } else { examples };
     let mut unseen = vec![false; lines * steps * steps];
@@ -110,14 +131,7 @@ fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> H
             }
         }
     }
-    let unseen = Tensor::from_data(TensorData::new(unseen, [lines, 1, steps, steps]), &device);
-    Heads {
-        query: turn(query, turns.as_ref(), 1.0),
-        key: repeat(turn(key, turns.as_ref(), 1.0), each),
-        value: repeat(value, each),
-        unseen,
-        turns,
-    }
+    flags(unseen, [lines, 1, steps, steps], device)
 }
 
 /// Capped scores and probabilities.
@@ -142,6 +156,16 @@ fn dropped<B: Floats>(
     like: &Tensor<B, 4>,
 ) -> Option<Tensor<B, 4>> {
     rows.masks.as_ref()?;
+    rows.kept.once("dropped", attention.layer, || {
+        dropping(rows, attention, like)
+    })
+}
+
+fn dropping<B: Floats>(
+    rows: &Rows,
+    attention: &Attention,
+    like: &Tensor<B, 4>,
+) -> Option<Tensor<B, 4>> {
     let [examples, heads, steps, _] = like.dims();
     let mut factors = vec![1.0; examples * heads * steps * steps];
     for example in 0..rows.spans.len() {
@@ -154,8 +178,11 @@ fn dropped<B: Floats>(
             }
         }
     }
-    let factors = TensorData::new(factors, [examples, heads, steps, steps]);
-    Some(Tensor::from_data(factors, &like.device()))
+    Some(upload(
+        factors,
+        [examples, heads, steps, steps],
+        &like.device(),
+    ))
 }
 
 fn times<B: Floats>(x: Tensor<B, 4>, factors: Option<&Tensor<B, 4>>) -> Tensor<B, 4> {

@@ -4,15 +4,15 @@
 //! predict nothing, so the gradient of their every value is zero.
 
 use crate::engine::layers::{
-    EmbeddingTap, Factors, Floats, HeadAt, HeadRun, HeadWeights, LinearTap, Matrix, Nonlinearity,
-    NormTap, NormWeights, Normalised, Norms, Sums, Tape,
+    EmbeddingTap, Factors, Floats, HeadAt, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
+    Nonlinearity, NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
-use crate::engine::portable::{DEVICE_SUM, host, indices, product};
+use crate::engine::portable::{host, indices, pieces, product, upload};
 use crate::engine::rows::{NOTHING, Rows};
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::activation::{log_softmax, sigmoid};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 mod attention;
 mod sums;
@@ -30,6 +30,41 @@ pub(in crate::engine) fn zeros<B: Floats>(parameters: &[Parameter], device: &B::
         _ => Tensor::zeros([1, p.len()], device),
     };
     Sums::Device(parameters.iter().map(matrix).collect())
+}
+
+pub(in crate::engine) fn embed<B: Floats>(
+    (token, position): (&Matrix<B>, Option<&Matrix<B>>),
+    scale: f32,
+    offset: u32,
+    rows: &Rows,
+) -> Matrix<B> {
+    let device = token.device();
+    let mut out = token.clone().select(0, inputs::<B>(rows, &device));
+    if scale.to_bits() != 1.0f32.to_bits() {
+        out = out * scale;
+    }
+    match position {
+        Some(table) => {
+            out + table
+                .clone()
+                .select(0, positions::<B>(rows, offset, &device))
+        }
+        None => out,
+    }
+}
+
+/// The input token of each row, on the device.
+fn inputs<B: Floats>(rows: &Rows, device: &B::Device) -> Tensor<B, 1, Int> {
+    rows.kept
+        .once("inputs", 0, || indices::<B>(&rows.inputs, device))
+}
+
+/// The row of the position table for each row, on the device.
+fn positions<B: Floats>(rows: &Rows, offset: u32, device: &B::Device) -> Tensor<B, 1, Int> {
+    rows.kept.once("positions", offset as usize, || {
+        let at: Vec<u32> = rows.positions.iter().map(|at| at + offset).collect();
+        indices::<B>(&at, device)
+    })
 }
 
 pub(in crate::engine) fn linear<B: Floats>(
@@ -206,12 +241,8 @@ pub(in crate::engine) fn head<B: Floats>(
             }
         }
     }
-    let nll: Vec<f64> = host(Tensor::cat(nll, 0))
-        .into_iter()
-        .map(f64::from)
-        .collect();
     HeadRun {
-        nll,
+        nll: Losses::Device(Tensor::cat(nll, 0)),
         d_hidden: Tensor::cat(d_hidden, 0),
         delta: sum.is_none().then(|| Tensor::cat(deltas, 0)),
     }
@@ -234,7 +265,7 @@ fn cross_entropy<B: Floats>(
 ) -> (Matrix<B>, Matrix<B>) {
     let device = hidden.device();
     let logits = logits(hidden, head, precision);
-    let [count, vocabulary] = logits.dims();
+    let count = logits.dims()[0];
     let counted: Vec<f32> = targets
         .iter()
         .map(|t| if *t == NOTHING { 0.0 } else { 1.0 })
@@ -243,12 +274,12 @@ fn cross_entropy<B: Floats>(
         .iter()
         .map(|t| if *t == NOTHING { 0 } else { *t })
         .collect();
-    let counted: Matrix<B> = Tensor::from_data(TensorData::new(counted, [count, 1]), &device);
-    let index = indices::<B>(&known, &device);
+    let counted: Matrix<B> = upload(counted, [count, 1], &device);
+    let index = indices::<B>(&known, &device).reshape([count, 1]);
     let log_p = log_softmax(logits.clone(), 1);
-    let nll = -log_p.clone().gather(1, index.clone().reshape([count, 1])) * counted.clone();
-    let chosen = index.one_hot::<2>(vocabulary).float();
-    let mut delta = (log_p.exp() - chosen) * counted;
+    let nll = -log_p.clone().gather(1, index.clone()) * counted.clone();
+    let delta = log_p.exp() * counted.clone();
+    let mut delta = delta.scatter(1, index, -counted, IndexingUpdateOp::Add);
     if let Some(c) = head.cap {
         delta = delta * (-(logits / c).powi_scalar(2) + 1.0);
     }

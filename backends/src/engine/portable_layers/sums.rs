@@ -12,21 +12,6 @@ fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
     x.clone().matmul(x.swap_dims(1, 2))
 }
 
-/// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
-fn pieces<B: Floats>(x: Tensor<B, 3>) -> Matrix<B> {
-    let [examples, lines, width] = x.dims();
-    if width > DEVICE_SUM {
-        let whole = width / DEVICE_SUM * DEVICE_SUM;
-        let first = x.clone().narrow(2, 0, whole);
-        let first = pieces(first.reshape([examples, lines * whole / DEVICE_SUM, DEVICE_SUM]));
-        if whole == width {
-            return first;
-        }
-        return Tensor::cat(vec![first, pieces(x.narrow(2, whole, width - whole))], 1);
-    }
-    x.sum_dim(2).reshape([examples, lines])
-}
-
 /// Partial sums of norms, by parameter.
 type Pieces<B> = Vec<(usize, Matrix<B>)>;
 
@@ -72,8 +57,7 @@ fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pie
 fn same<B: Floats>(rows: &Rows, shape: (usize, usize), device: &B::Device) -> Tensor<B, 3> {
     let (examples, steps) = shape;
     let tokens: Vec<f32> = rows.inputs.iter().map(|t| *t as f32).collect();
-    let tokens: Tensor<B, 3> =
-        Tensor::from_data(TensorData::new(tokens, [examples, steps, 1]), device);
+    let tokens: Tensor<B, 3> = upload(tokens, [examples, steps, 1], device);
     let across = tokens.clone().swap_dims(1, 2).repeat_dim(1, steps);
     tokens.repeat_dim(2, steps).equal(across).float()
 }
@@ -127,7 +111,7 @@ fn cross_pieces<B: Floats>(
     (examples, steps): (usize, usize),
 ) -> Matrix<B> {
     let device = hidden.device();
-    let index = indices::<B>(&rows.inputs, &device)
+    let index = inputs::<B>(rows, &device)
         .reshape([examples, 1, steps])
         .repeat_dim(1, steps);
     let chosen = delta.clone().gather(2, index);
@@ -163,10 +147,7 @@ pub(in crate::engine) fn add_sums<B: Floats>(
     let by_group: Vec<Matrix<B>> = factors
         .by_group
         .iter()
-        .map(|f| {
-            let data = TensorData::new(rows.spread(f, 0.0), [rows.len(), 1]);
-            Tensor::from_data(data, &device)
-        })
+        .map(|f| upload(rows.spread(f, 0.0), [rows.len(), 1], &device))
         .collect();
     let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
     for tap in tape.linears {
@@ -186,12 +167,14 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         sums.add(tap.gain, by_head.sum_dim(0));
     }
     let embedding = tape.embedding;
-    let positions = embedding.position_rows(rows);
+    let at = embedding.position_rows(rows);
     let g = embedding.gradient;
     let tokens = g.clone() * factor(embedding.token) * embedding.scale;
-    scatter(sums, embedding.token, &rows.inputs, tokens);
+    let index = inputs::<B>(rows, &device);
+    sums.add_rows(embedding.token, index, &rows.inputs, tokens);
     if let Some(position) = embedding.position {
-        scatter(sums, position, &positions, g * factor(position));
+        let index = positions::<B>(rows, embedding.offset, &device);
+        sums.add_rows(position, index, &at, g * factor(position));
     }
     if let Some(delta) = tape.head.delta {
         if let Some(bias) = tape.head.bias {
@@ -202,24 +185,5 @@ pub(in crate::engine) fn add_sums<B: Floats>(
             tape.head.weight,
             head_sum(tape.head.hidden, delta, tape.head.tied),
         );
-    }
-}
-
-fn scatter<B: Floats>(sums: &mut Sums<B>, parameter: usize, index: &[u32], g: Matrix<B>) {
-    let device = g.device();
-    let index_on_device = indices(index, &device);
-    let add = burn::tensor::IndexingUpdateOp::Add;
-    match sums {
-        Sums::Device(all) => {
-            let old = all[parameter].clone();
-            all[parameter] = old.select_assign(0, index_on_device, g, add);
-        }
-        Sums::Host(all) => {
-            let width = g.dims()[1];
-            for (line, i) in host(g).chunks_exact(width).zip(index) {
-                let into = &mut all[parameter][*i as usize * width..];
-                into.iter_mut().zip(line).for_each(|(s, x)| *s += x);
-            }
-        }
     }
 }

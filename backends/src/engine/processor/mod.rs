@@ -13,8 +13,8 @@ use super::host::gemm::{Store, View, product, weighted_product};
 use super::host::head;
 use super::host::vector::{self, sum_of_squares};
 use super::layers::{
-    Attended, Factors, HeadAt, HeadRun, HeadWeights, Layers, Matrix, Nonlinearity, NormWeights,
-    Normalised, Norms, Sums, Tape,
+    Attended, Factors, HeadAt, HeadRun, HeadWeights, Layers, Losses, Matrix, Nonlinearity,
+    NormWeights, Normalised, Norms, Sums, Tape,
 };
 use super::rows::{Rows, Span};
 use crate::trainer::{Parameter, Precision};
@@ -59,6 +59,30 @@ impl Layers<Flex> for Processor {
 
     fn zeros(parameters: &[Parameter], _: &burn_flex::FlexDevice) -> Sums<Flex> {
         Sums::Host(parameters.iter().map(|p| vec![0.0; p.len()]).collect())
+    }
+
+    fn embed(
+        (token, position): (&Matrix<Flex>, Option<&Matrix<Flex>>),
+        scale: f32,
+        offset: u32,
+        rows: &Rows,
+    ) -> Matrix<Flex> {
+        let d = token.dims()[1];
+        let (token, position) = (Values::of(token), position.map(Values::of));
+        let (token, position) = (token.slice(), position.as_ref().map(Values::slice));
+        let mut out = vec![0.0f32; rows.len() * d];
+        let lines = out.par_chunks_exact_mut(d).zip(&rows.inputs);
+        lines
+            .zip(&rows.positions)
+            .for_each(|((out, token_id), at)| {
+                let line = &token[*token_id as usize * d..][..d];
+                out.iter_mut().zip(line).for_each(|(o, x)| *o = scale * x);
+                if let Some(position) = position {
+                    let line = &position[(*at + offset) as usize * d..][..d];
+                    out.iter_mut().zip(line).for_each(|(o, x)| *o += x);
+                }
+            });
+        matrix(out, d)
     }
 
     fn linear(
@@ -245,7 +269,7 @@ impl Layers<Flex> for Processor {
             }
         }
         HeadRun {
-            nll,
+            nll: Losses::Host(nll),
             d_hidden: matrix(d_hidden, d),
             delta: sum.is_none().then(|| matrix(deltas, v)),
         }

@@ -66,17 +66,19 @@ fn sums_and_norms_agree((taps, weights, packed): &(Taps<Flex>, Weights<Flex>, Ar
     }
     let values = (0..packed.examples * 3).map(|i| (i % 7) as f32 / 7.0);
     let factors = Factors::new(3, values.collect()).unwrap();
-    let lengths = [CONFIG
-        .parameters()
-        .iter()
-        .map(crate::trainer::Parameter::len)
-        .collect::<Vec<_>>()]
-    .concat();
-    let mut sums: [Vec<Vec<f32>>; 2] =
-        [(); 2].map(|()| lengths.iter().map(|n| vec![0.0; *n]).collect());
+    let (parameters, device) = (CONFIG.parameters(), Default::default());
+    let mut sums = [
+        Flex::zeros(&parameters, &device),
+        Flex::zeros(&parameters, &device),
+        crate::engine::portable_layers::zeros(&parameters, &device),
+    ];
     Flex::add_weighted_sums(copy(), weights, &factors, packed, &mut sums[0]);
+    // in host memory and on the device
     portable::add_weighted_sums(copy(), weights, &factors, packed, &mut sums[1]);
-    for ((a, b), p) in sums[0].iter().zip(&sums[1]).zip(CONFIG.parameters()) {
+    portable::add_weighted_sums(copy(), weights, &factors, packed, &mut sums[2]);
+    let [fast, sums @ ..] = sums.map(crate::engine::layers::Sums::into_host);
+    let pairs = sums.iter().flat_map(|own| fast.iter().zip(own));
+    for ((a, b), p) in pairs.zip(parameters.iter().cycle()) {
         close(a, b, &p.name);
     }
 }
@@ -113,6 +115,7 @@ fn the_processors_kernels_equal_the_portable_ones() {
     close(&portable::host(fast), &portable::host(slow), "dL/dz");
     let (nll, d_logits) = Flex::cross_entropy(taps.d_logits.clone(), &packed.targets);
     let (slow_nll, slow_d) = portable::cross_entropy(taps.d_logits.clone(), &packed.targets);
+    let (nll, slow_nll) = (nll.by_row(), portable::losses(slow_nll));
     assert!(nll.iter().zip(&slow_nll).all(|(a, b)| (a - b).abs() < 2e-6));
     close(
         &portable::host(d_logits),

@@ -8,11 +8,11 @@ use crate::engine::layers::{
 };
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
+use crate::engine::transfers::upload;
 use crate::model::{HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
-use burn::tensor::{Tensor, TensorData};
 use std::marker::PhantomData;
 
 /// What the layers are applied to: matrices, with or without a way back.
@@ -331,8 +331,7 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let Some(factors) = self.rows.factors(place, width) else {
             return x;
         };
-        let factors = TensorData::new(factors, [rows, width]);
-        let factors: Matrix<B> = Tensor::from_data(factors, &self.device);
+        let factors: Matrix<B> = upload(factors, [rows, width], &self.device);
         let out = x.clone().inner().mul(factors.clone());
         ops::apply::<B>(x, out, move |d| d.mul(factors))
     }

@@ -12,10 +12,12 @@ mod training;
 use super::host::attention::Attention;
 use super::host::vector::Normal;
 use super::layers::{
-    Factors, Floats, HeadAt, HeadTap, HeadWeights, Layers, Matrix, NormWeights, Norms, Sums, Tape,
+    Factors, Floats, HeadAt, HeadTap, HeadWeights, Layers, Losses, Matrix, NormWeights, Norms,
+    Sums, Tape,
 };
 use super::ops;
-use super::rows::{Grid, NOTHING, Rows};
+use super::rows::{GRID_ROWS, Grid, Microbatch, NOTHING, Rows, on_grids};
+use super::transfers::upload as upload_values;
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
@@ -27,7 +29,7 @@ use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
     check_shapes,
 };
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use flow::Recording;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
@@ -136,35 +138,26 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Embedded tokens and positions, N × d.
     fn embed(&self, rows: &Rows) -> Matrix<B> {
-        let scale = self.config.embedding_scale() as f32;
-        let d = self.config.width;
-        let token = &self.values[self.layout.token_embedding];
-        let position = self.layout.position_embedding.map(|p| &self.values[p]);
-        let offset = self.config.switches.position_offset;
-        let mut out = vec![0.0f32; rows.len() * d];
-        let lines = out.par_chunks_exact_mut(d).zip(&rows.inputs);
-        lines
-            .zip(&rows.positions)
-            .for_each(|((out, token_id), at)| {
-                let line = &token[*token_id as usize * d..][..d];
-                out.iter_mut().zip(line).for_each(|(o, x)| *o = scale * x);
-                if let Some(position) = position {
-                    let row = *at as usize + offset;
-                    let line = &position[row * d..][..d];
-                    out.iter_mut().zip(line).for_each(|(o, x)| *o += x);
-                }
-            });
-        self.matrix(out, d)
+        let position = self.layout.position_embedding;
+        K::embed(
+            (
+                &self.weights[self.layout.token_embedding],
+                position.map(|p| &self.weights[p]),
+            ),
+            self.config.embedding_scale() as f32,
+            self.config.switches.position_offset as u32,
+            rows,
+        )
     }
 
     fn matrix(&self, values: Vec<f32>, columns: usize) -> Matrix<B> {
         let rows = values.len() / columns.max(1);
-        Tensor::from_data(TensorData::new(values, [rows, columns]), &self.device)
+        upload_values(values, [rows, columns], &self.device)
     }
 
     /// One forward and one backward pass: the tape, and the summed negative log-likelihood
     /// (nats). With `sum` the head's gradient, times the factor, is added to it right away.
-    fn pass(&self, rows: &Rows, sum: Option<(&mut Sums<B>, f32)>) -> (Tape<B>, f64) {
+    fn pass(&self, rows: &Rows, sum: Option<(&mut Sums<B>, f32)>) -> (Tape<B>, Losses<B>) {
         let embedded = Tensor::from_inner(self.embed(rows)).require_grad();
         let mut recording = Recording::<B, K>::new(self, rows);
         let hidden = flow::decoder(self, &mut recording, embedded.clone());
@@ -178,8 +171,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             sum.map(|(sums, factor)| (sums, at, factor)),
         );
         let d_hidden = run.d_hidden;
-        let total: f64 = run.nll.iter().sum();
-        let loss = self.matrix(vec![total as f32], 1);
+        // a root needs a value, and nobody reads this one
+        let loss = Tensor::zeros([1, 1], &self.device);
         let gradients = ops::apply(hidden, loss, move |_| d_hidden).backward();
         let tape = recording.tape(
             &gradients,
@@ -197,55 +190,34 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             tape.covered().into_iter().eq(0..self.parameters.len()),
             "every trained parameter has a tap"
         );
-        (tape, total)
+        (tape, run.nll)
     }
 
-    /// How many examples of so many rows a microbatch takes.
-    fn capacity(&self, steps: usize) -> usize {
-        let rows = ROWS.min(LOGITS / self.config.vocabulary);
-        (rows / steps.max(1)).max(1)
+    /// Most rows of a microbatch.
+    fn most_rows(&self) -> usize {
+        ROWS.min(LOGITS / self.config.vocabulary).max(1)
     }
 
-    /// Consecutive examples that fit into a microbatch, as rows.
-    fn microbatches<'a, S: AsRef<[TokenId]>>(&self, sequences: &'a [S]) -> Vec<&'a [S]> {
+    /// Consecutive examples that fit into a microbatch, or examples of one length on a grid.
+    fn microbatches<S: Copy + AsRef<[TokenId]>>(&self, sequences: &[S]) -> Vec<Microbatch<S>> {
+        let most = self.most_rows();
+        if K::GRID {
+            return on_grids(sequences, most.min(GRID_ROWS), self.config.longest());
+        }
         let mut parts = Vec::new();
         let (mut start, mut used) = (0, 0);
-        let most = ROWS.min(LOGITS / self.config.vocabulary);
-        let longest = self.steps(sequences);
         for (i, s) in sequences.iter().enumerate() {
-            let rows = if K::GRID { longest } else { s.as_ref().len() };
-            let full = if K::GRID {
-                i - start >= self.capacity(longest)
-            } else {
-                used + rows > most
-            };
-            if i > start && full {
-                parts.push(&sequences[start..i]);
+            let rows = s.as_ref().len();
+            if i > start && used + rows > most {
+                parts.push(Microbatch::consecutive(sequences, start..i));
                 (start, used) = (i, 0);
             }
             used += rows;
         }
         if start < sequences.len() {
-            parts.push(&sequences[start..]);
+            parts.push(Microbatch::consecutive(sequences, start..sequences.len()));
         }
         parts
-    }
-
-    /// Rows per example on a grid: a power of two, so that few shapes ever occur.
-    fn steps(&self, sequences: &[impl AsRef<[TokenId]>]) -> usize {
-        let lengths = sequences.iter().map(|s| s.as_ref().len());
-        let longest = lengths.max().unwrap_or(1);
-        longest
-            .next_power_of_two()
-            .max(16)
-            .min(self.config.longest().max(longest))
-    }
-
-    fn grid(&self, steps: usize) -> Option<Grid> {
-        K::GRID.then(|| Grid {
-            examples: self.capacity(steps),
-            steps,
-        })
     }
 
     fn limits(&self) -> (usize, usize) {
@@ -254,8 +226,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Rows for training, with their masks; predictions of the token that is left out carry no
     /// loss.
-    fn rows(&self, examples: &[Example<'_>], steps: usize) -> Result<Rows> {
-        let mut rows = Rows::predicting(examples, self.limits(), self.grid(steps))?;
+    fn rows(&self, examples: &[Example<'_>], grid: Option<Grid>) -> Result<Rows> {
+        let mut rows = Rows::predicting(examples, self.limits(), grid)?;
         let masks = self.masks.as_ref();
         rows.masks = masks.map(|m| {
             examples
@@ -283,8 +255,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         SquaredNorms::new(groups, values)
     }
 
-    fn add_part(&mut self, part: &[Example<'_>], steps: usize, clip: &Clip) -> Result<Added> {
-        let rows = self.rows(part, steps)?;
+    fn add_part(&mut self, part: &[Example<'_>], grid: Option<Grid>, clip: &Clip) -> Result<Added> {
+        let rows = self.rows(part, grid)?;
         let (tape, _) = self.pass(&rows, None);
         let norms = K::norms(&tape, &rows, self.parameters.len());
         let squared = self.grouped(&norms, part.len())?;
@@ -299,7 +271,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             let added = if finite.is_empty() {
                 Added::default()
             } else {
-                self.add_part(&finite, steps, clip)?
+                self.add_part(&finite, grid, clip)?
             };
             return Ok(Added {
                 examples: added.examples + rejected,
@@ -402,7 +374,7 @@ fn upload<B: Floats>(
             .copied()
             .with_min_len(COPY)
             .collect_into_vec(&mut copy);
-        Tensor::from_data(TensorData::new(copy, shape), device)
+        upload_values(copy, shape, device)
     };
     parameters.iter().zip(values).map(one).collect()
 }

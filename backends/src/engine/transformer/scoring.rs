@@ -5,7 +5,7 @@ use super::flow::{Plain, decoder};
 use crate::engine::layers::{Floats, HeadWeights, Layers, Matrix};
 use crate::engine::lstm::row_scores;
 use crate::engine::portable::host;
-use crate::engine::rows::Rows;
+use crate::engine::rows::{self, Grid, Rows};
 use crate::error::Result;
 use crate::model::{HeadLayout, Model};
 use crate::scorer::{Logits, Scorer, TokenScore, check_token_types};
@@ -37,11 +37,10 @@ impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
         let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
-        let steps = self.steps(&views);
         let (_, head) = self.head_weights();
-        let mut out = Vec::with_capacity(sequences.len());
+        let mut out = vec![Vec::new(); sequences.len()];
         for part in self.microbatches(&views) {
-            let rows = Rows::predicting(part, self.limits(), self.grid(steps))?;
+            let rows = Rows::predicting(&part.sequences, self.limits(), part.grid)?;
             let hidden = self.hidden(&rows, self.embed(&rows));
             let targets: Vec<TokenId> = rows
                 .targets
@@ -60,7 +59,9 @@ impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
                 let hidden = hidden.clone().narrow(0, i * block, targets.len());
                 scores.extend(row_scores(&host(K::logits(&hidden, &head)), targets));
             }
-            out.extend(rows.spans.iter().map(|span| scores[span.range()].to_vec()));
+            for (place, span) in part.places.iter().zip(&rows.spans) {
+                out[*place] = scores[span.range()].to_vec();
+            }
         }
         Ok(out)
     }
@@ -70,10 +71,8 @@ impl<B: Floats, K: Layers<B>> Logits for Transformer<B, K> {
     fn logits(&mut self, tokens: &[TokenId], token_types: &[u32]) -> Result<Vec<f64>> {
         let model = Model::from(self.config.clone());
         check_token_types(&model, tokens, token_types)?;
-        let steps = self.steps(&[tokens]);
-        let grid = self
-            .grid(steps)
-            .map(|g| crate::engine::rows::Grid { examples: 1, ..g });
+        let steps = rows::steps(tokens.len(), self.config.longest());
+        let grid = K::GRID.then_some(Grid { examples: 1, steps });
         let mut rows = Rows::reading(&[tokens], self.limits(), grid)?;
         let places = self.config.position_rows(tokens);
         for (position, place) in rows.positions.iter_mut().zip(places) {

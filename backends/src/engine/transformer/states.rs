@@ -8,7 +8,7 @@ use super::flow::{Plain, decoder};
 use crate::engine::host::attention::{Attention, step};
 use crate::engine::layers::{Floats, Layers, Matrix};
 use crate::engine::portable::host;
-use crate::engine::rows::{Rows, known};
+use crate::engine::rows::{Grid, Rows, known};
 use crate::error::{Error, Result};
 use crate::scorer::{PrefixScorer, StateId};
 use crate::trainer::Precision;
@@ -109,8 +109,8 @@ fn cut(joined: &[f32], positions: &[u32], attention: &Attention) -> (Vec<f32>, V
 }
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    fn start_part(&mut self, part: &[&[TokenId]], steps: usize) -> Result<Vec<StateId>> {
-        let rows = Rows::reading(part, self.limits(), self.grid(steps))?;
+    fn start_part(&mut self, part: &[&[TokenId]], grid: Option<Grid>) -> Result<Vec<StateId>> {
+        let rows = Rows::reading(part, self.limits(), grid)?;
         let mut nodes: Vec<Node> = rows
             .spans
             .iter()
@@ -216,10 +216,12 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
         let views: Vec<&[TokenId]> = prefixes.iter().map(Vec::as_slice).collect();
         // nothing is kept of a call that fails
         Rows::reading(&views, self.limits(), None)?;
-        let steps = self.steps(&views);
-        let mut out = Vec::with_capacity(prefixes.len());
+        let mut out = vec![StateId(0); prefixes.len()];
         for part in self.microbatches(&views) {
-            out.extend(self.start_part(part, steps)?);
+            let started = self.start_part(&part.sequences, part.grid)?;
+            for (place, state) in part.places.iter().zip(started) {
+                out[*place] = state;
+            }
         }
         Ok(out)
     }

@@ -3,6 +3,8 @@
 
 mod passes;
 mod scores;
+#[cfg(feature = "wgpu")]
+mod wgpu;
 
 use super::*;
 use crate::engine::layers::Portable;
@@ -212,12 +214,22 @@ fn norm(a: &[Vec<f32>]) -> f64 {
     a.iter().map(|p| square(p)).sum::<f64>().sqrt()
 }
 
-/// Norms by parameter and example.
-fn norms<K: Layers<Flex>>(model: &Transformer<Flex, K>, batch: &[Vec<u32>]) -> Norms {
+/// Norms by parameter and example, whatever the engine passes together.
+fn norms<B: Floats, K: Layers<B>>(model: &Transformer<B, K>, batch: &[Vec<u32>]) -> Norms {
     let batch = PrivateBatch::in_order(views(batch)).0;
-    let rows = model.rows(&batch, model.steps(&batch)).unwrap();
-    let (tape, _) = model.pass(&rows, None);
-    K::norms(&tape, &rows, model.parameters.len())
+    let mut all = Norms::new(model.parameters.len(), 0, batch.len());
+    for part in model.microbatches(&batch) {
+        let rows = model.rows(&part.sequences, part.grid).unwrap();
+        let (tape, _) = model.pass(&rows, None);
+        let norms = K::norms(&tape, &rows, model.parameters.len());
+        for (all, own) in all.squared.iter_mut().zip(&norms.squared) {
+            for (place, value) in part.places.iter().zip(own) {
+                all[*place] = *value;
+            }
+        }
+        all.kept.extend(norms.kept);
+    }
+    all
 }
 
 #[test]
@@ -300,55 +312,70 @@ fn public_gradients_equal_the_exact_ones() {
     }
 }
 
-#[test]
-fn an_example_gives_the_same_bits_alone_and_in_any_company() {
-    let all = sequences();
-    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
-    for (name, config) in decoders() {
-        let model = fast(&config);
-        let (together, backwards) = (norms(&model, &all), norms(&model, &reversed));
-        let rows_of = |batch: &[Vec<u32>]| {
-            let batch = PrivateBatch::in_order(views(batch)).0;
-            let rows = model.rows(&batch, 0).unwrap();
-            let (tape, _) = model.pass(&rows, None);
-            (tape, rows)
-        };
-        let (tape, rows) = rows_of(&all);
-        for (i, s) in all.iter().enumerate() {
-            let alone = norms(&model, std::slice::from_ref(s));
-            for p in 0..config.parameters().len() {
-                let bits = alone.squared[p][0].to_bits();
-                assert_eq!(
-                    bits,
-                    together.squared[p][i].to_bits(),
-                    "{name}, {p}, example {i}"
-                );
-                assert_eq!(bits, backwards.squared[p][all.len() - 1 - i].to_bits());
+/// All that the gradient of each example is made of, and its norms, as bits.
+fn footprints<B: Floats, K: Layers<B>>(
+    model: &Transformer<B, K>,
+    batch: &[Vec<u32>],
+) -> Vec<Vec<u64>> {
+    let examples = PrivateBatch::in_order(views(batch)).0;
+    let mut out = vec![Vec::new(); batch.len()];
+    for part in model.microbatches(&examples) {
+        let rows = model.rows(&part.sequences, part.grid).unwrap();
+        let (tape, _) = model.pass(&rows, None);
+        let linears = tape.linears.iter().flat_map(|l| [&l.input, &l.gradient]);
+        let norms = tape.norms.iter().flat_map(|n| [&n.unit, &n.gradient]);
+        let head = [&tape.head.hidden, tape.head.delta.as_ref().unwrap()];
+        let matrices = linears
+            .chain(norms)
+            .chain(head)
+            .chain([&tape.embedding.gradient]);
+        for matrix in matrices {
+            let columns = matrix.dims()[1];
+            let values = crate::engine::portable::host(matrix.clone());
+            for (place, span) in part.places.iter().zip(&rows.spans) {
+                let own = &values[span.start * columns..][..span.length * columns];
+                out[*place].extend(own.iter().map(|x| u64::from(x.to_bits())));
             }
-            // everything its gradient is made of
-            let (own, _) = rows_of(std::slice::from_ref(s));
-            let same = |whole: &Matrix<Flex>, part: &Matrix<Flex>| {
-                let values = |m: Matrix<Flex>| crate::engine::portable::host(m);
-                let span = rows.spans[i];
-                let cut = whole.clone().narrow(0, span.start, span.length);
-                let bits = |v: Vec<f32>| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                assert_eq!(
-                    bits(values(cut)),
-                    bits(values(part.clone())),
-                    "{name}, example {i}"
-                );
-            };
-            for (a, b) in tape.linears.iter().zip(&own.linears) {
-                same(&a.input, &b.input);
-                same(&a.gradient, &b.gradient);
+        }
+        let norms = K::norms(&tape, &rows, model.parameters.len());
+        for squared in &norms.squared {
+            for (place, value) in part.places.iter().zip(squared) {
+                out[*place].push(value.to_bits());
             }
-            same(
-                tape.head.delta.as_ref().unwrap(),
-                own.head.delta.as_ref().unwrap(),
-            );
-            same(&tape.embedding.gradient, &own.embedding.gradient);
         }
     }
+    out
+}
+
+/// One record's company never changes its share of the sum: neither how many are beside it, nor
+/// where it stands, nor how long they are, nor whether they are finite.
+pub(super) fn check_isolation<B: Floats, K: Layers<B>>(name: &str, model: &Transformer<B, K>) {
+    let all = sequences();
+    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
+    let crowd: Vec<Vec<u32>> = (0..6).flat_map(|_| all.clone()).collect();
+    let (together, backwards) = (footprints(model, &all), footprints(model, &reversed));
+    let crowded = footprints(model, &crowd);
+    for (i, s) in all.iter().enumerate() {
+        let alone = &footprints(model, std::slice::from_ref(s))[0];
+        assert!(!alone.is_empty());
+        for (company, own) in [
+            ("the others", &together[i]),
+            ("the others reversed", &backwards[all.len() - 1 - i]),
+            ("a crowd", &crowded[i]),
+            ("a crowd, at its end", &crowded[5 * all.len() + i]),
+        ] {
+            assert!(alone == own, "{name}, example {i} among {company}");
+        }
+    }
+}
+
+#[test]
+fn an_example_gives_the_same_bits_alone_and_in_any_company() {
+    for (name, config) in decoders() {
+        check_isolation(name, &fast(&config));
+    }
+    let (name, config) = &decoders()[0];
+    check_isolation(&format!("{name}, portable"), &slow(config));
 }
 
 #[test]

@@ -27,11 +27,10 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        let steps = self.steps(&batch.0);
         let parts = self.microbatches(&batch.0);
         let rows: Vec<Rows> = parts
             .iter()
-            .map(|part| self.rows(part, steps))
+            .map(|part| self.rows(&part.sequences, part.grid))
             .collect::<Result<_>>()?;
         let total: usize = rows.iter().map(Rows::predictions).sum();
         let mut sums = self.zeros();
@@ -39,7 +38,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         let factor = 1.0 / total.max(1) as f32;
         for rows in rows {
             let (tape, part) = self.pass(&rows, Some((&mut sums, factor)));
-            nll += part;
+            nll += part.total();
             let factors = Factors::constant(factor, rows.spans.len(), self.parameters.len());
             let none = Norms::new(0, 0, 0);
             K::add_sums(tape, &none, &factors, &rows, &mut sums);
@@ -58,9 +57,8 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
 
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
         let mut added = Added::default();
-        let steps = self.steps(&microbatch.0);
         for part in self.microbatches(&microbatch.0) {
-            let part = self.add_part(part, steps, clip)?;
+            let part = self.add_part(&part.sequences, part.grid, clip)?;
             added.examples += part.examples;
             added.clipped += part.clipped;
             added.rejected += part.rejected;
@@ -69,12 +67,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     }
 
     fn accumulator(&mut self) -> &mut [Vec<f32>] {
-        let sums = std::mem::replace(&mut self.sums, Sums::Host(Vec::new()));
-        self.sums = Sums::Host(sums.into_host());
-        match &mut self.sums {
-            Sums::Host(sums) => sums,
-            Sums::Device(_) => unreachable!("just brought to the host"),
-        }
+        self.sums.bring_to_host()
     }
 
     fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {

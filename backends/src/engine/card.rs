@@ -1,0 +1,57 @@
+//! Models on devices beside the processor: one way for all backends of the tensor library.
+
+use super::kernels::Kernels;
+use super::layers::Portable;
+use super::lstm::Lstm;
+use super::transformer::Transformer;
+use crate::error::Result;
+use crate::model::Model;
+use crate::trainer::Trainer;
+
+/// A kind of device: how one is found, and how exactly it computes.
+pub(super) trait Card: Kernels {
+    /// Relative error of norms and sums taken from the same values.
+    const MARGIN: f64;
+    /// The device of this number, asked for before the tensor library touches it: the library
+    /// panics where there is none.
+    fn find(number: usize) -> Result<Self::Device>;
+}
+
+/// A model whose head predicts the next token, with these weights.
+pub(super) fn open<B: Card>(
+    model: &Model,
+    weights: Vec<Vec<f32>>,
+    number: usize,
+) -> Result<Box<dyn Trainer>> {
+    let device = B::find(number)?;
+    Ok(match model.clone() {
+        Model::Lstm(config) => Box::new(Lstm::<B>::new(config, weights, device, B::MARGIN)?),
+        Model::Transformer(config) => Box::new(Transformer::<B, Portable>::new(
+            *config,
+            weights,
+            device,
+            B::MARGIN,
+        )?),
+    })
+}
+
+/// That a driver sees so many devices, and not this one.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+pub(super) fn missing(device: super::device::Device, why: String) -> crate::error::Error {
+    crate::error::Error::Device {
+        device: device.to_string(),
+        why,
+    }
+}
+
+/// Why no device has this number.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+pub(super) fn beyond(found: usize) -> String {
+    match found {
+        1 => "there is one such device, number 0".into(),
+        _ => format!(
+            "there are {found} such devices, numbered 0 to {}",
+            found - 1
+        ),
+    }
+}

@@ -1,0 +1,226 @@
+//! Where models run: names of devices, and what this machine has.
+
+use crate::error::{Error, Result};
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// The processor, all cores.
+    #[default]
+    Cpu,
+    /// A CUDA device by number.
+    Cuda(usize),
+    /// A device of Vulkan, Metal or DirectX 12 by number.
+    Wgpu(usize),
+}
+
+impl std::str::FromStr for Device {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || Error::Device {
+            device: text.to_owned(),
+            why: "must be `cpu`, `cuda:<number>` or `wgpu:<number>`".into(),
+        };
+        let (kind, number) = match text.split_once(':') {
+            Some((kind, number)) => (kind, number.parse().map_err(|_| unknown())?),
+            None => (text, 0),
+        };
+        match kind {
+            "cpu" if kind == text => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(number)),
+            "wgpu" => Ok(Self::Wgpu(number)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl std::fmt::Display for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+            Self::Wgpu(number) => write!(f, "wgpu:{number}"),
+        }
+    }
+}
+
+/// What a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// The processor.
+    Processor,
+    /// A card with memory of its own.
+    Discrete,
+    /// A graphics unit that shares the processor's memory.
+    Integrated,
+    /// A card of a virtual machine.
+    Virtual,
+    /// A graphics driver that computes on the processor.
+    Software,
+    /// The driver does not say.
+    Other,
+}
+
+/// A device that this machine has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundDevice {
+    /// Its name for `--device`.
+    pub device: Device,
+    /// What its driver calls it.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// The driver and its version, where it says so.
+    pub driver: Option<String>,
+    /// Whether this build can run models on it.
+    pub covered: bool,
+}
+
+/// What was found, and why nothing was found elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Devices {
+    /// The processor first.
+    pub found: Vec<FoundDevice>,
+    /// Kinds of devices of which none was found: the word of `--device`, and the reason.
+    pub missing: Vec<(&'static str, String)>,
+}
+
+/// What this machine has to run models on.
+#[must_use]
+pub fn devices() -> Devices {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut all = Devices {
+        found: vec![FoundDevice {
+            device: Device::Cpu,
+            name: format!("{}, {cores} threads", processor_name()),
+            kind: DeviceKind::Processor,
+            driver: None,
+            covered: true,
+        }],
+        missing: Vec::new(),
+    };
+    all.take("cuda", cuda());
+    all.take("wgpu", wgpu());
+    all
+}
+
+/// The devices of a kind, or why there is none.
+pub(super) type Probed = std::result::Result<Vec<FoundDevice>, String>;
+
+impl Devices {
+    fn take(&mut self, kind: &'static str, probed: Probed) {
+        match probed {
+            Ok(found) => self.found.extend(found),
+            Err(why) => self.missing.push((kind, why)),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda() -> Probed {
+    super::cuda::probe()
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda() -> Probed {
+    let names = nvidia_names();
+    if names.is_empty() {
+        return Err(not_built("cuda"));
+    }
+    let found = names.into_iter().enumerate().map(|(i, name)| FoundDevice {
+        device: Device::Cuda(i),
+        name,
+        kind: DeviceKind::Discrete,
+        driver: None,
+        covered: false,
+    });
+    Ok(found.collect())
+}
+
+#[cfg(feature = "wgpu")]
+fn wgpu() -> Probed {
+    super::wgpu::probe()
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu() -> Probed {
+    Err(not_built("wgpu"))
+}
+
+/// Why a build does not run models on devices of this kind.
+pub(super) fn not_built(kind: &str) -> String {
+    format!("this build has no {kind} engine; build with `--features {kind}`")
+}
+
+/// What the NVIDIA driver for Linux says of its cards, in the order of the bus.
+pub(super) fn nvidia_names() -> Vec<String> {
+    let folders = std::fs::read_dir("/proc/driver/nvidia/gpus");
+    let mut folders: Vec<_> = folders.into_iter().flatten().flatten().collect();
+    folders.sort_by_key(std::fs::DirEntry::file_name);
+    let name = |folder: &std::fs::DirEntry| {
+        let text = std::fs::read_to_string(folder.path().join("information")).ok()?;
+        field(&text, "Model")
+    };
+    let names = folders.iter().map(name);
+    names
+        .map(|name| name.unwrap_or_else(|| "NVIDIA device".into()))
+        .collect()
+}
+
+fn processor_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    field(&text, "model name").unwrap_or_else(|| std::env::consts::ARCH.into())
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
+    let value = value.trim();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_read_as_they_are_written() {
+        for device in [
+            Device::Cpu,
+            Device::Cuda(0),
+            Device::Cuda(7),
+            Device::Wgpu(3),
+        ] {
+            assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
+        }
+        assert_eq!("wgpu".parse::<Device>().unwrap(), Device::Wgpu(0));
+        for bad in ["", "gpu", "cpu:0", "cuda:", "wgpu:-1", "wgpu:x", "metal:0"] {
+            let error = bad.parse::<Device>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("device {bad}:")) && error.contains("wgpu:<number>"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_processor_is_always_there() {
+        let all = devices();
+        assert_eq!(all.found[0].device, Device::Cpu);
+        assert!(all.found[0].covered);
+        let kinds: Vec<&str> = all.missing.iter().map(|(kind, _)| *kind).collect();
+        for found in &all.found {
+            let text = found.device.to_string();
+            assert!(!kinds.iter().any(|kind| text.starts_with(kind)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_the_first_of_its_name() {
+        let text = "processor\t: 0\nmodel name\t: A B\nmodel name\t: C\nempty :\n";
+        assert_eq!(field(text, "model name"), Some("A B".into()));
+        assert_eq!(field(text, "empty"), None);
+        assert_eq!(field(text, "model"), None);
+    }
+}

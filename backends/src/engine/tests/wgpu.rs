@@ -1,0 +1,77 @@
+//! The engine on the first device of Vulkan, Metal or DirectX 12: `scripts/wgpu` runs these.
+
+use super::*;
+use crate::engine::card::Card;
+use crate::engine::kernels::Kernels;
+use crate::engine::lstm::Lstm;
+use crate::trainer::Trainer;
+use burn_wgpu::Wgpu;
+
+fn on_device() -> Lstm<Wgpu> {
+    let device = Wgpu::find(0).unwrap();
+    Lstm::new(CONFIG, CONFIG.starting_weights(7), device, Wgpu::MARGIN).unwrap()
+}
+
+/// All that the gradient of each example is made of, and its norms, as bits.
+fn footprints(model: &Lstm<Wgpu>, batch: &[Vec<u32>]) -> Vec<Vec<u64>> {
+    let examples = PrivateBatch::in_order(views(batch)).0;
+    let mut out = vec![Vec::new(); batch.len()];
+    for part in model.parts(&examples) {
+        let packed = model.packed(&part.sequences, part.grid).unwrap();
+        let (taps, _) = model.taps(&packed);
+        let norms = Wgpu::squared_norms(&taps, &model.weights, &packed);
+        for matrix in [&taps.hidden, &taps.d_gates, &taps.d_logits] {
+            let width = matrix.dims()[1];
+            let values = portable::host(matrix.clone());
+            for (lane, place) in part.places.iter().enumerate() {
+                let rows = packed.groups[0].rows_of(lane);
+                let own = rows.take(part.sequences[lane].tokens.len() - 1);
+                let own = own.flat_map(|row| values[row * width..][..width].iter());
+                out[*place].extend(own.map(|x| u64::from(x.to_bits())));
+            }
+        }
+        for (place, own) in part.places.iter().zip(norms.chunks_exact(3)) {
+            out[*place].extend(own.iter().map(|x| x.to_bits()));
+        }
+    }
+    out
+}
+
+#[test]
+fn an_example_gives_the_same_bits_alone_and_in_any_company() {
+    let model = on_device();
+    let mut all = sequences(12, 5);
+    all.push((0..20).map(|t| t % 11).collect());
+    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
+    let crowd: Vec<Vec<u32>> = (0..6).flat_map(|_| all.clone()).collect();
+    let (together, backwards) = (footprints(&model, &all), footprints(&model, &reversed));
+    let crowded = footprints(&model, &crowd);
+    for (i, s) in all.iter().enumerate() {
+        let alone = &footprints(&model, std::slice::from_ref(s))[0];
+        assert!(!alone.is_empty());
+        for (company, own) in [
+            ("the others", &together[i]),
+            ("the others reversed", &backwards[all.len() - 1 - i]),
+            ("a crowd", &crowded[i]),
+            ("a crowd, at its end", &crowded[5 * all.len() + i]),
+        ] {
+            assert!(alone == own, "example {i} among {company}");
+        }
+    }
+}
+
+/// No share is longer than C even without the margin, but for rounding.
+#[test]
+fn the_margin_is_far_above_what_norms_are_off() {
+    let mut model = on_device();
+    let mut worst = 0.0f64;
+    for s in sequences(40, 9) {
+        let wide = Clip::new(1e-3, 0.0).unwrap();
+        model.begin();
+        let batch = PrivateBatch::in_order(vec![s.as_slice()]);
+        model.add(&batch, &wide).unwrap();
+        worst = worst.max((norm(model.accumulator()) / 1e-3 - 1.0).abs());
+    }
+    println!("lstm on wgpu: shares are off C by at most {worst:.1e} without a margin");
+    assert!(worst < Wgpu::MARGIN / 20.0, "{worst}");
+}
