@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::ledger::Planned;
 use crate::manifest::hexadecimal;
-use crate::material::Corpus;
 use crate::random::{RunKey, keyed_writer};
-use crate::recipe::{Schedule, TrainOptions, Work};
+use crate::recipe::{Schedule, Work};
+use crate::state::RunIdentity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +28,10 @@ fn digest<T: Serialize>(key: &RunKey, what: &str, part: &T) -> Result<(String, S
 }
 
 impl Description {
-    pub(crate) fn of(
-        key: &RunKey,
-        options: &TrainOptions,
-        corpus: &Corpus<'_>,
-        weights: &str,
-        schedule: &Schedule,
-    ) -> Result<Self> {
+    pub(crate) fn of(key: &RunKey, run: &RunIdentity<'_>) -> Result<Self> {
+        let RunIdentity {
+            options, corpus, ..
+        } = run;
         let engine = |e: serde_json::Error| Error::Engine(e.to_string());
         Ok(Self {
             options: serde_json::to_value(options).map_err(engine)?,
@@ -43,9 +40,13 @@ impl Description {
                 digest(key, "sensitive tokens", &corpus.sensitive)?,
                 digest(key, "rates of records", &corpus.rates)?,
                 digest(key, "held-out text", &corpus.held_out)?,
-                digest(key, "starting weights", &weights)?,
+                digest(key, "starting weights", &run.weights)?,
+                // Another model with the same weights has other gradients, which the same noise must not meet.
+                digest(key, "architecture of the model", run.model)?,
+                // So have other roundings.
+                digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
             ]),
-            planned: planned(schedule),
+            planned: planned(run.schedule),
         })
     }
 

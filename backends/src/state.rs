@@ -12,6 +12,7 @@ use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole}
 use crate::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::lock::FolderLock;
 use crate::material::Corpus;
+use crate::model::Model;
 use crate::optimizer::Moments;
 use crate::owner::state_folder;
 use crate::random::RunKey;
@@ -57,12 +58,15 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) options: &'a TrainOptions,
     pub(crate) corpus: &'a Corpus<'a>,
     pub(crate) weights: &'a str,
+    pub(crate) model: &'a Model,
+    /// How the sums of a step are added up.
+    pub(crate) lanes: usize,
     pub(crate) schedule: &'a Schedule,
 }
 
 impl RunIdentity<'_> {
     pub(crate) fn description(&self, key: &RunKey) -> Result<Description> {
-        Description::of(key, self.options, self.corpus, self.weights, self.schedule)
+        Description::of(key, self)
     }
 }
 

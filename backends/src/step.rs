@@ -279,7 +279,7 @@ impl<'a> Step<'a> {
 }
 
 /// What all workers added up, whose weights must be the same.
-fn added_by_all(
+pub(crate) fn added_by_all(
     mine: Added,
     weights: &[Vec<f32>],
     collective: &mut dyn Collective,

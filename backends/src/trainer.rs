@@ -3,6 +3,7 @@
 use crate::clip::Clip;
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
+use crate::model::Model;
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
 use crate::segments::SelectiveBatch;
@@ -104,6 +105,8 @@ pub struct Privatized {
 
 /// A model that can be trained, with and without protection.
 pub trait Trainer: PrefixScorer {
+    /// The architecture: all that the weights alone do not say of what is computed with them.
+    fn model(&self) -> Model;
     /// The trainable parameters, in a fixed order.
     fn parameters(&self) -> &[Parameter];
     /// Their values, in the same order.

@@ -197,3 +197,43 @@ fn workers_that_would_train_something_else_are_refused() {
         assert!(error.contains("must be 1, 2, 4 or 8, got 3"), "{error}");
     }
 }
+
+/// The same key makes the same noise: it must never meet the sums of another model, or sums that are rounded otherwise.
+#[test]
+fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = options(Recipe::Dpsgd);
+    let heads = |heads| -> Box<dyn Trainer> {
+        let config = reticent_backends::TransformerConfig::new(
+            reticent_backends::Family::Gpt2,
+            common::VOCABULARY,
+            8,
+            1,
+            heads,
+            16,
+        );
+        let model = reticent_backends::Model::from(config);
+        let weights = model.starting_weights(1);
+        reticent_backends::open(&model, weights, reticent_backends::Device::Cpu).unwrap()
+    };
+    let state = folder.path().join("heads");
+    let begun = common::run_until(heads(2), &asked, Some(&state), 1);
+    assert!(matches!(begun, Err(Error::Interrupted { .. })));
+    let error = common::run_until(heads(4), &asked, Some(&state), u64::MAX);
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("architecture of the model"), "{error}");
+    let error = together(1, model, &asked, Some(&state), u64::MAX)
+        .pop()
+        .unwrap();
+    assert!(error.is_err());
+
+    let state = folder.path().join("order");
+    let begun = common::run_until(model(), &asked, Some(&state), 1);
+    assert!(matches!(begun, Err(Error::Interrupted { .. })));
+    let error = together(1, model, &asked, Some(&state), u64::MAX)
+        .pop()
+        .unwrap();
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("order of sums"), "{error}");
+    common::run_until(model(), &asked, Some(&state), u64::MAX).unwrap();
+}

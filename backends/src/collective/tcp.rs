@@ -7,7 +7,7 @@ use super::{Collective, gone, sum_of_pairs};
 use crate::error::{Error, Result};
 use snow::{Builder, TransportState};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// The first thing that workers say to each other, with the version of what follows.
@@ -18,6 +18,11 @@ const MESSAGE: usize = 65_535;
 const CODE: usize = 16;
 /// No frame that is not a tensor is longer: positions, counts, a description.
 const WORDS: u64 = 1 << 30;
+/// How long a caller may take to say who it is, and how many may be at it at once.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const CALLERS: usize = 64;
+/// Bytes of the first frame.
+const GREETING: u64 = 32;
 /// How often a worker knocks while rank 0 does not listen yet.
 const KNOCK: Duration = Duration::from_millis(100);
 
@@ -91,48 +96,78 @@ fn address(options: &TcpOptions) -> Result<SocketAddr> {
     Ok(found)
 }
 
+/// A caller, and what came of it.
+type Answered = (usize, std::io::Result<(usize, Link)>);
+
 /// Rank 0: the links to ranks 1, 2, …
+///
+/// Every caller is answered by a thread of its own and sent away after [`HANDSHAKE`], so that a stranger keeps nobody
+/// waiting.
 fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     let address = address(options)?;
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
+    let (tell, heard) = std::sync::mpsc::channel::<Answered>();
+    let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
+    let mut number = 0;
     let began = Instant::now();
     let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
     while let Some(missing) = links.iter().position(Option::is_none) {
+        while let Ok((caller, answered)) = heard.try_recv() {
+            callers.retain(|(number, ..)| *number != caller);
+            let Ok((rank, link)) = answered else { continue };
+            match links.get_mut(rank.wrapping_sub(1)) {
+                Some(slot @ None) => *slot = Some(link),
+                _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
+            }
+        }
+        callers.retain(|(_, stream, since)| {
+            let in_time = since.elapsed() < HANDSHAKE;
+            if !in_time {
+                // It may be gone already.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            in_time
+        });
+        if began.elapsed() > options.patience {
+            return Err(Error::Worker(format!(
+                "worker {} did not come within {} s (with the same key and WORLD_SIZE)",
+                missing + 1,
+                options.patience.as_secs()
+            )));
+        }
         match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false).map_err(refused)?;
-                // A stranger is sent away, and keeps nobody from being served for long.
-                let Ok((rank, link)) = answer(stream, options) else {
+            Ok((stream, _)) if callers.len() < CALLERS => {
+                let Ok(own) = stream.try_clone() else {
                     continue;
                 };
-                match links.get_mut(rank.wrapping_sub(1)) {
-                    Some(slot @ None) => *slot = Some(link),
-                    _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
-                }
+                number += 1;
+                callers.push((number, own, Instant::now()));
+                let (tell, options) = (tell.clone(), options.clone());
+                std::thread::spawn(move || {
+                    // Nobody listens any more where all are there.
+                    let _ = tell.send((number, answer(stream, &options)));
+                });
             }
+            Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                if began.elapsed() > options.patience {
-                    return Err(Error::Worker(format!(
-                        "worker {} did not come within {} s (with the same key and WORLD_SIZE)",
-                        missing + 1,
-                        options.patience.as_secs()
-                    )));
-                }
                 std::thread::sleep(KNOCK / 10);
             }
             Err(e) => return Err(refused(e)),
         }
+    }
+    for (_, stream, _) in callers {
+        let _ = stream.shutdown(Shutdown::Both);
     }
     Ok(links.into_iter().flatten().collect())
 }
 
 /// Takes a caller's rank.
 fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Link)> {
-    let limit = options.patience.min(Duration::from_secs(10));
-    let mut link = Link::new(stream, options.key.as_ref(), false, limit)?;
-    let hello = link.words()?;
+    stream.set_nonblocking(false)?;
+    let mut link = Link::new(stream, options.key.as_ref(), false, HANDSHAKE)?;
+    let hello = link.words_up_to(GREETING)?;
     let (start, numbers) = hello.split_at_checked(HELLO.len()).ok_or_else(broken)?;
     let [rank, world] = read_numbers(numbers)?;
     if start != HELLO || world != options.world as u64 || !(1..world).contains(&rank) {
@@ -152,7 +187,7 @@ fn call(options: &TcpOptions) -> Result<Link> {
             let mut link = Link::new(stream, options.key.as_ref(), true, options.patience)?;
             let numbers = [options.rank as u64, options.world as u64];
             link.tell(&[HELLO.as_slice(), &write_numbers(&numbers)].concat())?;
-            if link.words()? == HELLO {
+            if link.words_up_to(GREETING)? == HELLO {
                 Ok(link)
             } else {
                 Err(broken())
@@ -373,10 +408,14 @@ impl Link {
     }
 
     fn words(&mut self) -> std::io::Result<Vec<u8>> {
+        self.words_up_to(WORDS)
+    }
+
+    fn words_up_to(&mut self, most: u64) -> std::io::Result<Vec<u8>> {
         let mut length = [0; 8];
         self.read(&mut length)?;
         let length = u64::from_le_bytes(length);
-        if length > WORDS {
+        if length > most {
             return Err(broken());
         }
         // Grows as it comes: a length alone takes no memory.
@@ -500,6 +539,35 @@ mod tests {
         let abroad = options(1, 2, "192.0.2.1:9", None);
         let error = Tcp::connect(&abroad).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("--worker-key"), "{error}");
+    }
+
+    /// Sixteen that say nothing, and four that flood, keep nobody waiting.
+    #[test]
+    fn strangers_keep_nobody_waiting() {
+        let address = free_address();
+        std::thread::scope(|scope| {
+            let first = options(0, 2, &address, None);
+            let began = Instant::now();
+            let first = scope.spawn(move || Tcp::connect(&first).map(|_| ()));
+            let strangers: Vec<TcpStream> = (0..20)
+                .map(|number| {
+                    loop {
+                        let Ok(mut stream) = TcpStream::connect(&address) else {
+                            continue;
+                        };
+                        if number % 5 == 0 {
+                            // It may be sent away meanwhile.
+                            let _ = stream.write_all(&[0xff; 4096]);
+                        }
+                        break stream;
+                    }
+                })
+                .collect();
+            Tcp::connect(&options(1, 2, &address, None)).unwrap();
+            first.join().unwrap().unwrap();
+            assert!(began.elapsed() < HANDSHAKE);
+            drop(strangers);
+        });
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::transfers::upload as upload_values;
 use crate::clip::{Clip, Factors, SquaredNorms};
 use crate::dropout::{DropoutSite, Masks};
 use crate::error::{Error, Result};
+use crate::model::Model;
 use crate::optimizer::Update;
 use crate::segments::SelectiveBatch;
 use crate::trainer::{
@@ -233,6 +234,9 @@ fn upload<B: Kernels>(
 }
 
 impl<B: Kernels> Trainer for Lstm<B> {
+    fn model(&self) -> Model {
+        self.config.clone().into()
+    }
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

@@ -236,6 +236,9 @@ fn widened(values: &[Vec<f32>]) -> Vec<Vec<f64>> {
 }
 
 impl Trainer for Exact {
+    fn model(&self) -> Model {
+        self.model.clone()
+    }
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

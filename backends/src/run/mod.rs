@@ -12,8 +12,9 @@ use crate::manifest::{Course, Phase};
 use crate::material::Corpus;
 use crate::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
-use crate::recipe::{Schedule, StepPosition, TrainOptions, estimates};
+use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
 use crate::state::{RunIdentity, State};
+use crate::step::LANES;
 use crate::trainer::{Added, Precision, Trainer, windows};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
@@ -235,12 +236,16 @@ fn run(
         options: &options,
         corpus,
         weights: &weights,
+        model: &trainer.model(),
+        lanes: if workers.lanes { LANES } else { 1 },
         schedule: &schedule,
     };
     workers.can_share()?;
+    // Before there is a state.
+    workers.agree(asked)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
     let state = own.map(|folder| State::open(folder, asked)).transpose()?;
-    let key = workers.agree(state.as_ref().map(|state| &state.key), asked)?;
+    let key = workers.key(state.as_ref().map(|state| &state.key), options.seed)?;
     let noiseless = options.plan.noiseless;
     let mut run = Run::new(
         trainer,
@@ -489,14 +494,19 @@ impl Run {
             .state
             .as_mut()
             .map_or(&mut self.memory, |s| &mut s.ledger);
-        self.sides[place.stage].step(
+        let seen = self.sides[place.stage].step(
             stage,
             place,
             self.trainer.as_mut(),
             &mut self.optimizers,
             ledger,
             &mut self.workers,
-        )
+        )?;
+        if !matches!(stage.work, Work::Private { .. }) {
+            // Where nothing is shared, a worker that is gone would not be missed.
+            self.workers.meet(self.trainer.weights())?;
+        }
+        Ok(seen)
     }
 
     /// Stops a run whose model is of no use any more, before a snapshot of it is taken.

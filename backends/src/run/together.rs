@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::optimizer::Moments;
 use crate::random::RunKey;
 use crate::state::RunIdentity;
-use crate::step::LANES;
+use crate::step::{LANES, added_by_all};
+use crate::trainer::Added;
 use serde::{Deserialize, Serialize};
 
 /// Where rank 0 goes on from.
@@ -44,23 +45,31 @@ impl Workers {
         )))
     }
 
-    /// The run's key, rank 0's for all workers, once they were seen to begin the same run.
-    pub(super) fn agree(
-        &mut self,
-        kept: Option<&RunKey>,
-        asked: RunIdentity<'_>,
-    ) -> Result<RunKey> {
-        let seed = asked.options.seed;
+    /// The run's key, rank 0's for all workers.
+    pub(super) fn key(&mut self, kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey> {
         let own = own_key(kept, seed)?;
         if self.collective.world() == 1 {
             return Ok(own);
         }
-        let rank = self.collective.rank();
-        let mine: &[u8] = if rank == 0 { own.bytes() } else { &[] };
+        let mine: &[u8] = if self.leads() { own.bytes() } else { &[] };
         let first = self.collective.exchange(mine)?.into_iter().next();
         let bytes = first.and_then(|bytes| bytes.try_into().ok());
         let bytes = bytes.ok_or_else(|| Error::Worker("worker 0 says no key".into()))?;
-        let key = RunKey::from_bytes(bytes, seed.is_none());
+        Ok(RunKey::from_bytes(bytes, seed.is_none()))
+    }
+
+    /// Whether all workers are there and have the same weights.
+    pub(super) fn meet(&mut self, weights: &[Vec<f32>]) -> Result<()> {
+        added_by_all(Added::default(), weights, self.collective.as_mut()).map(|_| ())
+    }
+
+    /// Compares what the workers would train, under a key for this alone.
+    pub(super) fn agree(&mut self, asked: RunIdentity<'_>) -> Result<()> {
+        if self.collective.world() == 1 {
+            return Ok(());
+        }
+        let rank = self.collective.rank();
+        let key = self.key(None, None)?;
         let run = (
             env!("CARGO_PKG_VERSION").to_owned(),
             asked.description(&key)?,
@@ -80,7 +89,7 @@ impl Workers {
                 )));
             }
         }
-        Ok(key)
+        Ok(())
     }
 }
 

@@ -47,6 +47,9 @@ impl PrefixScorer for Buggy {
 }
 
 impl Trainer for Buggy {
+    fn model(&self) -> Model {
+        self.inner.model()
+    }
     fn parameters(&self) -> &[Parameter] {
         self.inner.parameters()
     }

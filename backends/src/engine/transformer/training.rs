@@ -3,6 +3,9 @@
 use super::*;
 
 impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
+    fn model(&self) -> Model {
+        self.config.clone().into()
+    }
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

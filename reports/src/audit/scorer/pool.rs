@@ -139,7 +139,7 @@ impl Pool {
                                     held(&open).push_front(number);
                                     held(&gone).push(words);
                                 }
-                                Failure::Wrong(words) => {
+                                Failure::Final(words) => {
                                     held(&open).clear();
                                     held(&wrong).get_or_insert(words);
                                 }

@@ -137,6 +137,11 @@ impl Process {
         self.complained.load(Ordering::SeqCst)
     }
 
+    /// Whether the user wants to stop.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.raised()
+    }
+
     /// Ends the child at once.
     pub(super) fn kill(&mut self) {
         self.questions = None;

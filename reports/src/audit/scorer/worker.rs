@@ -16,14 +16,14 @@ const ROUNDING: f64 = 1e-4;
 pub(super) enum Failure {
     /// The process is gone, says nothing, or can't answer: another may.
     Gone(String),
-    /// It answered what can't be.
-    Wrong(String),
+    /// It answered what can't be, or the user wants to stop: nobody else is asked.
+    Final(String),
 }
 
 impl Failure {
     pub(super) fn words(self) -> String {
         match self {
-            Self::Gone(words) | Self::Wrong(words) => words,
+            Self::Gone(words) | Self::Final(words) => words,
         }
     }
 }
@@ -114,17 +114,20 @@ impl Worker {
             id: self.asked,
             ..question
         };
-        let line = write(&question).map_err(|e| Failure::Wrong(e.to_string()))?;
+        let line = write(&question).map_err(|e| Failure::Final(e.to_string()))?;
         self.process.tell(line);
         let line = match self.process.listen() {
             Ok(line) => line,
+            Err(why) if self.process.is_interrupted() => {
+                return Err(self.break_off(&why, Failure::Final));
+            }
             Err(why) => return Err(self.break_off(&why, Failure::Gone)),
         };
         match read::<Answer>(&line) {
-            Err(why) => Err(self.break_off(&why, Failure::Wrong)),
+            Err(why) => Err(self.break_off(&why, Failure::Final)),
             Ok(answer) if answer.id != self.asked => {
                 let why = format!("answered question {}, asked was {}", answer.id, self.asked);
-                Err(self.break_off(&why, Failure::Wrong))
+                Err(self.break_off(&why, Failure::Final))
             }
             Ok(Answer {
                 error: Some(error), ..
@@ -151,7 +154,7 @@ impl Worker {
             self.hello.statistics,
             self.hello.vocabulary,
         );
-        rows.map_err(|why| self.break_off(&why, Failure::Wrong))
+        rows.map_err(|why| self.break_off(&why, Failure::Final))
     }
 
     /// ln p of the wanted tokens behind each prefix, where it answers `next`.
@@ -175,7 +178,7 @@ impl Worker {
                 .iter()
                 .map(|row| row.iter().map(|n| n.0.min(0.0)).collect())
                 .collect()),
-            Err(why) => Err(self.break_off(&why, Failure::Wrong)),
+            Err(why) => Err(self.break_off(&why, Failure::Final)),
         }
     }
 }

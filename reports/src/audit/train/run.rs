@@ -12,7 +12,7 @@ use crate::audit::train::options::{inputs, options};
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
 use crate::contract::{
-    Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table,
+    Align, Envelope, Exit, Interrupt, Interrupted, OutputFolder, Progress, Table, note,
 };
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
@@ -315,6 +315,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         return Err(error).context("--out: the log of the run");
     }
     if !leads {
+        note("done; worker 0 writes the model");
         return Ok(Exit::Finished);
     }
     job.save(&train.out, &trained.ran, trained.trainer.weights())

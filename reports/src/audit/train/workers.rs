@@ -3,6 +3,7 @@
 
 use super::args::Workers;
 use crate::audit::owner_key;
+use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Collective, Tcp, TcpOptions};
 use std::time::Duration;
@@ -57,7 +58,12 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         rank < world,
         "{RANK}: must lie in [0, {world}), got {rank} ({WORLD})"
     );
-    let address = match (of(ADDRESS), of(PORT)) {
+    // An address of version 6 stands in brackets before a port.
+    let host = of(ADDRESS).map(|host| match host.parse::<std::net::Ipv6Addr>() {
+        Ok(_) => format!("[{host}]"),
+        Err(_) => host,
+    });
+    let address = match (host, of(PORT)) {
         (None, _) if world == 1 => String::new(),
         (None, _) => bail!("{ADDRESS}: must name the machine of worker 0 where {WORLD} is set"),
         (Some(host), Some(port)) => {
@@ -67,7 +73,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
             let beside = number.checked_add(1).unwrap_or(number - 1);
             format!("{host}:{}", if taken { beside } else { number })
         }
-        (Some(host), None) if host.contains(':') => host,
+        (Some(host), None) if host.contains(':') && !host.ends_with(']') => host,
         (Some(host), None) => format!("{host}:{USUAL_PORT}"),
     };
     let key = args.worker_key.as_deref().map(owner_key::read).transpose();
@@ -82,6 +88,13 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
 
 /// Waits for the others.
 pub(in crate::audit) fn connect(options: &TcpOptions) -> Result<Box<dyn Collective>> {
+    if options.world > 1 {
+        let (rank, world) = (options.rank, options.world);
+        note(&format!(
+            "worker {rank} of {world}: waits for the others at {}",
+            options.address
+        ));
+    }
     Ok(Box::new(Tcp::connect(options)?))
 }
 
@@ -122,6 +135,8 @@ mod tests {
             .address
         };
         assert_eq!([beside("7"), beside("65535")], ["h:8", "h:65534"]);
+        let six = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "::1")]);
+        assert_eq!(six.address, "[::1]:29500");
         let usual = of(&[("RANK", "0"), (WORLD, "2"), (ADDRESS, "host")]);
         assert_eq!(usual.address, "host:29500");
         assert_eq!(usual.patience, Duration::from_secs(600));
