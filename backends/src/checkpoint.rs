@@ -320,8 +320,12 @@ impl Checkpoint {
         let weights = read_weights(&path, &bytes, &model)?;
         compare_digest(folder, WEIGHTS, &bytes, &manifest.weights)?;
         drop(bytes);
-        let tokenizer = Tokenizer::from_json(&text(folder, "tokenizer.json")?, manifest.vocabulary)
-            .map_err(|e| bad("tokenizer.json", e.to_string()))?;
+        let json = text(folder, "tokenizer.json")?;
+        let tokenizer = match ends(&text(folder, "config.json")?) {
+            Some(ends) => Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends),
+            None => Tokenizer::from_json(&json, manifest.vocabulary),
+        };
+        let tokenizer = tokenizer.map_err(|e| bad("tokenizer.json", e.to_string()))?;
         let (tokens, known) = (tokenizer.vocabulary_size(), model.vocabulary());
         // published vocabularies are often padded; ours never are
         let fits = match model {
@@ -477,6 +481,13 @@ fn text(folder: &Path, name: &str) -> Result<String> {
         path,
         why: format!("not UTF-8: {e}"),
     })
+}
+
+/// The ids of beginning and end of text in a `config.json` of ours.
+fn ends(config: &str) -> Option<[u32; 2]> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    let id = |key: &str| u32::try_from(config.get(key)?.as_u64()?).ok();
+    Some([id("bos_token_id")?, id("eos_token_id")?])
 }
 
 fn config_json(model: &Model, tokenizer: &Tokenizer) -> Result<String> {

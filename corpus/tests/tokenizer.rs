@@ -80,18 +80,110 @@ fn a_pretrained_one_gets_a_mask_and_keeps_its_ids() {
     assert_eq!(again.origin(), Origin::DeclaredPublic);
 }
 
+/// A model of others is asked in its own tokens; nobody forges a mask, in a file that has one or not.
 #[test]
-fn special_tokens_in_text_are_text() {
+fn special_tokens_in_text_are_the_files_own_but_for_the_mask() {
     let tokenizer = Tokenizer::from_json(SMALL_BPE, Origin::Pretrained).unwrap();
-    for text in ["ab<|endoftext|>", "<MASK>ab"] {
-        let tokens = tokenizer.encode(text).unwrap();
-        assert!(tokens.iter().all(|&t| t < 9), "{text}: {tokens:?}");
+    let again = Tokenizer::from_json(&tokenizer.to_json().unwrap(), Origin::Pretrained).unwrap();
+    for tokenizer in [tokenizer, again] {
+        assert_eq!(tokenizer.encode("ab<|endoftext|>ab").unwrap(), [5, 9, 5]);
+        for text in ["<MASK>ab", "ab<MASK>", "<MASK>"] {
+            let tokens = tokenizer.encode(text).unwrap();
+            assert!(!tokens.contains(&tokenizer.mask()), "{text}: {tokens:?}");
+        }
     }
     for tokenizer in ours() {
         let specials = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask()];
         let tokens = tokenizer.encode("<BOS><MASK><EOS>").unwrap();
         assert_eq!(tokens.len(), 16);
         assert!(tokens.iter().all(|t| !specials.contains(t)));
+    }
+}
+
+/// A folder of transformers with these files beside a vocabulary of `<|startoftext|>` (10), `<|stop|>`
+/// (11) and `<|endoftext|>` (9).
+fn named(files: &[(&str, &str)]) -> Result<[u32; 2], String> {
+    let added = |id: u32, name: &str| {
+        format!(
+            "{{\"id\":{id},\"content\":\"{name}\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}}"
+        )
+    };
+    let more = format!(
+        "\"added_tokens\":[{},{},",
+        added(10, "<|startoftext|>"),
+        added(11, "<|stop|>")
+    );
+    let home = tempfile::tempdir().unwrap();
+    let json = SMALL_BPE.replace("\"added_tokens\":[", &more);
+    std::fs::write(home.path().join("tokenizer.json"), json).unwrap();
+    for (name, text) in files {
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    let tokenizer =
+        Tokenizer::load_folder(home.path(), Origin::Pretrained).map_err(|e| e.to_string())?;
+    Ok([tokenizer.bos(), tokenizer.eos()])
+}
+
+/// The order in which transformers reads the files.
+#[test]
+fn ends_are_those_that_the_files_beside_name() {
+    let of = |files: &[(&str, &str)]| named(files).unwrap();
+    let settings = "tokenizer_config.json";
+    let (map, model) = ("special_tokens_map.json", "config.json");
+    let generation = "generation_config.json";
+    assert_eq!(of(&[]), [9, 9], "by the usual names");
+    let start = r#"{"bos_token":"<|startoftext|>","eos_token":{"content":"<|stop|>"}}"#;
+    assert_eq!(of(&[(settings, start)]), [10, 11]);
+    assert_eq!(of(&[(map, start)]), [10, 11]);
+    // the older layout's map goes before, the newer one's is not read
+    let none = r#"{"bos_token":"<|endoftext|>","eos_token":"<|endoftext|>"}"#;
+    assert_eq!(of(&[(settings, none), (map, start)]), [10, 11]);
+    let newer = r#"{"bos_token":"<|endoftext|>","eos_token":null,"added_tokens_decoder":{}}"#;
+    assert_eq!(of(&[(settings, newer), (map, start)]), [9, 9]);
+    // then the ids of generation, and of the model
+    let ids = r#"{"bos_token_id":10,"eos_token_id":[11,9]}"#;
+    assert_eq!(of(&[(settings, newer), (generation, ids)]), [9, 11]);
+    assert_eq!(
+        of(&[
+            (model, r#"{"bos_token_id":10,"eos_token_id":9}"#),
+            (generation, ids)
+        ]),
+        [10, 11]
+    );
+    assert_eq!(of(&[(model, ids)]), [10, 11]);
+    // what the vocabulary lacks is passed over
+    assert_eq!(
+        of(&[
+            (settings, r#"{"bos_token":"<s>"}"#),
+            (model, r#"{"bos_token_id":99}"#)
+        ]),
+        [9, 9]
+    );
+    let said = named(&[(settings, "[1]")]).unwrap_err();
+    assert!(
+        said.contains("tokenizer_config.json: no JSON object"),
+        "{said}"
+    );
+}
+
+/// A padding token that was added says nothing of the text; another merge, id or end does.
+#[test]
+fn an_added_token_leaves_the_text_as_it_is() {
+    let of = |json: &str| Tokenizer::from_json(json, Origin::Pretrained).unwrap();
+    let plain = of(SMALL_BPE);
+    let pad = r#""added_tokens":[{"id":10,"content":"<pad>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},"#;
+    let padded = of(&SMALL_BPE.replace("\"added_tokens\":[", pad));
+    assert!(plain.cuts_like(&plain).unwrap());
+    assert!(plain.cuts_like(&padded).unwrap() && padded.cuts_like(&plain).unwrap());
+    assert_eq!(
+        plain.frame("ab 12.").unwrap(),
+        padded.frame("ab 12.").unwrap()
+    );
+    let unmerged = of(&SMALL_BPE.replace(",[\"1\",\"2\"]", ""));
+    let renumbered = of(&SMALL_BPE.replace("\"a\":0,\"b\":1", "\"a\":1,\"b\":0"));
+    let ended = Tokenizer::from_json_with_ends(SMALL_BPE, Origin::Pretrained, [9, 8]).unwrap();
+    for other in [unmerged, renumbered, ended, Tokenizer::bytes()] {
+        assert!(!plain.cuts_like(&other).unwrap());
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `records.jsonl` | the training records: point, side, tokens |
 //! | `train.jsonl` | the same as redacted text, for other trainers |
 //! | `tokenizer.json` | Hugging Face format |
+//! | `tokenizer_config.json` | which tokens begin and end a text, where their names are unusual |
 //! | `canaries.json` | the canary plan, if any |
 //! | `held-out.jsonl`, `test.jsonl` | records and redacted text held out, if any |
 //!
@@ -32,6 +33,7 @@ const FACTS: &str = "prepared.json";
 const RECORDS: &str = "records.jsonl";
 const TEXTS: &str = "train.jsonl";
 const TOKENIZER: &str = "tokenizer.json";
+const SETTINGS: &str = "tokenizer_config.json";
 const CANARIES: &str = "canaries.json";
 const HELD_OUT: &str = "held-out.jsonl";
 const TEST: &str = "test.jsonl";

@@ -3,8 +3,8 @@
 use super::beside::{Beside, Shape, hidden};
 use super::stopped::{self, Growing, Mark, PROGRESS, SEED, Stopped};
 use super::{
-    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
-    TOKENIZER,
+    CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, SETTINGS, TEST,
+    TEXTS, TOKENIZER,
 };
 use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
@@ -318,6 +318,9 @@ impl FolderWriter {
             write_text(&folder.join(CANARIES), &plan.to_json()?)?;
         }
         write_text(&folder.join(TOKENIZER), &tokenizer.to_json()?)?;
+        if let Some(settings) = tokenizer.settings() {
+            write_text(&folder.join(SETTINGS), &settings)?;
+        }
         let sheet = PreparedDocument {
             schema: 1,
             kind: "preparation".to_owned(),

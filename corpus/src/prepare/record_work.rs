@@ -33,9 +33,9 @@ impl<'a> Work<'a> {
     /// Tokenises a unit and applies the masks it came with.
     pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
         let encoded = tokenizer.cut(&unit.text)?;
-        if let Some(token) = tokenizer.special_among(&encoded.tokens) {
+        if tokenizer.forges_a_mask(&encoded.tokens) {
             return Err(Error::Tokenizer(format!(
-                "unit {} of document number {} encodes to the special token {token}; text must not",
+                "unit {} of document number {} encodes to the mask; text must not",
                 unit.index, unit.document
             )));
         }

@@ -1,5 +1,7 @@
 //! Text to tokens and back: bytes, characters, or any Hugging Face `tokenizer.json`.
 
+mod alike;
+mod ends;
 mod own;
 mod pretrained;
 mod train;
@@ -11,6 +13,7 @@ pub(crate) use pretrained::checked_ids;
 
 use crate::error::{Error, Result};
 use crate::record::TokenId;
+use ends::Ends;
 use own::Alphabet;
 use pretrained::Pretrained;
 use schemars::JsonSchema;
@@ -109,7 +112,9 @@ impl Places {
 
 /// A tokenizer with its special tokens; cheap to clone, usable from many threads.
 ///
-/// Text never encodes to a special token: a literal `<MASK>` in it becomes ordinary tokens.
+/// Text never encodes to a mask: a literal `<MASK>` in it becomes ordinary tokens. Other special tokens
+/// in text are what the file says, so that a model of others is asked in its own tokens; in tokenizers
+/// of our own they are text.
 /// In the two tokenizers of our own every digit is one token.
 ///
 /// ```
@@ -156,8 +161,10 @@ impl Tokenizer {
     /// Loads a `tokenizer.json`. Ours are recognised and run fast, with their own origin;
     /// `origin` is what the caller knows about any other.
     ///
-    /// `<MASK>` (and beginning and end of text, where the file has none under a usual name)
-    /// are added after the last id.
+    /// Beginning and end of text are those that the files beside it name, as transformers reads them:
+    /// `tokenizer_config.json` (with `special_tokens_map.json` of the older layout), then
+    /// `generation_config.json` and `config.json`; else they go by their usual names. `<MASK>`, and an
+    /// end that has no name in the file, are added after the last id.
     ///
     /// # Errors
     /// A file that cannot be read, or that the `tokenizers` crate refuses.
@@ -166,7 +173,9 @@ impl Tokenizer {
             path: path.to_path_buf(),
             source,
         })?;
-        Self::from_json(&json, origin).map_err(|error| match error {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let made = Self::with(&json, origin, &Ends::beside(folder)?);
+        made.map_err(|error| match error {
             Error::Tokenizer(problem) => Error::Tokenizer(format!("{}: {problem}", path.display())),
             other => other,
         })
@@ -194,14 +203,27 @@ impl Tokenizer {
         let [vocabulary, merges] =
             files.map(|path| read_text(&path).map_err(|source| Error::Read { path, source }));
         let json = pretrained::byte_level(&vocabulary?, &merges?)?;
-        Self::from_json(&json, origin)
+        Self::with(&json, origin, &Ends::beside(folder)?)
     }
 
-    /// The same from the text of a `tokenizer.json`.
+    /// The same from the text of a `tokenizer.json` alone.
     ///
     /// # Errors
     /// Text that is not JSON, or that the `tokenizers` crate refuses.
     pub fn from_json(json: &str, origin: Origin) -> Result<Self> {
+        Self::with(json, origin, &Ends::default())
+    }
+
+    /// The same with the ids of beginning and end of text that a model was trained with; an id that the
+    /// vocabulary lacks is passed over.
+    ///
+    /// # Errors
+    /// As [`Self::from_json`].
+    pub fn from_json_with_ends(json: &str, origin: Origin, ends: [TokenId; 2]) -> Result<Self> {
+        Self::with(json, origin, &Ends::of(ends))
+    }
+
+    fn with(json: &str, origin: Origin, ends: &Ends) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::Tokenizer(format!("not JSON: {error}")))?;
         for own in [Self::bytes(), Self::characters()] {
@@ -212,7 +234,7 @@ impl Tokenizer {
             }
         }
         Ok(Self {
-            inner: Inner::Pretrained(Arc::new(Pretrained::from_json(json)?)),
+            inner: Inner::Pretrained(Arc::new(Pretrained::from_json(json, ends)?)),
             origin,
         })
     }
@@ -227,6 +249,20 @@ impl Tokenizer {
                 .map_err(|error| Error::Tokenizer(error.to_string())),
             Inner::Pretrained(pretrained) => pretrained.to_json(),
         }
+    }
+
+    /// Whether two tokenizers cut text alike, but for added tokens that only one of them has (a padding
+    /// token, say, or our mask) where a text spells one.
+    ///
+    /// # Errors
+    /// As [`Self::to_json`].
+    pub fn cuts_like(&self, other: &Self) -> Result<bool> {
+        let ends = |t: &Self| (t.bos(), t.eos());
+        if ends(self) != ends(other) {
+            return Ok(false);
+        }
+        let (one, two) = (self.to_json()?, other.to_json()?);
+        Ok(one == two || alike::alike(&one, &two))
     }
 
     /// Cuts a text into tokens, without specials at the ends.
@@ -259,11 +295,26 @@ impl Tokenizer {
         }
     }
 
-    /// A special token among tokens of plain text, which must have none. Ours have no way to spell one.
-    pub(crate) fn special_among(&self, tokens: &[TokenId]) -> Option<TokenId> {
+    /// Whether tokens of plain text hold a mask, which none may. Ours have no way to spell one.
+    pub(crate) fn forges_a_mask(&self, tokens: &[TokenId]) -> bool {
+        match &self.inner {
+            Inner::Own(_) => false,
+            Inner::Pretrained(_) => tokens.contains(&self.mask()),
+        }
+    }
+
+    /// Whether beginning and end of text may stand inside a text: text can spell them in the
+    /// vocabularies of others.
+    pub(crate) fn spells_ends(&self) -> bool {
+        matches!(self.inner, Inner::Pretrained(_))
+    }
+
+    /// Beginning and end of text by name, as a `tokenizer_config.json` says them; none where
+    /// `tokenizer.json` alone says the same.
+    pub(crate) fn settings(&self) -> Option<String> {
         match &self.inner {
             Inner::Own(_) => None,
-            Inner::Pretrained(_) => tokens.iter().copied().find(|token| self.is_special(*token)),
+            Inner::Pretrained(pretrained) => pretrained.settings(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Any Hugging Face `tokenizer.json`, through the `tokenizers` crate.
 
+use super::ends::Ends;
 use super::{Cut, MASK_TEXT, Places};
 use crate::error::{Error, Result};
 use crate::quiet::quietly;
@@ -12,7 +13,15 @@ use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Engine};
 /// A loaded tokenizer, with padding, truncation and post-processing taken out of the way.
 #[derive(Debug)]
 pub(super) struct Pretrained {
+    /// As its file has it: text is cut as its own model takes it, special tokens included. Where the
+    /// file has our mask, with that one.
     engine: Engine,
+    /// Takes special tokens in text for text, where the file has our mask: nobody may forge one.
+    plain: Option<Engine>,
+    /// Beginning, end and mask by name, which are special in files of ours.
+    special: [String; 3],
+    /// Whether beginning and end are those that their usual names find.
+    usual: bool,
     /// Put back when the file is written.
     post_processor: Option<PostProcessorWrapper>,
     pub(super) bos: TokenId,
@@ -41,31 +50,42 @@ const EOS: [&str; 7] = [
     "[SEP]",
     "<EOS>",
 ];
-/// Only ours, so that redacted text and the tokenizer beside it agree.
-const MASK: [&str; 1] = [MASK_TEXT];
 const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
 
 impl Pretrained {
-    pub(super) fn from_json(json: &str) -> Result<Self> {
+    pub(super) fn from_json(json: &str, ends: &Ends) -> Result<Self> {
         checked_ids(json)?;
         let mut engine: Engine = quietly(|| json.parse())
             .unwrap_or_else(|| Err("it contradicts itself".into()))
             .map_err(problem)?;
         engine.with_truncation(None).map_err(problem)?;
         engine.with_padding(None);
-        // Special tokens in raw text are text: nobody may forge a mask.
-        engine.set_encode_special_tokens(true);
         let post_processor = engine.get_post_processor().cloned();
         engine.with_post_processor(None::<PostProcessorWrapper>);
-        let bos = special(&mut engine, &BOS)?;
-        let eos = special(&mut engine, &EOS)?;
-        let mask = special(&mut engine, &MASK)?;
+        let special = [
+            ends.bos(&engine).unwrap_or_else(|| usual(&engine, &BOS)),
+            ends.eos(&engine).unwrap_or_else(|| usual(&engine, &EOS)),
+            MASK_TEXT.to_owned(),
+        ];
         let unknown = UNKNOWN.iter().find_map(|name| engine.token_to_id(name));
+        let mut whole = engine.clone();
+        let [bos, eos, mask] = add(&mut whole, &special)?;
         // Ids may have holes: the size is one more than the largest.
-        let largest = engine.get_vocab(true).into_values().max().unwrap_or(0);
+        let largest = whole.get_vocab(true).into_values().max().unwrap_or(0);
+        let found = [usual(&whole, &BOS), usual(&whole, &EOS)];
+        let mut plain = None;
+        if engine.token_to_id(MASK_TEXT).is_some() {
+            // A mask of the plain vocabulary is special as well, so that text cannot spell it.
+            engine = whole.clone();
+            whole.set_encode_special_tokens(true);
+            plain = Some(whole);
+        }
         Ok(Self {
             size: largest as usize + 1,
             engine,
+            plain,
+            usual: found == special[..2],
+            special,
             post_processor,
             bos,
             eos,
@@ -76,8 +96,17 @@ impl Pretrained {
 
     pub(super) fn to_json(&self) -> Result<String> {
         let mut engine = self.engine.clone();
+        add(&mut engine, &self.special)?;
         engine.with_post_processor(self.post_processor.clone());
         engine.to_string(true).map_err(problem)
+    }
+
+    /// What a `tokenizer_config.json` says of beginning and end of text, where their usual names would
+    /// not find them.
+    pub(super) fn settings(&self) -> Option<String> {
+        let [bos, eos, _] = &self.special;
+        let named = json!({"bos_token": bos, "eos_token": eos});
+        (!self.usual).then(|| named.to_string())
     }
 
     pub(super) fn vocabulary_size(&self) -> usize {
@@ -85,7 +114,12 @@ impl Pretrained {
     }
 
     pub(super) fn encode(&self, text: &str) -> Result<Cut> {
-        let encoding = self.engine.encode(text, false).map_err(problem)?;
+        let mut encoding = self.engine.encode(text, false).map_err(problem)?;
+        if let Some(plain) = &self.plain
+            && encoding.get_ids().contains(&self.mask)
+        {
+            encoding = plain.encode(text, false).map_err(problem)?;
+        }
         let places = encoding.get_offsets().iter().map(|&(s, e)| s..e);
         Ok(Cut {
             tokens: encoding.get_ids().to_vec(),
@@ -187,17 +221,25 @@ pub(crate) fn checked_ids(json: &str) -> Result<()> {
     Ok(())
 }
 
-/// The id of the first name that is there, or of the last one, added.
-fn special(engine: &mut Engine, names: &[&str]) -> Result<TokenId> {
+/// The first name that is there, or the last one.
+fn usual(engine: &Engine, names: &[&str]) -> String {
     let there = names.iter().find(|name| engine.token_to_id(name).is_some());
     let name = there.or(names.last()).copied().unwrap_or(MASK_TEXT);
-    // A name of the plain vocabulary becomes special as well, so that text cannot spell it.
-    engine
-        .add_special_tokens([AddedToken::from(name, true)])
-        .map_err(problem)?;
-    engine
-        .token_to_id(name)
-        .ok_or_else(|| Error::Tokenizer(format!("cannot add the special token {name}")))
+    name.to_owned()
+}
+
+/// Makes these tokens special, added behind the last id where they are new; their ids.
+fn add(engine: &mut Engine, names: &[String; 3]) -> Result<[TokenId; 3]> {
+    let mut ids = [0; 3];
+    for (id, name) in ids.iter_mut().zip(names) {
+        engine
+            .add_special_tokens([AddedToken::from(name.as_str(), true)])
+            .map_err(problem)?;
+        *id = engine
+            .token_to_id(name)
+            .ok_or_else(|| Error::Tokenizer(format!("cannot add the special token {name}")))?;
+    }
+    Ok(ids)
 }
 
 fn problem(error: impl std::fmt::Display) -> Error {
