@@ -6,6 +6,7 @@ pub mod coins;
 pub mod convert;
 pub mod demo;
 pub mod design;
+pub mod devices;
 pub mod diff;
 pub mod epsilon;
 pub mod exposure;

@@ -2,7 +2,9 @@
 
 use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
-use super::{coins, convert, demo, exposure, extract, loaded_model, perplexity, report, train};
+use super::{
+    coins, convert, demo, devices, exposure, extract, loaded_model, perplexity, report, train,
+};
 use super::{
     design, diff, epsilon, figure, grid, incidence, membership, neighbours, plant, policy, prepare,
     redact, reproduce, screen, simulate, tokenizer,
@@ -69,6 +71,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Convert(args) => convert::run::run(args, output),
         #[cfg(feature = "audit")]
+        Command::Devices(_) => devices::run::run(output),
+        #[cfg(feature = "audit")]
         Command::Coins(args) => coins::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
         Command::Exposure(args) => exposure::run::run(args, output, interrupt),
@@ -83,6 +87,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         | Command::Train(_)
         | Command::Perplexity(_)
         | Command::Convert(_)
+        | Command::Devices(_)
         | Command::Extract(_)
         | Command::Report(_)
         | Command::Serve(_)

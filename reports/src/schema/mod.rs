@@ -246,7 +246,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        coins, convert, demo, design, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
+        coins, convert, demo, design, devices, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, reproduce, screen, simulate, tokenizer, train,
     };
     use Published as P;
@@ -287,6 +287,7 @@ fn of_audit() -> Vec<Published> {
             .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
         P::written::<train::log::Line>("training-log", "One line of `training.jsonl`, in the owner's folder of a checkpoint")
             .about("A step, or the end of an epoch with what its weights promise. What it says of the text is covered by no guarantee."),
+        P::envelope::<devices::run::Body>("devices", "What runs models on this machine: `audit devices --format json`", "devices"),
         P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
         P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
             .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),

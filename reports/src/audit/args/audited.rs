@@ -65,7 +65,7 @@ pub struct Audited {
     /// Longest wait for one answer of a command; 600 if absent.
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub scorer_timeout: Option<u64>,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
 }

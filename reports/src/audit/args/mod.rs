@@ -14,6 +14,7 @@ pub use super::coins::args::Coins;
 pub use super::convert::args::{Convert, Layout};
 pub use super::demo::args::{ArmName, Demo};
 pub use super::design::args::Design;
+pub use super::devices::args::DevicesArgs;
 pub use super::diff::args::Diff;
 pub use super::epsilon::args::EpsilonArgs;
 pub use super::exposure::args::Exposure;
@@ -157,6 +158,8 @@ pub enum Command {
     /// Answer another audit's `--scorer` on stdin and stdout: for a model on another machine, say
     /// `--scorer "command:ssh gpu audit serve --model ckpt"`.
     Serve(Serve),
+    /// What this machine has to run models on, by the names that `--device` takes.
+    Devices(DevicesArgs),
     /// Write the completions of a shell to stdout.
     #[command(
         after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"

@@ -141,7 +141,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ),
         (
             "audit train p --out o --recipe crt --device gpu",
-            "must be cpu or cuda:NUMBER",
+            "must be cpu, cuda:NUMBER or wgpu:NUMBER",
         ),
         (
             "audit train p --out o --recipe crt --epochs 0",

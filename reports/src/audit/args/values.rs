@@ -15,19 +15,23 @@ pub enum DeviceArg {
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
+    /// A device of Vulkan, Metal or DirectX 12 by number.
+    Wgpu(usize),
 }
 
 impl FromStr for DeviceArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(0)),
-            _ => text
-                .strip_prefix("cuda:")
-                .and_then(|number| number.parse().ok())
-                .map(Self::Cuda)
-                .ok_or_else(|| format!("must be cpu or cuda:NUMBER, got {text:?}")),
+        let unknown = || format!("must be cpu, cuda:NUMBER or wgpu:NUMBER, got {text:?}");
+        let (kind, number) = match text.split_once(':') {
+            Some((kind, number)) => (kind, number.parse().map_err(|_| unknown())?),
+            None => (text, 0),
+        };
+        match kind {
+            "cpu" if kind == text => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(number)),
+            "wgpu" => Ok(Self::Wgpu(number)),
+            _ => Err(unknown()),
         }
     }
 }
@@ -37,6 +41,7 @@ impl std::fmt::Display for DeviceArg {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
+            Self::Wgpu(number) => write!(f, "wgpu:{number}"),
         }
     }
 }
@@ -47,6 +52,7 @@ impl From<DeviceArg> for reticent_backends::Device {
         match device {
             DeviceArg::Cpu => Self::Cpu,
             DeviceArg::Cuda(number) => Self::Cuda(number),
+            DeviceArg::Wgpu(number) => Self::Wgpu(number),
         }
     }
 }

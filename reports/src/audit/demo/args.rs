@@ -51,7 +51,7 @@ pub struct Demo {
     /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// Print the canaries' secrets instead of dots.

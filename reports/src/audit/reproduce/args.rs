@@ -94,7 +94,7 @@ pub struct Reproduce {
     /// What is trained, as for `audit train`: lstm, gpt2, or a folder such as a pretrained GPT-2 [default: lstm].
     #[arg(long, value_name = "MODEL")]
     pub model: Option<ModelArg>,
-    /// Where models are trained and attacked: cpu or cuda:NUMBER.
+    /// Where models are trained and attacked: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// How it is run.

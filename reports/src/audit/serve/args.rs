@@ -14,7 +14,7 @@ pub struct Serve {
     /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights.
     #[arg(long, value_name = "DIR")]
     pub adapter: Option<PathBuf>,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
 }

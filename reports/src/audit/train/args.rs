@@ -41,7 +41,7 @@ pub struct Train {
     /// What to train.
     #[command(flatten)]
     pub start: Start,
-    /// Where: cpu or cuda:NUMBER.
+    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: DeviceArg,
     /// In what precision training passes multiply, on CUDA devices that have it. Norms, sums,

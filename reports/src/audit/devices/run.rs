@@ -1,0 +1,196 @@
+//! `audit devices`: what this machine has to run models on.
+
+use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::number::count_of;
+use crate::page::{Output, Page, Section};
+use anyhow::Result;
+use reticent_backends::{DeviceKind, Devices, devices};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The result of `audit devices`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
+    /// The processor first.
+    devices: Vec<Found>,
+    /// Kinds of devices of which none was found.
+    missing: Vec<Missing>,
+}
+
+/// A device that this machine has.
+#[derive(Serialize, JsonSchema)]
+struct Found {
+    /// Its name for `--device`.
+    device: String,
+    /// What its driver calls it.
+    name: String,
+    kind: Kind,
+    /// The driver and its version, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<String>,
+    /// Whether this build can run models on it.
+    covered: bool,
+}
+
+/// A kind of devices of which none was found.
+#[derive(Serialize, JsonSchema)]
+struct Missing {
+    /// The word of `--device`.
+    kind: String,
+    /// The reason.
+    because: String,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// The processor.
+    Processor,
+    /// A card with memory of its own.
+    Discrete,
+    /// A graphics unit that shares the processor's memory.
+    Integrated,
+    /// A card of a virtual machine.
+    Virtual,
+    /// A graphics driver that computes on the processor.
+    Software,
+    /// The driver does not say.
+    Other,
+}
+
+impl Kind {
+    fn of(kind: DeviceKind) -> Self {
+        match kind {
+            DeviceKind::Processor => Self::Processor,
+            DeviceKind::Discrete => Self::Discrete,
+            DeviceKind::Integrated => Self::Integrated,
+            DeviceKind::Virtual => Self::Virtual,
+            DeviceKind::Software => Self::Software,
+            DeviceKind::Other => Self::Other,
+        }
+    }
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Processor => "processor",
+            Self::Discrete => "card",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual card",
+            Self::Software => "driver in software",
+            Self::Other => "not said",
+        }
+    }
+}
+
+impl Body {
+    fn new(all: Devices) -> Self {
+        let found = all.found.into_iter().map(|found| Found {
+            device: found.device.to_string(),
+            name: found.name,
+            kind: Kind::of(found.kind),
+            driver: found.driver,
+            covered: found.covered,
+        });
+        let missing = all.missing.into_iter().map(|(kind, because)| Missing {
+            kind: kind.to_owned(),
+            because,
+        });
+        Self {
+            devices: found.collect(),
+            missing: missing.collect(),
+        }
+    }
+
+    fn page(&self) -> Page {
+        let covered = self.devices.iter().filter(|found| found.covered).count();
+        let said = format!(
+            "{} can run models in this build.",
+            count_of(covered as u64, "device")
+        );
+        let mut table = Table::new([
+            ("--device", Align::Left),
+            ("name", Align::Left),
+            ("kind", Align::Left),
+            ("driver", Align::Left),
+            ("this build", Align::Left),
+        ]);
+        for found in &self.devices {
+            let driver = found.driver.clone().unwrap_or_else(|| "–".into());
+            let covered = if found.covered { "runs it" } else { "does not" };
+            table.row([
+                found.device.clone(),
+                found.name.clone(),
+                found.kind.words().into(),
+                driver,
+                covered.into(),
+            ]);
+        }
+        let missing = self.missing.iter();
+        let notes = missing.map(|m| format!("{}: {}.", m.kind, m.because));
+        Page::new("Devices", said)
+            .answer(Section::table("", table))
+            .answer(Section::notes("None of these", notes.collect()))
+    }
+}
+
+pub(in crate::audit) fn run(output: Output) -> Result<Exit> {
+    let shown = Body::new(devices());
+    output.answer(
+        &Envelope::new("devices", Inputs::new(), &shown),
+        &shown.page(),
+    )?;
+    Ok(Exit::Finished)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::problems;
+    use reticent_backends::{Device, FoundDevice};
+
+    #[test]
+    fn a_device_is_shown_with_all_that_is_known_of_it() {
+        let found = |device, name: &str, kind, driver: Option<&str>, covered| FoundDevice {
+            device,
+            name: name.into(),
+            kind,
+            driver: driver.map(str::to_owned),
+            covered,
+        };
+        let body = Body::new(Devices {
+            found: vec![
+                found(Device::Cpu, "A", DeviceKind::Processor, None, true),
+                found(Device::Cuda(1), "B", DeviceKind::Discrete, None, false),
+                found(
+                    Device::Wgpu(0),
+                    "C",
+                    DeviceKind::Software,
+                    Some("vulkan, 1"),
+                    true,
+                ),
+            ],
+            missing: vec![("metal", "none".into())],
+        });
+        let text = Envelope::new("devices", Inputs::new(), &body)
+            .to_text()
+            .unwrap();
+        assert_eq!(problems("devices.schema.json", &text), Vec::<String>::new());
+        assert!(text.contains("\"software\"") && text.contains("\"wgpu:0\""));
+        let page = body.page().to_markdown();
+        for words in [
+            "2 devices can run",
+            "cuda:1",
+            "does not",
+            "vulkan, 1",
+            "metal: none.",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_a_processor() {
+        let text = Body::new(devices()).page().to_markdown();
+        assert!(text.contains("cpu"), "{text}");
+    }
+}
