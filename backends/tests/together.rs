@@ -15,6 +15,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+type Make = fn() -> Box<dyn Trainer>;
+
 /// One worker's run, stopped after so many steps.
 fn worker(
     trainer: Box<dyn Trainer>,
@@ -52,7 +54,7 @@ fn bits(trained: &Trained) -> Vec<u32> {
 /// All workers' runs in threads.
 fn together(
     world: usize,
-    make: fn() -> Box<dyn Trainer>,
+    make: Make,
     options: &TrainOptions,
     state: Option<&Path>,
     stop_at: u64,
@@ -78,7 +80,7 @@ fn the_weights_have_the_same_bits_for_any_number_of_workers() {
         Recipe::Protect,
         Recipe::Sgd,
     ];
-    let mut all: Vec<(String, fn() -> Box<dyn Trainer>, TrainOptions)> = Vec::new();
+    let mut all: Vec<(String, Make, TrainOptions)> = Vec::new();
     for recipe in recipes {
         all.push((recipe.to_string(), model, options(recipe)));
     }
@@ -133,7 +135,7 @@ fn another_number_of_workers_goes_on_where_some_were_stopped() {
 }
 
 /// Two workers over TCP, of which the second runs with other options or other weights.
-fn odd(other: &TrainOptions, make: fn() -> Box<dyn Trainer>) -> Vec<String> {
+fn odd(other: &TrainOptions, make: Make) -> Vec<String> {
     let options = options(Recipe::Dpsgd);
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();

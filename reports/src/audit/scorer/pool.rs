@@ -84,7 +84,8 @@ impl Pool {
             };
             let found: Vec<f64> = rows.iter().flatten().map(|s| s.log_probability).collect();
             let first = first.get_or_insert_with(|| found.clone());
-            let alike = |(a, b): (&f64, &f64)| a == b || (a - b).abs() <= AGREEMENT;
+            // ln 0 is ln 0.
+            let alike = |(a, b): (&f64, &f64)| a.total_cmp(b).is_eq() || (a - b).abs() <= AGREEMENT;
             ensure!(
                 first.iter().zip(&found).all(alike),
                 "the scorer `{line}` gives the tokens 0 to {} other log-probabilities than the first does; all must be \
