@@ -18,7 +18,7 @@ use std::path::PathBuf;
 Examples:
   audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
   audit train --plan training.toml --out ckpt/
-  RANK=1 WORLD_SIZE=4 MASTER_ADDR=10.0.0.1 audit train --plan training.toml --worker-key worker.key --out ckpt/")]
+  audit train --plan training.toml --worker-key worker.key --out ckpt/")]
 pub struct Train {
     /// A folder that `audit prepare` wrote; a plan file names its own.
     #[arg(

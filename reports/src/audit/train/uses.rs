@@ -240,8 +240,10 @@ mod tests {
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
-    const ALWAYS: [&str; 36] = [
+    const ALWAYS: [&str; 38] = [
         "config",
+        "worker-key",
+        "worker-timeout",
         "out",
         "plan",
         "steps",
