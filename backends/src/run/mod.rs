@@ -4,7 +4,7 @@ mod side;
 mod together;
 mod watch;
 
-use crate::collective::{Collective, Local};
+use crate::collective::Collective;
 use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -183,10 +183,7 @@ pub fn train_on(
     surroundings: &Surroundings<'_>,
     progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<Trained> {
-    let workers = Workers {
-        collective: Box::new(Local),
-        lanes: false,
-    };
+    let workers = Workers::alone();
     run(trainer, options, corpus, surroundings, progress, workers)
 }
 
@@ -359,10 +356,7 @@ impl Run {
             position,
             held_out: Vec::new(),
             watch,
-            workers: Workers {
-                collective: Box::new(Local),
-                lanes: false,
-            },
+            workers: Workers::alone(),
         })
     }
 

@@ -29,6 +29,14 @@ pub(super) struct Workers {
 }
 
 impl Workers {
+    /// One worker, which adds up a batch as it comes.
+    pub(super) fn alone() -> Self {
+        Self {
+            collective: Box::new(Local),
+            lanes: false,
+        }
+    }
+
     /// This worker's share of a batch: its records by lanes.
     fn own(&self, batch: &[u32]) -> Vec<Vec<u32>> {
         let each = LANES / self.collective.world();

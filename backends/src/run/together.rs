@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 struct Place {
     position: u64,
     held_out: String,
-    /// Of each optimiser, and of the average: steps taken, and how many tensors of first and second moments.
-    steps: Vec<(u64, usize, usize)>,
+    /// Steps taken by each optimiser, and by the average.
+    steps: Vec<u64>,
 }
 
 /// The key of a run: the one of its state, or a new one.
@@ -103,14 +103,10 @@ impl Run {
         let [public, private] = &mut self.optimizers;
         let mut kept: Vec<&mut dyn Moments> = vec![public, private];
         kept.extend(self.average.as_mut().map(|a| a as &mut dyn Moments));
-        let count = |kept: &dyn Moments| {
-            let (steps, first, second) = kept.state();
-            (steps, first.len(), second.len())
-        };
         let mine = Place {
             position: self.position,
             held_out: self.watch.note()?,
-            steps: kept.iter().map(|kept| count(&**kept)).collect(),
+            steps: kept.iter().map(|kept| kept.state().0).collect(),
         };
         let words = serde_json::to_vec(&mine).map_err(|e| Error::Engine(e.to_string()))?;
         let first = collective.exchange(&words)?.into_iter().next();
@@ -123,7 +119,7 @@ impl Run {
         for tensor in &mut weights {
             collective.broadcast(tensor)?;
         }
-        for (kept, (steps, ..)) in kept.iter_mut().zip(&place.steps) {
+        for (kept, steps) in kept.iter_mut().zip(&place.steps) {
             let (_, first, second) = kept.state();
             let (mut first, mut second) = (first.to_vec(), second.to_vec());
             for tensor in first.iter_mut().chain(&mut second) {

@@ -33,7 +33,6 @@ type Told<T> = reticent_backends::Result<T>;
 /// A model behind one process or several.
 pub(crate) struct CommandScorer {
     pool: Pool,
-    hello: Hello,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
 }
@@ -45,10 +44,8 @@ impl CommandScorer {
     /// A command that can't be started, ends, says nothing in time, or speaks another protocol; several that
     /// are not the same model.
     pub(crate) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
-        let pool = Pool::start(lines, limit, interrupt)?;
         Ok(Self {
-            hello: pool.hello(),
-            pool,
+            pool: Pool::start(lines, limit, interrupt)?,
             states: HashMap::new(),
             next_state: 0,
         })
@@ -56,11 +53,11 @@ impl CommandScorer {
 
     /// What it can do.
     pub(crate) const fn hello(&self) -> &Hello {
-        &self.hello
+        self.pool.hello()
     }
 
     fn known(&self, tokens: &[TokenId]) -> Told<()> {
-        let size = self.hello.vocabulary;
+        let size = self.hello().vocabulary;
         match tokens.iter().find(|t| **t as usize >= size) {
             Some(&token) => Err(Error::UnknownToken { token, size }),
             None => Ok(()),
@@ -68,7 +65,7 @@ impl CommandScorer {
     }
 
     fn short_enough(&self, index: usize, length: usize) -> Told<()> {
-        match self.hello.context {
+        match self.hello().context {
             Some(most) if length > most => Err(Error::TooLong {
                 index,
                 length,
@@ -80,7 +77,7 @@ impl CommandScorer {
 
     /// ln p of the wanted tokens behind each prefix, row by row.
     fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
-        if self.hello.next {
+        if self.hello().next {
             let most = self.pool.batch().min(ANSWERS / wanted.len()).max(1);
             let ask =
                 |worker: &mut worker::Worker, some: &[Vec<TokenId>]| worker.next(some, wanted);
@@ -118,7 +115,7 @@ impl CommandScorer {
 
 impl Scorer for CommandScorer {
     fn vocabulary_size(&self) -> usize {
-        self.hello.vocabulary
+        self.hello().vocabulary
     }
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {

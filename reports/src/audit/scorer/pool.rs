@@ -97,8 +97,8 @@ impl Pool {
     }
 
     /// What all of them can do.
-    pub(super) const fn hello(&self) -> Hello {
-        self.hello
+    pub(super) const fn hello(&self) -> &Hello {
+        &self.hello
     }
 
     pub(super) fn batch(&self) -> usize {
