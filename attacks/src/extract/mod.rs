@@ -71,8 +71,8 @@ pub struct Continuation {
     /// Greedy decoding of the prompt gives the suffix, token by token.
     pub verbatim: bool,
     /// The least share of tokens to change to get from what greedy decoding gives to the suffix
-    /// (edit distance over the suffix's length): 0 for verbatim; absent where nothing was
-    /// generated.
+    /// (edit distance over the suffix's length, one less PrivacyGuard's edit similarity over the
+    /// target's length, in tokens): 0 for verbatim; absent where nothing was generated.
     pub distance: Option<f64>,
     /// ln P(the sampler draws the suffix once), nats.
     pub ln_once: f64,

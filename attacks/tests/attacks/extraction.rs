@@ -31,6 +31,22 @@ fn at_least_one_of_many_draws() {
     assert!(probability_of_extraction(-1.0, 0.0).unwrap() <= 0.0);
 }
 
+/// PrivacyGuard counts a text at (n, p) where 1 − (1 − Πpᵢ)ⁿ > p, by its formula: the same texts are
+/// counted here, for 200 probabilities from 1e-7 to 1, where its power has digits enough.
+#[test]
+fn draws_count_what_privacy_guard_counts() {
+    for place in 0..200 {
+        let once = 10_f64.powf(-7.0 * (f64::from(place) + 0.5) / 200.0);
+        for n in [1_i32, 10, 100, 10_000] {
+            for p in [0.1, 0.5, 0.9] {
+                let theirs = 1.0 - (1.0 - once).powi(n) > p;
+                let ours = draws_needed(once.ln(), p).unwrap() <= f64::from(n);
+                assert_eq!(ours, theirs, "once {once}, n {n}, p {p}");
+            }
+        }
+    }
+}
+
 /// Golden: the rule of lm-extraction-benchmark's score_submission.
 #[test]
 fn recall_before_errors() {

@@ -13,12 +13,12 @@ pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
 use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::Confidence;
-use reticent_attacks::{PromptRates, Rate};
+use reticent_attacks::{PromptRates, Rate, Stratum};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Passages whose suffix a sampler draws within so many tries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WithinDraws {
     /// Tokens of the prompt.
     pub prompt: usize,
@@ -26,6 +26,8 @@ pub struct WithinDraws {
     pub draws: f64,
     /// Passages that come up in them with probability one half at least.
     pub rate: Rate,
+    /// The same by number of copies in the training text.
+    pub strata: Vec<Stratum>,
 }
 
 /// The result of `audit extract`.

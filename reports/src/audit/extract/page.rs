@@ -1,7 +1,7 @@
 //! The extraction report as a page.
 
 use super::ExtractReport;
-use super::tables::{beside_baseline, copies, draws, ends, own_rates, says};
+use super::tables::{beside_baseline, copies, draws, draws_by_copies, ends, own_rates, says};
 use crate::contract::Exit;
 use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
@@ -58,9 +58,14 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
                 ),
             );
         }
-        page = page.section(Section::table("By sampling", draws(report)).caption(
-            "Passages that come up at least once with probability one half in so many draws.",
-        ));
+        page = page
+            .section(Section::table("By sampling", draws(report)).caption(
+                "Passages that come up at least once with probability one half in so many draws.",
+            ))
+            .section(
+                Section::table("By sampling and number of copies", draws_by_copies(report))
+                    .caption("Behind the longest prompt; how often the suffix stands in the text."),
+            );
     }
     if let Some(secrets) = &report.secrets {
         page = page.answer(Section::text("Candidates of the secrets", secrets.origin()));

@@ -276,30 +276,34 @@ fn study(
         }
         let found = one_length(&passages, args.near, sampler, model.scorer(), interrupt)?;
         let base = match &mut baseline {
-            Some(base) => Some(verbatim(&forced(&passages, base.scorer(), interrupt)?)),
+            Some(base) => Some(one_length(
+                &passages,
+                None,
+                sampler,
+                base.scorer(),
+                interrupt,
+            )?),
             None => None,
         };
-        let ours = verbatim(&found);
-        let trials = passages.len() as u64;
-        let count = |holds: &dyn Fn(&Continuation) -> bool| {
-            Rate::of(
-                found.iter().filter(|f| holds(f)).count() as u64,
-                trials,
-                confidence,
-            )
+        let rate = |hits: &[bool]| {
+            let count = hits.iter().filter(|hit| **hit).count();
+            Rate::of(count as u64, hits.len() as u64, confidence)
         };
-        let near = args
-            .near
-            .map(|most| count(&|f| f.distance.is_some_and(|d| d <= most)))
-            .transpose()?;
+        let by_copies = |holds: &dyn Fn(&Continuation) -> bool| {
+            let (ours, base) = (that(&found, holds), base.as_ref().map(|b| that(b, holds)));
+            strata(&ours, base.as_deref(), &copies, confidence)
+        };
+        let verbatim = |f: &Continuation| f.verbatim;
+        let ours = that(&found, &verbatim);
+        let near = |most| rate(&that(&found, &|f| f.distance.is_some_and(|d| d <= most)));
         report.prompts.push(PromptRates {
             prompt: length,
-            verbatim: count(&|f| f.verbatim)?,
-            near,
-            strata: strata(&ours, base.as_deref(), &copies, confidence)?,
+            verbatim: rate(&ours)?,
+            near: args.near.map(near).transpose()?,
+            strata: by_copies(&verbatim)?,
             contrast: base
-                .as_deref()
-                .map(|base| contrast(&ours, base, confidence))
+                .as_ref()
+                .map(|base| contrast(&ours, &that(base, &verbatim), confidence))
                 .transpose()?,
         });
         for draws in DRAWS {
@@ -307,7 +311,8 @@ fn study(
             report.draws.push(WithinDraws {
                 prompt: length,
                 draws,
-                rate: count(&within)?,
+                rate: rate(&that(&found, &within))?,
+                strata: by_copies(&within)?,
             });
         }
     }
@@ -364,8 +369,8 @@ fn one_length(
     Ok(found)
 }
 
-fn verbatim(found: &[Continuation]) -> Vec<bool> {
-    found.iter().map(|f| f.verbatim).collect()
+fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bool> {
+    found.iter().map(holds).collect()
 }
 
 #[cfg(test)]

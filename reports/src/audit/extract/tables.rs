@@ -65,14 +65,7 @@ pub(super) fn copies(report: &ExtractReport) -> Table {
         ("copies in the text", Align::Left),
         ("passages", Align::Right),
         ("verbatim", Align::Right),
-        (
-            if report.baseline {
-                "beyond the baseline"
-            } else {
-                "no baseline"
-            },
-            Align::Right,
-        ),
+        (beyond(report), Align::Right),
         ("interval", Align::Right),
     ]);
     let longest = report.prompts.iter().max_by_key(|p| p.prompt);
@@ -105,6 +98,38 @@ pub(super) fn draws(report: &ExtractReport) -> Table {
         ]);
     }
     table
+}
+
+/// The same by number of copies, for the longest prompt.
+pub(super) fn draws_by_copies(report: &ExtractReport) -> Table {
+    let mut table = Table::new([
+        ("copies in the text", Align::Left),
+        ("draws", Align::Right),
+        ("passages", Align::Right),
+        ("come up with probability 1/2", Align::Right),
+        (beyond(report), Align::Right),
+        ("interval", Align::Right),
+    ]);
+    let longest = report.draws.iter().map(|d| d.prompt).max();
+    let rows = report.draws.iter().filter(|d| Some(d.prompt) == longest);
+    for (row, stratum) in rows.flat_map(|row| row.strata.iter().map(move |s| (row, s))) {
+        table.row([
+            crate::audit::copies(stratum.from, stratum.to),
+            grouped(row.draws as u64),
+            grouped(stratum.rate.trials),
+            percent(&stratum.rate),
+            percent(&stratum.beyond_baseline),
+            interval(&stratum.beyond_baseline),
+        ]);
+    }
+    table
+}
+
+fn beyond(report: &ExtractReport) -> &'static str {
+    match report.baseline {
+        true => "beyond the baseline",
+        false => "no baseline",
+    }
 }
 
 fn percent(rate: &Rate) -> String {

@@ -96,6 +96,7 @@ fn report(baseline: bool) -> ExtractReport {
             prompt: 50,
             draws: 100.0,
             rate: rate(20),
+            strata: strata(&ours, base, &copies, level()).unwrap(),
         }],
         baseline,
         secrets: Some(secrets(6e-4)),
@@ -141,6 +142,7 @@ fn text_and_page_say_the_same() {
         "drawn from it with seed 7",
         "Assumed: each secret is any of its candidates with the same chance",
         "10 to 99",
+        "by sampling and number of copies",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
