@@ -61,12 +61,16 @@ pub enum Method {
     /// CRT Prop. 6 (Theorem 8.3 with a joint miss) applied to a finished base curve.
     #[serde(rename = "proposition-6")]
     Proposition6,
-    /// The blow-up function of the dominating pair.
+    /// The blow-up function of the dominating pair: hockey-stick divergences at the best ε.
     BlowUp,
     /// Fano's inequality for the Kullback–Leibler divergence.
     KlFano,
     /// Fano's inequality for Rényi divergences, at the best order.
     RenyiFano,
+    /// Fano's inequality for the χ²-divergence.
+    ChiSquareFano,
+    /// The prior and the total variation.
+    TotalVariation,
 }
 
 /// The curve that a transformation started from.

@@ -9,7 +9,8 @@ use reticent_accounting::reconstruction::fano::{
     bernoulli_divergence, kl_posterior, renyi_posterior,
 };
 use reticent_accounting::reconstruction::several::blow_up_of_several;
-use reticent_accounting::{Direction, Neighbours, Order, PrivacyLoss, Upper};
+use reticent_accounting::reconstruction::total_variation::total_variation_posterior;
+use reticent_accounting::{Delta, Direction, Neighbours, Order, PrivacyLoss, Upper};
 
 const CONTENTS: usize = 4;
 
@@ -178,11 +179,23 @@ proptest! {
         }).fold(0.0, f64::max);
         let promised = renyi_posterior(Order::new(order).unwrap(), Upper::new(renyi), probability(most)).unwrap();
         prop_assert!(success <= promised.get().get() + 1e-12);
+        let variation = runs.iter().map(|run| variation(run, &reference)).fold(0.0, f64::max);
+        let promised = total_variation_posterior(Upper::new(variation_bound(variation)), probability(most)).unwrap();
+        prop_assert!(success <= promised.get().get() + 1e-12);
     }
 }
 
+/// sup_E P(E) − Q(E).
+fn variation(p: &[f64], q: &[f64]) -> f64 {
+    p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).sum()
+}
+
+fn variation_bound(value: f64) -> Delta {
+    Delta::new(value.min(1.0)).unwrap()
+}
+
 /// Tight: contents that each favour their own outcome over a uniform reference attain B, both
-/// Fano bounds and the common reference at once.
+/// Fano bounds, the total variation and the common reference at once.
 #[test]
 fn a_symmetric_channel_attains_all_of_them() {
     let (n, hit) = (8usize, 0.6);
@@ -199,6 +212,9 @@ fn a_symmetric_channel_attains_all_of_them() {
     )
     .unwrap();
     assert!((kl.get().get() - hit).abs() < 1e-9);
+    let apart = variation_bound(variation(&runs[0], &uniform));
+    let by_variation = total_variation_posterior(Upper::new(apart), probability(prior)).unwrap();
+    assert!((by_variation.get().get() - hit).abs() < 1e-12);
     let order = Order::new(3.0).unwrap();
     let moment: f64 = runs[0].iter().map(|p| p.powi(3) * (n as f64).powi(2)).sum();
     let renyi = renyi_posterior(order, Upper::new(0.5 * moment.ln()), probability(prior)).unwrap();

@@ -140,6 +140,8 @@ pub(super) fn method(row: &Guarantee) -> String {
         (Method::BlowUp, _) => "blow-up",
         (Method::KlFano, _) => "Fano, KL",
         (Method::RenyiFano, _) => "Fano, Rényi",
+        (Method::ChiSquareFano, _) => "Fano, χ²",
+        (Method::TotalVariation, _) => "total variation",
     };
     match row.engine {
         Some(Engine::Chernoff) => format!("{how}, coarse"),

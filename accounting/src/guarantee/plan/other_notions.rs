@@ -31,7 +31,8 @@ impl Plan {
         }))
     }
 
-    /// The posterior of a secret by the blow-up of its pair with a reference and by two Fano bounds.
+    /// The posterior of a secret by the blow-up of its pair with a reference, and by the divergences that
+    /// Hush! Lemma 3.2 may take instead of Kullback and Leibler's.
     pub(super) fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
         let (loss, neighbours) = PrivacyLoss::of_guesses(&self.mechanism, self.group)?;
         let row = |method, posterior| Guarantee {
@@ -41,27 +42,33 @@ impl Plan {
             group: (self.group > GroupSize::ONE).then_some(self.group),
             ..self.row(Notion::SecretProtection, neighbours, method)
         };
+        let upper = |posterior| Bounds {
+            lower: None,
+            upper: Some(posterior),
+        };
         let exact = loss.blow_up(prior, self.tolerance)?;
-        let kl = Bounds {
-            lower: None,
-            upper: Some(loss.kl_fano(prior)?),
-        };
         let (renyi, order) = loss.renyi_fano(prior)?;
-        let renyi = Bounds {
-            lower: None,
-            upper: Some(renyi),
-        };
-        Ok(vec![
+        let mut rows = vec![
             Guarantee {
                 engine: Some(exact.engine),
                 looseness: exact.looseness,
                 ..row(Method::BlowUp, exact.bounds)
             },
-            row(Method::KlFano, kl),
+            row(Method::KlFano, upper(loss.kl_fano(prior)?)),
             Guarantee {
                 order: Some(order),
-                ..row(Method::RenyiFano, renyi)
+                ..row(Method::RenyiFano, upper(renyi))
             },
-        ])
+        ];
+        // Of stated Rényi divergences these are known through them alone, and say less.
+        if !self.mechanism.is_stated() {
+            // Order 2 may be out of reach where others are not.
+            if let Ok(posterior) = loss.chi_square_fano(prior) {
+                rows.push(row(Method::ChiSquareFano, upper(posterior)));
+            }
+            let posterior = loss.total_variation_bound(prior, self.tolerance)?;
+            rows.push(row(Method::TotalVariation, upper(posterior)));
+        }
+        Ok(rows)
     }
 }

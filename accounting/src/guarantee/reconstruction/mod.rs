@@ -7,7 +7,7 @@
 //! mixture first, bounds reconstruction with no factor two, and content may change arbitrarily.
 //!
 //! * [`blow_up`](crate::PrivacyLoss::blow_up): the exact bound B(p) of the dominating pair;
-//! * [`fano`], [`chi_square`], [`closed`]: weaker bounds from divergences, or from (ε, δ);
+//! * [`fano`], [`chi_square`], [`total_variation`], [`closed`]: weaker bounds from divergences, or from (ε, δ);
 //! * [`ceiling`]: what B says about ranks and exposures;
 //! * [`several`]: contents dominated by different pairs;
 //! * [`membership`]: the area under the ROC curve of membership attacks;
@@ -20,3 +20,4 @@ pub mod fano;
 pub mod membership;
 pub mod redacted;
 pub mod several;
+pub mod total_variation;

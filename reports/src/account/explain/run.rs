@@ -185,6 +185,12 @@ fn derived(rows: &[Guarantee]) -> Vec<Derived> {
         (Notion::SecretProtection, Method::RenyiFano) => {
             Some("Fano's inequality for the Rényi divergence at its best order")
         }
+        (Notion::SecretProtection, Method::ChiSquareFano) => {
+            Some("Fano's inequality for the chi-square divergence")
+        }
+        (Notion::SecretProtection, Method::TotalVariation) => {
+            Some("the prior and the total variation, delta at epsilon 0: the blow-up with t = 0")
+        }
         _ => None,
     };
     rows.iter()

@@ -400,7 +400,7 @@ fn all_at_once(run: &PlannedRun) -> Result<Option<Promised>> {
     let found = run.replaced(records, *run.plan.delta)?;
     let row = run.row(Notion::GroupConfidentiality, Neighbours::Replace);
     let to = format!(
-        "all {} missed secrets at once ({} {}s at most)",
+        "all {} missed secrets at once: uniform confidentiality ({} {}s at most)",
         facts.missed(),
         records.get(),
         run.plan.unit.value
