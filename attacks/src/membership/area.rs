@@ -30,12 +30,12 @@ pub struct Area {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AreaMethod {
-    /// DeLong's variance, normal on the logit scale: large samples.
+    /// DeLong's variance, normal on the logit scale, and what may have gone unseen: large samples.
     Delong,
     /// Clopper–Pearson over disjoint pairs of a member and a non-member: exact, for samples
     /// where few scores overlap or that are small.
     DisjointPairs,
-    /// Bootstrap over groups, percentiles widened for their number.
+    /// Bootstrap over groups, percentiles widened for their number and for what may have gone unseen.
     ClusterBootstrap,
 }
 
@@ -63,11 +63,12 @@ impl ScoreSet {
     pub fn area(&self, confidence: Confidence, seed: u64) -> Result<Area> {
         let (inside, outside) = self.placements();
         let estimate = mean(&inside);
-        if self.groups.is_some() {
+        if let Some(groups) = &self.groups {
+            let fewest = groups.fewest();
             return match bootstrap_area(self, confidence, seed)? {
                 Some(bounds) => Ok(Area {
                     estimate,
-                    bounds,
+                    bounds: with_unseen(estimate, bounds, fewest, confidence)?,
                     method: AreaMethod::ClusterBootstrap,
                 }),
                 None => self.thinned(seed).pairs(estimate, confidence, seed),
@@ -78,9 +79,11 @@ impl ScoreSet {
         }
         let variance =
             spread(&inside) / inside.len() as f64 + spread(&outside) / outside.len() as f64;
+        let bounds = logit_interval(estimate, variance, confidence)?;
+        let fewest = inside.len().min(outside.len());
         Ok(Area {
             estimate,
-            bounds: logit_interval(estimate, variance, confidence)?,
+            bounds: with_unseen(estimate, bounds, fewest, confidence)?,
             method: AreaMethod::Delong,
         })
     }
@@ -152,6 +155,25 @@ fn enough(placements: &[f64]) -> bool {
     let below = placements.iter().filter(|p| **p < 1.0).count();
     let above = placements.iter().filter(|p| **p > 0.0).count();
     placements.len() >= FEW && below >= FEW_OVERLAPPING && above >= FEW_OVERLAPPING
+}
+
+/// The interval widened for records of a kind that happens not to be among `fewest` independent ones: a share u of
+/// them goes unseen with probability (1 − u)^fewest, which is α/2 here, and may lie below all others, or above. No
+/// variance knows of it where all but a few records are alike.
+fn with_unseen(
+    estimate: f64,
+    bounds: Bounds<Probability>,
+    fewest: usize,
+    confidence: Confidence,
+) -> Result<Bounds<Probability>> {
+    let seen = (0.5 * (1.0 - confidence.get())).powf(1.0 / fewest as f64);
+    let end = |bound: Option<f64>, open: f64| bound.unwrap_or(open);
+    let lower = end(bounds.lower.map(|l| l.get().get()), 0.0);
+    let upper = end(bounds.upper.map(|u| u.get().get()), 1.0);
+    Ok(Bounds::between(
+        Probability::new(lower.min(estimate * seen))?,
+        Probability::new(upper.max(1.0 - (1.0 - estimate) * seen))?,
+    ))
 }
 
 /// A normal interval of ln(A/(1 − A)), mapped back.

@@ -24,8 +24,7 @@ pub(super) fn bootstrap_area(
     let mut holds = vec![[false; 2]; groups.count];
     groups.members.iter().for_each(|&g| holds[g][0] = true);
     groups.non_members.iter().for_each(|&g| holds[g][1] = true);
-    let having = |side: usize| holds.iter().filter(|h| h[side]).count();
-    let fewest = having(0).min(having(1));
+    let fewest = groups.fewest();
     if fewest < LEAST_GROUPS {
         return Err(Error::out_of_range(
             "groups of members, and of non-members, for a bootstrap",

@@ -29,6 +29,17 @@ pub(super) struct Groups {
     pub(super) count: usize,
 }
 
+impl Groups {
+    /// How many groups have members, or non-members, whichever are fewer.
+    pub(super) fn fewest(&self) -> usize {
+        let mut having = [vec![false; self.count], vec![false; self.count]];
+        self.members.iter().for_each(|&g| having[0][g] = true);
+        self.non_members.iter().for_each(|&g| having[1][g] = true);
+        let count = |side: &Vec<bool>| side.iter().filter(|h| **h).count();
+        count(&having[0]).min(count(&having[1]))
+    }
+}
+
 /// A rate: what was counted, and a two-sided Clopper–Pearson interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {

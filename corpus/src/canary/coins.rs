@@ -5,6 +5,7 @@ use super::plan::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem};
 use crate::random::{Choices, Purpose};
+use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +22,20 @@ pub struct CoinPlan {
     pub plan: CanaryPlan,
     /// Whether each was put in.
     pub inside: Vec<bool>,
+    /// Whether a copy is a record of its own, so that a coin adds records. Otherwise it is a part of a record that
+    /// is there without it too, and a coin changes what that record says.
+    #[serde(default)]
+    pub added: bool,
 }
 
 impl CoinPlan {
-    /// Draws a coin for each canary, from a stream of its own under the plan's seed.
+    /// Draws a coin for each canary, from a stream of its own under the plan's seed. `added` says whether a copy is
+    /// a record of its own.
     ///
     /// # Errors
     /// Two canaries of one secret, or of different numbers of copies: a coin says of its own canary
     /// alone whether it is in.
-    pub fn new(plan: CanaryPlan) -> Result<Self> {
+    pub fn new(plan: CanaryPlan, added: bool) -> Result<Self> {
         let mut choices = Choices::new(plan.seed, Purpose::CanaryCoins);
         let inside = plan
             .canaries
@@ -41,6 +47,7 @@ impl CoinPlan {
             kind: "coin-plan".to_owned(),
             plan,
             inside,
+            added,
         };
         coins.validate()?;
         Ok(coins)
@@ -100,6 +107,19 @@ impl CoinPlan {
                 self.plan.canaries.len()
             ));
         }
+        let heads = self.inside.iter().filter(|inside| **inside).count();
+        if !could_be_fair(heads, self.inside.len()) {
+            return wrong(format!(
+                "{heads} of {} canaries are in: fair coins come out so once in 1e12 times at most",
+                self.inside.len()
+            ));
+        }
+        if self.added && self.plan.unit != Unit::Turn {
+            return wrong(format!(
+                "a canary in a {} is no record of its own",
+                self.plan.unit
+            ));
+        }
         if !self.plan.distinct {
             return wrong("canaries with coins need distinct secrets".to_owned());
         }
@@ -110,12 +130,17 @@ impl CoinPlan {
     }
 }
 
+/// By Hoeffding: P(|heads − n/2| ≥ d) ≤ 2 exp(−2d²/n).
+fn could_be_fair(heads: usize, coins: usize) -> bool {
+    let away = heads as f64 - 0.5 * coins as f64;
+    2.0 * (-2.0 * away * away / coins.max(1) as f64).exp() > 1e-12
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan::CanaryOptions;
     use super::super::spec::Spec;
     use super::*;
-    use crate::unit::Unit;
 
     fn documents() -> Vec<Document> {
         (0..50)
@@ -133,7 +158,8 @@ mod tests {
             seed: 7,
             ..CanaryOptions::new(Spec::new(canaries, 2).unwrap())
         };
-        CoinPlan::new(CanaryPlan::new(&options, Unit::Document, &documents()).unwrap()).unwrap()
+        let plan = CanaryPlan::new(&options, Unit::Document, &documents()).unwrap();
+        CoinPlan::new(plan, false).unwrap()
     }
 
     /// In every copy where the coin says so, nowhere else; 1000 fair coins give 500 within four
@@ -169,11 +195,34 @@ mod tests {
         let mut shared = coins.plan.clone();
         shared.distinct = false;
         assert!(
-            CoinPlan::new(shared)
+            CoinPlan::new(shared, false)
                 .unwrap_err()
                 .to_string()
                 .contains("distinct")
         );
         assert!(CoinPlan::from_json("{}").is_err());
+        // What was written before a plan said so changes records.
+        let older = json.replace(",\n  \"added\": false", "");
+        assert!(older != json && CoinPlan::from_json(&older).unwrap() == coins);
+    }
+
+    #[test]
+    fn coins_that_are_not_fair_are_refused() {
+        let coins = self::coins(200);
+        let edited = CoinPlan {
+            inside: vec![true; 200],
+            ..coins.clone()
+        };
+        let said = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
+        assert!(
+            said.to_string().contains("200 of 200 canaries are in"),
+            "{said}"
+        );
+        let added = CoinPlan {
+            added: true,
+            ..coins
+        };
+        let said = CoinPlan::from_json(&added.to_json().unwrap()).unwrap_err();
+        assert!(said.to_string().contains("no record of its own"), "{said}");
     }
 }

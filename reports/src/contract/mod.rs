@@ -15,6 +15,7 @@ mod inputs;
 #[cfg(feature = "findings")]
 mod interrupt;
 mod json;
+mod outputs;
 mod parse;
 #[cfg(feature = "findings")]
 mod progress;

@@ -24,13 +24,13 @@ pub fn main<A: TakesDefaults>(
         Ok(found) => found,
         Err(error) => return fail(&error),
     };
-    match parse_from::<A>(whole) {
+    match parse_from::<A>(whole.clone()) {
         Ok(_) if !super::stdout::is_open() => fail(&anyhow::anyhow!(
             "stdout is closed: there is nowhere to answer (send it to /dev/null if it is not wanted)"
         )),
         Ok(mut arguments) => {
             arguments.take(configured.clone());
-            match run(arguments) {
+            match super::outputs::check::<A>(whole).and_then(|()| run(arguments)) {
                 Ok(exit) => exit.into(),
                 Err(error) => fail(&blamed(error, &configured)),
             }

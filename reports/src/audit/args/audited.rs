@@ -34,7 +34,10 @@ impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Folder(path) => write!(f, "{}", path.display()),
-            Self::Command(lines) => write!(f, "command:{}", lines.join(", command:")),
+            Self::Command(lines) => {
+                let shown: Vec<String> = lines.iter().map(|line| without_values(line)).collect();
+                write!(f, "command:{}", shown.join(", command:"))
+            }
         }
     }
 }
@@ -109,6 +112,15 @@ impl Audited {
 /// A model with its adapter, in words.
 pub(in crate::audit) fn adapted(model: impl std::fmt::Display, adapter: &Path) -> String {
     format!("{model} with the adapter {}", adapter.display())
+}
+
+/// A command line as reports show it: what is assigned (`TOKEN=…`, `--key=…`) may be nobody's business.
+fn without_values(line: &str) -> String {
+    let shown = line.split(' ').map(|word| match word.split_once('=') {
+        Some((name, _)) => format!("{name}=…"),
+        None => word.to_owned(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 fn command(text: &str) -> Result<String, String> {

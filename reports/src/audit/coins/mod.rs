@@ -8,10 +8,19 @@ use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::verdict::Verdict;
-use reticent_accounting::{Epsilon, Upper};
+use reticent_accounting::{Epsilon, Neighbours, Upper};
 use reticent_attacks::{Assumption, AuditBound};
+use reticent_corpus::CoinPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+/// How a text with a canary differs from one without it.
+pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
+    match coins.added {
+        true => Neighbours::AddRemove,
+        false => Neighbours::Replace,
+    }
+}
 
 /// What stands in the text that was trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -216,6 +225,25 @@ mod tests {
             verdict: None,
             no_verdict: Some("what ran is not known: give --mechanism".into()),
             limit: Some(Epsilon::new(0.1).unwrap()),
+        }
+    }
+
+    /// A line of a document's text changes the document, and under add-remove that is two changes.
+    #[test]
+    fn what_a_coin_changes_decides_whose_promise_it_meets() {
+        use reticent_corpus::{CanaryOptions, CanaryPlan, Document, Spec, Unit};
+        let documents: Vec<Document> = (0..9)
+            .map(|i| Document::new(format!("d{i}"), "USR: Good morning.\nSYS: Good morning."))
+            .collect();
+        let options = CanaryOptions::new(Spec::new(9, 1).unwrap());
+        for (unit, added, expected) in [
+            (Unit::Document, false, Neighbours::Replace),
+            (Unit::Turn, false, Neighbours::Replace),
+            (Unit::Turn, true, Neighbours::AddRemove),
+        ] {
+            let plan = CanaryPlan::new(&options, unit, &documents).unwrap();
+            let coins = CoinPlan::new(plan, added).unwrap();
+            assert_eq!(neighbours(&coins), expected);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, j
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_accounting::{
-    Confidence, Direction, Epsilon, GroupSize, Mechanism, Neighbours, Notion, Plan, PrivacyLoss,
+    Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Notion, Plan, PrivacyLoss,
     Probability, Query, Tolerance, UnitName,
 };
 use reticent_attacks::{
@@ -44,7 +44,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let terms = AuditTerms {
         confidence: args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?,
         delta,
-        neighbours: Neighbours::AddRemove,
+        neighbours: super::neighbours(&coins),
         unit,
         copies: u64::from(coins.plan.copies),
     };
@@ -293,7 +293,8 @@ fn verdict(
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
 
-/// What is promised for adding or removing all copies of a canary; nothing where nothing is.
+/// What is promised for a text with all copies of a canary against one without; nothing where nothing is, and why
+/// not where that is known.
 fn promise(
     mechanism: &Mechanism,
     terms: &AuditTerms,
@@ -310,7 +311,11 @@ fn promise(
     } else {
         Notion::Dp
     };
-    let guarantees = plan.guarantees()?;
+    let guarantees = match plan.guarantees() {
+        Ok(rows) => rows,
+        Err(why @ Error::Unsupported { .. }) => return Ok(Some(Err(why.to_string()))),
+        Err(error) => return Err(error.into()),
+    };
     let matching = guarantees.iter().find(|g| g.notion == notion);
     Ok(matching.map(|guarantee| {
         let promise = Promise::of(released, guarantee).map_err(|why| why.to_string())?;

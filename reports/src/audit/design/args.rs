@@ -34,8 +34,8 @@ pub struct Design {
     /// Tokens that all copies of all canaries may take.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub tokens: u64,
-    /// Tokens of a canary's line besides its secret.
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// Tokens of a canary's line besides its secret; the lines that --own-carriers writes have about 24.
+    #[arg(long, value_name = "N", default_value_t = 24)]
     pub carrier_tokens: u64,
     /// Numbers of digits of a secret to try; each takes a token.
     #[arg(long, value_name = "DIGITS", value_delimiter = ',', default_value = "1,2,3,4,5,6", value_parser = clap::value_parser!(u32).range(1..=9))]

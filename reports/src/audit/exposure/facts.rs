@@ -1,7 +1,9 @@
 //! What follows from the exposures, name by name.
 
 use super::ExposureReport;
-use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
+use crate::number::{
+    count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
+};
 use reticent_attacks::{Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod};
 
 /// What is said about the whole finding, name by name.
@@ -93,12 +95,12 @@ fn epsilon(bound: &EpsilonBound) -> String {
         _ => format!("e-values of {} canaries", bound.canaries),
     };
     format!(
-        "at least {} with confidence {} ({delta}; {}, unit {}, {} copies at once; {how})",
+        "at least {} with confidence {} ({delta}; {}, unit {}, {} at once; {how})",
         rounded_down(bound.lower.get().get(), 4),
         shortest(bound.confidence.get()),
         bound.neighbours,
         bound.unit,
-        bound.copies,
+        count_of(bound.copies, "copy"),
     )
 }
 

@@ -287,6 +287,13 @@ fn found(report: &ExposureReport) -> String {
             measured(finding, max, 1),
             max.null_mean()
         ),
+        Leak::Unseen if finding.bound().lower.get().get() > 0.0 => format!(
+            "The model leaks: no canary stands out, the largest exposure is {:.1} bits and {:.1} is usual for the maximum of {count} canaries never trained on, but together they prove ε ≥ {} with confidence {}.",
+            max.lower(),
+            max.null_mean(),
+            rounded_down(finding.bound().lower.get().get(), 4),
+            shortest(finding.bound().confidence.get())
+        ),
         Leak::Unseen => format!(
             "No leak of these {count} canaries was seen: the largest exposure is {:.1} bits, and {:.1} is usual for the maximum of {count} canaries never trained on.",
             max.lower(),

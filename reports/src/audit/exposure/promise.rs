@@ -3,8 +3,8 @@
 use crate::verdict::Mistake;
 use anyhow::Result;
 use reticent_accounting::{
-    Convention, Delta, Direction, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier,
-    Notion, Plan, PrivacyLoss, Query, Sampling, SamplingRate, Tolerance, UnitName,
+    Convention, Delta, Error, GroupSize, Guarantee, Mechanism, Neighbours, NoiseMultiplier, Notion,
+    Plan, PrivacyLoss, Sampling, SamplingRate, Tolerance, UnitName,
 };
 use reticent_corpus::Unit;
 
@@ -25,7 +25,12 @@ pub(in crate::audit) fn guarantees(
         })
     };
     let first = |plan: &Plan, notion| -> Result<Option<Guarantee>> {
-        Ok(plan.guarantees()?.into_iter().find(|g| g.notion == notion))
+        match plan.guarantees() {
+            Ok(rows) => Ok(rows.into_iter().find(|g| g.notion == notion)),
+            // A guarantee that is stated for other neighbours says nothing here.
+            Err(Error::Unsupported { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     };
     let mut rows = Vec::new();
     rows.extend(first(&plan(Neighbours::Replace)?, Notion::Dp)?);
@@ -122,14 +127,11 @@ pub(in crate::audit) fn with_noise(mechanism: &Mechanism, share: f64) -> Result<
     }))
 }
 
-/// The pair that bounds reconstruction of a canary: its records zeroed, the mixture first.
+/// The pair that bounds reconstruction of a canary: its records against a reference, the mixture first.
 pub(in crate::audit) fn reconstruction_loss(
     mechanism: &Mechanism,
     group: u32,
 ) -> Result<PrivacyLoss> {
-    let query = Query {
-        neighbours: Neighbours::ZeroOut,
-        group: GroupSize::new(group.max(1))?,
-    };
-    Ok(PrivacyLoss::of(mechanism, query, Direction::Remove)?)
+    let (loss, _) = PrivacyLoss::of_guesses(mechanism, GroupSize::new(group.max(1))?)?;
+    Ok(loss)
 }

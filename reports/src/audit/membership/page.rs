@@ -1,6 +1,6 @@
 //! The membership report as a page.
 
-use super::tables::{attack_table, combined, copy_table, group_table, origin, says, table};
+use super::tables::{attack_table, combined, copy_table, group_table, origin, says, shared, table};
 use super::{HeatLine, MembershipReport, Signal, figure};
 use crate::audit::args::MembershipArgs;
 use crate::audit::ends;
@@ -35,6 +35,12 @@ pub(super) fn page(
         Some(sample(report))
             .into_iter()
             .chain(repeats(report))
+            .chain(
+                report
+                    .attacks
+                    .iter()
+                    .filter_map(|attacks| shared(attacks, report.confidence)),
+            )
             .collect(),
     ))
     .section(

@@ -2,8 +2,8 @@
 
 use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Table};
-use crate::number::{grouped, shortest};
-use reticent_accounting::{Bounds, Probability};
+use crate::number::{grouped, nearest, shortest};
+use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::{AccuracyRule, Area, AreaMethod, GroupRule};
 
 /// One row per attack.
@@ -51,6 +51,20 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
         ]);
     }
     table
+}
+
+/// How several attacks share one rate of false alarms.
+pub(super) fn shared(attacks: &Attacks, confidence: Confidence) -> Option<String> {
+    let count = attacks.rows.len() as u64;
+    let each = (1.0 - confidence.get()) / count as f64;
+    (count > 1).then(|| {
+        format!(
+            "The sentence above asks each of the {count} attacks at a false-alarm rate of {}, so that all of them raise one at most {} of the time. The intervals in the tables hold one by one, each with probability {}.",
+            nearest(each, 2),
+            nearest(1.0 - confidence.get(), 2),
+            shortest(confidence.get())
+        )
+    })
 }
 
 /// What the row of all attacks as one is.

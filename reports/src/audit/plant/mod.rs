@@ -10,11 +10,11 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regu
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
+use reticent_accounting::{Confidence, Delta, Epsilon, UnitName, Upper};
 use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
-    SeedOrigin, Spec, TokenCounts, Tokenizer, WordFacts, insert, last_answer,
+    SeedOrigin, Spec, TokenCounts, Tokenizer, Unit, WordFacts, insert, last_answer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,17 +56,21 @@ pub(crate) struct Planted {
 }
 
 /// The largest ε that an audit of this plan can prove.
-fn provable(plan: &CanaryPlan, options: &CanaryOptions, coins: bool) -> Result<Upper<Epsilon>> {
+fn provable(
+    plan: &CanaryPlan,
+    options: &CanaryOptions,
+    coins: Option<&CoinPlan>,
+) -> Result<Upper<Epsilon>> {
     let (confidence, delta) = (Confidence::new(0.95)?, Delta::new(0.0)?);
     let canaries = plan.canaries.len() as u64;
     let copies = u64::from(options.spec.copies());
-    if coins {
+    if let Some(coins) = coins {
         return Ok(coin_provable(
             canaries,
             &AuditTerms {
                 confidence,
                 delta,
-                neighbours: Neighbours::AddRemove,
+                neighbours: crate::audit::coins::neighbours(coins),
                 unit: UnitName::new(plan.unit.to_string())?,
                 copies,
             },
@@ -114,8 +118,8 @@ fn worded(
 }
 
 /// A coin for each canary, none of which may stand in the text already.
-fn drawn(plan: CanaryPlan, documents: &[Document]) -> Result<CoinPlan> {
-    let coins = CoinPlan::new(plan).context("--coins")?;
+fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPlan> {
+    let coins = CoinPlan::new(plan, added).context("--coins")?;
     let before = coins
         .plan
         .occurrences(documents.iter().map(|d| d.text.as_str()));
@@ -149,11 +153,13 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
     // Which record of the file each document is of.
-    let (records, documents): (Vec<usize>, Vec<Document>) = if is_lines(name) {
-        taught(&text, read, field)?.into_iter().unzip()
-    } else {
-        read.into_iter().enumerate().unzip()
+    let (numbered, whole) = match is_lines(name) {
+        true => taught(&text, read, field)?,
+        false => (read.into_iter().enumerate().collect(), true),
     };
+    let (records, documents): (Vec<usize>, Vec<Document>) = numbered.into_iter().unzip();
+    // A line of a text is a turn of its own; one more line of an answer is another answer.
+    let added = whole && args.unit == Unit::Turn;
     interrupt.check()?;
     let tokenizer = args.tokenizer.as_ref().map(TokenizerArg::load).transpose();
     let tokenizer = tokenizer.context("--tokenizer")?;
@@ -170,7 +176,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         }
     }
     let coins = match args.coins {
-        true => Some(drawn(plan.clone(), &documents)?),
+        true => Some(drawn(plan.clone(), added, &documents)?),
         false => None,
     };
     let planted = match &coins {
@@ -217,7 +223,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         } else {
             plan.template.candidates() as f64
         },
-        provable: provable(&plan, &options, args.coins).context("--canaries")?,
+        provable: provable(&plan, &options, coins.as_ref()).context("--canaries")?,
         tokens_checked: tokenizer.is_some() && !args.shape.own_carriers,
         words,
         sampled,
@@ -284,22 +290,27 @@ fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
 }
 
 /// What each line of JSON teaches, with its number among those that are not blank: the document read from it, or for a
-/// chat or a pair the last answer alone. A chat without an answer takes no canary and is left out.
+/// chat or a pair the last answer alone. A chat without an answer takes no canary and is left out. With it, whether all
+/// of them are whole texts.
 fn taught(
     text: &str,
     documents: Vec<Document>,
     field: Option<&str>,
-) -> Result<Vec<(usize, Document)>> {
+) -> Result<(Vec<(usize, Document)>, bool)> {
     let solid = (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty());
     let mut out = Vec::with_capacity(documents.len());
+    let mut all_whole = true;
     for ((record, document), (line_number, line)) in documents.into_iter().enumerate().zip(solid) {
         let mut object = object(line, line_number)?;
         let whole = field.is_some() || object.contains_key("text");
         match place(&mut object, field) {
             Some(_) if whole => out.push((record, document)),
-            Some(answer) => out.push((record, Document::new(document.id, answer.as_str()))),
+            Some(answer) => {
+                all_whole = false;
+                out.push((record, Document::new(document.id, answer.as_str())));
+            }
             None => {}
         }
     }
@@ -307,7 +318,7 @@ fn taught(
         !out.is_empty(),
         "FILE: no text and no answer of an assistant to plant in (--text-field names the key)"
     );
-    Ok(out)
+    Ok((out, all_whole))
 }
 
 /// JSON Lines with the texts of some of them changed.
@@ -453,10 +464,13 @@ mod tests {
         let found = taught(text, read, None).unwrap();
         assert_eq!(
             found,
-            [
-                (1, Document::new("c", "Ho")),
-                (2, Document::new("line-3", "yes"))
-            ]
+            (
+                vec![
+                    (1, Document::new("c", "Ho")),
+                    (2, Document::new("line-3", "yes"))
+                ],
+                false
+            )
         );
         let new = Document::new("c", "Ho\nMy ID is: 1");
         let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();

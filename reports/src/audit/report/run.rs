@@ -10,7 +10,7 @@ use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt};
 use crate::page::{Output, Page};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use reticent_accounting::Confidence;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -166,6 +166,10 @@ fn measured(
         };
         document.exposure = Some(exposure::measured(&canaries, &mut model, interrupt)?);
     } else {
+        ensure!(
+            args.max_exposure.is_none(),
+            "--max-exposure: no exposure is measured, since no canaries are known of this model; --canary-file names the canaries.json that was planted"
+        );
         document.no_exposure = Some(
             "no canaries were planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training".into(),
         );
