@@ -4,7 +4,7 @@
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
 use super::source::{Division, Phase, Role, Source, Watch, again, batches};
-use super::survey::Survey;
+use super::survey::{Seen, Survey};
 use crate::canary::{
     CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, TokenCounts, WordFacts,
     plant,
@@ -14,10 +14,12 @@ use crate::error::{Error, Result};
 use crate::policy::{
     Conservative, Policy, PolicyOptions, Simulated, Spare, missed_strings, resolved,
 };
-use crate::random::{Choices, Purpose};
+use crate::random::{self, Purpose};
 use crate::record::TokenId;
 use crate::split::units;
 use crate::tokenize::Tokenizer;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub(super) struct PreparationContext {
 }
 
 /// A training set before it is prepared, in numbers.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Corpus {
     /// Documents trained on.
     pub(super) documents: u64,
@@ -73,11 +75,20 @@ impl Corpus {
 
 /// A plan for canaries, and what it needs of the corpus.
 #[derive(Default)]
-struct Planted {
-    plan: Option<CanaryPlan>,
-    words: Option<WordFacts>,
-    documents: HashMap<usize, Document>,
-    places: Vec<CanaryPlace>,
+pub(super) struct Planted {
+    pub(super) plan: Option<CanaryPlan>,
+    pub(super) words: Option<WordFacts>,
+    pub(super) documents: HashMap<usize, Document>,
+    pub(super) places: Vec<CanaryPlace>,
+}
+
+/// What a look at the whole corpus, or at a part of it, settles.
+pub(super) struct Choices {
+    pub(super) division: Division,
+    pub(super) corpus: Corpus,
+    /// The strings that the policy is made to miss.
+    pub(super) missed: HashSet<String>,
+    pub(super) planted: Planted,
 }
 
 /// The canaries to plant, and what their words were chosen from.
@@ -100,19 +111,20 @@ impl PreparationContext {
     }
 
     /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
-    /// said no, and the errors of files that were left out.
+    /// said no, and the errors of files that were left out. `seen` is told every document.
     pub(super) fn new(
         source: Source<'_>,
         options: &PrepareOptions,
         given: Option<CanaryPlan>,
         threads: usize,
         watch: Watch<'_>,
+        seen: Seen<'_>,
     ) -> Result<Option<(Self, Vec<Error>)>> {
         options.validate()?;
         let tokenizer = options.tokenizer.build()?;
         let base = options.policy.policy.build()?;
         let places = given.is_none() && options.canaries.is_some();
-        let Some(survey) = Survey::of(source, places, watch)? else {
+        let Some(survey) = Survey::of(source, places, watch, seen)? else {
             return Ok(None);
         };
         let settling = Settling {
@@ -132,6 +144,31 @@ impl PreparationContext {
         let Some(planted) = settling.planted(&survey, given, &tokenizer)? else {
             return Ok(None);
         };
+        let choices = Choices {
+            corpus: corpus(&survey, &settling.division.held_out),
+            division: settling.division,
+            missed,
+            planted,
+        };
+        let settled = Self::of_choices(options, choices, tokenizer, base)?;
+        Ok(Some((settled, survey.skipped)))
+    }
+
+    /// The same with what an earlier look at the corpus settled.
+    pub(super) fn restored(options: &PrepareOptions, choices: Choices) -> Result<Self> {
+        options.validate()?;
+        let tokenizer = options.tokenizer.build()?;
+        let base = options.policy.policy.build()?;
+        Self::of_choices(options, choices, tokenizer, base)
+    }
+
+    fn of_choices(
+        options: &PrepareOptions,
+        choices: Choices,
+        tokenizer: Tokenizer,
+        base: Arc<dyn Policy>,
+    ) -> Result<Self> {
+        let planted = choices.planted;
         let marks = planted
             .plan
             .as_ref()
@@ -141,8 +178,8 @@ impl PreparationContext {
         let by_policy = spare.clone().filter(|_| sight != CanarySight::Ordinary);
         let by_both = spare.filter(|_| sight == CanarySight::MissedByBoth);
         let rate = options.policy.false_positive_rate;
-        let settled = Self {
-            policy: Simulated::new(base.clone(), missed, rate, options.policy.seed)?
+        Ok(Self {
+            policy: Simulated::new(base.clone(), choices.missed, rate, options.policy.seed)?
                 .sparing(by_policy),
             conservative: Conservative::new(options.conservative.as_ref(), &base)?.sparing(by_both),
             options: options.clone(),
@@ -152,11 +189,10 @@ impl PreparationContext {
             plan: planted.plan,
             words: planted.words,
             copies: copies(&planted.places, &planted.documents),
-            corpus: corpus(&survey, &settling.division.held_out),
-            division: settling.division,
+            corpus: choices.corpus,
+            division: choices.division,
             planted: planted.documents,
-        };
-        Ok(Some((settled, survey.skipped)))
+        })
     }
 }
 
@@ -343,7 +379,7 @@ fn held_out(documents: usize, options: &PrepareOptions) -> HashSet<usize> {
     if count == 0 {
         return HashSet::new();
     }
-    Choices::new(options.seed, Purpose::HoldOut)
+    random::Choices::new(options.seed, Purpose::HoldOut)
         .distinct(documents, count)
         .into_iter()
         .collect()

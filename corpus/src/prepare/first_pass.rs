@@ -4,10 +4,11 @@ use super::context::PreparationContext;
 use super::record_work::Work;
 use super::run::Pass;
 use super::source::{Phase, Role, batches};
-use crate::dedup::{Deduplication, DuplicateIndex, Repeats, Stretches};
+use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marker, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
 use crate::split::units;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// What duplicates take of a look at the whole corpus before the first record.
@@ -19,7 +20,13 @@ pub(super) struct FirstPass {
     repeats: Option<Repeats>,
     /// The first unit of each document.
     starts: Vec<usize>,
+    /// Where it was settled before what becomes of every unit.
+    fates: Option<Fates>,
 }
+
+/// What becomes of units, by document and by number there: of those that are not here, all stays.
+#[derive(Debug, Default)]
+pub(super) struct Fates(pub(super) HashMap<(usize, usize), Fate>);
 
 impl FirstPass {
     pub(super) fn look<F>(
@@ -77,17 +84,49 @@ impl FirstPass {
         Ok(Some(out))
     }
 
+    /// Where that was settled before.
+    pub(super) fn settled(fates: Fates) -> Self {
+        Self {
+            fates: Some(fates),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn gate(&self, settled: &PreparationContext) -> DuplicateIndex {
         let options = &settled.options;
-        if options.deduplicate {
+        if self.fates.is_some() {
+            DuplicateIndex::unused()
+        } else if options.deduplicate {
             DuplicateIndex::new(&options.duplicates, self.units, options.seed)
         } else {
             DuplicateIndex::open()
         }
     }
 
+    /// Makes what units are compared by besides digests.
+    pub(super) fn marker(&self, settled: &PreparationContext) -> Marker {
+        let options = &settled.options;
+        if options.deduplicate && self.fates.is_none() {
+            Marker::new(&options.duplicates, options.seed)
+        } else {
+            Marker::new(&Deduplication::Exact, options.seed)
+        }
+    }
+
+    /// Whether a unit of a document goes, where that was settled before.
+    pub(super) fn drops(&self, document: usize, unit: usize) -> Option<bool> {
+        let fates = self.fates.as_ref()?;
+        Some(fates.0.get(&(document, unit)) == Some(&Fate::Drop))
+    }
+
     /// What is cut out of a unit of a document.
     pub(super) fn cut(&self, document: usize, unit: usize) -> Vec<Range<usize>> {
+        if let Some(fates) = &self.fates {
+            return match fates.0.get(&(document, unit)) {
+                Some(Fate::Cut(ranges)) => ranges.clone(),
+                _ => Vec::new(),
+            };
+        }
         let repeats = self.repeats.as_ref().zip(self.starts.get(document));
         repeats.map_or_else(Vec::new, |(repeats, start)| repeats.cut(start + unit))
     }
