@@ -230,3 +230,162 @@ fn empty_shards_change_nothing() {
     std::fs::write(&data, "one\n\ntwo 415-555-0123\n\none\n").unwrap();
     same(&data, &PrepareOptions::default());
 }
+
+fn error(case: &Case, stage: ShardStage) -> String {
+    run(case, stage).unwrap_err().to_string()
+}
+
+/// What stages leave is compared, not believed: of another plan, of another stage, damaged, cut short.
+#[test]
+fn what_is_not_just_what_a_stage_left_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let options = full("3x4", [2, 4]);
+    let (case, other) = (Case::new(&data, &options), Case::new(&data, &options));
+    let (plan, foreign) = (case.plan(3).unwrap(), other.plan(3).unwrap());
+    for (case, plan) in [(&case, &plan), (&other, &foreign)] {
+        for stage in plan.stages().filter(|stage| *stage != ShardStage::Join) {
+            run(case, stage).unwrap();
+        }
+    }
+    let at = |name: &str| plan.folder().join(name);
+    let readers = [
+        ("scan-1", ShardStage::Group(1)),
+        ("scan-1", ShardStage::Write(1)),
+        ("group-2", ShardStage::Write(1)),
+        ("group-2", ShardStage::Join),
+        ("write-0", ShardStage::Join),
+        ("choices", ShardStage::Scan(0)),
+        ("choices", ShardStage::Join),
+    ];
+    for (name, reader) in readers {
+        let whole = std::fs::read(at(name)).unwrap();
+        let neighbour = match name {
+            "scan-1" => "scan-2",
+            "group-2" => "group-1",
+            "write-0" => "write-2",
+            _ => "scan-0",
+        };
+        let mut changed = whole.clone();
+        changed[0] ^= 1;
+        // Sections that a stage does not read are not of its concern.
+        let first_is_read = matches!(reader, ShardStage::Join | ShardStage::Scan(_));
+        let wrong = [
+            whole[..whole.len() - 1].to_vec(),
+            std::fs::read(at(neighbour)).unwrap(),
+            std::fs::read(foreign.folder().join(name)).unwrap(),
+            changed,
+        ];
+        for (number, bytes) in wrong.iter().enumerate() {
+            if number == 3 && !first_is_read {
+                continue;
+            }
+            std::fs::write(at(name), bytes).unwrap();
+            let said = error(&case, reader);
+            let expected = format!("{name}: it is damaged, or of another plan or stage");
+            assert!(said.contains(&expected), "{name}, {number}: {said}");
+            assert!(!case.at("out").exists());
+        }
+        std::fs::remove_file(at(name)).unwrap();
+        let said = error(&case, reader);
+        assert!(
+            said.contains(&format!("{name}: it is not there yet")),
+            "{said}"
+        );
+        std::fs::write(at(name), &whole).unwrap();
+    }
+    run(&case, ShardStage::Join).unwrap();
+    assert!(files(&case.at("out")) == Case::new(&data, &options).single());
+}
+
+/// A plan is its owner's and of this corpus, and a change of either is said.
+#[test]
+fn a_plan_is_of_one_owner_and_one_corpus() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let text = jsonl(&corpus(true));
+    let half = text[..text.len() / 2].rfind('\n').unwrap() + 1;
+    let (one, two) = (data.join("a.jsonl"), data.join("b.jsonl"));
+    std::fs::write(&one, &text[..half]).unwrap();
+    std::fs::write(&two, &text[half..]).unwrap();
+    let case = Case::new(&data, &PrepareOptions::default());
+    let plan = case.plan(2).unwrap();
+    let again = case.plan(2).unwrap_err().to_string();
+    assert!(again.contains("a file of that name exists"), "{again}");
+    let path = case.at("plan.json");
+    let other = ShardPlan::load(&path, [8; 32]).unwrap_err().to_string();
+    assert!(other.contains("under another owner's key"), "{other}");
+    let planned = std::fs::read_to_string(&path).unwrap();
+    for changed in [
+        planned.replacen("\"held_out\": 0.0", "\"held_out\": 0.5", 1),
+        planned.replacen("\"schema\"", " \"schema\"", 1),
+    ] {
+        assert_ne!(changed, planned);
+        std::fs::write(&path, changed).unwrap();
+        let said = error(&case, ShardStage::Scan(0));
+        assert!(
+            said.contains("it was changed after it was written"),
+            "{said}"
+        );
+    }
+    std::fs::write(&path, &planned).unwrap();
+    // A letter of the second shard; the first does not read it.
+    let mut changed = text[half..].to_owned();
+    let last = changed.rfind("SYS: ").unwrap() + "SYS: ".len();
+    changed.replace_range(last..=last, "?");
+    std::fs::write(&two, &changed).unwrap();
+    run(&case, ShardStage::Scan(0)).unwrap();
+    let is_other = |said: String| {
+        let expected = "it is not the corpus of the plan any more";
+        assert!(said.contains(expected), "{said}");
+    };
+    is_other(error(&case, ShardStage::Scan(1)));
+    assert!(!plan.folder().join("scan-1").exists());
+    std::fs::write(&two, &text[half..]).unwrap();
+    run(&case, ShardStage::Scan(1)).unwrap();
+    run(&case, ShardStage::Group(0)).unwrap();
+    run(&case, ShardStage::Group(1)).unwrap();
+    std::fs::write(&two, &changed).unwrap();
+    is_other(error(&case, ShardStage::Write(1)));
+    assert!(!plan.folder().join("write-1").exists());
+    // A file more, or one that is longer.
+    std::fs::write(data.join("c.txt"), "more").unwrap();
+    is_other(error(&case, ShardStage::Write(0)));
+    std::fs::remove_file(data.join("c.txt")).unwrap();
+    std::fs::write(&two, &text[half..]).unwrap();
+    run(&case, ShardStage::Write(1)).unwrap();
+}
+
+/// What is stopped leaves nothing that counts, and no text under a name.
+#[test]
+fn a_stage_that_is_stopped_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let (out, path) = (case.at("out"), case.at("plan.json"));
+    let files = case.prepare();
+    let stopped = ShardPlan::write(&files, &out, 2, &path, OWNER, &|_, _| false);
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(std::fs::read_dir(case.place.path()).unwrap().count(), 0);
+    let plan = case.plan(2).unwrap();
+    let names = || std::fs::read_dir(plan.folder()).unwrap().count();
+    let mut left = 1;
+    assert_eq!(names(), left);
+    for stage in plan.stages() {
+        assert!(
+            plan.run(stage, 1, &|_, _| false).unwrap().is_none(),
+            "{stage}"
+        );
+        assert_eq!(names(), left, "{stage}");
+        assert!(!out.exists());
+        if stage != ShardStage::Join {
+            assert!(!plan.has(stage));
+            run(&case, stage).unwrap();
+            assert!(plan.has(stage));
+            left += 1;
+        }
+    }
+}

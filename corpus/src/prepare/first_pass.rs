@@ -24,9 +24,42 @@ pub(super) struct FirstPass {
     fates: Option<Fates>,
 }
 
-/// What becomes of units, by document and by number there: of those that are not here, all stays.
+/// A unit of a part of the corpus: its document among those of the part that are trained on, and its number there.
+pub(super) type UnitPlace = (u32, u32);
+
+/// What becomes of the units of a part of the corpus: of those that are not here, all stays.
 #[derive(Debug, Default)]
-pub(super) struct Fates(pub(super) HashMap<(usize, usize), Fate>);
+pub(super) struct Fates {
+    /// Number of the part's first document among those trained on.
+    first: usize,
+    /// In order once all are here: eight bytes each.
+    drops: Vec<UnitPlace>,
+    cuts: HashMap<UnitPlace, Vec<Range<usize>>>,
+}
+
+impl Fates {
+    pub(super) fn new(first: usize) -> Self {
+        Self {
+            first,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn enter(&mut self, place: UnitPlace, fate: Fate) {
+        match fate {
+            Fate::Keep => {}
+            Fate::Drop => self.drops.push(place),
+            Fate::Cut(ranges) => {
+                self.cuts.insert(place, ranges);
+            }
+        }
+    }
+
+    fn place(&self, document: usize, unit: usize) -> Option<UnitPlace> {
+        let document = u32::try_from(document.checked_sub(self.first)?).ok()?;
+        Some((document, u32::try_from(unit).ok()?))
+    }
+}
 
 impl FirstPass {
     pub(super) fn look<F>(
@@ -85,7 +118,8 @@ impl FirstPass {
     }
 
     /// Where that was settled before.
-    pub(super) fn settled(fates: Fates) -> Self {
+    pub(super) fn settled(mut fates: Fates) -> Self {
+        fates.drops.sort_unstable();
         Self {
             fates: Some(fates),
             ..Self::default()
@@ -116,16 +150,16 @@ impl FirstPass {
     /// Whether a unit of a document goes, where that was settled before.
     pub(super) fn drops(&self, document: usize, unit: usize) -> Option<bool> {
         let fates = self.fates.as_ref()?;
-        Some(fates.0.get(&(document, unit)) == Some(&Fate::Drop))
+        let place = fates.place(document, unit);
+        Some(place.is_some_and(|place| fates.drops.binary_search(&place).is_ok()))
     }
 
     /// What is cut out of a unit of a document.
     pub(super) fn cut(&self, document: usize, unit: usize) -> Vec<Range<usize>> {
         if let Some(fates) = &self.fates {
-            return match fates.0.get(&(document, unit)) {
-                Some(Fate::Cut(ranges)) => ranges.clone(),
-                _ => Vec::new(),
-            };
+            let place = fates.place(document, unit);
+            let ranges = place.and_then(|place| fates.cuts.get(&place));
+            return ranges.cloned().unwrap_or_default();
         }
         let repeats = self.repeats.as_ref().zip(self.starts.get(document));
         repeats.map_or_else(Vec::new, |(repeats, start)| repeats.cut(start + unit))

@@ -1,11 +1,8 @@
 //! Places of units in a shard, as bytes.
 
-use super::super::first_pass::Fates;
+use super::super::first_pass::UnitPlace;
 use crate::dedup::Fate;
 use crate::error::{Error, Result};
-
-/// A unit: its document among those of the shard that are trained on, and its number there.
-pub(super) type UnitPlace = (u32, u32);
 
 /// The digest of a unit, keyed, and its place.
 pub(super) type Row = ([u8; 20], UnitPlace);
@@ -72,34 +69,30 @@ pub(super) fn put_fate(out: &mut Vec<u8>, place: UnitPlace, fate: &Fate) -> Resu
     Ok(())
 }
 
-impl Fates {
-    /// Enters what such bytes say of the units of a shard, whose first document has this number among those trained
-    /// on. False of bytes that say nothing whole.
-    pub(super) fn read(&mut self, bytes: &[u8], first: usize) -> bool {
-        let mut numbers = numbers(bytes);
-        while let Some(document) = numbers.next() {
-            let Some((unit, count)) = numbers.next().zip(numbers.next()) else {
-                return false;
-            };
-            let ranges: Option<Vec<_>> = (0..count)
-                .map(|_| {
-                    let (start, end) = numbers.next().zip(numbers.next())?;
-                    Some(start as usize..end as usize)
-                })
-                .collect();
-            let Some(ranges) = ranges else {
-                return false;
-            };
-            let fate = if ranges.is_empty() {
-                Fate::Drop
-            } else {
-                Fate::Cut(ranges)
-            };
-            let place = (first + document as usize, unit as usize);
-            self.0.insert(place, fate);
-        }
-        true
+/// Tells what such bytes say of the units of a shard. False of bytes that say nothing whole.
+pub(super) fn each_fate(bytes: &[u8], mut told: impl FnMut(UnitPlace, Fate)) -> bool {
+    let mut numbers = numbers(bytes);
+    while let Some(document) = numbers.next() {
+        let Some((unit, count)) = numbers.next().zip(numbers.next()) else {
+            return false;
+        };
+        let ranges: Option<Vec<_>> = (0..count)
+            .map(|_| {
+                let (start, end) = numbers.next().zip(numbers.next())?;
+                Some(start as usize..end as usize)
+            })
+            .collect();
+        let Some(ranges) = ranges else {
+            return false;
+        };
+        let fate = if ranges.is_empty() {
+            Fate::Drop
+        } else {
+            Fate::Cut(ranges)
+        };
+        told((document, unit), fate);
     }
+    true
 }
 
 #[cfg(test)]
@@ -112,12 +105,11 @@ mod tests {
         put_fate(&mut bytes, (0, 7), &Fate::Drop).unwrap();
         put_fate(&mut bytes, (1, 0), &Fate::Keep).unwrap();
         put_fate(&mut bytes, (2, 3), &Fate::Cut(vec![1..4, 9..11])).unwrap();
-        let mut fates = Fates::default();
-        assert!(fates.read(&bytes, 10));
-        assert_eq!(fates.0.len(), 2);
-        assert_eq!(fates.0[&(10, 7)], Fate::Drop);
-        assert_eq!(fates.0[&(12, 3)], Fate::Cut(vec![1..4, 9..11]));
-        assert!(!Fates::default().read(&bytes[..bytes.len() - 4], 10));
+        let mut told = Vec::new();
+        assert!(each_fate(&bytes, |place, fate| told.push((place, fate))));
+        let expected = [((0, 7), Fate::Drop), ((2, 3), Fate::Cut(vec![1..4, 9..11]))];
+        assert_eq!(told, expected);
+        assert!(!each_fate(&bytes[..bytes.len() - 4], |_, _| ()));
         let all: [Row; 2] = [([1; 20], (2, 3)), ([4; 20], (u32::MAX, 0))];
         let mut bytes = Vec::new();
         all.iter().for_each(|row| put_row(&mut bytes, row));

@@ -1,13 +1,13 @@
 //! The stages.
 
 use super::super::facts::Facts;
-use super::super::first_pass::{Fates, FirstPass, unit_tokens};
+use super::super::first_pass::{Fates, FirstPass, UnitPlace, unit_tokens};
 use super::super::resume::{Done, DoneNow};
 use super::super::run::{Pass, Put, Run};
 use super::super::sink::Sink;
 use super::super::source::{Phase, Role, batches};
 use super::super::stream::Preparation;
-use super::fates::{self, Row, UnitPlace, place, put_fate, put_row};
+use super::fates::{self, Row, each_fate, place, put_fate, put_row};
 use super::plan::{ShardPlan, ShardStage};
 use super::sealed::{OpenSection, SealedReader};
 use crate::dedup::{Fate, digest};
@@ -261,11 +261,10 @@ impl ShardPlan {
         threads: usize,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<bool> {
-        let first = self.first_of(shard);
-        let mut fates = Fates::default();
+        let mut fates = Fates::new(self.first_of(shard));
         let mut enter = |mut file: SealedReader, section| {
             let bytes = file.bytes(section)?;
-            let whole = fates.read(&bytes, first);
+            let whole = each_fate(&bytes, |place, fate| fates.enter(place, fate));
             if whole { Ok(()) } else { Err(file.damaged()) }
         };
         enter(self.left_by(ShardStage::Scan(shard as u64))?, COPIES)?;
