@@ -45,11 +45,6 @@ pub fn missed_strings<'a>(
 }
 
 impl Simulated {
-    /// The strings that it misses.
-    pub(crate) const fn missed(&self) -> &HashSet<String> {
-        &self.missed
-    }
-
     /// `base` made to miss every span that reads like one of `missed`, and to mask each word
     /// outside its spans with probability `false_positive_rate`.
     ///

@@ -3,7 +3,7 @@
 
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
-use super::source::{Division, Phase, Role, Source, Watch, again, batches};
+use super::source::{Division, Feed, Phase, Role, Source, Watch, again, batches};
 use super::survey::{Seen, Survey};
 use crate::canary::{
     CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, TokenCounts, WordFacts,
@@ -18,6 +18,7 @@ use crate::random::{self, Purpose};
 use crate::record::TokenId;
 use crate::split::units;
 use crate::tokenize::Tokenizer;
+use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -94,6 +95,71 @@ pub(super) struct Choices {
 /// The canaries to plant, and what their words were chosen from.
 type Worded = (Option<CanaryOptions>, Option<WordFacts>);
 
+/// The different strings that a policy finds, canaries left out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// In documents trained on.
+    trained: HashSet<String>,
+    held_out: HashSet<String>,
+}
+
+impl Found {
+    /// None when `go_on` said no.
+    pub(super) fn of(
+        feed: &mut Feed<'_>,
+        (base, tokenizer, unit): (&dyn Policy, &Tokenizer, Unit),
+        threads: usize,
+        read: &Cell<u64>,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Self>> {
+        let mut out = Self::default();
+        let whole = batches(
+            feed,
+            threads,
+            read,
+            |batch| {
+                let mut here = Self::default();
+                for (role, document) in batch {
+                    let (number, found) = match role {
+                        Role::Training(number) => (*number, &mut here.trained),
+                        Role::HeldOut => (0, &mut here.held_out),
+                    };
+                    for unit in units(document, number, unit)? {
+                        Work::new(&unit, tokenizer)?.view(|view| {
+                            let spans = resolved(base, view).into_iter();
+                            found.extend(spans.map(|s| view.text[s.start..s.end].to_owned()));
+                        });
+                    }
+                }
+                Ok(here)
+            },
+            |here: Self| {
+                out.join(here);
+                Ok(go_on())
+            },
+        )?;
+        Ok(whole.then_some(out))
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.trained.extend(other.trained);
+        self.held_out.extend(other.held_out);
+    }
+
+    /// Those that a simulated policy misses: a share of those in training, and the same share of those that are
+    /// held out only.
+    pub(super) fn missed(&self, policy: &PolicyOptions) -> Result<HashSet<String>> {
+        let PolicyOptions {
+            miss_rate, seed, ..
+        } = *policy;
+        let only_held_out = self.held_out.difference(&self.trained).map(String::as_str);
+        let mut out = missed_strings(only_held_out, miss_rate, seed)?;
+        let trained = self.trained.iter().map(String::as_str);
+        out.extend(missed_strings(trained, miss_rate, seed)?);
+        Ok(out)
+    }
+}
+
 /// One corpus on its way to being settled.
 struct Settling<'a> {
     source: Source<'a>,
@@ -111,20 +177,22 @@ impl PreparationContext {
     }
 
     /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
-    /// said no, and the errors of files that were left out. `seen` is told every document.
+    /// said no, and the errors of files that were left out. `planning`: who is told every document, where a plan of
+    /// shards is made; what the policy misses is left to their stages then.
     pub(super) fn new(
         source: Source<'_>,
         options: &PrepareOptions,
         given: Option<CanaryPlan>,
         threads: usize,
         watch: Watch<'_>,
-        seen: Seen<'_>,
+        planning: Option<Seen<'_>>,
     ) -> Result<Option<(Self, Vec<Error>)>> {
         options.validate()?;
         let tokenizer = options.tokenizer.build()?;
         let base = options.policy.policy.build()?;
         let places = given.is_none() && options.canaries.is_some();
-        let Some(survey) = Survey::of(source, places, watch, seen)? else {
+        let whole = planning.is_none();
+        let Some(survey) = Survey::of(source, places, watch, planning)? else {
             return Ok(None);
         };
         let settling = Settling {
@@ -138,7 +206,12 @@ impl PreparationContext {
             },
         };
         // Before canaries are planted: they are not among the m secrets.
-        let Some(missed) = settling.missed(base.as_ref(), &tokenizer)? else {
+        let missed = if whole {
+            settling.missed(base.as_ref(), &tokenizer)?
+        } else {
+            Some(HashSet::new())
+        };
+        let Some(missed) = missed else {
             return Ok(None);
         };
         let Some(planted) = settling.planted(&survey, given, &tokenizer)? else {
@@ -197,53 +270,25 @@ impl PreparationContext {
 }
 
 impl Settling<'_> {
-    /// Which strings the simulated policy misses: a share of those in training, and the same
-    /// share of those that are held out only.
+    /// Which strings the simulated policy misses.
     fn missed(&self, base: &dyn Policy, tokenizer: &Tokenizer) -> Result<Option<HashSet<String>>> {
-        let PolicyOptions {
-            miss_rate, seed, ..
-        } = self.options.policy;
-        if miss_rate <= 0.0 {
+        if self.options.policy.miss_rate <= 0.0 {
             return Ok(Some(HashSet::new()));
         }
-        let unit = self.options.unit;
-        let (mut trained, mut other) = (HashSet::new(), HashSet::new());
         let read = Cell::new(0);
         let mut feed = again(self.source, &self.division, None, &read)?;
-        let whole = batches(
+        let go_on = || (self.watch)(Phase::Secrets, read.get());
+        let unit = self.options.unit;
+        let found = Found::of(
             &mut feed,
+            (base, tokenizer, unit),
             self.threads,
             &read,
-            |batch| {
-                let (mut trained, mut other) = (HashSet::new(), HashSet::new());
-                for (role, document) in batch {
-                    let (number, found) = match role {
-                        Role::Training(number) => (*number, &mut trained),
-                        Role::HeldOut => (0, &mut other),
-                    };
-                    for unit in units(document, number, unit)? {
-                        Work::new(&unit, tokenizer)?.view(|view| {
-                            let spans = resolved(base, view).into_iter();
-                            found.extend(spans.map(|s| view.text[s.start..s.end].to_owned()));
-                        });
-                    }
-                }
-                Ok((trained, other))
-            },
-            |(of_training, held_out): (HashSet<String>, HashSet<String>)| {
-                trained.extend(of_training);
-                other.extend(held_out);
-                Ok((self.watch)(Phase::Secrets, read.get()))
-            },
+            &go_on,
         )?;
-        if !whole {
-            return Ok(None);
-        }
-        let only_held_out = other.difference(&trained).map(String::as_str);
-        let mut out = missed_strings(only_held_out, miss_rate, seed)?;
-        let trained = trained.iter().map(String::as_str);
-        out.extend(missed_strings(trained, miss_rate, seed)?);
-        Ok(Some(out))
+        found
+            .map(|found| found.missed(&self.options.policy))
+            .transpose()
     }
 
     /// The canaries, and the documents they are planted in.

@@ -112,8 +112,7 @@ impl Preparer {
     ) -> Result<Self> {
         let source = Source::Memory(documents);
         let threads = default_threads();
-        let settled =
-            PreparationContext::new(source, options, plan, threads, &|_, _| true, &mut |_, _| ())?;
+        let settled = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
         // Nobody said no.
         let (settled, _) = settled.ok_or_else(|| Error::Empty("interrupted".to_owned()))?;
         let read = Cell::new(0);

@@ -139,9 +139,11 @@ impl SecretBook {
         }
     }
 
-    /// The secrets, for what a stopped preparation leaves.
+    /// The secrets, for what a stopped preparation or a shard leaves: in an order that is the same each time.
     pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
-        self.secrets.iter().map(|(key, entry)| SecretLine {
+        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
+        secrets.sort_unstable_by_key(|(key, _)| *key);
+        secrets.into_iter().map(|(key, entry)| SecretLine {
             key: *key,
             kind: Cow::Borrowed(&entry.kind),
             by_both: entry.by_both,

@@ -89,7 +89,6 @@ pub(super) struct Shard {
 struct WholeChoices<'a> {
     plan: Option<Cow<'a, CanaryPlan>>,
     words: Option<Cow<'a, WordFacts>>,
-    missed: Vec<Cow<'a, str>>,
 }
 
 /// What was settled of one shard.
@@ -144,7 +143,8 @@ impl std::fmt::Display for ShardStage {
 ///
 /// It is written once and never changed. What passes between its stages lies in a folder beside it, named after its
 /// digest: sealed under the owner's key and this plan, readable by its owner only, removed by the last stage. Digests
-/// in it are keyed. It holds text: redacted records, documents with canaries, what a simulated policy misses.
+/// in it are keyed. It holds text: redacted records, documents with canaries, and under a miss rate what the policy
+/// finds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -177,8 +177,7 @@ pub struct ShardPlan {
 
 impl ShardPlan {
     /// Settles what depends on the corpus as a whole, and writes the plan, for so many shards; nothing when `watch`
-    /// says no. The corpus is read from its beginning to its end, more than once where canaries are planted or a
-    /// miss rate is simulated.
+    /// says no. The corpus is read from its beginning to its end, more than once where canaries are planted.
     ///
     /// # Errors
     /// As [`PrepareFiles::write`]; a number of shards outside 1 to 4096; a corpus that cannot be read twice, and ways
@@ -214,11 +213,13 @@ impl ShardPlan {
         // A place that cannot be written is found out before the work.
         drop(OutputFolder::take(out, false)?);
         let sizes = planned(files.data)?;
-        let mut cuts = Cuts::new(shards, sizes.iter().map(|file| file.bytes).sum());
+        let bytes = sizes.iter().map(|file| file.bytes).sum();
+        let mut cuts = Cuts::new(shards, bytes);
         let mut seen = |document: &Document, stream: &Stream<'_>| cuts.enter(document, stream);
         let options = files.options;
-        let settled = PreparationContext::new(source, options, None, threads, watch, &mut seen)?;
-        let Some((mut settled, _)) = settled else {
+        let settled =
+            PreparationContext::new(source, options, None, threads, watch, Some(&mut seen))?;
+        let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
         let owner = Key::new(owner);
@@ -379,13 +380,9 @@ impl ShardPlan {
 
     /// Keeps what was settled.
     fn keep(&self, settled: &PreparationContext) -> Result<()> {
-        let mut missed: Vec<Cow<'_, str>> =
-            settled.policy.missed().iter().map(Into::into).collect();
-        missed.sort_unstable();
         let whole = WholeChoices {
             plan: settled.plan.as_ref().map(Cow::Borrowed),
             words: settled.words.as_ref().map(Cow::Borrowed),
-            missed,
         };
         let mut file = self.folder.create(CHOICES)?;
         let json = |problem: serde_json::Error| Error::Prepared {
@@ -425,8 +422,12 @@ impl ShardPlan {
         file.finish()
     }
 
-    /// What was settled, as far as these shards need it.
-    pub(super) fn settled(&self, shards: Range<usize>) -> Result<PreparationContext> {
+    /// What was settled, as far as these shards need it, with what the policy is made to miss.
+    pub(super) fn settled(
+        &self,
+        shards: Range<usize>,
+        missed: HashSet<String>,
+    ) -> Result<PreparationContext> {
         let document = &self.document;
         let mut file: SealedReader = self.folder.open(CHOICES, "write the plan again")?;
         let whole: WholeChoices<'static> = file.json(0)?;
@@ -451,7 +452,7 @@ impl ShardPlan {
                 seal: Some(salt(&self.owner)),
             },
             corpus: document.corpus,
-            missed: whole.missed.into_iter().map(Cow::into_owned).collect(),
+            missed,
             planted,
         };
         let settled = PreparationContext::restored(&document.options, choices)?;
@@ -476,10 +477,12 @@ impl ShardPlan {
     }
 
     /// The documents of shards that follow each other, with an error behind the first that has not those of the plan.
+    /// `planted`: those with canaries in them.
     pub(super) fn feed<'a>(
         &'a self,
         shards: Range<usize>,
         settled: &'a PreparationContext,
+        planted: &'a HashMap<usize, Document>,
         read: &'a Cell<u64>,
     ) -> Result<Feed<'a>> {
         let document = &self.document;
@@ -518,7 +521,7 @@ impl ShardPlan {
                     return Ok(Some((Role::HeldOut, Cow::Owned(document))));
                 }
                 training += 1;
-                let planted = settled.planted.get(&(training - 1));
+                let planted = planted.get(&(training - 1));
                 let document = planted.map_or(Cow::Owned(document), Cow::Borrowed);
                 return Ok(Some((Role::Training(training - 1), document)));
             }

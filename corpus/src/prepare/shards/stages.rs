@@ -1,5 +1,6 @@
 //! The stages.
 
+use super::super::context::{Found, PreparationContext};
 use super::super::facts::Facts;
 use super::super::first_pass::{Fates, FirstPass, UnitPlace, unit_tokens};
 use super::super::resume::{Done, DoneNow};
@@ -18,16 +19,21 @@ use crate::split::units;
 use crate::sweep::checked_threads;
 use hmac::Mac;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Sections of what scan leaves, before those of the parts: copies within the shard.
+/// Sections of what scan leaves, before those of the parts: copies within the shard, and what the policy finds in it,
+/// where it is made to miss some of that.
 const COPIES: usize = 0;
-const PARTS: usize = 1;
+const FOUND: usize = 1;
+const PARTS: usize = 2;
 
-/// Sections of what group leaves, before those of the shards.
+/// Sections of what group leaves, before those of the shards. What the policy misses stands in the first part.
 const COUNTS: usize = 0;
-const SHARDS: usize = 1;
+const MISSED: usize = 1;
+const SHARDS: usize = 2;
 
 /// Sections of what write leaves.
 const RECORDS: usize = 0;
@@ -95,10 +101,10 @@ impl ShardPlan {
         threads: usize,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<bool> {
-        let settled = self.settled(shard..shard + 1)?;
+        let settled = self.settled(shard..shard + 1, HashSet::new())?;
         let first = self.first_of(shard);
         let read = Cell::new(0);
-        let mut feed = self.feed(shard..shard + 1, &settled, &read)?;
+        let mut feed = self.feed(shard..shard + 1, &settled, &settled.planted, &read)?;
         let mac = self.key.derived("units", &[]).mac();
         let mut rows: Vec<Row> = Vec::new();
         let by_digest = self.by_digest();
@@ -131,6 +137,10 @@ impl ShardPlan {
         if !whole {
             return Ok(false);
         }
+        drop(feed);
+        let Some(found) = self.found(shard, &settled, threads, watch)? else {
+            return Ok(false);
+        };
         rows.sort_unstable();
         let mut copies: Vec<UnitPlace> = Vec::new();
         rows.dedup_by(|copy, first| {
@@ -144,6 +154,7 @@ impl ShardPlan {
             .folder
             .create(&ShardStage::Scan(shard as u64).file().unwrap_or_default())?;
         file.section(&self.dropped(copies)?)?;
+        file.section(&sorted_json(&found))?;
         let mut rows = &rows[..];
         for part in 0..self.parts() {
             let end = rows.partition_point(|(key, _)| part_of(key, self.parts()) <= part);
@@ -155,6 +166,39 @@ impl ShardPlan {
         }
         file.finish()?;
         Ok(true)
+    }
+
+    /// What the policy finds in a shard, canaries left out; nothing where it misses nothing on purpose.
+    fn found(
+        &self,
+        shard: usize,
+        settled: &PreparationContext,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Found>> {
+        if self.options().policy.miss_rate <= 0.0 {
+            return Ok(Some(Found::default()));
+        }
+        let (read, planted) = (Cell::new(0), HashMap::new());
+        let mut feed = self.feed(shard..shard + 1, settled, &planted, &read)?;
+        let go_on = || watch(Phase::Secrets, read.get());
+        let how = (
+            settled.base.as_ref(),
+            &settled.tokenizer,
+            self.options().unit,
+        );
+        Found::of(&mut feed, how, threads, &read, &go_on)
+    }
+
+    /// What the policy is made to miss, for the first part; for the others nothing.
+    fn missed(&self, part: usize) -> Result<HashSet<String>> {
+        let mut found = Found::default();
+        if part == 0 && self.options().policy.miss_rate > 0.0 {
+            for shard in self.all() {
+                found.join(self.left_by(ShardStage::Scan(shard as u64))?.json(FOUND)?);
+            }
+        }
+        found.missed(&self.options().policy)
     }
 
     /// That these units go, where copies do.
@@ -205,9 +249,9 @@ impl ShardPlan {
         for shard in self.all() {
             self.left_by(ShardStage::Scan(shard as u64))?;
         }
-        let settled = self.settled(self.all())?;
+        let settled = self.settled(self.all(), HashSet::new())?;
         let read = Cell::new(0);
-        let open = || self.feed(self.all(), &settled, &read);
+        let open = || self.feed(self.all(), &settled, &settled.planted, &read);
         let pass = Pass {
             settled: &settled,
             corpus: self.corpus(),
@@ -247,6 +291,7 @@ impl ShardPlan {
         let name = ShardStage::Group(part as u64).file().unwrap_or_default();
         let mut file = self.folder.create(&name)?;
         file.section(&serde_json::to_vec(&Counts { distinct }).unwrap_or_default())?;
+        file.section(&sorted_json(&self.missed(part)?))?;
         for shard in fates {
             file.section(shard)?;
         }
@@ -271,9 +316,10 @@ impl ShardPlan {
         for part in 0..self.parts() {
             enter(self.left_by(ShardStage::Group(part))?, SHARDS + shard)?;
         }
-        let settled = self.settled(shard..shard + 1)?;
+        let missed = self.left_by(ShardStage::Group(0))?.json(MISSED)?;
+        let settled = self.settled(shard..shard + 1, missed)?;
         let read = Cell::new(0);
-        let open = || self.feed(shard..shard + 1, &settled, &read);
+        let open = || self.feed(shard..shard + 1, &settled, &settled.planted, &read);
         let pass = Pass {
             settled: &settled,
             corpus: self.corpus(),
@@ -303,7 +349,7 @@ impl ShardPlan {
     /// The prepared folder.
     fn join(&self, watch: &dyn Fn(Phase, u64) -> bool) -> Result<Option<Preparation>> {
         let place = OutputFolder::take(self.out(), false)?;
-        let settled = self.settled(0..0)?;
+        let settled = self.settled(0..0, HashSet::new())?;
         let mut distinct = 0;
         for part in 0..self.parts() {
             let counts: Counts = self.left_by(ShardStage::Group(part))?.json(COUNTS)?;
@@ -360,6 +406,21 @@ impl ShardPlan {
         })?;
         Ok(Some(made))
     }
+}
+
+/// Data with strings in no order, as the same bytes each time.
+fn sorted_json(data: &impl Serialize) -> Vec<u8> {
+    fn sorted(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.sort_by(|a, b| a.as_str().cmp(&b.as_str())),
+            Value::Object(fields) => fields.values_mut().for_each(sorted),
+            _ => {}
+        }
+    }
+    // Data like these always have a JSON.
+    let mut value = serde_json::to_value(data).unwrap_or_default();
+    sorted(&mut value);
+    value.to_string().into_bytes()
 }
 
 fn index(name: &'static str, number: u64, count: u64) -> Result<usize> {
