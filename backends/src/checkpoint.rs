@@ -1,11 +1,12 @@
-//! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`.
+//! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`; of an
+//! adapter `adapter_config.json` and `adapter_model.safetensors` in place of the first two.
 
 use crate::dropout::Dropout;
 use crate::error::{Error, Result, at};
 use crate::files::Building;
-use crate::hugging_face::{self, load_adapted, load_hugging_face};
+use crate::hugging_face::{self, adapter, load_hugging_face};
 use crate::manifest::{Digests, Initial, Manifest, Phase, hexadecimal};
-use crate::model::{LstmConfig, Model, TransformerConfig};
+use crate::model::{Lora, LstmConfig, Model, TransformerConfig};
 use crate::owner::Authentication;
 use crate::run::Ran;
 use crate::trainer::{Parameter, check_shapes};
@@ -16,10 +17,12 @@ use reticent_corpus::{Origin, Prepared, Tokenizer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The file of the weights.
+/// The file of a model's weights.
 const WEIGHTS: &str = "model.safetensors";
+/// That of its shape.
+const CONFIG: &str = "config.json";
 /// The model type of our LSTM in `config.json`.
 const MODEL_TYPE: &str = "reticent-lstm";
 
@@ -106,7 +109,7 @@ impl Mark {
     /// [`Error::Checkpoint`] for a manifest that contradicts itself, or that these weights were not
     /// written with.
     pub fn compare(folder: &Path, said: &str) -> Result<()> {
-        if folder.join(WEIGHTS).exists() {
+        if folder.join(Kind::of(folder).weights()).exists() {
             let manifest = Manifest::from_json(said).map_err(|why| Error::Checkpoint {
                 path: folder.join("manifest.json"),
                 why,
@@ -119,7 +122,8 @@ impl Mark {
     /// Whether weights have a mark, which must be that of their manifest; those of earlier versions
     /// have none.
     fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
-        match (&manifest.digests, Self::in_file(&folder.join(WEIGHTS))?) {
+        let weights = folder.join(Kind::of(folder).weights());
+        match (&manifest.digests, Self::in_file(&weights)?) {
             (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
             (None, None) => Ok(false),
             _ => Err(Error::Checkpoint {
@@ -134,6 +138,37 @@ impl Mark {
         let own = format!("\"weights\": \"{}\"", manifest.weights);
         let blank = text.replacen(&own, "\"weights\": \"\"", 1);
         self.recipe == manifest.recipe.to_string() && self.manifest == sha256(blank.as_bytes())
+    }
+}
+
+/// What a folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Model,
+    /// An adapter without the model that it goes on.
+    Adapter,
+}
+
+impl Kind {
+    fn of(folder: &Path) -> Self {
+        match !folder.join(CONFIG).exists() && folder.join(adapter::CONFIG).exists() {
+            true => Self::Adapter,
+            false => Self::Model,
+        }
+    }
+
+    const fn config(self) -> &'static str {
+        match self {
+            Self::Model => CONFIG,
+            Self::Adapter => adapter::CONFIG,
+        }
+    }
+
+    const fn weights(self) -> &'static str {
+        match self {
+            Self::Model => WEIGHTS,
+            Self::Adapter => adapter::WEIGHTS,
+        }
     }
 }
 
@@ -217,6 +252,7 @@ impl Manifest {
             dropout: ran.dropout,
             course: Some(ran.course),
             initial,
+            adapter: None,
             weights: String::new(),
             digests: None,
             canaries: None,
@@ -252,7 +288,7 @@ impl Checkpoint {
         model: &Model,
         weights: &[Vec<f32>],
         tokenizer: &Tokenizer,
-        mut manifest: Manifest,
+        manifest: Manifest,
     ) -> Result<()> {
         free_for(folder)?;
         if tokenizer.vocabulary_size() > model.vocabulary() {
@@ -263,58 +299,85 @@ impl Checkpoint {
             )));
         }
         check_shapes(&model.parameters(), weights)?;
-        let building = Building::beside(folder)?;
-        let config = config_json(model, tokenizer)?;
-        let tokenizer = tokenizer
-            .to_json()
-            .map_err(|e| Error::Unsuitable(e.to_string()))?;
-        manifest.digests = Some(Digests {
-            config: sha256(config.as_bytes()),
-            tokenizer: sha256(tokenizer.as_bytes()),
-        });
-        let bytes = weight_bytes(model, weights, Mark::of(&manifest)?.notes())?;
-        manifest.weights = sha256(&bytes);
-        building.write(WEIGHTS, &bytes)?;
-        drop(bytes);
-        building.write("config.json", config.as_bytes())?;
-        building.write("tokenizer.json", tokenizer.as_bytes())?;
-        building.write("manifest.json", manifest.to_json()?.as_bytes())?;
-        // what can't be loaded is not written
-        let again = Self::load(building.path())?;
-        if weights_digest(&again.weights) != weights_digest(weights) {
-            return Err(Error::Checkpoint {
-                path: building.path().join(WEIGHTS),
-                why: "reads back as other weights than were written".into(),
-            });
+        let files = Files {
+            kind: Kind::Model,
+            config: config_json(model, tokenizer)?,
+            weights: &|notes| weight_bytes(model, weights, notes),
+            digest: weights_digest(weights),
+        };
+        files.write(folder, tokenizer, manifest, |path| {
+            Ok(Self::load(path)?.weights)
+        })
+    }
+
+    /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is what
+    /// the folder says of the model that the adapter goes on: its path, as whoever reads it finds it.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn save_adapter(
+        folder: &Path,
+        (model, lora, base): (&Model, &Lora, &str),
+        weights: &[Vec<f32>],
+        tokenizer: &Tokenizer,
+        mut manifest: Manifest,
+    ) -> Result<()> {
+        free_for(folder)?;
+        let config = decoder(model)?;
+        manifest.adapter = Some(lora.spec().clone());
+        manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
+        let files = Files {
+            kind: Kind::Adapter,
+            config: adapter::config_json(lora, config, base)?,
+            weights: &|notes| adapter::weight_bytes(lora, config, weights, notes),
+            digest: weights_digest(weights),
+        };
+        files.write(folder, tokenizer, manifest, |path| {
+            Authenticated::read(path)?;
+            adapter::weights(path, lora, config)
+        })
+    }
+
+    /// The parameters that the run into a checkpoint folder trained, and their values: the model's, or the adapter's.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn trained(folder: &Path) -> Result<(Vec<Parameter>, Vec<Vec<f32>>)> {
+        if Kind::of(folder) == Kind::Model {
+            let checkpoint = Self::load(folder)?;
+            return Ok((checkpoint.model.parameters(), checkpoint.weights));
         }
-        building.finish(folder)
+        let Authenticated { manifest, .. } = Authenticated::read(folder)?;
+        let bytes = read(&folder.join(adapter::WEIGHTS))?;
+        compare_digest(folder, adapter::WEIGHTS, &bytes, &manifest.weights)?;
+        let spec = manifest.adapter.ok_or_else(|| lacks_adapter(folder))?;
+        let base = manifest.initial.weights().unwrap_or_default().to_owned();
+        let model = read_config(&adapter::named_base(folder)?)?;
+        let lora = Lora::of(&model, base, spec)?;
+        let weights = adapter::weights(folder, &lora, decoder(&model)?)?;
+        Ok((lora.parameters(), weights))
     }
 
     /// Loads a checkpoint folder. Nothing in it is trusted: every file is compared with the
-    /// digests of the others, and the mechanism with the one that follows from the phases.
+    /// digests of the others, and the mechanism with the one that follows from the phases. An adapter is merged into
+    /// the base that its folder names.
     ///
     /// # Errors
     /// [`Error::Io`] for a missing file; [`Error::Checkpoint`] for one that is truncated,
     /// tampered with, or does not fit the others, or is not the one that its owner authenticated.
     pub fn load(folder: &Path) -> Result<Self> {
+        if Kind::of(folder) == Kind::Adapter {
+            return Self::adapted(Pretrained::load(&adapter::named_base(folder)?)?, folder);
+        }
         let bad = |name: &str, why: String| Error::Checkpoint {
             path: folder.join(name),
             why,
         };
-        let said = text(folder, "manifest.json")?;
-        let mut manifest = Manifest::from_json(&said).map_err(|e| bad("manifest.json", e))?;
+        let Authenticated {
+            manifest,
+            authentication,
+        } = Authenticated::read(folder)?;
         let path = folder.join(WEIGHTS);
-        let marked = Mark::marks(folder, &manifest, &said)?;
-        of_an_earlier_version(&mut manifest, marked).map_err(|e| bad("manifest.json", e))?;
-        let authentication = Authentication::of(folder, said.as_bytes())?;
-        if let Some(digests) = &manifest.digests {
-            for (name, digest) in [
-                ("config.json", &digests.config),
-                ("tokenizer.json", &digests.tokenizer),
-            ] {
-                compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
-            }
-        }
         let model = read_config(folder)?;
         let bytes = read(&path)?;
         let weights = read_weights(&path, &bytes, &model)?;
@@ -340,6 +403,141 @@ impl Checkpoint {
             model,
             weights,
             tokenizer,
+            manifest,
+            authentication,
+        })
+    }
+
+    /// An adapter of ours on its base.
+    fn adapted(base: Pretrained, folder: &Path) -> Result<Self> {
+        let bad = |name: &str, why: String| Error::Checkpoint {
+            path: folder.join(name),
+            why,
+        };
+        let Authenticated {
+            manifest,
+            authentication,
+        } = Authenticated::read(folder)?;
+        let path = folder.join(adapter::WEIGHTS);
+        compare_digest(folder, adapter::WEIGHTS, &read(&path)?, &manifest.weights)?;
+        if manifest.adapter.is_none() {
+            return Err(lacks_adapter(folder));
+        }
+        let (given, expected) = (weights_digest(&base.weights), manifest.initial.weights());
+        if expected != Some(given.as_str()) {
+            return Err(bad(
+                "manifest.json",
+                format!(
+                    "the adapter was trained on weights with the digest {}, those of the base have {given}",
+                    expected.unwrap_or("of no folder")
+                ),
+            ));
+        }
+        let json = text(folder, "tokenizer.json")?;
+        let ends = [base.tokenizer.bos(), base.tokenizer.eos()];
+        let tokenizer = Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends)
+            .map_err(|e| bad("tokenizer.json", e.to_string()))?;
+        let tokens = tokenizer.vocabulary_size().max(base.model.vocabulary());
+        let (model, mut weights) = base.model.grown(base.weights, tokens)?;
+        adapter::merge(folder, decoder(&model)?, &mut weights)?;
+        Ok(Self {
+            model,
+            weights,
+            tokenizer,
+            manifest,
+            authentication,
+        })
+    }
+}
+
+/// What the guarantee of an adapter leaves out.
+const BASE_NOT_COVERED: &str =
+    "the base model: the promise is of the adapter's training, not of the base's own";
+
+fn lacks_adapter(folder: &Path) -> Error {
+    Error::Checkpoint {
+        path: folder.join("manifest.json"),
+        why: "is that of a model, and the folder holds an adapter".into(),
+    }
+}
+
+fn decoder(model: &Model) -> Result<&TransformerConfig> {
+    match model {
+        Model::Transformer(config) => Ok(config),
+        Model::Lstm(_) => Err(Error::Unsuitable("an LSTM takes no LoRA adapter".into())),
+    }
+}
+
+/// What a checkpoint folder is written from.
+struct Files<'a> {
+    kind: Kind,
+    config: String,
+    /// The file of the weights with these entries in its header.
+    weights: &'a dyn Fn(BTreeMap<String, String>) -> Result<Vec<u8>>,
+    /// [`weights_digest`] of what is written.
+    digest: String,
+}
+
+impl Files<'_> {
+    fn write(
+        &self,
+        folder: &Path,
+        tokenizer: &Tokenizer,
+        mut manifest: Manifest,
+        again: impl FnOnce(&Path) -> Result<Vec<Vec<f32>>>,
+    ) -> Result<()> {
+        let building = Building::beside(folder)?;
+        let tokenizer = tokenizer
+            .to_json()
+            .map_err(|e| Error::Unsuitable(e.to_string()))?;
+        manifest.digests = Some(Digests {
+            config: sha256(self.config.as_bytes()),
+            tokenizer: sha256(tokenizer.as_bytes()),
+        });
+        let bytes = (self.weights)(Mark::of(&manifest)?.notes())?;
+        manifest.weights = sha256(&bytes);
+        building.write(self.kind.weights(), &bytes)?;
+        drop(bytes);
+        building.write(self.kind.config(), self.config.as_bytes())?;
+        building.write("tokenizer.json", tokenizer.as_bytes())?;
+        building.write("manifest.json", manifest.to_json()?.as_bytes())?;
+        // what can't be loaded is not written
+        if weights_digest(&again(building.path())?) != self.digest {
+            return Err(Error::Checkpoint {
+                path: building.path().join(self.kind.weights()),
+                why: "reads back as other weights than were written".into(),
+            });
+        }
+        building.finish(folder)
+    }
+}
+
+/// The manifest of a checkpoint folder, compared with the files beside it but for the weights.
+struct Authenticated {
+    manifest: Manifest,
+    authentication: Authentication,
+}
+
+impl Authenticated {
+    fn read(folder: &Path) -> Result<Self> {
+        let bad = |why: String| Error::Checkpoint {
+            path: folder.join("manifest.json"),
+            why,
+        };
+        let said = text(folder, "manifest.json")?;
+        let mut manifest = Manifest::from_json(&said).map_err(bad)?;
+        let marked = Mark::marks(folder, &manifest, &said)?;
+        of_an_earlier_version(&mut manifest, marked).map_err(bad)?;
+        let authentication = Authentication::of(folder, said.as_bytes())?;
+        if let Some(digests) = &manifest.digests {
+            for (name, digest) in [
+                (Kind::of(folder).config(), &digests.config),
+                ("tokenizer.json", &digests.tokenizer),
+            ] {
+                compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
+            }
+        }
+        Ok(Self {
             manifest,
             authentication,
         })
@@ -398,7 +596,10 @@ impl Pretrained {
     /// # Errors
     /// As [`Checkpoint::load`] and [`crate::load_hugging_face`].
     pub fn load(folder: &Path) -> Result<Self> {
-        if !folder.join("config.json").exists() {
+        if Kind::of(folder) == Kind::Adapter {
+            return Self::load_adapted(&adapter::named_base(folder)?, folder);
+        }
+        if !folder.join(CONFIG).exists() {
             if folder.join("prepared.json").exists() {
                 return Err(Error::Checkpoint {
                     path: folder.to_path_buf(),
@@ -415,41 +616,42 @@ impl Pretrained {
         // our LSTM is nobody else's: without its manifest it is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
         if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
-            let Checkpoint {
-                model,
-                weights,
-                tokenizer,
-                manifest,
-                authentication,
-            } = Checkpoint::load(folder)?;
-            return Ok(Self {
-                model,
-                weights,
-                tokenizer,
-                dropout: manifest.dropout,
-                manifest: Some(manifest),
-                authentication,
-                mark: None,
-            });
+            return Ok(Checkpoint::load(folder)?.into());
         }
         Self::foreign(folder, load_hugging_face(folder)?)
     }
 
-    /// Loads a Hugging Face folder with a LoRA adapter of peft merged into its weights. The tokenizer
-    /// is the folder's.
+    /// Loads a folder with a LoRA adapter merged into its weights, one of peft on a Hugging Face folder or one of ours
+    /// on the weights that it was trained on. The tokenizer is the folder's.
     ///
     /// # Errors
-    /// As [`crate::load_adapted`]; a folder of ours, whose promise would not cover the adapter.
+    /// As [`Self::load`] and [`crate::load_adapted`]; an adapter of others on a model of ours, whose promise would not
+    /// cover it; an adapter of ours on other weights than it was trained on.
     pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<Self> {
+        if adapter.join("manifest.json").exists() {
+            return Ok(Checkpoint::adapted(Self::load(folder)?, adapter)?.into());
+        }
         if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
             return Err(Error::Checkpoint {
                 path: folder.to_path_buf(),
-                why: "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter goes on a \
-                      Hugging Face folder"
+                why: "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter of others goes \
+                      on a Hugging Face folder"
                     .into(),
             });
         }
-        Self::foreign(folder, load_adapted(folder, adapter)?)
+        let base = Self::foreign(folder, hugging_face::load_adapted(folder, adapter)?)?;
+        Ok(Self {
+            mark: Mark::in_folder(adapter)?,
+            ..base
+        })
+    }
+
+    /// The folder of the model that an adapter's own folder names.
+    ///
+    /// # Errors
+    /// A folder that holds no adapter alone, or names a base that is not there.
+    pub fn base_of(adapter: &Path) -> Result<PathBuf> {
+        adapter::named_base(adapter)
     }
 
     /// What stands beside the weights of a folder from elsewhere.
@@ -472,6 +674,20 @@ impl Pretrained {
             mark: Mark::in_folder(folder)?,
             dropout,
         })
+    }
+}
+
+impl From<Checkpoint> for Pretrained {
+    fn from(checkpoint: Checkpoint) -> Self {
+        Self {
+            model: checkpoint.model,
+            weights: checkpoint.weights,
+            tokenizer: checkpoint.tokenizer,
+            dropout: checkpoint.manifest.dropout,
+            manifest: Some(checkpoint.manifest),
+            authentication: checkpoint.authentication,
+            mark: None,
+        }
     }
 }
 

@@ -33,19 +33,24 @@ impl Description {
             options, corpus, ..
         } = run;
         let engine = |e: serde_json::Error| Error::Engine(e.to_string());
+        let mut data = BTreeMap::from([
+            digest(key, "records", corpus.set)?,
+            digest(key, "sensitive tokens", &corpus.sensitive)?,
+            digest(key, "rates of records", &corpus.rates)?,
+            digest(key, "held-out text", &corpus.held_out)?,
+            digest(key, "starting weights", &run.weights)?,
+            // Another model with the same weights has other gradients, which the same noise must not meet.
+            digest(key, "architecture of the model", run.model)?,
+            // So have other roundings.
+            digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
+        ]);
+        // So has another base below the same adapter.
+        if run.adapter.is_some() {
+            data.extend([digest(key, "adapter and its base", &run.adapter)?]);
+        }
         Ok(Self {
             options: serde_json::to_value(options).map_err(engine)?,
-            data: BTreeMap::from([
-                digest(key, "records", corpus.set)?,
-                digest(key, "sensitive tokens", &corpus.sensitive)?,
-                digest(key, "rates of records", &corpus.rates)?,
-                digest(key, "held-out text", &corpus.held_out)?,
-                digest(key, "starting weights", &run.weights)?,
-                // Another model with the same weights has other gradients, which the same noise must not meet.
-                digest(key, "architecture of the model", run.model)?,
-                // So have other roundings.
-                digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
-            ]),
+            data,
             planned: planned(run.schedule),
         })
     }

@@ -57,7 +57,9 @@ pub use engine::{
 pub use error::{Error, Result};
 #[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};
-pub use hugging_face::{convert_llama2c, load_adapted, load_hugging_face, save_hugging_face};
+pub use hugging_face::{
+    convert_llama2c, load_adapted, load_hugging_face, save_hugging_face, save_with_weights,
+};
 pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
 pub use lock::FolderLock;
@@ -65,8 +67,8 @@ pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexade
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
     Activation, Biases, Family, Head, HeadLayout, HeadNorms, HeadNormsAt, LayerLayout, Layout,
-    LinearAt, LstmConfig, Model, Multipliers, NormAt, NormKind, NormPlace, Residual, Rotary,
-    RotaryScaling, Switches, TransformerConfig,
+    LinearAt, Lora, LoraSpec, LstmConfig, Model, Multipliers, NormAt, NormKind, NormPlace,
+    Residual, Rotary, RotaryScaling, Switches, TransformerConfig,
 };
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};

@@ -4,6 +4,7 @@ use crate::clip::Clipping;
 use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::learning_rate::{Decay, LearningRates};
+use crate::model::LoraSpec;
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::{is_once, once, run_of};
 use reticent_accounting::confidentiality::RedactedAlike;
@@ -300,7 +301,7 @@ pub struct CanarySeal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
-    /// Of `config.json`.
+    /// Of `config.json`, or of `adapter_config.json`.
     pub config: String,
     /// Of `tokenizer.json`.
     pub tokenizer: String,
@@ -345,7 +346,10 @@ pub struct Manifest {
     /// Epochs and learning rates; absent in manifests of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Course>,
-    /// SHA-256 of `model.safetensors`, hexadecimal.
+    /// The adapter that was trained, where the weights that training began with stayed as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<LoraSpec>,
+    /// SHA-256 of `model.safetensors`, or of `adapter_model.safetensors`, hexadecimal.
     pub weights: String,
     /// Of the files beside it; absent in manifests of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -355,6 +359,17 @@ pub struct Manifest {
     pub canaries: Option<CanarySeal>,
     /// What the guarantee does not cover.
     pub not_covered: Vec<String>,
+}
+
+impl Initial {
+    /// [`crate::weights_digest`] of the weights that training began with, where they came from a folder.
+    #[must_use]
+    pub fn weights(&self) -> Option<&str> {
+        match self {
+            Self::Random { .. } => None,
+            Self::Pretrained { weights, .. } | Self::Continued { weights, .. } => Some(weights),
+        }
+    }
 }
 
 impl Manifest {

@@ -12,7 +12,7 @@ use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole}
 use crate::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
 use crate::lock::FolderLock;
 use crate::material::Corpus;
-use crate::model::Model;
+use crate::model::{Lora, Model};
 use crate::optimizer::Moments;
 use crate::owner::state_folder;
 use crate::random::RunKey;
@@ -59,6 +59,8 @@ pub(crate) struct RunIdentity<'a> {
     pub(crate) corpus: &'a Corpus<'a>,
     pub(crate) weights: &'a str,
     pub(crate) model: &'a Model,
+    /// What is trained where the model's own weights stay.
+    pub(crate) adapter: Option<&'a Lora>,
     /// How the sums of a step are added up.
     pub(crate) lanes: usize,
     pub(crate) schedule: &'a Schedule,
@@ -345,7 +347,7 @@ pub fn erase_finished(checkpoint: &Path) -> Result<bool> {
 
 /// Whether the run of a state folder ended in this checkpoint.
 fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
-    let Ok(done) = Checkpoint::load(checkpoint) else {
+    let Ok((parameters, done)) = Checkpoint::trained(checkpoint) else {
         return false;
     };
     let last = || -> Result<Option<[String; 2]>> {
@@ -354,12 +356,7 @@ fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
             return Ok(None);
         };
         ledger.reaches(&snapshot.moment.ledger)?;
-        let names: Vec<String> = done
-            .model
-            .parameters()
-            .into_iter()
-            .map(|p| p.name)
-            .collect();
+        let names: Vec<String> = parameters.into_iter().map(|p| p.name).collect();
         let averaged = (0..names.len()).map(|i| moment_name(AVERAGE, "first", i));
         // A run that averages ends with the average of its weights.
         let averaged = snapshot.tensors(averaged).unwrap_or_default();
@@ -369,7 +366,7 @@ fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
         ))
     };
     last().is_ok_and(|digests| {
-        digests.is_some_and(|digests| digests.contains(&weights_digest(&done.weights)))
+        digests.is_some_and(|digests| digests.contains(&weights_digest(&done)))
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::clip::Clip;
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Lora, Model};
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
 use crate::segments::SelectiveBatch;
@@ -173,6 +173,22 @@ pub trait Trainer: PrefixScorer {
             Precision::Single => Ok(()),
             Precision::Bf16 => Err(Error::Precision { precision }),
         }
+    }
+    /// From now on an adapter is trained, from these weights, and the model's own stay as they are: parameters,
+    /// weights and groups are the adapter's.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for a model that takes no adapter, or has
+    /// one already.
+    fn adapt(&mut self, adapter: Lora, weights: Vec<Vec<f32>>) -> Result<()> {
+        let _ = (adapter, weights);
+        Err(Error::Unsuitable(
+            "this model takes no LoRA adapter; decoders of Hugging Face's families do".into(),
+        ))
+    }
+    /// The adapter that is trained, where it is not the model itself.
+    fn adapter(&self) -> Option<&Lora> {
+        None
     }
     /// The same model for Selective DP-SGD, if it is recurrent.
     fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {

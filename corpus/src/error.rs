@@ -122,6 +122,9 @@ pub enum Error {
         /// The file or folder.
         path: PathBuf,
     },
+    /// What cannot be prepared in shards.
+    #[error("shards: {0}")]
+    Sharding(String),
     /// A place that nothing can be written to.
     #[error("{}: {problem}", path.display())]
     Output {

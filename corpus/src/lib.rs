@@ -51,8 +51,9 @@ pub use policy::{
 pub use prepare::{
     ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
     Phase, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, RestartCause,
-    SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, Stability, Stage,
-    StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
+    SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, ShardPlan, ShardStage,
+    Stability, Stage, StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
+    shard_plan_schema,
 };
 pub use read::{
     Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number, read_documents,

@@ -116,6 +116,7 @@ fn run(step: &Step, folder: &Path) {
         .args(&arguments)
         .current_dir(folder)
         .env("NO_COLOR", "1")
+        .env("RETICENT_OWNER_KEY", folder.join("owner.key"))
         .output()
         .unwrap();
     judge(step, &output);

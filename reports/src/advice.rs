@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// the very command where one stands before it on the line.
 #[test]
 fn sources_and_book_name_options_that_exist() {
-    // Of cargo, pip, torchrun and the scripts.
-    const OTHERS: &str = "bin features help lib locked no-default-features no-python nproc-per-node only path release root \
-                          version workspace write";
+    // Of cargo, pip, torchrun, sbatch and the scripts.
+    const OTHERS: &str = "array bin cpus-per-task dependency export features help job-name lib locked no-default-features \
+                          no-python nproc-per-node only parsable path release root time version workspace write";
     let mut programs = [Account::command(), Audit::command()];
     programs.iter_mut().for_each(Command::build);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

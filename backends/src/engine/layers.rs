@@ -95,7 +95,7 @@ pub(crate) struct HeadRun<B: Backend> {
     pub(crate) nll: Losses<B>,
     /// dL/dhidden.
     pub(crate) d_hidden: Matrix<B>,
-    /// dL/dlogits, N × V, unless it went into a sum right away.
+    /// dL/dlogits, N × V, where they are kept.
     pub(crate) delta: Option<Matrix<B>>,
 }
 
@@ -138,13 +138,29 @@ pub(crate) struct HeadTap<B: Backend> {
     pub(crate) delta: Option<Matrix<B>>,
 }
 
+/// The taps of embeddings and head.
+pub(crate) struct Ends<B: Backend> {
+    pub(crate) embedding: EmbeddingTap<B>,
+    pub(crate) head: HeadTap<B>,
+}
+
 /// What one forward and one backward pass leave behind: every trained parameter in one tap, a
 /// tied head in two.
 pub(crate) struct Tape<B: Backend> {
     pub(crate) linears: Vec<LinearTap<B>>,
     pub(crate) norms: Vec<NormTap<B>>,
-    pub(crate) embedding: EmbeddingTap<B>,
-    pub(crate) head: HeadTap<B>,
+    /// Absent where an adapter is trained.
+    pub(crate) ends: Option<Ends<B>>,
+}
+
+/// What becomes of the gradient of the head's own parameters.
+pub(crate) enum HeadGradient<'a, B: Backend> {
+    /// It is taken from dL/dlogits, which are kept.
+    Kept,
+    /// Each block's share, times a factor, goes into a sum and no block is kept.
+    Added(&'a mut Sums<B>, HeadAt, f32),
+    /// Nobody asks for it.
+    Frozen,
 }
 
 impl<B: Backend> EmbeddingTap<B> {
@@ -155,19 +171,21 @@ impl<B: Backend> EmbeddingTap<B> {
 }
 
 impl<B: Backend> Tape<B> {
+    /// Where it lies; nothing of an empty one.
+    pub(crate) fn device(&self) -> Option<B::Device> {
+        let ends = self.ends.as_ref().map(|ends| &ends.head.hidden);
+        let any = ends.or(self.linears.first().map(|tap| &tap.input));
+        any.map(Tensor::device)
+    }
     /// The parameters that a tap covers, in ascending order, each once.
     pub(crate) fn covered(&self) -> Vec<usize> {
         let linears = self.linears.iter().flat_map(|l| [Some(l.weight), l.bias]);
         let norms = self.norms.iter().flat_map(|n| [Some(n.gain), n.bias]);
-        let embedding = [Some(self.embedding.token), self.embedding.position];
-        let matrix = (!self.head.tied).then_some(self.head.weight);
-        let head = [matrix, self.head.bias];
-        let mut all: Vec<usize> = linears
-            .chain(norms)
-            .chain(embedding)
-            .chain(head)
-            .flatten()
-            .collect();
+        let ends = self.ends.iter().flat_map(|Ends { embedding, head }| {
+            let matrix = (!head.tied).then_some(head.weight);
+            [Some(embedding.token), embedding.position, matrix, head.bias]
+        });
+        let mut all: Vec<usize> = linears.chain(norms).chain(ends).flatten().collect();
         all.sort_unstable();
         all
     }
@@ -392,16 +410,15 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     fn activate_back(d_out: &Matrix<B>, z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
         portable::activate_back(d_out, z, nonlinearity)
     }
-    /// Loss and gradients of the head, block by block. With `sum` each block's share of the
-    /// head's gradient, times the factor, goes into it and no block is kept.
+    /// Loss and gradients of the head, block by block.
     fn head(
         hidden: &Matrix<B>,
         head: &HeadWeights<B>,
         rows: &Rows,
         precision: Precision,
-        sum: Option<(&mut Sums<B>, HeadAt, f32)>,
+        own: HeadGradient<'_, B>,
     ) -> HeadRun<B> {
-        portable::head(hidden, head, rows, precision, sum)
+        portable::head(hidden, head, rows, precision, own)
     }
     /// Squared gradient norms by parameter and example.
     fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {

@@ -4,7 +4,8 @@ use super::activation::sigmoid;
 use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
 use super::{Network, Sequence, drop_out};
 use crate::dropout::DropoutSite;
-use crate::model::LstmConfig;
+use crate::error::{Error, Result};
+use crate::model::{Lora, LstmConfig};
 
 /// One step's values: the gates after their activation, the cell, and what came before.
 struct Step {
@@ -92,6 +93,10 @@ impl LstmConfig {
 }
 
 impl Network for LstmConfig {
+    fn adapt(&mut self, _: Lora) -> Result<()> {
+        Err(Error::Unsuitable("an LSTM takes no LoRA adapter".into()))
+    }
+
     fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64> {
         self.forward(weights, sequence).logits
     }

@@ -17,7 +17,7 @@ mod transformer;
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::{DropoutSite, Masks, RecordMasks};
 use crate::error::{Error, Result};
-use crate::model::{Head, Model};
+use crate::model::{Head, Lora, Model, groups};
 use crate::optimizer::Update;
 use crate::scorer::Logits;
 use crate::trainer::{
@@ -53,6 +53,8 @@ fn drop_out(masks: Option<&RecordMasks>, place: DropoutSite, x: &mut [f64]) {
 
 /// A model as a function of its weights.
 trait Network: Send {
+    /// From now on the model has an adapter, whose matrices stand behind its own weights.
+    fn adapt(&mut self, adapter: Lora) -> Result<()>;
     /// Logits, row-major: one row per token, or one row of classes.
     fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64>;
     /// dL/d(weights), where `slope` gives dL/d(logits) at the logits.
@@ -71,6 +73,9 @@ struct Exact {
     parameters: Vec<Parameter>,
     groups: Vec<usize>,
     values: Vec<Vec<f32>>,
+    adapter: Option<Lora>,
+    /// How many of the weights stay as they are.
+    frozen: usize,
     weights: Vec<Vec<f64>>,
     accumulator: Vec<Vec<f32>>,
     left_out: Option<TokenId>,
@@ -125,6 +130,8 @@ impl Exact {
         };
         Ok(Self {
             network,
+            adapter: None,
+            frozen: 0,
             weights: widened(&values),
             accumulator: Vec::new(),
             left_out: None,
@@ -208,7 +215,8 @@ impl Exact {
             token_types: &[],
             masks: masks.as_ref(),
         };
-        let gradient = self.network.gradient(&self.weights, &sequence, &slope);
+        let mut gradient = self.network.gradient(&self.weights, &sequence, &slope);
+        gradient.drain(..self.frozen);
         (gradient, nll.get())
     }
 
@@ -224,9 +232,14 @@ impl Exact {
     fn step(&mut self, update: &mut dyn Update, gradient: &[Vec<f32>]) -> Result<()> {
         check_shapes(&self.parameters, gradient)?;
         update.update(&mut self.values, gradient);
-        self.weights = widened(&self.values);
-        self.states.clear();
+        self.reload();
         Ok(())
+    }
+
+    fn reload(&mut self) {
+        self.weights.truncate(self.frozen);
+        self.weights.extend(widened(&self.values));
+        self.states.clear();
     }
 }
 
@@ -247,9 +260,8 @@ impl Trainer for Exact {
     }
     fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
         check_shapes(&self.parameters, &weights)?;
-        self.weights = widened(&weights);
         self.values = weights;
-        self.states.clear();
+        self.reload();
         Ok(())
     }
     fn groups(&self) -> &[usize] {
@@ -266,7 +278,8 @@ impl Trainer for Exact {
         for (index, example) in batch.0.iter().enumerate() {
             self.check(index, example.tokens, 2)?;
         }
-        let mut sum: Vec<Vec<f64>> = self.weights.iter().map(|w| vec![0.0; w.len()]).collect();
+        let trained = self.weights[self.frozen..].iter();
+        let mut sum: Vec<Vec<f64>> = trained.map(|w| vec![0.0; w.len()]).collect();
         let (mut nll, mut predicted) = (0.0, 0usize);
         for example in &batch.0 {
             let (gradient, own) = self.example(example);
@@ -321,6 +334,22 @@ impl Trainer for Exact {
     fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
         self.masks = masks;
         Ok(())
+    }
+
+    fn adapt(&mut self, adapter: Lora, weights: Vec<Vec<f32>>) -> Result<()> {
+        let parameters = adapter.parameters();
+        check_shapes(&parameters, &weights)?;
+        self.network.adapt(adapter.clone())?;
+        self.frozen = self.weights.len();
+        self.groups = groups(&parameters);
+        self.parameters = parameters;
+        self.values = weights;
+        self.adapter = Some(adapter);
+        self.reload();
+        Ok(())
+    }
+    fn adapter(&self) -> Option<&Lora> {
+        self.adapter.as_ref()
     }
 
     fn accumulator(&mut self) -> &mut [Vec<f32>] {

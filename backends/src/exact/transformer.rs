@@ -6,14 +6,17 @@ use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
 use crate::dropout::{DropoutSite, RecordMasks};
+use crate::error::{Error, Result};
 use crate::model::{
-    HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt, Residual, TransformerConfig,
+    HeadNormsAt, LayerLayout, Layout, LinearAt, Lora, LoraModule, NormAt, Residual,
+    TransformerConfig,
 };
 
 /// A transformer's shape with its layout.
 pub(super) struct Transformer {
     config: TransformerConfig,
     layout: Layout,
+    adapter: Option<Lora>,
 }
 
 /// What one layer's backward pass needs.
@@ -40,6 +43,15 @@ struct Trace {
 }
 
 impl Network for Transformer {
+    fn adapt(&mut self, adapter: Lora) -> Result<()> {
+        match self.adapter.replace(adapter) {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable(
+                "this model has an adapter already".into(),
+            )),
+        }
+    }
+
     fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64> {
         self.pass(weights, sequence).forward(sequence).logits
     }
@@ -62,7 +74,11 @@ impl Network for Transformer {
 impl Transformer {
     pub(super) fn new(config: TransformerConfig) -> Self {
         let layout = config.layout();
-        Self { config, layout }
+        Self {
+            config,
+            layout,
+            adapter: None,
+        }
     }
 
     fn pass<'a>(&'a self, w: &'a [Vec<f64>], sequence: &Sequence<'a>) -> Pass<'a> {
@@ -70,6 +86,7 @@ impl Transformer {
             masks: sequence.masks,
             c: &self.config,
             layout: &self.layout,
+            adapter: self.adapter.as_ref(),
             w,
         }
     }
@@ -88,6 +105,7 @@ fn blocks(layer: usize) -> [DropoutSite; 2] {
 pub(super) struct Pass<'a> {
     pub(super) c: &'a TransformerConfig,
     pub(super) layout: &'a Layout,
+    adapter: Option<&'a Lora>,
     pub(super) w: &'a [Vec<f64>],
     masks: Option<&'a RecordMasks>,
 }
@@ -203,7 +221,34 @@ impl Pass<'_> {
         if let Some(bias) = at.bias {
             add_to_rows(&self.w[bias], &mut y);
         }
+        let width = w.len() / inputs;
+        for (module, a, b) in self.adapted(at.weight) {
+            let low = product(x, &self.w[a], inputs, self.w[a].len() / inputs);
+            let added = product(&low, &self.w[b], self.w[a].len() / inputs, module.columns);
+            for (y, added) in y
+                .chunks_exact_mut(width)
+                .zip(added.chunks_exact(module.columns))
+            {
+                for (y, x) in y[module.offset..].iter_mut().zip(added) {
+                    *y += self.scale() * x;
+                }
+            }
+        }
         y
+    }
+
+    /// The adapted parts of a weight, with the places of A and B behind the model's own weights.
+    fn adapted(&self, weight: usize) -> Vec<(&LoraModule, usize, usize)> {
+        let modules = self.adapter.map_or(&[][..], Lora::modules);
+        let first = self.w.len() - 2 * modules.len();
+        let all = modules.iter().enumerate();
+        all.filter(|(_, module)| module.weight == weight)
+            .map(|(k, module)| (module, first + 2 * k, first + 2 * k + 1))
+            .collect()
+    }
+
+    fn scale(&self) -> f64 {
+        self.adapter.map_or(1.0, Lora::scale)
     }
 
     pub(super) fn linear_backward(
@@ -220,7 +265,19 @@ impl Pass<'_> {
         if let Some(bias) = at.bias {
             add_rows(d_y, &mut gradient[bias]);
         }
-        product_transposed(d_y, w, outputs)
+        let mut d_x = product_transposed(d_y, w, outputs);
+        for (module, a, b) in self.adapted(at.weight) {
+            let rank = self.w[a].len() / inputs;
+            let low = product(x, &self.w[a], inputs, rank);
+            let rows = d_y.chunks_exact(outputs);
+            let cut = rows.flat_map(|row| &row[module.offset..module.offset + module.columns]);
+            let d_added: Vec<f64> = cut.map(|d| self.scale() * d).collect();
+            add_outer(&low, &d_added, rank, module.columns, &mut gradient[b]);
+            let d_low = product_transposed(&d_added, &self.w[b], module.columns);
+            add_outer(x, &d_low, inputs, rank, &mut gradient[a]);
+            add(&product_transposed(&d_low, &self.w[a], rank), &mut d_x);
+        }
+        d_x
     }
 
     /// The norm, or the input itself where there is none.

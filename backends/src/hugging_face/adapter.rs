@@ -1,4 +1,5 @@
-//! A LoRA adapter as peft writes it, added to the weights of the model that it was trained on.
+//! LoRA adapters as peft reads and writes them: added to the weights of the model that they were
+//! trained on, and trained ones in its layout.
 //!
 //! `adapter_config.json` and `adapter_model.safetensors`, for decoders. Nothing in a
 //! folder is trusted, and what would change the sum in a way that is not followed is refused.
@@ -6,15 +7,17 @@
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
 use crate::error::{Error, Result};
-use crate::model::TransformerConfig;
-use crate::trainer::Parameter;
-use crate::weights::{Named, from_bytes, read};
+use crate::model::{Head, HeadLayout, Lora, LoraModule, LoraSpec, Model, TransformerConfig};
+use crate::trainer::{Parameter, check_shapes};
+use crate::weights::{Named, from_bytes, read, to_bytes};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-const CONFIG: &str = "adapter_config.json";
-const WEIGHTS: &str = "adapter_model.safetensors";
+pub(crate) const CONFIG: &str = "adapter_config.json";
+pub(crate) const WEIGHTS: &str = "adapter_model.safetensors";
+/// The name for all linear layers but the head.
+const ALL_LINEAR: &str = "all-linear";
 const PICKLE: &str = "adapter_model.bin";
 /// What peft puts before the name that a tensor has in the model.
 const WRAPPED: &str = "base_model.model.";
@@ -66,18 +69,244 @@ struct Pair {
 }
 
 /// Where a linear module lies in our parameters.
-struct Place<'a> {
-    parameter: &'a Parameter,
+struct Place {
+    parameter: Parameter,
     index: usize,
-    part: &'a TensorPart,
+    part: TensorPart,
     /// Its first column.
     offset: usize,
+}
+
+/// The linear modules of a model, by the name that they have in transformers.
+fn places(config: &TransformerConfig, names: &Names) -> BTreeMap<String, Place> {
+    let layout = config.layout();
+    let tables = [Some(layout.token_embedding), layout.position_embedding];
+    let mut places = BTreeMap::new();
+    let parameters = config.parameters().into_iter();
+    for (index, (parameter, parts)) in parameters.zip(&names.parts).enumerate() {
+        if parameter.shape.len() != 2 || tables.contains(&Some(index)) {
+            continue;
+        }
+        let mut offset = 0;
+        for part in parts {
+            if let Some(module) = part.name.strip_suffix(".weight") {
+                let place = Place {
+                    parameter: parameter.clone(),
+                    index,
+                    part: part.clone(),
+                    offset,
+                };
+                places.insert(module.to_owned(), place);
+            }
+            offset += part.columns;
+        }
+    }
+    places
+}
+
+/// The same without the head's: what an adapter can be trained for.
+fn trainable(config: &TransformerConfig) -> BTreeMap<String, Place> {
+    let mut places = places(config, &Names::of(config));
+    if let HeadLayout::NextToken {
+        projection: Some(head),
+        ..
+    } = config.layout().head
+    {
+        places.retain(|_, place| place.index != head);
+    }
+    places
+}
+
+/// The last part of a name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+impl Lora {
+    /// The adapter that is asked for, on a model whose weights have this [`crate::weights_digest`]: on the
+    /// projections of queries and values where no target is named, on all linear layers but the head for
+    /// `all-linear`.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model that is no decoder, and for a target that is none of its layers;
+    /// [`Error::OutOfRange`].
+    pub fn of(model: &Model, base: String, spec: LoraSpec) -> Result<Self> {
+        match model {
+            Model::Transformer(config) if config.head == Head::NextToken => {
+                on_decoder(config, base, spec.validated()?)
+            }
+            _ => Err(Error::Unsuitable(
+                "an adapter is trained on a decoder of Hugging Face's families, not on an LSTM or an encoder".into(),
+            )),
+        }
+    }
+}
+
+fn on_decoder(config: &TransformerConfig, base: String, mut spec: LoraSpec) -> Result<Lora> {
+    let places = trainable(config);
+    let known: BTreeSet<&str> = places.keys().map(|name| last(name)).collect();
+    if spec.targets.is_empty() {
+        let attention = config
+            .layout()
+            .layers
+            .first()
+            .map(|l| l.attention_in.weight);
+        let parts = places.iter().filter(|(_, p)| Some(p.index) == attention);
+        let names: Vec<(usize, &str)> = parts.map(|(name, p)| (p.offset, last(name))).collect();
+        let keys = config.query_width();
+        let kept = names.into_iter().filter(|(offset, _)| *offset != keys);
+        spec.targets = kept.map(|(_, name)| name.to_owned()).collect();
+    } else if spec.targets == [ALL_LINEAR] {
+        spec.targets = known.iter().map(|name| (*name).to_owned()).collect();
+    }
+    spec.targets.sort_unstable();
+    spec.targets.dedup();
+    let matches = |target: &str, name: &str| {
+        name.strip_suffix(target)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let unknown = |target: &&String| !places.keys().any(|name| matches(target, name));
+    if let Some(target) = spec.targets.iter().find(unknown) {
+        let known: Vec<&str> = known.into_iter().collect();
+        return Err(Error::Unsuitable(format!(
+            "must name linear layers of the model ({}) or be {ALL_LINEAR}, got {target:?}",
+            known.join(", ")
+        )));
+    }
+    let chosen = places
+        .into_iter()
+        .filter(|(name, _)| spec.targets.iter().any(|target| matches(target, name)));
+    let modules = chosen.map(|(name, place)| LoraModule {
+        name,
+        weight: place.index,
+        inputs: place.parameter.shape[0],
+        offset: place.offset,
+        columns: place.part.columns,
+    });
+    let modules = modules.collect();
+    Ok(Lora::new(spec, base, modules))
+}
+
+/// The text of `adapter_config.json` for an adapter on the model of this name.
+pub(crate) fn config_json(lora: &Lora, config: &TransformerConfig, base: &str) -> Result<String> {
+    let spec = lora.spec();
+    let places = trainable(config);
+    let upright = places.values().all(|place| !place.part.transposed);
+    // peft's own is a whole number
+    let alpha = match spec.alpha {
+        whole if whole.fract() == 0.0 && whole < 1e9 => serde_json::json!(whole as u64),
+        other => serde_json::json!(other),
+    };
+    let fields = serde_json::json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": spec.rank,
+        "lora_alpha": alpha,
+        "target_modules": spec.targets,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": upright,
+        "init_lora_weights": true,
+        "inference_mode": true,
+        "modules_to_save": null,
+        "use_dora": false,
+        "use_rslora": false,
+    });
+    serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))
+}
+
+/// The bytes of `adapter_model.safetensors`, with these text entries beside the usual one.
+pub(crate) fn weight_bytes(
+    lora: &Lora,
+    config: &TransformerConfig,
+    weights: &[Vec<f32>],
+    mut notes: BTreeMap<String, String>,
+) -> Result<Vec<u8>> {
+    check_shapes(&lora.parameters(), weights)?;
+    let places = trainable(config);
+    let rank = lora.spec().rank;
+    let mut tensors = Vec::with_capacity(weights.len());
+    for (module, pair) in lora.modules().iter().zip(weights.chunks_exact(2)) {
+        let LoraModule {
+            name,
+            inputs,
+            columns,
+            ..
+        } = module;
+        let place = &places[name];
+        let mut b = Vec::with_capacity(pair[1].len());
+        for theirs in 0..*columns {
+            let ours = place.part.column(theirs);
+            b.extend((0..rank).map(|k| pair[1][k * columns + ours]));
+        }
+        let a = (0..rank).flat_map(|k| (0..*inputs).map(move |i| pair[0][i * rank + k]));
+        for (half, shape, values) in [
+            ("lora_A", [rank, *inputs], a.collect()),
+            ("lora_B", [*columns, rank], b),
+        ] {
+            tensors.push(Named {
+                name: format!("{WRAPPED}{name}.{half}.weight"),
+                shape: shape.to_vec(),
+                values,
+            });
+        }
+    }
+    notes.insert("format".to_owned(), "pt".to_owned());
+    to_bytes(&tensors, &notes)
+}
+
+/// The weights of an adapter's folder, in the order of [`Lora::parameters`].
+pub(crate) fn weights(
+    folder: &Path,
+    lora: &Lora,
+    config: &TransformerConfig,
+) -> Result<Vec<Vec<f32>>> {
+    let adapter = Adapter::read(folder)?;
+    let places = trainable(config);
+    let rank = lora.spec().rank;
+    let mut weights = Vec::new();
+    for module in lora.modules() {
+        let (inputs, columns) = (module.inputs, module.columns);
+        let none = Pair::default();
+        let pair = adapter.pairs.get(&module.name).unwrap_or(&none);
+        let [a, b] = adapter.halves(&module.name, pair, [inputs, columns])?;
+        let down = (0..inputs).flat_map(|i| (0..rank).map(move |k| a[k * inputs + i]));
+        weights.push(down.collect());
+        let mut up = vec![0.0; rank * columns];
+        for theirs in 0..columns {
+            let ours = places[&module.name].part.column(theirs);
+            for k in 0..rank {
+                up[k * columns + ours] = b[theirs * rank + k];
+            }
+        }
+        weights.push(up);
+    }
+    Ok(weights)
+}
+
+/// The base that an adapter names: a folder as it is, or beside the adapter's own.
+pub(crate) fn named_base(folder: &Path) -> Result<PathBuf> {
+    let fields = Fields::read(&folder.join(CONFIG))?;
+    let name = fields.text("base_model_name_or_path")?;
+    let beside = folder.parent().map(|parent| parent.join(name));
+    let found = [Some(PathBuf::from(name)), beside].into_iter().flatten();
+    found
+        .filter(|path| !name.is_empty() && path != folder)
+        .find(|path| path.join("config.json").is_file())
+        .ok_or_else(|| {
+            let shown: String = name.chars().take(200).collect();
+            fields.bad(format!(
+                "base_model_name_or_path is {shown:?}, and no folder with a config.json is there; give the \
+                 base's folder as --model and this one as --adapter"
+            ))
+        })
 }
 
 /// Adds an adapter to the weights of its base:
 ///
 /// W + s·B·A, with s = α/r, or α/√r where it is rank-stabilised; in double precision, rounded once.
-pub(super) fn merge(
+pub(crate) fn merge(
     folder: &Path,
     config: &TransformerConfig,
     weights: &mut [Vec<f32>],
@@ -127,30 +356,9 @@ impl Adapter {
 
     fn add(self, config: &TransformerConfig, weights: &mut [Vec<f32>]) -> Result<()> {
         let names = Names::of(config);
-        let parameters = config.parameters();
-        let layout = config.layout();
-        let tables = [Some(layout.token_embedding), layout.position_embedding];
-        let mut places: HashMap<&str, Place<'_>> = HashMap::new();
-        for (index, (parameter, parts)) in parameters.iter().zip(&names.parts).enumerate() {
-            if parameter.shape.len() != 2 || tables.contains(&Some(index)) {
-                continue;
-            }
-            let mut offset = 0;
-            for part in parts {
-                if let Some(module) = part.name.strip_suffix(".weight") {
-                    let place = Place {
-                        parameter,
-                        index,
-                        part,
-                        offset,
-                    };
-                    places.insert(module, place);
-                }
-                offset += part.columns;
-            }
-        }
+        let places = places(config, &names);
         for (module, pair) in &self.pairs {
-            let Some(place) = places.get(module.as_str()) else {
+            let Some(place) = places.get(module) else {
                 let tied = format!("{module}.weight");
                 let why = if names.aliases.iter().any(|(other, _)| *other == tied) {
                     "is the embedding's, as config.json ties them"
@@ -165,24 +373,12 @@ impl Adapter {
     }
 
     /// Adds s·B·A to the columns of one module. Ours lies `[in, out]` in every family.
-    fn add_one(
-        &self,
-        module: &str,
-        pair: &Pair,
-        place: &Place<'_>,
-        ours: &mut [f32],
-    ) -> Result<()> {
+    fn add_one(&self, module: &str, pair: &Pair, place: &Place, ours: &mut [f32]) -> Result<()> {
         let (inputs, width) = (place.parameter.shape[0], place.parameter.shape[1]);
         let columns = place.offset..place.offset + place.part.columns;
-        let a = self.half(module, "lora_A", pair.a.as_ref(), [self.rank, inputs])?;
-        let b = self.half(
-            module,
-            "lora_B",
-            pair.b.as_ref(),
-            [columns.len(), self.rank],
-        )?;
+        let [a, b] = self.halves(module, pair, [inputs, columns.len()])?;
         if let Some(base) = &pair.base {
-            let own = place.part.cut(place.parameter, ours, place.offset);
+            let own = place.part.cut(&place.parameter, ours, place.offset);
             if own != base.values {
                 return Err(self.bad(format!(
                     "tensor {} differs from {module}.weight of the model, so the adapter was trained on \
@@ -210,6 +406,20 @@ impl Adapter {
                 }
                 Ok(())
             })
+    }
+
+    /// A and B of a module with so many inputs and columns.
+    fn halves<'a>(
+        &self,
+        module: &str,
+        pair: &'a Pair,
+        [inputs, columns]: [usize; 2],
+    ) -> Result<[&'a [f32]; 2]> {
+        let (a, b) = (pair.a.as_ref(), pair.b.as_ref());
+        Ok([
+            self.half(module, "lora_A", a, [self.rank, inputs])?,
+            self.half(module, "lora_B", b, [columns, self.rank])?,
+        ])
     }
 
     /// One half of a pair, of the shape that the base asks for.

@@ -3,7 +3,7 @@
 //! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2, Llama
 //! and the other decoders of [`crate::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
 
-mod adapter;
+pub(crate) mod adapter;
 mod config;
 mod fields;
 mod files;
@@ -46,6 +46,47 @@ pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig,
     let (config, mut weights) = load_hugging_face(folder)?;
     adapter::merge(adapter, &config, &mut weights)?;
     Ok((config, weights))
+}
+
+/// Files of a folder, beside the weights, that a change of the weights leaves as they are.
+const BESIDE: [&str; 7] = [
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+];
+
+/// Writes the folder of a model as it would be with these weights, whole or not at all: in single precision, and in
+/// one file; the rest as it is.
+///
+/// # Errors
+/// As [`save_hugging_face`]; a file of the folder that can't be read.
+pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Result<()> {
+    free_for(folder)?;
+    let path = like.join("config.json");
+    let config = config::read(&path)?;
+    let mut fields: serde_json::Value = serde_json::from_slice(&fields::read_small(&path)?)
+        .map_err(|e| Error::Checkpoint {
+            path,
+            why: format!("not JSON: {e}"),
+        })?;
+    for key in ["dtype", "torch_dtype"] {
+        if let Some(precision) = fields.get_mut(key) {
+            *precision = "float32".into();
+        }
+    }
+    let json = serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))?;
+    let building = Building::beside(folder)?;
+    building.write("config.json", json.as_bytes())?;
+    let bytes = weight_bytes(&config, weights, BTreeMap::new())?;
+    building.write("model.safetensors", &bytes)?;
+    for name in BESIDE.iter().filter(|name| like.join(name).exists()) {
+        building.write(name, &fields::read_small(&like.join(name))?)?;
+    }
+    building.finish(folder)
 }
 
 /// Writes a folder that transformers loads as it is, whole or not at all.

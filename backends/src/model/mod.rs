@@ -2,6 +2,7 @@
 
 mod grow;
 mod layout;
+mod lora;
 mod lstm;
 mod rotary;
 mod switches;
@@ -9,6 +10,8 @@ mod transformer;
 mod validate;
 
 pub use layout::{HeadLayout, HeadNormsAt, LayerLayout, Layout, LinearAt, NormAt};
+pub(crate) use lora::LoraModule;
+pub use lora::{Lora, LoraSpec};
 pub use lstm::LstmConfig;
 pub use rotary::{Rotary, RotaryScaling};
 pub use switches::{Biases, HeadNorms, Multipliers, NormKind, NormPlace, Residual, Switches};
@@ -57,18 +60,7 @@ impl Model {
     /// (a weight and its bias, a gain and its bias) share a group.
     #[must_use]
     pub fn groups(&self) -> Vec<usize> {
-        let parameters = self.parameters();
-        let layer = |i: usize| parameters[i].name.rsplit_once('.').map(|(layer, _)| layer);
-        let mut groups = Vec::with_capacity(parameters.len());
-        for i in 0..parameters.len() {
-            let last = groups.last().copied();
-            groups.push(match last {
-                None => 0,
-                Some(group) if layer(i) == layer(i - 1) => group,
-                Some(group) => group + 1,
-            });
-        }
-        groups
+        groups(&self.parameters())
     }
 
     /// Random starting weights that depend on nothing but the seed.
@@ -109,6 +101,21 @@ impl From<TransformerConfig> for Model {
     fn from(config: TransformerConfig) -> Self {
         Self::Transformer(Box::new(config))
     }
+}
+
+/// As [`Model::groups`], of any parameters.
+pub(crate) fn groups(parameters: &[Parameter]) -> Vec<usize> {
+    let layer = |i: usize| parameters[i].name.rsplit_once('.').map(|(layer, _)| layer);
+    let mut groups = Vec::with_capacity(parameters.len());
+    for i in 0..parameters.len() {
+        let last = groups.last().copied();
+        groups.push(match last {
+            None => 0,
+            Some(group) if layer(i) == layer(i - 1) => group,
+            Some(group) => group + 1,
+        });
+    }
+    groups
 }
 
 /// An error unless `value` lies between `least` and `most`.

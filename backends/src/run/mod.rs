@@ -234,6 +234,7 @@ fn run(
         corpus,
         weights: &weights,
         model: &trainer.model(),
+        adapter: trainer.adapter(),
         lanes: if workers.lanes { LANES } else { 1 },
         schedule: &schedule,
     };

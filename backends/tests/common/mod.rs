@@ -9,9 +9,9 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
 use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Error, Family, LearningRates, LstmConfig, Model,
-    OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings, TrainOptions,
-    Trained, Trainer, TransformerConfig, exact, open, train_on,
+    Clipping, Corpus, Device, Dropout, Error, Family, LearningRates, Lora, LoraSpec, LstmConfig,
+    Model, OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings,
+    TrainOptions, Trained, Trainer, TransformerConfig, exact, open, train_on, weights_digest,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -48,6 +48,22 @@ fn slow(model: &Model) -> Box<dyn Trainer> {
     exact(model, model.starting_weights(1)).unwrap()
 }
 
+/// A fresh adapter on a model whose weights have this seed, on every layer.
+pub(crate) fn adapted(model: &Model, seed: u64) -> Box<dyn Trainer> {
+    let base = weights_digest(&model.starting_weights(seed));
+    let spec = LoraSpec {
+        rank: 2,
+        alpha: 4.0,
+        targets: vec!["all-linear".into()],
+    };
+    let lora = Lora::of(model, base, spec).unwrap();
+    let mut trainer = fast(model);
+    trainer
+        .adapt(lora.clone(), lora.starting_weights(1))
+        .unwrap();
+    trainer
+}
+
 /// Every model the harness runs on, by name; a model joins by one line.
 pub(crate) fn models() -> Vec<Made> {
     vec![
@@ -57,6 +73,7 @@ pub(crate) fn models() -> Vec<Made> {
         ("gpt2, exact", || slow(&transformer(Family::Gpt2))),
         ("llama", || fast(&transformer(Family::Llama))),
         ("gemma2", || fast(&transformer(Family::Gemma2))),
+        ("llama, adapted", || adapted(&transformer(Family::Llama), 1)),
     ]
 }
 

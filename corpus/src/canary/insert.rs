@@ -3,13 +3,14 @@
 use super::plan::CanaryPlan;
 use crate::document::{Document, Offsets};
 use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Kind of a planted secret's span.
 pub(crate) const CANARY_KIND: &str = "canary";
 
 /// Where one copy of a canary went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryPlace {
     /// Number of the canary in its plan.
     pub canary: usize,

@@ -231,6 +231,8 @@ enum Otherwise {
     Near(near::Index),
     /// Whatever comes stays: nothing is dropped, or it was decided before.
     All,
+    /// The same, and what differs is not counted either.
+    Unused,
 }
 
 impl DuplicateIndex {
@@ -258,8 +260,19 @@ impl DuplicateIndex {
         }
     }
 
+    /// Lets everything in.
+    pub(crate) fn unused() -> Self {
+        Self {
+            seen: Seen::new(),
+            otherwise: Some(Otherwise::Unused),
+        }
+    }
+
     /// Whether a unit stays: it is new, as far as can be told.
     pub(crate) fn enter(&mut self, key: &[u8; 20], marks: &Marks) -> bool {
+        if let Some(Otherwise::Unused) = self.otherwise {
+            return true;
+        }
         let new = self.seen.insert(*key);
         match &mut self.otherwise {
             None => new,
@@ -268,7 +281,7 @@ impl DuplicateIndex {
             Some(Otherwise::Near(index)) => {
                 index.insert(&marks.tokens, &marks.sketch, marks.looked_at)
             }
-            Some(Otherwise::All) => true,
+            Some(Otherwise::All | Otherwise::Unused) => true,
         }
     }
 

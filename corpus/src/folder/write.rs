@@ -80,6 +80,24 @@ pub(crate) struct Lines {
     digest: String,
 }
 
+impl Lines {
+    /// The three parts, with which they are made again.
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        [&self.record, &self.text, self.digest.as_bytes()]
+    }
+
+    /// None of a digest that is no text, and of lines that are no objects.
+    pub(crate) fn of_parts([record, text, digest]: [Vec<u8>; 3]) -> Option<Self> {
+        let whole = record.first() == Some(&b'{') && text.first() == Some(&b'{');
+        let digest = String::from_utf8(digest).ok().filter(|_| whole)?;
+        Some(Self {
+            record,
+            text,
+            digest,
+        })
+    }
+}
+
 /// The rest of a line of `train.jsonl`, behind its id.
 #[derive(Serialize, JsonSchema)]
 struct TextRest<'a> {

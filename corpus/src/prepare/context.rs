@@ -3,8 +3,8 @@
 
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
-use super::source::{Division, Phase, Role, Source, Watch, again, batches};
-use super::survey::Survey;
+use super::source::{Division, Feed, Phase, Role, Source, Watch, again, batches};
+use super::survey::{Seen, Survey};
 use crate::canary::{
     CanaryOptions, CanaryPlace, CanaryPlan, CandidateSpace, Draw, Ground, TokenCounts, WordFacts,
     plant,
@@ -14,10 +14,13 @@ use crate::error::{Error, Result};
 use crate::policy::{
     Conservative, Policy, PolicyOptions, Simulated, Spare, missed_strings, resolved,
 };
-use crate::random::{Choices, Purpose};
+use crate::random::{self, Purpose};
 use crate::record::TokenId;
 use crate::split::units;
 use crate::tokenize::Tokenizer;
+use crate::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,7 +51,7 @@ pub(super) struct PreparationContext {
 }
 
 /// A training set before it is prepared, in numbers.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Corpus {
     /// Documents trained on.
     pub(super) documents: u64,
@@ -73,15 +76,89 @@ impl Corpus {
 
 /// A plan for canaries, and what it needs of the corpus.
 #[derive(Default)]
-struct Planted {
-    plan: Option<CanaryPlan>,
-    words: Option<WordFacts>,
-    documents: HashMap<usize, Document>,
-    places: Vec<CanaryPlace>,
+pub(super) struct Planted {
+    pub(super) plan: Option<CanaryPlan>,
+    pub(super) words: Option<WordFacts>,
+    pub(super) documents: HashMap<usize, Document>,
+    pub(super) places: Vec<CanaryPlace>,
+}
+
+/// What a look at the whole corpus, or at a part of it, settles.
+pub(super) struct Choices {
+    pub(super) division: Division,
+    pub(super) corpus: Corpus,
+    /// The strings that the policy is made to miss.
+    pub(super) missed: HashSet<String>,
+    pub(super) planted: Planted,
 }
 
 /// The canaries to plant, and what their words were chosen from.
 type Worded = (Option<CanaryOptions>, Option<WordFacts>);
+
+/// The different strings that a policy finds, canaries left out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// In documents trained on.
+    trained: HashSet<String>,
+    held_out: HashSet<String>,
+}
+
+impl Found {
+    /// None when `go_on` said no.
+    pub(super) fn of(
+        feed: &mut Feed<'_>,
+        (base, tokenizer, unit): (&dyn Policy, &Tokenizer, Unit),
+        threads: usize,
+        read: &Cell<u64>,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Self>> {
+        let mut out = Self::default();
+        let whole = batches(
+            feed,
+            threads,
+            read,
+            |batch| {
+                let mut here = Self::default();
+                for (role, document) in batch {
+                    let (number, found) = match role {
+                        Role::Training(number) => (*number, &mut here.trained),
+                        Role::HeldOut => (0, &mut here.held_out),
+                    };
+                    for unit in units(document, number, unit)? {
+                        Work::new(&unit, tokenizer)?.view(|view| {
+                            let spans = resolved(base, view).into_iter();
+                            found.extend(spans.map(|s| view.text[s.start..s.end].to_owned()));
+                        });
+                    }
+                }
+                Ok(here)
+            },
+            |here: Self| {
+                out.join(here);
+                Ok(go_on())
+            },
+        )?;
+        Ok(whole.then_some(out))
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.trained.extend(other.trained);
+        self.held_out.extend(other.held_out);
+    }
+
+    /// Those that a simulated policy misses: a share of those in training, and the same share of those that are
+    /// held out only.
+    pub(super) fn missed(&self, policy: &PolicyOptions) -> Result<HashSet<String>> {
+        let PolicyOptions {
+            miss_rate, seed, ..
+        } = *policy;
+        let only_held_out = self.held_out.difference(&self.trained).map(String::as_str);
+        let mut out = missed_strings(only_held_out, miss_rate, seed)?;
+        let trained = self.trained.iter().map(String::as_str);
+        out.extend(missed_strings(trained, miss_rate, seed)?);
+        Ok(out)
+    }
+}
 
 /// One corpus on its way to being settled.
 struct Settling<'a> {
@@ -100,19 +177,22 @@ impl PreparationContext {
     }
 
     /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
-    /// said no, and the errors of files that were left out.
+    /// said no, and the errors of files that were left out. `planning`: who is told every document, where a plan of
+    /// shards is made; what the policy misses is left to their stages then.
     pub(super) fn new(
         source: Source<'_>,
         options: &PrepareOptions,
         given: Option<CanaryPlan>,
         threads: usize,
         watch: Watch<'_>,
+        planning: Option<Seen<'_>>,
     ) -> Result<Option<(Self, Vec<Error>)>> {
         options.validate()?;
         let tokenizer = options.tokenizer.build()?;
         let base = options.policy.policy.build()?;
         let places = given.is_none() && options.canaries.is_some();
-        let Some(survey) = Survey::of(source, places, watch)? else {
+        let whole = planning.is_none();
+        let Some(survey) = Survey::of(source, places, watch, planning)? else {
             return Ok(None);
         };
         let settling = Settling {
@@ -126,12 +206,42 @@ impl PreparationContext {
             },
         };
         // Before canaries are planted: they are not among the m secrets.
-        let Some(missed) = settling.missed(base.as_ref(), &tokenizer)? else {
+        let missed = if whole {
+            settling.missed(base.as_ref(), &tokenizer)?
+        } else {
+            Some(HashSet::new())
+        };
+        let Some(missed) = missed else {
             return Ok(None);
         };
         let Some(planted) = settling.planted(&survey, given, &tokenizer)? else {
             return Ok(None);
         };
+        let choices = Choices {
+            corpus: corpus(&survey, &settling.division.held_out),
+            division: settling.division,
+            missed,
+            planted,
+        };
+        let settled = Self::of_choices(options, choices, tokenizer, base)?;
+        Ok(Some((settled, survey.skipped)))
+    }
+
+    /// The same with what an earlier look at the corpus settled.
+    pub(super) fn restored(options: &PrepareOptions, choices: Choices) -> Result<Self> {
+        options.validate()?;
+        let tokenizer = options.tokenizer.build()?;
+        let base = options.policy.policy.build()?;
+        Self::of_choices(options, choices, tokenizer, base)
+    }
+
+    fn of_choices(
+        options: &PrepareOptions,
+        choices: Choices,
+        tokenizer: Tokenizer,
+        base: Arc<dyn Policy>,
+    ) -> Result<Self> {
+        let planted = choices.planted;
         let marks = planted
             .plan
             .as_ref()
@@ -141,8 +251,8 @@ impl PreparationContext {
         let by_policy = spare.clone().filter(|_| sight != CanarySight::Ordinary);
         let by_both = spare.filter(|_| sight == CanarySight::MissedByBoth);
         let rate = options.policy.false_positive_rate;
-        let settled = Self {
-            policy: Simulated::new(base.clone(), missed, rate, options.policy.seed)?
+        Ok(Self {
+            policy: Simulated::new(base.clone(), choices.missed, rate, options.policy.seed)?
                 .sparing(by_policy),
             conservative: Conservative::new(options.conservative.as_ref(), &base)?.sparing(by_both),
             options: options.clone(),
@@ -152,62 +262,33 @@ impl PreparationContext {
             plan: planted.plan,
             words: planted.words,
             copies: copies(&planted.places, &planted.documents),
-            corpus: corpus(&survey, &settling.division.held_out),
-            division: settling.division,
+            corpus: choices.corpus,
+            division: choices.division,
             planted: planted.documents,
-        };
-        Ok(Some((settled, survey.skipped)))
+        })
     }
 }
 
 impl Settling<'_> {
-    /// Which strings the simulated policy misses: a share of those in training, and the same
-    /// share of those that are held out only.
+    /// Which strings the simulated policy misses.
     fn missed(&self, base: &dyn Policy, tokenizer: &Tokenizer) -> Result<Option<HashSet<String>>> {
-        let PolicyOptions {
-            miss_rate, seed, ..
-        } = self.options.policy;
-        if miss_rate <= 0.0 {
+        if self.options.policy.miss_rate <= 0.0 {
             return Ok(Some(HashSet::new()));
         }
-        let unit = self.options.unit;
-        let (mut trained, mut other) = (HashSet::new(), HashSet::new());
         let read = Cell::new(0);
         let mut feed = again(self.source, &self.division, None, &read)?;
-        let whole = batches(
+        let go_on = || (self.watch)(Phase::Secrets, read.get());
+        let unit = self.options.unit;
+        let found = Found::of(
             &mut feed,
+            (base, tokenizer, unit),
             self.threads,
             &read,
-            |batch| {
-                let (mut trained, mut other) = (HashSet::new(), HashSet::new());
-                for (role, document) in batch {
-                    let (number, found) = match role {
-                        Role::Training(number) => (*number, &mut trained),
-                        Role::HeldOut => (0, &mut other),
-                    };
-                    for unit in units(document, number, unit)? {
-                        Work::new(&unit, tokenizer)?.view(|view| {
-                            let spans = resolved(base, view).into_iter();
-                            found.extend(spans.map(|s| view.text[s.start..s.end].to_owned()));
-                        });
-                    }
-                }
-                Ok((trained, other))
-            },
-            |(of_training, held_out): (HashSet<String>, HashSet<String>)| {
-                trained.extend(of_training);
-                other.extend(held_out);
-                Ok((self.watch)(Phase::Secrets, read.get()))
-            },
+            &go_on,
         )?;
-        if !whole {
-            return Ok(None);
-        }
-        let only_held_out = other.difference(&trained).map(String::as_str);
-        let mut out = missed_strings(only_held_out, miss_rate, seed)?;
-        let trained = trained.iter().map(String::as_str);
-        out.extend(missed_strings(trained, miss_rate, seed)?);
-        Ok(Some(out))
+        found
+            .map(|found| found.missed(&self.options.policy))
+            .transpose()
     }
 
     /// The canaries, and the documents they are planted in.
@@ -343,7 +424,7 @@ fn held_out(documents: usize, options: &PrepareOptions) -> HashSet<usize> {
     if count == 0 {
         return HashSet::new();
     }
-    Choices::new(options.seed, Purpose::HoldOut)
+    random::Choices::new(options.seed, Purpose::HoldOut)
         .distinct(documents, count)
         .into_iter()
         .collect()

@@ -4,10 +4,11 @@ use super::context::PreparationContext;
 use super::record_work::Work;
 use super::run::Pass;
 use super::source::{Phase, Role, batches};
-use crate::dedup::{Deduplication, DuplicateIndex, Repeats, Stretches};
+use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marker, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
 use crate::split::units;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// What duplicates take of a look at the whole corpus before the first record.
@@ -19,6 +20,45 @@ pub(super) struct FirstPass {
     repeats: Option<Repeats>,
     /// The first unit of each document.
     starts: Vec<usize>,
+    /// Where it was settled before what becomes of every unit.
+    fates: Option<Fates>,
+}
+
+/// A unit of a part of the corpus: its document among those of the part that are trained on, and its number there.
+pub(super) type UnitPlace = (u32, u32);
+
+/// What becomes of the units of a part of the corpus: of those that are not here, all stays.
+#[derive(Debug, Default)]
+pub(super) struct Fates {
+    /// Number of the part's first document among those trained on.
+    first: usize,
+    /// In order once all are here: eight bytes each.
+    drops: Vec<UnitPlace>,
+    cuts: HashMap<UnitPlace, Vec<Range<usize>>>,
+}
+
+impl Fates {
+    pub(super) fn new(first: usize) -> Self {
+        Self {
+            first,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn enter(&mut self, place: UnitPlace, fate: Fate) {
+        match fate {
+            Fate::Keep => {}
+            Fate::Drop => self.drops.push(place),
+            Fate::Cut(ranges) => {
+                self.cuts.insert(place, ranges);
+            }
+        }
+    }
+
+    fn place(&self, document: usize, unit: usize) -> Option<UnitPlace> {
+        let document = u32::try_from(document.checked_sub(self.first)?).ok()?;
+        Some((document, u32::try_from(unit).ok()?))
+    }
 }
 
 impl FirstPass {
@@ -77,17 +117,50 @@ impl FirstPass {
         Ok(Some(out))
     }
 
+    /// Where that was settled before.
+    pub(super) fn settled(mut fates: Fates) -> Self {
+        fates.drops.sort_unstable();
+        Self {
+            fates: Some(fates),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn gate(&self, settled: &PreparationContext) -> DuplicateIndex {
         let options = &settled.options;
-        if options.deduplicate {
+        if self.fates.is_some() {
+            DuplicateIndex::unused()
+        } else if options.deduplicate {
             DuplicateIndex::new(&options.duplicates, self.units, options.seed)
         } else {
             DuplicateIndex::open()
         }
     }
 
+    /// Makes what units are compared by besides digests.
+    pub(super) fn marker(&self, settled: &PreparationContext) -> Marker {
+        let options = &settled.options;
+        if options.deduplicate && self.fates.is_none() {
+            Marker::new(&options.duplicates, options.seed)
+        } else {
+            Marker::new(&Deduplication::Exact, options.seed)
+        }
+    }
+
+    /// Whether a unit of a document goes, where that was settled before.
+    pub(super) fn drops(&self, document: usize, unit: usize) -> Option<bool> {
+        let fates = self.fates.as_ref()?;
+        let place = fates.place(document, unit);
+        Some(place.is_some_and(|place| fates.drops.binary_search(&place).is_ok()))
+    }
+
     /// What is cut out of a unit of a document.
     pub(super) fn cut(&self, document: usize, unit: usize) -> Vec<Range<usize>> {
+        if let Some(fates) = &self.fates {
+            let place = fates.place(document, unit);
+            let ranges = place.and_then(|place| fates.cuts.get(&place));
+            return ranges.cloned().unwrap_or_default();
+        }
         let repeats = self.repeats.as_ref().zip(self.starts.get(document));
         repeats.map_or_else(Vec::new, |(repeats, start)| repeats.cut(start + unit))
     }

@@ -111,8 +111,8 @@ impl Preparer {
         plan: Option<CanaryPlan>,
     ) -> Result<Self> {
         let source = Source::Memory(documents);
-        let settled =
-            PreparationContext::new(source, options, plan, default_threads(), &|_, _| true)?;
+        let threads = default_threads();
+        let settled = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
         // Nobody said no.
         let (settled, _) = settled.ok_or_else(|| Error::Empty("interrupted".to_owned()))?;
         let read = Cell::new(0);

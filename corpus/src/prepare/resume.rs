@@ -6,6 +6,7 @@ use super::secrets::{SecretBook, SecretLine};
 use crate::canary::CopyReport;
 use crate::error::Result;
 use crate::random::sha256;
+use schemars::JsonSchema;
 use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as SerializeDerived};
 
@@ -45,7 +46,7 @@ impl std::fmt::Display for RestartCause {
 
 /// What two preparations have in common that write the same bytes. Digests, of which none can be
 /// tried out without the whole corpus.
-#[derive(Debug, Clone, PartialEq, Eq, SerializeDerived, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SerializeDerived, Deserialize, JsonSchema)]
 pub(crate) struct Identity {
     version: String,
     options: String,
@@ -59,21 +60,13 @@ impl Identity {
         let Some(seal) = settled.division.seal else {
             return Ok(None);
         };
-        let mut options = settled.options.clone();
-        options.policy.policy = options.policy.policy.pinned()?;
-        if let Some(conservative) = &mut options.conservative {
-            conservative.onnx = conservative.onnx.take().map(|o| o.pinned()).transpose()?;
-        }
-        // Data like these always have a JSON.
-        let mut data = serde_json::to_vec(&options).unwrap_or_default();
-        data.extend(settled.tokenizer.to_json()?.into_bytes());
         let mut held_out: Vec<usize> = settled.division.held_out.iter().copied().collect();
         held_out.sort_unstable();
         let mut choices: Vec<u8> = held_out.iter().flat_map(|n| n.to_le_bytes()).collect();
         if let Some(plan) = &settled.plan {
             choices.extend(plan.to_json()?.into_bytes());
         }
-        Ok(Some(Self::of_parts(&seal, &data, &choices)))
+        Ok(Some(Self::of_parts(&seal, &asked(settled)?, &choices)))
     }
 
     /// Of what was read, by its seal, which is the key of the other digests.
@@ -103,6 +96,19 @@ impl Identity {
         let first = differs.into_iter().find(|(differs, _)| *differs);
         first.map(|(_, cause)| cause)
     }
+}
+
+/// What was asked for, with the digests of the files that it names.
+pub(super) fn asked(settled: &PreparationContext) -> Result<Vec<u8>> {
+    let mut options = settled.options.clone();
+    options.policy.policy = options.policy.policy.pinned()?;
+    if let Some(conservative) = &mut options.conservative {
+        conservative.onnx = conservative.onnx.take().map(|o| o.pinned()).transpose()?;
+    }
+    // Data like these always have a JSON.
+    let mut data = serde_json::to_vec(&options).unwrap_or_default();
+    data.extend(settled.tokenizer.to_json()?.into_bytes());
+    Ok(data)
 }
 
 fn version() -> String {

@@ -60,27 +60,46 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
     /// Prepares a corpus, or what is left of it after what was `done` before. Records are given to
     /// the sink in order. None when it says no.
     pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
-        let settled = self.settled;
-        let options = &settled.options;
         let Some(before) = FirstPass::look(self, &|passage| sink.go_on(passage))? else {
             return Ok(None);
         };
+        let through = self.through(&before, done, sink)?;
+        through
+            .map(|(run, distinct)| run.finish(distinct))
+            .transpose()
+    }
+
+    /// The same behind the first pass, without what only the whole corpus says. With it, how many different units
+    /// there were.
+    pub(super) fn through(
+        &self,
+        before: &FirstPass,
+        done: Option<Done>,
+        sink: &mut impl Sink<O>,
+    ) -> Result<Option<(Run<'_>, u64)>> {
+        let settled = self.settled;
+        let options = &settled.options;
         let mut gate = before.gate(settled);
-        let marker = if options.deduplicate {
-            Marker::new(&options.duplicates, options.seed)
-        } else {
-            Marker::new(&Deduplication::Exact, options.seed)
-        };
+        let marker = before.marker(settled);
         let mut feed = (self.open)()?;
         let mut documents = 0;
         let mut run = Run::new(settled, self.corpus);
         if let Some(done) = done {
             documents = done.documents;
-            if !self.replayed(&mut feed, documents, (&mut gate, &marker), &|p| {
-                sink.go_on(p)
-            })? {
+            let mut left = documents;
+            let mut first: Feed<'_> = Box::new(|| {
+                if left == 0 {
+                    return Ok(None);
+                }
+                left -= 1;
+                feed()
+            });
+            let go_on = || sink.go_on(Phase::Resume);
+            let entered = |_, _, _| Ok(());
+            if !self.enter(&mut first, (&mut gate, &marker), &go_on, entered)? {
                 return Ok(None);
             }
+            drop(first);
             run.take_up(done, gate.distinct())?;
         }
         let gate = RwLock::new(gate);
@@ -107,7 +126,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     }
                 };
                 let each = batch.iter();
-                each.map(|(role, document)| made(&worker, &before, *role, document, &mut known))
+                each.map(|(role, document)| made(&worker, before, *role, document, &mut known))
                     .collect::<Result<Vec<DocumentMade<O>>>>()
             },
             |batch| {
@@ -138,35 +157,22 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         if !whole {
             return Ok(None);
         }
-        if run.facts.units == 0 {
-            return Err(Error::Empty(
-                "no training document has text in it".to_owned(),
-            ));
-        }
         let gate = gate.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Some(run.finish(gate.distinct())))
+        Ok(Some((run, gate.distinct())))
     }
 
-    /// Reads again what was done before, and lets its units through the gate: nothing else that
-    /// was made of them decides about later ones. False when `go_on` said no.
-    fn replayed(
+    /// Lets units through the gate, and makes nothing else of them. `entered` is told each unit by its document and
+    /// its number there, and whether it stays. False when `go_on` said no.
+    pub(super) fn enter(
         &self,
         feed: &mut Feed<'_>,
-        documents: u64,
         (gate, marker): (&mut DuplicateIndex, &Marker),
-        go_on: &impl Fn(Phase) -> bool,
+        go_on: &dyn Fn() -> bool,
+        mut entered: impl FnMut(usize, usize, bool) -> Result<()>,
     ) -> Result<bool> {
         let settled = self.settled;
-        let mut left = documents;
-        let mut first: Feed<'_> = Box::new(|| {
-            if left == 0 {
-                return Ok(None);
-            }
-            left -= 1;
-            feed()
-        });
         batches(
-            &mut first,
+            feed,
             self.threads,
             self.read,
             |batch| {
@@ -174,18 +180,19 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for (role, document) in batch {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
-                        for tokens in unit_tokens(settled, &units)? {
-                            out.push((digest(&tokens), marker.marks(&tokens)));
-                        }
+                        let tokens = unit_tokens(settled, &units)?.into_iter().enumerate();
+                        out.extend(tokens.map(|(at, tokens)| {
+                            (*number, at, digest(&tokens), marker.marks(&tokens))
+                        }));
                     }
                 }
                 Ok(out)
             },
-            |made: Vec<([u8; 20], Marks)>| {
-                for (key, marks) in made {
-                    gate.enter(&key, &marks);
+            |made: Vec<(usize, usize, [u8; 20], Marks)>| {
+                for (number, at, key, marks) in made {
+                    entered(number, at, gate.enter(&key, &marks))?;
                 }
-                Ok(go_on(Phase::Resume))
+                Ok(go_on())
             },
         )
     }
@@ -210,15 +217,20 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
         Role::Training(number) => {
             let units = units(document, number, unit)?;
             let each = units.iter().enumerate();
-            let made =
-                each.map(|(at, unit)| worker.unit(unit, &before.cut(number, at), &mut *known));
+            let made = each.map(|(at, unit)| {
+                let copy = |key: &_, marks: &mut _| {
+                    let drops = before.drops(number, at);
+                    drops.unwrap_or_else(|| known(key, marks))
+                };
+                worker.unit(unit, &before.cut(number, at), copy)
+            });
             Ok(DocumentMade::Training(made.collect::<Result<_>>()?))
         }
     }
 }
 
 /// What a pass has counted so far.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     settled: &'a PreparationContext,
     corpus: Corpus,
     book: SecretBook,
@@ -229,7 +241,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(settled: &'a PreparationContext, corpus: Corpus) -> Self {
+    pub(super) fn new(settled: &'a PreparationContext, corpus: Corpus) -> Self {
         let source = if corpus.marked {
             SecretSource::Gold
         } else {
@@ -265,8 +277,67 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Goes on behind a part of the corpus that was worked on by itself: the number of its first unit.
+    pub(super) fn join(&mut self, done: Done) -> u64 {
+        let first = self.facts.units;
+        let Facts {
+            unit: _,
+            vocabulary: _,
+            vocabulary_size: _,
+            documents: _,
+            held_out_documents: _,
+            units,
+            distinct_units: _,
+            duplicates,
+            repeated,
+            public,
+            private,
+            mask_only,
+            redacted,
+            flagged,
+            truncated,
+            escaped,
+            cut_secrets,
+            uncaught,
+            loss_tokens,
+            held_out_records,
+            held_out_tokens,
+            secrets: _,
+            stages: _,
+            canaries: _,
+        } = done.facts;
+        let facts = &mut self.facts;
+        for (all, part) in [
+            (&mut facts.units, units),
+            (&mut facts.duplicates, duplicates),
+            (&mut facts.repeated, repeated),
+            (&mut facts.public, public),
+            (&mut facts.private, private),
+            (&mut facts.mask_only, mask_only),
+            (&mut facts.redacted, redacted),
+            (&mut facts.flagged, flagged),
+            (&mut facts.truncated, truncated),
+            (&mut facts.escaped, escaped),
+            (&mut facts.cut_secrets, cut_secrets),
+            (&mut facts.uncaught, uncaught),
+            (&mut facts.loss_tokens, loss_tokens),
+            (&mut facts.held_out_records, held_out_records),
+            (&mut facts.held_out_tokens, held_out_tokens),
+        ] {
+            *all += part;
+        }
+        let before = self.records;
+        self.reports.extend(done.reports.into_iter().map(|report| {
+            let record = report.record.map(|number| before + number);
+            CopyReport { record, ..report }
+        }));
+        self.records += done.records;
+        self.book.join(done.secrets);
+        first
+    }
+
     /// How far it is.
-    fn done(&self, documents: u64, distinct: u64) -> DoneNow<'_> {
+    pub(super) fn done(&self, documents: u64, distinct: u64) -> DoneNow<'_> {
         DoneNow {
             documents,
             distinct,
@@ -356,7 +427,12 @@ impl<'a> Run<'a> {
     }
 
     /// What was done.
-    fn finish(mut self, distinct: u64) -> Facts {
+    pub(super) fn finish(mut self, distinct: u64) -> Result<Facts> {
+        if self.facts.units == 0 {
+            return Err(Error::Empty(
+                "no training document has text in it".to_owned(),
+            ));
+        }
         let options = &self.settled.options;
         self.facts.distinct_units = distinct;
         self.facts.private += self.facts.mask_only;
@@ -372,7 +448,7 @@ impl<'a> Run<'a> {
             words: self.settled.words.clone(),
             ..Preflight::new(plan, self.reports)
         });
-        self.facts
+        Ok(self.facts)
     }
 }
 

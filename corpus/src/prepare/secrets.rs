@@ -139,9 +139,11 @@ impl SecretBook {
         }
     }
 
-    /// The secrets, for what a stopped preparation leaves.
+    /// The secrets, for what a stopped preparation or a shard leaves: in an order that is the same each time.
     pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
-        self.secrets.iter().map(|(key, entry)| SecretLine {
+        let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
+        secrets.sort_unstable_by_key(|(key, _)| *key);
+        secrets.into_iter().map(|(key, entry)| SecretLine {
             key: *key,
             kind: Cow::Borrowed(&entry.kind),
             by_both: entry.by_both,
@@ -154,18 +156,26 @@ impl SecretBook {
     /// The book that has these lines.
     pub(super) fn of(source: SecretSource, lines: Vec<SecretLine<'_>>) -> Self {
         let mut book = Self::new(source);
-        for line in lines {
-            let kind = one(&mut book.kinds, &line.kind.into());
-            let entry = Entry {
-                kind,
-                by_both: line.by_both,
-                public: line.public,
-                occurrences: line.occurrences,
-                missed_records: line.missed_records,
-            };
-            book.secrets.insert(line.key, entry);
-        }
+        book.join(lines);
         book
+    }
+
+    /// Enters what another book has of the records behind those of this one.
+    pub(super) fn join(&mut self, lines: Vec<SecretLine<'_>>) {
+        for line in lines {
+            let kinds = &mut self.kinds;
+            let entry = self.secrets.entry(line.key).or_insert_with(|| Entry {
+                kind: one(kinds, &line.kind.into()),
+                by_both: false,
+                public: false,
+                occurrences: 0,
+                missed_records: 0,
+            });
+            entry.by_both |= line.by_both;
+            entry.public |= line.public;
+            entry.occurrences += line.occurrences;
+            entry.missed_records += line.missed_records;
+        }
     }
 
     pub(super) fn facts(&self) -> SecretFacts {

@@ -157,7 +157,7 @@ impl PrepareFiles<'_> {
             canaries.seed = place.seed(canaries.seed)?;
         }
         let Some((settled, skipped)) =
-            PreparationContext::new(source, &options, None, threads, watch)?
+            PreparationContext::new(source, &options, None, threads, watch, None)?
         else {
             return Ok(None);
         };

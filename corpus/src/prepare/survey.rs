@@ -1,9 +1,12 @@
 //! What is to be known of a whole corpus before its first record: one look at every document.
 
-use super::source::{Phase, Seal, Source, Watch};
+use super::source::{Phase, Seal, Source, Stream, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
+
+/// Who is told every document, and the stream behind it.
+pub(super) type Seen<'s> = &'s mut dyn FnMut(&Document, &Stream<'_>);
 
 /// What is kept of a document: 16 bytes.
 #[derive(Debug, Clone, Copy)]
@@ -44,8 +47,14 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// None when `watch` said no. Every file that cannot be read is named.
-    pub(super) fn of(source: Source<'_>, places: bool, watch: Watch<'_>) -> Result<Option<Self>> {
+    /// None when `watch` said no. Every file that cannot be read is named. `seen` is told every document, and the
+    /// stream behind it.
+    pub(super) fn of(
+        source: Source<'_>,
+        places: bool,
+        watch: Watch<'_>,
+        mut seen: Option<Seen<'_>>,
+    ) -> Result<Option<Self>> {
         let mut stream = source.open()?;
         let mut seal = matches!(source, Source::Files(..)).then(Seal::default);
         let mut errors = Vec::new();
@@ -65,6 +74,9 @@ impl Survey {
             }
             blank &= document.text.trim().is_empty();
             out.looks.push(Look::at(&document, places));
+            if let Some(seen) = &mut seen {
+                seen(&document, &stream);
+            }
             if out.looks.len().is_multiple_of(1024) && !watch(Phase::Survey, stream.read()) {
                 return Ok(None);
             }

@@ -7,6 +7,8 @@ use super::{Entry, LINE_LIMIT, Object};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::random::digest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::path::Path;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a corpus is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadOptions {
     /// Longest line, row, block or dialogue, in bytes; a longer one is an error. At least 1.
     pub longest: u64,
@@ -43,6 +45,18 @@ impl Default for ReadOptions {
             skip_unreadable: false,
         }
     }
+}
+
+/// Where the next document of a corpus is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Place {
+    /// Files before it.
+    file: u64,
+    /// Bytes and lines of its file before it, where reading can begin there; else zero.
+    bytes: u64,
+    lines: u64,
+    /// Otherwise the documents of its file before it, which are read past.
+    documents: u64,
 }
 
 /// Reads a whole corpus into memory: [`Documents`], collected.
@@ -122,6 +136,11 @@ pub struct Documents {
     open: Option<(CorpusFile, Format)>,
     /// How many files were begun.
     begun: u32,
+    /// Bytes of those that are done.
+    done: u64,
+    /// Documents of the open file so far, and bytes read before it.
+    given: u64,
+    read_before: u64,
     /// Bytes read, as they lie in the files.
     read: Arc<AtomicU64>,
     size: u64,
@@ -159,6 +178,70 @@ impl Documents {
         Ok(Self::of(list(path)?, options))
     }
 
+    /// The same from a document on, in files that are as they were when its place was noted.
+    pub(crate) fn from_place(path: &Path, options: &ReadOptions, place: &Place) -> Result<Self> {
+        let changed = || Error::Changed {
+            path: path.to_path_buf(),
+        };
+        let mut out = Self::with(path, options)?;
+        for _ in 0..place.file {
+            let before = out.files.next().ok_or_else(changed)?;
+            out.begun += 1;
+            out.done += before.bytes;
+        }
+        if *place
+            == (Place {
+                file: place.file,
+                ..Place::default()
+            })
+        {
+            return Ok(out);
+        }
+        let file = out.files.next().ok_or_else(changed)?;
+        out.begun += 1;
+        let mut format = if place.documents == 0 {
+            let at = (place.bytes, place.lines);
+            Format::open_at(&file.path, &out.options, out.read.clone(), at)?
+        } else {
+            Format::open(&file.path, &out.options, out.read.clone())?
+        };
+        for _ in 0..place.documents {
+            format.next()?.ok_or_else(changed)?;
+        }
+        out.given = place.documents;
+        out.open = Some((file, format));
+        Ok(out)
+    }
+
+    /// Where the next document is looked for.
+    pub(crate) fn place(&self) -> Place {
+        let Some((_, format)) = &self.open else {
+            return Place {
+                file: u64::from(self.begun),
+                ..Place::default()
+            };
+        };
+        let position = format.position();
+        let (bytes, lines) = position.unwrap_or_default();
+        Place {
+            file: u64::from(self.begun.saturating_sub(1)),
+            bytes,
+            lines,
+            documents: if position.is_some() { 0 } else { self.given },
+        }
+    }
+
+    /// How many bytes of the files lie before the next document: what was read ahead of it counts where the format
+    /// does not say.
+    pub(crate) fn bytes_before(&self) -> u64 {
+        let here = self.open.as_ref().map_or(0, |(file, format)| {
+            let read = || self.bytes_read() - self.read_before;
+            let here = format.position().map_or_else(read, |(bytes, _)| bytes);
+            here.min(file.bytes)
+        });
+        self.done + here
+    }
+
     /// Reads bytes in memory as a file of that name.
     #[must_use]
     pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions) -> Self {
@@ -189,6 +272,9 @@ impl Documents {
             files: files.into_iter(),
             open: None,
             begun: 0,
+            done: 0,
+            given: 0,
+            read_before: 0,
             read: Arc::default(),
             seen: HashMap::new(),
             values: Vec::new(),
@@ -239,13 +325,17 @@ impl Documents {
                     return Ok(None);
                 };
                 self.begun += 1;
+                self.given = 0;
+                self.read_before = self.bytes_read();
                 let format = Format::open(&file.path, &self.options, self.read.clone())?;
                 self.open = Some((file, format));
             }
-            if let Some((_, format)) = &mut self.open {
+            if let Some((file, format)) = &mut self.open {
                 if let Some(entry) = format.next()? {
+                    self.given += 1;
                     return Ok(Some(entry));
                 }
+                self.done += file.bytes;
                 self.open = None;
             }
         }

@@ -64,6 +64,23 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(list(path)?.into_iter().map(|file| file.path).collect())
 }
 
+/// The files of a corpus by their places in it, a single one by its name, and the bytes that each has.
+///
+/// # Errors
+/// As [`corpus_files`].
+pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
+    let name = |file: &CorpusFile| match file.prefix.strip_suffix('/') {
+        Some(place) => place.to_owned(),
+        None => path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    };
+    let files = list(path)?;
+    Ok(files.iter().map(|file| (name(file), file.bytes)).collect())
+}
+
 /// Whether all of it are files that read alike a second time.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use super::text::{Blocks, JsonLines};
 use super::{Entry, ReadOptions};
 use crate::error::{Error, Result};
 use std::fs::File;
-use std::io::{Chain, Cursor, Read};
+use std::io::{Chain, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -31,11 +31,33 @@ impl Format {
         if is_stdin(path) {
             return Self::begin(path, Raw::Stream(Box::new(std::io::stdin())), options, read);
         }
-        let file = File::open(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        Self::begin(path, Raw::File(file), options, read)
+        Self::begin(path, Raw::File(file_at(path, 0)?), options, read)
+    }
+
+    /// The same from a line on that [`Format::position`] gave.
+    pub(super) fn open_at(
+        path: &Path,
+        options: &ReadOptions,
+        read: Arc<AtomicU64>,
+        (bytes, lines): (u64, u64),
+    ) -> Result<Self> {
+        let file = file_at(path, bytes)?;
+        let mut format = Self::begin(path, Raw::File(file), options, read)?;
+        match &mut format {
+            Self::JsonLines(reader) => reader.lines.go_on(bytes, lines),
+            Self::Blocks(reader) => reader.lines.go_on(bytes, lines),
+            _ => {}
+        }
+        Ok(format)
+    }
+
+    /// Bytes and lines before the next document, where the file can be opened there.
+    pub(super) fn position(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::JsonLines(reader) => reader.lines.position(),
+            Self::Blocks(reader) => reader.lines.position(),
+            _ => None,
+        }
     }
 
     /// The reader of what is open already, told by the name.
@@ -54,9 +76,11 @@ impl Format {
             Raw::Bytes(bytes) => Box::new(Cursor::new(bytes)),
             Raw::Stream(stream) => stream,
         };
-        let source = source::unpacked(path, raw, read)?;
+        let (source, packed) = source::unpacked(path, raw, read)?;
+        // What a `.json` is, and where text ends within a line, only reading from the beginning says.
+        let seeks = !packed && ending != "json" && !is_stdin(path) && options.separator.is_none();
         let (limit, field) = (options.longest, options.field.clone());
-        let lines = |source| Lines::new(path, source, limit);
+        let lines = |source| Lines::new(path, source, limit).seeking(seeks);
         let text = options.text.clone();
         let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, text));
         let blocks =
@@ -105,6 +129,21 @@ impl Format {
             Self::Broken(error) => error.take().map_or(Ok(None), Err),
         }
     }
+}
+
+fn file_at(path: &Path, bytes: u64) -> Result<File> {
+    let open = || -> std::io::Result<File> {
+        let mut file = File::open(path)?;
+        // A pipe has a beginning only.
+        if bytes > 0 {
+            file.seek(SeekFrom::Start(bytes))?;
+        }
+        Ok(file)
+    };
+    open().map_err(|source| Error::Read {
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 /// Where a file's bytes lie: tables are read out of order.

@@ -12,6 +12,10 @@ pub(super) struct Lines {
     limit: u64,
     /// Of the line last read, counted from 1.
     pub(super) number: u64,
+    /// How many bytes the lines so far had.
+    bytes: u64,
+    /// Whether a file can be read from any line on.
+    seeks: bool,
 }
 
 impl Lines {
@@ -21,7 +25,26 @@ impl Lines {
             reader,
             limit,
             number: 0,
+            bytes: 0,
+            seeks: false,
         }
+    }
+
+    /// The same of a file that can be read from any line on: it is not compressed.
+    pub(super) const fn seeking(mut self, seeks: bool) -> Self {
+        self.seeks = seeks;
+        self
+    }
+
+    /// Counts on from a line that the file was opened at.
+    pub(super) const fn go_on(&mut self, bytes: u64, lines: u64) {
+        self.bytes = bytes;
+        self.number = lines;
+    }
+
+    /// Bytes and lines so far, of a file that can be opened there.
+    pub(super) fn position(&self) -> Option<(u64, u64)> {
+        self.seeks.then_some((self.bytes, self.number))
     }
 
     pub(super) fn problem(&self, problem: String) -> Error {
@@ -47,6 +70,7 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
+        self.bytes += bytes.len() as u64;
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         } else if bytes.len() as u64 > self.limit {

@@ -22,10 +22,11 @@ mod values;
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use files::corpus_files;
-pub(crate) use files::regular;
+pub(crate) use files::{corpus_sizes, regular};
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 
+pub(crate) use documents::Place;
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};
 
 /// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A

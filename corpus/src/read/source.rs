@@ -15,13 +15,13 @@ pub(super) const GROWTH: u64 = 250;
 /// … and by this many bytes besides: 64 MiB.
 pub(super) const SLACK: u64 = 64 << 20;
 
-/// What a file holds; gzip and Zstandard are told by their first bytes, whatever the name.
-/// Every byte read is added to `all`.
+/// What a file holds, and whether it is compressed; gzip and Zstandard are told by their first bytes, whatever the
+/// name. Every byte read is added to `all`.
 pub(super) fn unpacked(
     path: &Path,
     file: Box<dyn Read + Send>,
     all: Arc<AtomicU64>,
-) -> Result<Source> {
+) -> Result<(Source, bool)> {
     let unreadable = |source| Error::Read {
         path: path.to_path_buf(),
         source,
@@ -48,18 +48,14 @@ pub(super) fn unpacked(
         ))
     };
     if head.starts_with(&[0x1f, 0x8b]) {
-        return Ok(guarded(
-            Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
-            "gzip",
-        ));
+        let inner = Box::new(flate2::bufread::MultiGzDecoder::new(raw));
+        return Ok((guarded(inner, "gzip"), true));
     }
     if zstandard(head) {
-        return Ok(guarded(
-            Box::new(Frames {
-                state: State::Between(raw),
-            }),
-            "zstd",
-        ));
+        let inner = Box::new(Frames {
+            state: State::Between(raw),
+        });
+        return Ok((guarded(inner, "zstd"), true));
     }
     if head.starts_with(b"PK\x03\x04") {
         return Err(Error::Line {
@@ -68,7 +64,7 @@ pub(super) fn unpacked(
             problem: "the file is compressed (zip); unpack it first".to_owned(),
         });
     }
-    Ok(Box::new(raw))
+    Ok((Box::new(raw), false))
 }
 
 /// A frame, or one that is to be skipped.

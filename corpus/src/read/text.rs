@@ -33,7 +33,7 @@ enum Id {
 
 /// Objects, one to a line.
 pub(super) struct JsonLines {
-    lines: Lines,
+    pub(super) lines: Lines,
     field: Option<String>,
     /// The key that holds the text, where it is not `text`.
     text: Option<String>,
@@ -139,7 +139,7 @@ fn describe(error: &serde_json::Error) -> String {
 
 /// Blocks of lines between blank ones.
 pub(super) struct Blocks {
-    lines: Lines,
+    pub(super) lines: Lines,
     limit: u64,
     /// What stands between documents, where it is not a blank line.
     separator: Option<String>,

@@ -5,7 +5,7 @@
 //! `reticent/owner.key` of the folder of configurations; made from the system's randomness where it is first needed.
 
 use crate::contract::Inputs;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{RunKey, keyed_digest};
 use reticent_corpus::PolicyChoice;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,21 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
     };
     let digest = keyed_digest(&keyed_digest(&key, purpose.as_bytes()), bytes);
     Ok(Some(hexadecimal(&digest)))
+}
+
+/// The key itself, for work that several processes do. `made`: whether it is made where there is none.
+pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
+    let Some((path, _)) = place() else {
+        bail!(
+            "{VARIABLE}: must name the file of the owner's key, which what passes between processes is sealed with"
+        );
+    };
+    ensure!(
+        made || path.exists(),
+        "{VARIABLE}: there is no {}; every process needs the key that the plan was written under",
+        path.display()
+    );
+    key(&path)
 }
 
 /// Where the key lies, and whether somebody named it.

@@ -132,9 +132,20 @@ pub struct Optimization {
     /// promise of what had run by then.
     #[arg(long, value_name = "EPOCHS", value_parser = positive)]
     pub keep_every: Option<u64>,
-    /// Seed of the weights of a fresh model, which depend on nothing else [default: 0].
+    /// Seed of the weights of a fresh model, or adapter, which depend on nothing else [default: 0].
     #[arg(long, value_name = "N")]
     pub initial_seed: Option<u64>,
+    /// All but sdp: train a LoRA adapter of this rank on a decoder's folder, whose own weights stay as they are;
+    /// --out becomes the adapter's folder, as peft reads it, and names --model as its base.
+    #[arg(long, value_name = "RANK", value_parser = positive)]
+    pub lora_rank: Option<u64>,
+    /// What the adapter's product is multiplied by, times the rank [default: twice the rank].
+    #[arg(long, value_name = "ALPHA", value_parser = positive_number, allow_negative_numbers = true)]
+    pub lora_alpha: Option<f64>,
+    /// The layers that it changes, by the ends of their names in transformers, or all-linear [default: the
+    /// projections of queries and values].
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub lora_targets: Option<Vec<String>>,
     /// Layers of a fresh gpt2 [default: 4].
     #[arg(long)]
     pub layers: Option<u64>,
@@ -183,6 +194,9 @@ macro_rules! each {
             warmup,
             keep_every,
             initial_seed,
+            lora_rank,
+            lora_alpha,
+            lora_targets,
             layers,
             width,
             heads,
@@ -200,7 +214,7 @@ macro_rules! merge {
                 stringify!($key).replace('_', "-"),
                 stringify!($key)
             );
-            $this.$key = $other.$key;
+            $this.$key.clone_from(&$other.$key);
         })*
     };
 }
@@ -248,6 +262,7 @@ impl Optimization {
             ("clip", self.clip),
             ("private_learning_rate", self.private_learning_rate),
             ("second_moment_floor", self.second_moment_floor),
+            ("lora_alpha", self.lora_alpha),
         ] {
             match value {
                 Some(value) if !(value > 0.0 && value.is_finite()) => {
@@ -297,6 +312,7 @@ impl Optimization {
             ("keep_every", self.keep_every, 1, 1_000_000),
             ("clip_decay_every", self.clip_decay_every, 1, 1_000_000),
             ("augmentations", self.augmentations, 1, 1024),
+            ("lora_rank", self.lora_rank, 1, 4096),
             ("layers", self.layers, 1, 256),
             ("width", self.width, 1, 16_384),
             ("heads", self.heads, 1, 1024),

@@ -4,7 +4,7 @@
 //! predict nothing, so the gradient of their every value is zero.
 
 use crate::engine::layers::{
-    EmbeddingTap, Factors, Floats, HeadAt, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
+    Ends, Factors, Floats, HeadGradient, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
     Nonlinearity, NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
 use crate::engine::portable::{host, indices, pieces, product, upload};
@@ -218,7 +218,7 @@ pub(in crate::engine) fn head<B: Floats>(
     head: &HeadWeights<B>,
     rows: &Rows,
     precision: Precision,
-    mut sum: Option<(&mut Sums<B>, HeadAt, f32)>,
+    mut own: HeadGradient<'_, B>,
 ) -> HeadRun<B> {
     let (mut nll, mut d_hidden, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
     for start in (0..rows.len()).step_by(HEAD_ROWS) {
@@ -230,9 +230,10 @@ pub(in crate::engine) fn head<B: Floats>(
         let back = if head.tied { w } else { w.transpose() };
         d_hidden.push(product(delta.clone(), back, precision));
         nll.push(block_nll);
-        match &mut sum {
-            None => deltas.push(delta),
-            Some((sums, at, factor)) => {
+        match &mut own {
+            HeadGradient::Frozen => {}
+            HeadGradient::Kept => deltas.push(delta),
+            HeadGradient::Added(sums, at, factor) => {
                 let delta = delta * *factor;
                 if let Some(bias) = at.bias {
                     sums.add(bias, delta.clone().sum_dim(0));
@@ -244,7 +245,7 @@ pub(in crate::engine) fn head<B: Floats>(
     HeadRun {
         nll: Losses::Device(Tensor::cat(nll, 0)),
         d_hidden: Tensor::cat(d_hidden, 0),
-        delta: sum.is_none().then(|| Tensor::cat(deltas, 0)),
+        delta: (!deltas.is_empty()).then(|| Tensor::cat(deltas, 0)),
     }
 }
 

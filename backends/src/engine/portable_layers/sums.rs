@@ -64,7 +64,6 @@ fn same<B: Floats>(rows: &Rows, shape: (usize, usize), device: &B::Device) -> Te
 
 pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {
     let shape = grid(rows);
-    let device = tape.embedding.gradient.device();
     let mut out: Pieces<B> = Vec::new();
     for tap in &tape.linears {
         linear_pieces(tap, shape, &mut out);
@@ -72,34 +71,37 @@ pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameter
     for tap in &tape.norms {
         norm_pieces(tap, shape, &mut out);
     }
-    let EmbeddingTap {
-        token,
-        position,
-        scale,
-        gradient,
-        ..
-    } = &tape.embedding;
-    let g = steps(gradient, shape);
-    let same = same::<B>(rows, shape, &device);
-    out.push((*token, pieces(same * gram(g.clone()) * (scale * scale))));
-    if let Some(position) = position {
-        out.push((*position, pieces(g.clone().powi_scalar(2))));
+    if let Some(ends) = &tape.ends {
+        end_pieces(ends, rows, shape, &mut out);
     }
-    let delta = tape
-        .head
-        .delta
-        .as_ref()
-        .expect("norms need the head's gradient");
-    let (h, delta) = (steps(&tape.head.hidden, shape), steps(delta, shape));
+    read(out, rows.spans.len(), parameters, tape.linears.len() + 1)
+}
+
+/// Embeddings and head; where they share a matrix, with the product of both gradients.
+fn end_pieces<B: Floats>(
+    Ends { embedding, head }: &Ends<B>,
+    rows: &Rows,
+    shape: (usize, usize),
+    out: &mut Pieces<B>,
+) {
+    let (token, scale) = (embedding.token, embedding.scale);
+    let g = steps(&embedding.gradient, shape);
+    let same = same::<B>(rows, shape, &embedding.gradient.device());
+    out.push((token, pieces(same * gram(g.clone()) * (scale * scale))));
+    if let Some(position) = embedding.position {
+        out.push((position, pieces(g.clone().powi_scalar(2))));
+    }
+    let delta = head.delta.as_ref();
+    let delta = delta.expect("norms need the head's gradient");
+    let (h, delta) = (steps(&head.hidden, shape), steps(delta, shape));
     let sizes = (shape.1, h.dims()[2], delta.dims()[2]);
-    if let Some(bias) = tape.head.bias {
+    if let Some(bias) = head.bias {
         out.push((bias, pieces(delta.clone().sum_dim(1).powi_scalar(2))));
     }
-    if tape.head.tied {
-        out.push((*token, cross_pieces(&h, &delta, g * *scale, rows, shape)));
+    if head.tied {
+        out.push((token, cross_pieces(&h, &delta, g * scale, rows, shape)));
     }
-    out.push((tape.head.weight, weight_pieces(h, delta, sizes)));
-    read(out, rows.spans.len(), parameters, tape.linears.len() + 1)
+    out.push((head.weight, weight_pieces(h, delta, sizes)));
 }
 
 /// 2 Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩ of each example.
@@ -143,7 +145,7 @@ pub(in crate::engine) fn add_sums<B: Floats>(
     rows: &Rows,
     sums: &mut Sums<B>,
 ) {
-    let device = tape.embedding.gradient.device();
+    let Some(device) = tape.device() else { return };
     let by_group: Vec<Matrix<B>> = factors
         .by_group
         .iter()
@@ -166,7 +168,9 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         let by_head = product.reshape([rows * tap.heads, columns / tap.heads]);
         sums.add(tap.gain, by_head.sum_dim(0));
     }
-    let embedding = tape.embedding;
+    let Some(Ends { embedding, head }) = tape.ends else {
+        return;
+    };
     let at = embedding.position_rows(rows);
     let g = embedding.gradient;
     let tokens = g.clone() * factor(embedding.token) * embedding.scale;
@@ -176,14 +180,11 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         let index = positions::<B>(rows, embedding.offset, &device);
         sums.add_rows(position, index, &at, g * factor(position));
     }
-    if let Some(delta) = tape.head.delta {
-        if let Some(bias) = tape.head.bias {
+    if let Some(delta) = head.delta {
+        if let Some(bias) = head.bias {
             sums.add(bias, (delta.clone() * factor(bias)).sum_dim(0));
         }
-        let delta = delta * factor(tape.head.weight);
-        sums.add(
-            tape.head.weight,
-            head_sum(tape.head.hidden, delta, tape.head.tied),
-        );
+        let delta = delta * factor(head.weight);
+        sums.add(head.weight, head_sum(head.hidden, delta, head.tied));
     }
 }

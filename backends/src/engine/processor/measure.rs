@@ -8,14 +8,38 @@ pub(super) struct Measure<'a> {
     rows: &'a Rows,
     linears: Vec<(Values, Values)>,
     norms: Vec<(Values, Values)>,
-    embedding: Values,
-    hidden: Values,
-    delta: Values,
+    ends: Option<EndValues<'a>>,
     /// Whether a gradient once written down also serves the sum.
     keeps: bool,
 }
 
+/// Borrowed inputs of the norms of embeddings and head.
+struct EndValues<'a> {
+    taps: &'a Ends<Flex>,
+    embedding: Values,
+    hidden: Values,
+    delta: Values,
+    /// Rows and columns of the head's matrix.
+    shape: (usize, usize),
+}
+
+impl<'a> EndValues<'a> {
+    fn new(taps: &'a Ends<Flex>) -> Self {
+        let Ends { embedding, head } = taps;
+        let delta = head.delta.as_ref();
+        let delta = delta.expect("norms need the head's gradient");
+        Self {
+            taps,
+            embedding: Values::of(&embedding.gradient),
+            hidden: Values::of(&head.hidden),
+            delta: Values::of(delta),
+            shape: (head.hidden.dims()[1], delta.dims()[1]),
+        }
+    }
+}
+
 /// What one example's task found.
+#[derive(Default)]
 struct Found {
     squared: Vec<(usize, f64)>,
     kept: Option<Vec<f32>>,
@@ -23,18 +47,14 @@ struct Found {
 
 impl<'a> Measure<'a> {
     pub(super) fn new(tape: &'a Tape<Flex>, rows: &'a Rows) -> Self {
-        let delta = tape
-            .head
-            .delta
-            .as_ref()
-            .expect("norms need the head's gradient");
+        let ends = tape.ends.as_ref().map(EndValues::new);
         let sizes = |a: &Matrix<Flex>, g: &Matrix<Flex>| a.dims()[1] * g.dims()[1];
         let values: usize = tape
             .linears
             .iter()
             .map(|l| sizes(&l.input, &l.gradient))
             .sum();
-        let values = values + sizes(&tape.head.hidden, delta);
+        let values = values + ends.as_ref().map_or(0, |ends| ends.shape.0 * ends.shape.1);
         Self {
             tape,
             rows,
@@ -48,9 +68,7 @@ impl<'a> Measure<'a> {
                 .iter()
                 .map(|n| (Values::of(&n.unit), Values::of(&n.gradient)))
                 .collect(),
-            embedding: Values::of(&tape.embedding.gradient),
-            hidden: Values::of(&tape.head.hidden),
-            delta: Values::of(delta),
+            ends,
             keeps: values * 8 <= KEPT_VALUES,
         }
     }
@@ -89,7 +107,7 @@ impl<'a> Measure<'a> {
             .linears
             .iter()
             .map(|l| (l.input.dims()[1], l.gradient.dims()[1]))
-            .chain([self.head_shape()])
+            .chain(self.ends.as_ref().map(|ends| ends.shape))
             .collect();
         self.rows
             .spans
@@ -108,20 +126,16 @@ impl<'a> Measure<'a> {
             .count()
     }
 
-    fn head_shape(&self) -> (usize, usize) {
-        let d = self.tape.head.hidden.dims()[1];
-        (d, self.delta.slice().len() / self.rows.len().max(1))
-    }
-
     /// Taps in order: linear layers, the head with the embedding, and all norms as one.
     fn one(&self, tap: usize, example: usize, keep: bool) -> Found {
         let span = self.rows.spans[example];
         if tap < self.linears.len() {
             self.linear(tap, span, keep)
-        } else if tap == self.linears.len() {
-            self.ends(span, keep)
-        } else {
+        } else if tap > self.linears.len() {
             self.gains(span)
+        } else {
+            let ends = self.ends.as_ref();
+            ends.map_or_else(Found::default, |ends| self.ends(ends, span, keep))
         }
     }
 
@@ -179,12 +193,12 @@ impl<'a> Measure<'a> {
     }
 
     /// Embeddings and head; where they share a matrix, with the product of both gradients.
-    fn ends(&self, span: Span, keep: bool) -> Found {
-        let (embedding, head) = (&self.tape.embedding, &self.tape.head);
-        let (d, v) = self.head_shape();
+    fn ends(&self, ends: &EndValues<'_>, span: Span, keep: bool) -> Found {
+        let Ends { embedding, head } = ends.taps;
+        let (d, v) = ends.shape;
         let tokens = &self.rows.inputs[span.range()];
-        let g = part(&self.embedding, span, d);
-        let (h, delta) = (part(&self.hidden, span, d), part(&self.delta, span, v));
+        let g = part(&ends.embedding, span, d);
+        let (h, delta) = (part(&ends.hidden, span, d), part(&ends.delta, span, v));
         let scale = f64::from(embedding.scale);
         let (norm, kept) = self.weight(h, delta, (span.length, d, v), keep, head.tied);
         let mut squared = vec![

@@ -13,8 +13,8 @@ use super::host::gemm::{Store, View, product, weighted_product};
 use super::host::head;
 use super::host::vector::{self, sum_of_squares};
 use super::layers::{
-    Attended, Factors, HeadAt, HeadRun, HeadWeights, Layers, Losses, Matrix, Nonlinearity,
-    NormWeights, Normalised, Norms, Sums, Tape,
+    Attended, Ends, Factors, HeadGradient, HeadRun, HeadWeights, Layers, Losses, Matrix,
+    Nonlinearity, NormWeights, Normalised, Norms, Sums, Tape,
 };
 use super::rows::{Rows, Span};
 use crate::trainer::{Parameter, Precision};
@@ -231,7 +231,7 @@ impl Layers<Flex> for Processor {
         head: &HeadWeights<Flex>,
         rows: &Rows,
         _: Precision,
-        mut sum: Option<(&mut Sums<Flex>, HeadAt, f32)>,
+        mut own: HeadGradient<'_, Flex>,
     ) -> HeadRun<Flex> {
         let ([n, d], v) = (hidden.dims(), vocabulary(head));
         let (h, w) = (Values::of(hidden), Values::of(&head.matrix));
@@ -239,11 +239,8 @@ impl Layers<Flex> for Processor {
         let mut nll = Vec::with_capacity(n);
         let mut d_hidden = vec![0.0; n * d];
         let mut deltas = Vec::new();
-        let block = if sum.is_some() {
-            (HEAD_VALUES / v).max(1)
-        } else {
-            n.max(1)
-        };
+        let keeps = matches!(own, HeadGradient::Kept);
+        let block = if keeps { n } else { HEAD_VALUES / v }.max(1);
         for start in (0..n).step_by(block) {
             let count = (n - start).min(block);
             deltas.resize(count * v, 0.0);
@@ -259,7 +256,7 @@ impl Layers<Flex> for Processor {
             let delta = View::new(&deltas, v);
             let into = &mut d_hidden[start * d..(start + count) * d];
             product(delta, w.transposed(), into, (count, v, d), Store::Set);
-            if let Some((sums, at, factor)) = &mut sum {
+            if let HeadGradient::Added(sums, at, factor) = &mut own {
                 let factors = vec![*factor; count];
                 if let Some(bias) = at.bias {
                     add_rows(None, &deltas, Some(&factors), sums.host_mut(bias));
@@ -271,7 +268,7 @@ impl Layers<Flex> for Processor {
         HeadRun {
             nll: Losses::Host(nll),
             d_hidden: matrix(d_hidden, d),
-            delta: sum.is_none().then(|| matrix(deltas, v)),
+            delta: keeps.then(|| matrix(deltas, v)),
         }
     }
 
@@ -323,7 +320,9 @@ impl Layers<Flex> for Processor {
                 sums.host_mut(tap.gain),
             );
         }
-        let embedding = &tape.embedding;
+        let Some(Ends { embedding, head }) = &tape.ends else {
+            return;
+        };
         let (g, d) = (
             Values::of(&embedding.gradient),
             embedding.gradient.dims()[1],
@@ -347,19 +346,19 @@ impl Layers<Flex> for Processor {
                 d,
             );
         }
-        if let Some(delta) = &tape.head.delta {
-            let (h, delta) = (Values::of(&tape.head.hidden), Values::of(delta));
+        if let Some(delta) = &head.delta {
+            let (h, delta) = (Values::of(&head.hidden), Values::of(delta));
             let v = delta.slice().len() / rows.len().max(1);
-            if let Some(bias) = tape.head.bias {
+            if let Some(bias) = head.bias {
                 let scale = rows.spread(factors.of(bias), 0.0);
                 add_rows(None, delta.slice(), Some(&scale), sums.host_mut(bias));
             }
-            let into = sums.host_mut(tape.head.weight);
+            let into = sums.host_mut(head.weight);
             let kept = norms.kept.get(tape.linears.len());
             let kept = kept.map_or(&[][..], Vec::as_slice);
-            if let Some(scale) = add_kept(kept, factors.of(tape.head.weight), rows, into) {
+            if let Some(scale) = add_kept(kept, factors.of(head.weight), rows, into) {
                 let (h, delta) = (View::new(h.slice(), d), View::new(delta.slice(), v));
-                add_head_sum(h, delta, &scale, into, (rows.len(), d, v), tape.head.tied);
+                add_head_sum(h, delta, &scale, into, (rows.len(), d, v), head.tied);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Transformer;
 use super::heads::{KeptHeads, NormedHeads};
 use crate::dropout::DropoutSite;
 use crate::engine::layers::{
-    EmbeddingTap, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
+    EmbeddingTap, Ends, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
 };
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
@@ -12,6 +12,7 @@ use crate::engine::transfers::upload;
 use crate::model::{HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
+use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
 use std::marker::PhantomData;
 
@@ -36,6 +37,8 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
     fn scale(&mut self, x: Self::Value, factor: f64) -> Self::Value;
+    /// The same values in columns from `offset` of `width`, the others zero.
+    fn widen(&mut self, x: Self::Value, offset: usize, width: usize) -> Self::Value;
     /// Dropout, where the flow has any.
     fn drop(&mut self, x: Self::Value, _: DropoutSite) -> Self::Value {
         x
@@ -83,6 +86,26 @@ fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     }
 }
 
+/// A linear layer with what an adapter adds to its columns: two linear layers one after the other.
+fn linear<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+    model: &Transformer<B, K>,
+    flow: &mut F,
+    x: F::Value,
+    at: LinearAt,
+) -> F::Value {
+    let width = model.weights[at.weight].dims()[1];
+    let mut y = flow.linear(model, x.clone(), at);
+    for (pair, offset) in model.pairs(at.weight) {
+        let [down, up] = pair.map(|weight| LinearAt { weight, bias: None });
+        let low = flow.linear(model, x.clone(), down);
+        let mut added = flow.linear(model, low, up);
+        added = flow.scale(added, model.adapter_scale());
+        added = flow.widen(added, offset, width);
+        y = flow.add(y, added);
+    }
+    y
+}
+
 fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
@@ -96,12 +119,12 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
         y = flow.norm(model, y, before);
     }
     let normed = y.clone();
-    y = flow.linear(model, y, at.attention_in);
+    y = linear(model, flow, y, at.attention_in);
     if let Some(heads) = at.head_norms {
         y = flow.norm_heads(model, y, heads);
     }
     y = flow.attend(model, y, index);
-    y = flow.linear(model, y, at.attention_out);
+    y = linear(model, flow, y, at.attention_out);
     y = flow.drop(y, DropoutSite::Block { number: 2 * index });
     y = flow.scale(y, residual);
     let x = joined(model, flow, (x, y), at.attention_after);
@@ -113,9 +136,9 @@ fn layer<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     if let Some(before) = at.feed_forward_before {
         y = flow.norm(model, y, before);
     }
-    y = flow.linear(model, y, at.feed_forward_in);
+    y = linear(model, flow, y, at.feed_forward_in);
     y = flow.activate(y, model.nonlinearity());
-    y = flow.linear(model, y, at.feed_forward_out);
+    y = linear(model, flow, y, at.feed_forward_out);
     let number = 2 * index + 1;
     y = flow.drop(y, DropoutSite::Block { number });
     y = flow.scale(y, residual);
@@ -142,6 +165,17 @@ fn scaled<B: Floats>(x: Matrix<B>, factor: f64) -> Matrix<B> {
     } else {
         x.mul_scalar(factor as f32)
     }
+}
+
+fn widened<B: Floats>(x: Matrix<B>, offset: usize, width: usize) -> Matrix<B> {
+    let [rows, columns] = x.dims();
+    if columns == width {
+        return x;
+    }
+    let zeros = |columns| Tensor::zeros([rows, columns], &x.device());
+    let (before, behind) = (zeros(offset), zeros(width - offset - columns));
+    let parts = [before, x, behind].into_iter();
+    Tensor::cat(parts.filter(|part| part.dims()[1] > 0).collect(), 1)
 }
 
 /// What happens at each attention layer: its index, and queries, keys and values side by side.
@@ -181,10 +215,13 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     fn scale(&mut self, x: Matrix<B>, factor: f64) -> Matrix<B> {
         scaled(x, factor)
     }
+    fn widen(&mut self, x: Matrix<B>, offset: usize, width: usize) -> Matrix<B> {
+        widened(x, offset, width)
+    }
 }
 
-/// Layers with a tap at each trained parameter. Weights are untracked, so the backward pass
-/// computes no weight gradient.
+/// Layers with a tap at each trained parameter, and none at those that stay. Weights are untracked,
+/// so the backward pass computes no weight gradient.
 pub(super) struct Recording<'a, B: Floats, K> {
     rows: &'a Rows,
     device: B::Device,
@@ -216,12 +253,12 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
         self,
         gradients: &<Autodiff<B> as AutodiffBackend>::Gradients,
         model: &Transformer<B, K>,
-        embedded: Tracked<B>,
+        embedded: &Tracked<B>,
         head: HeadTap<B>,
     ) -> Tape<B> {
         let gradient = |leaf: &Tracked<B>| leaf.grad(gradients).expect("the tap registered it");
         let linears = self.linears.iter().map(|(at, input, leaf)| LinearTap {
-            weight: at.weight,
+            weight: at.weight - model.frozen,
             bias: at.bias,
             input: input.clone(),
             gradient: gradient(leaf),
@@ -240,14 +277,16 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
         Tape {
             linears: linears.collect(),
             norms: norms.chain(heads).collect(),
-            embedding: EmbeddingTap {
-                token: model.layout.token_embedding,
-                position: model.layout.position_embedding,
-                offset: model.config.switches.position_offset as u32,
-                scale: model.config.embedding_scale() as f32,
-                gradient: gradient(&embedded),
-            },
-            head,
+            ends: model.trains(head.weight).then(|| Ends {
+                embedding: EmbeddingTap {
+                    token: model.layout.token_embedding,
+                    position: model.layout.position_embedding,
+                    offset: model.config.switches.position_offset as u32,
+                    scale: model.config.embedding_scale() as f32,
+                    gradient: gradient(embedded),
+                },
+                head,
+            }),
         }
     }
 }
@@ -261,6 +300,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let precision = model.precision;
         let out = K::linear(&input, &w, b.as_ref(), precision);
         let z = ops::apply::<B>(x, out, move |d| K::linear_back(&d, &w, precision));
+        if !model.trains(at.weight) {
+            return z;
+        }
         let (z, leaf) = self.tap(z);
         self.linears.push((at, input, leaf));
         z
@@ -272,6 +314,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let unit = run.unit.clone();
         let y = run.y.clone();
         let y = ops::apply::<B>(x, y, move |d| K::normalise_back(&d, &run, &weights));
+        if !model.trains(at.gain) {
+            return y;
+        }
         let (y, leaf) = self.tap(y);
         self.norms.push((at, unit, leaf));
         y
@@ -286,6 +331,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         let (out, normed) = NormedHeads::of(model, &joined.clone().inner(), at);
         let kept = normed.kept();
         let y = ops::apply::<B>(joined, out, move |d| normed.back::<K>(&d));
+        if !model.trains(at.query) {
+            return y;
+        }
         let (y, leaf) = self.tap(y);
         self.heads.push((kept, leaf));
         y
@@ -324,6 +372,12 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         }
         let out = scaled(x.clone().inner(), factor);
         ops::apply::<B>(x, out, move |d| scaled(d, factor))
+    }
+
+    fn widen(&mut self, x: Tracked<B>, offset: usize, width: usize) -> Tracked<B> {
+        let columns = x.dims()[1];
+        let out = widened(x.clone().inner(), offset, width);
+        ops::apply::<B>(x, out, move |d| d.narrow(1, offset, columns))
     }
 
     fn drop(&mut self, x: Tracked<B>, place: DropoutSite) -> Tracked<B> {

@@ -12,8 +12,8 @@ mod training;
 use super::host::attention::Attention;
 use super::host::vector::Normal;
 use super::layers::{
-    Factors, Floats, HeadAt, HeadTap, HeadWeights, Layers, Losses, Matrix, NormWeights, Norms,
-    Sums, Tape,
+    Factors, Floats, HeadAt, HeadGradient, HeadTap, HeadWeights, Layers, Losses, Matrix,
+    NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
 use super::rows::{GRID_ROWS, Grid, Microbatch, NOTHING, Rows, on_grids};
@@ -22,7 +22,7 @@ use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
 use crate::model::{
-    HeadLayout, Layout, LinearAt, Model, NormAt, NormKind, Rotary, TransformerConfig,
+    HeadLayout, Layout, LinearAt, Lora, Model, NormAt, NormKind, Rotary, TransformerConfig, groups,
 };
 use crate::optimizer::Update;
 use crate::trainer::{
@@ -49,9 +49,14 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     config: TransformerConfig,
     layout: Layout,
     attention: Vec<Attention>,
+    /// Those that are trained: the model's, or its adapter's.
     parameters: Vec<Parameter>,
     groups: Vec<usize>,
     values: Vec<Vec<f32>>,
+    adapter: Option<Lora>,
+    /// How many of the weights stay as they are: all of the model's, where an adapter is trained.
+    frozen: usize,
+    /// The model's, then its adapter's.
     weights: Vec<Matrix<B>>,
     device: B::Device,
     sums: Sums<B>,
@@ -84,6 +89,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             config,
             parameters,
             values,
+            adapter: None,
+            frozen: 0,
             weights,
             device,
             sums: Sums::Host(Vec::new()),
@@ -95,6 +102,23 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             states: States::default(),
             kernels: PhantomData,
         })
+    }
+
+    /// Whether the weights from this one on are trained.
+    const fn trains(&self, weight: usize) -> bool {
+        weight >= self.frozen
+    }
+
+    /// The pairs of matrices beside a weight, A and B, and the first column that each adds to.
+    fn pairs(&self, weight: usize) -> impl Iterator<Item = ([usize; 2], usize)> {
+        let modules = self.adapter.iter().flat_map(Lora::modules).enumerate();
+        let beside = modules.filter(move |(_, module)| module.weight == weight);
+        let first = self.frozen;
+        beside.map(move |(k, module)| ([first + 2 * k, first + 2 * k + 1], module.offset))
+    }
+
+    fn adapter_scale(&self) -> f64 {
+        self.adapter.as_ref().map_or(1.0, Lora::scale)
     }
 
     fn norm_weights(&self, at: NormAt) -> NormWeights<B> {
@@ -156,20 +180,24 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     /// One forward and one backward pass: the tape, and the summed negative log-likelihood
-    /// (nats). With `sum` the head's gradient, times the factor, is added to it right away.
+    /// (nats). With `sum` the head's gradient, where it is trained, times the factor, is added to it right away.
     fn pass(&self, rows: &Rows, sum: Option<(&mut Sums<B>, f32)>) -> (Tape<B>, Losses<B>) {
-        let embedded = Tensor::from_inner(self.embed(rows)).require_grad();
+        let embedded = Tensor::from_inner(self.embed(rows));
+        // the way back ends at the first parameter that is trained
+        let embedded = match self.frozen {
+            0 => embedded.require_grad(),
+            _ => embedded,
+        };
         let mut recording = Recording::<B, K>::new(self, rows);
         let hidden = flow::decoder(self, &mut recording, embedded.clone());
         let (at, head) = self.head_weights();
         let kept = hidden.clone().inner();
-        let run = K::head(
-            &kept,
-            &head,
-            rows,
-            self.precision,
-            sum.map(|(sums, factor)| (sums, at, factor)),
-        );
+        let own = match sum {
+            _ if self.frozen > 0 => HeadGradient::Frozen,
+            Some((sums, factor)) => HeadGradient::Added(sums, at, factor),
+            None => HeadGradient::Kept,
+        };
+        let run = K::head(&kept, &head, rows, self.precision, own);
         let d_hidden = run.d_hidden;
         // a root needs a value, and nobody reads this one
         let loss = Tensor::zeros([1, 1], &self.device);
@@ -177,7 +205,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let tape = recording.tape(
             &gradients,
             self,
-            embedded,
+            &embedded,
             HeadTap {
                 weight: at.weight,
                 bias: at.bias,
@@ -300,8 +328,9 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     fn reload(&mut self) {
         // the old weights go first: no moment with three copies
-        self.weights.clear();
-        self.weights = upload(&self.parameters, &self.values, &self.device);
+        self.weights.truncate(self.frozen);
+        let moved = upload(&self.parameters, &self.values, &self.device);
+        self.weights.extend(moved);
         self.states.clear();
     }
 

@@ -1,6 +1,7 @@
 //! The fast engine against the exact one, the portable kernels against the processor's, and
 //! each example against itself in other company.
 
+mod adapters;
 mod passes;
 mod scores;
 #[cfg(feature = "wgpu")]
@@ -324,11 +325,11 @@ fn footprints<B: Floats, K: Layers<B>>(
         let (tape, _) = model.pass(&rows, None);
         let linears = tape.linears.iter().flat_map(|l| [&l.input, &l.gradient]);
         let norms = tape.norms.iter().flat_map(|n| [&n.unit, &n.gradient]);
-        let head = [&tape.head.hidden, tape.head.delta.as_ref().unwrap()];
-        let matrices = linears
-            .chain(norms)
-            .chain(head)
-            .chain([&tape.embedding.gradient]);
+        let ends = tape.ends.iter().flat_map(|ends| {
+            let delta = ends.head.delta.as_ref().unwrap();
+            [&ends.head.hidden, delta, &ends.embedding.gradient]
+        });
+        let matrices = linears.chain(norms).chain(ends);
         for matrix in matrices {
             let columns = matrix.dims()[1];
             let values = crate::engine::portable::host(matrix.clone());

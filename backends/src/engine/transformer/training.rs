@@ -91,6 +91,29 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         Ok(())
     }
 
+    fn adapt(&mut self, adapter: Lora, weights: Vec<Vec<f32>>) -> Result<()> {
+        if self.adapter.is_some() {
+            return Err(Error::Unsuitable(
+                "this model has an adapter already".into(),
+            ));
+        }
+        let parameters = adapter.parameters();
+        check_shapes(&parameters, &weights)?;
+        self.frozen = self.parameters.len();
+        self.groups = groups(&parameters);
+        self.parameters = parameters;
+        self.values = weights;
+        self.adapter = Some(adapter);
+        self.spare = Vec::new();
+        self.sums = Sums::Host(Vec::new());
+        self.reload();
+        Ok(())
+    }
+
+    fn adapter(&self) -> Option<&Lora> {
+        self.adapter.as_ref()
+    }
+
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
         self.step(update, gradient.gradients)
     }

@@ -45,11 +45,12 @@ impl std::fmt::Display for Source {
 /// The model that is attacked.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct Audited {
-    /// The model: a checkpoint folder, or a Hugging Face folder.
+    /// The model: a checkpoint folder, a Hugging Face folder, or a folder with a LoRA adapter alone, which names its
+    /// base.
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights, and what
-    /// is attacked is the two together.
+    /// A LoRA adapter on --model, of peft or of `audit train`: its change is merged into the weights, and what is
+    /// attacked is the two together.
     #[arg(
         long,
         value_name = "DIR",

@@ -1,13 +1,17 @@
-//! `audit convert`: a model of another layout as a Hugging Face folder.
+//! `audit convert`: a model of another layout, or with an adapter merged into it, as a Hugging Face folder.
 
+use crate::account::mechanism::unknown_origin;
 use crate::audit::args::{Convert, Layout};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::grouped;
 use crate::page::{Output, Page, Section};
-use anyhow::Result;
-use reticent_backends::{Model, convert_llama2c};
+use anyhow::{Context, Result, bail};
+use reticent_backends::{
+    Checkpoint, Model, Pretrained, TransformerConfig, convert_llama2c, save_with_weights,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Body {
@@ -16,13 +20,46 @@ pub(crate) struct Body {
 }
 
 pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
-    let Layout::Llama2c = args.from;
-    let config = convert_llama2c(&args.model, &args.tokenizer, &args.out)?;
     let out = args.out.display().to_string();
-    let inputs = Inputs::new()
-        .given("from", "llama2.c")?
-        .given("model", args.model.display().to_string())?
-        .given("tokenizer", args.tokenizer.display().to_string())?;
+    let (inputs, config, said) = match (args, &args.merge) {
+        (_, Some(adapter)) => {
+            let base = match &args.model {
+                Some(base) => base.clone(),
+                None => Pretrained::base_of(adapter).context("--merge")?,
+            };
+            let (config, promised) = merge(&base, adapter, &args.out)?;
+            let inputs = Inputs::new()
+                .given("model", base.display().to_string())?
+                .given("adapter", adapter.display().to_string())?;
+            let behind = match promised {
+                true => {
+                    " Its manifest.json promises what the adapter's does; the owner's folder stays beside the adapter."
+                }
+                false => "",
+            };
+            let base = base.display();
+            let said = format!("{out}: {base} with the change of its adapter merged.{behind}");
+            (inputs, config, said)
+        }
+        (
+            Convert {
+                model: Some(model),
+                from: Some(Layout::Llama2c),
+                tokenizer: Some(tokenizer),
+                ..
+            },
+            None,
+        ) => {
+            let config = convert_llama2c(model, tokenizer, &args.out)?;
+            let inputs = Inputs::new()
+                .given("from", "llama2.c")?
+                .given("model", model.display().to_string())?
+                .given("tokenizer", tokenizer.display().to_string())?;
+            let said = format!("{out}: written in the layout of Hugging Face.");
+            (inputs, config, said)
+        }
+        _ => bail!("MODEL, --from and --tokenizer are needed without --merge"),
+    };
     let facts = [
         ("family", format!("{:?}", config.family)),
         ("layers", grouped(config.layers as u64)),
@@ -32,10 +69,33 @@ pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
     ];
     let model = config.into();
     let shown = Body { out, model };
-    let said = format!("{}: written in the layout of Hugging Face.", shown.out);
     output.answer(
         &Envelope::new("conversion", inputs, &shown),
         &Page::new("Conversion", said).answer(Section::facts("", facts)),
     )?;
     Ok(Exit::Finished)
+}
+
+/// Writes a base with an adapter merged into it; whether a manifest of ours came with the adapter.
+fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<(TransformerConfig, bool)> {
+    let loaded = Pretrained::load_adapted(base, adapter).context("--merge")?;
+    if let Some(mark) = &loaded.mark {
+        bail!("--merge: {}", unknown_origin(adapter, mark));
+    }
+    let promised = loaded.manifest.is_some();
+    match loaded.manifest {
+        Some(manifest) => Checkpoint::save(
+            out,
+            &loaded.model,
+            &loaded.weights,
+            &loaded.tokenizer,
+            manifest,
+        ),
+        None => save_with_weights(out, base, &loaded.weights),
+    }
+    .context("--out")?;
+    match loaded.model {
+        Model::Transformer(config) => Ok((*config, promised)),
+        Model::Lstm(_) => bail!("--merge: an LSTM takes no LoRA adapter"),
+    }
 }

@@ -374,6 +374,7 @@ fn arm(
         options: &options,
         model: &model,
         initial: &initial,
+        adapter: None,
     };
     let mut trained = match job.train(
         weights,

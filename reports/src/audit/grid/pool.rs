@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set for the processes of a grid: they end when the grid does, however it ends.
+/// Set for the processes that another one starts: they end when that one does, however it ends.
 const WITH_PARENT: &str = "RETICENT_ENDS_WITH_STDIN";
 /// Between two looks at the processes.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -258,11 +258,9 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         tempfile::tempfile().with_context(nowhere)?,
     );
     let program = program(stage.work)?;
-    let child = alone(&mut Command::new(&program))
+    let child = ending_with_this(alone(&mut Command::new(&program)))
         .args(&stage.words)
-        .env(WITH_PARENT, "1")
         .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())
-        .stdin(Stdio::piped())
         .stdout(stdout.try_clone().with_context(nowhere)?)
         .stderr(stderr.try_clone().with_context(nowhere)?)
         .spawn()
@@ -333,7 +331,13 @@ fn peak(process: u32) -> Option<f64> {
     Some(kib * 1024.0)
 }
 
-/// In a process of a grid: ends it when the grid is gone, whatever ended that. Elsewhere nothing.
+/// The same command for a process that ends when this one does.
+pub(in crate::audit) fn ending_with_this(command: &mut Command) -> &mut Command {
+    command.env(WITH_PARENT, "1").stdin(Stdio::piped())
+}
+
+/// In a process of a grid, or of a preparation in shards: ends it when the one that started it is gone, whatever ended
+/// that. Elsewhere nothing.
 pub fn end_with_parent() {
     if std::env::var_os(WITH_PARENT).is_none() {
         return;

@@ -1,5 +1,6 @@
 //! Arguments of `audit prepare`.
 
+use super::shards::args::Sharding;
 use crate::audit::args::Preparing;
 use crate::audit::args::Reading;
 use clap::Args;
@@ -16,19 +17,28 @@ threads, and appears when it is complete. Until then it grows in .preparing-NAME
 crash or a full disk the same command goes on there and writes the same bytes. Where the version, the options, the policy, \
 the tokenizer or the corpus are others, or that folder is damaged, it says so and starts over.
 
+Several processes, on one machine or many, write the same folder by a plan: --shards writes the plan, --run or --stage follow it. \
+What passes between them lies beside the plan, sealed under the owner's key (RETICENT_OWNER_KEY names its file), until the folder is there.
+
 Example:
-  audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/")]
+  audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/
+  audit prepare data.jsonl --policy customers --out prepared/ --plan plan.json --shards 8
+  audit prepare --plan plan.json --run local:4
+  audit prepare --plan plan.json --stage scan --shard 3")]
 pub struct Prepare {
     /// The corpus, a file or folder (links to folders are not followed): JSON Lines {"id", "text", "secrets"?}, JSON dialogues (MultiWOZ, SGD),
     /// CSV or Parquet with a column text, or plain text with blank lines between documents; .gz and .zst too.
-    #[arg(value_name = "DATA")]
-    pub data: PathBuf,
+    #[arg(value_name = "DATA", required_unless_present_any = ["stage", "run"])]
+    pub data: Option<PathBuf>,
     /// The folder to write; it must not exist, or be empty.
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["stage", "run"])]
+    pub out: Option<PathBuf>,
     /// How it is prepared.
     #[command(flatten)]
     pub how: Preparing,
+    /// By which processes.
+    #[command(flatten)]
+    pub sharding: Sharding,
     /// How many threads work [default: one for each core].
     #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: u64,

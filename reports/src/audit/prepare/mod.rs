@@ -2,3 +2,4 @@
 
 pub mod args;
 pub(crate) mod run;
+pub(crate) mod shards;

@@ -1,5 +1,6 @@
 //! `audit prepare`: from text to a training set in a folder.
 
+use super::shards;
 use crate::audit::args::Prepare;
 use crate::audit::owner_key::with_policy;
 use crate::audit::plant::seed_words;
@@ -9,7 +10,7 @@ use crate::audit::reading::{PAUSE, WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use reticent_corpus::{
     CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, SecretSource,
     TaggerModel,
@@ -17,6 +18,7 @@ use reticent_corpus::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
+use std::path::Path;
 use std::time::Instant;
 
 #[derive(Serialize, JsonSchema)]
@@ -35,12 +37,19 @@ pub(crate) struct Body<'a> {
 }
 
 pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    if let Some(asked) = shards::Asked::of(args)? {
+        return asked.run(args, output, interrupt);
+    }
+    // Clap asks for both.
+    let (Some(data), Some(out)) = (&args.data, &args.out) else {
+        bail!("DATA and --out: both are needed");
+    };
     let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
     let options = args.how.options(texts)?;
     let mut reading = args.reading.options(None);
     reading.user.clone_from(&args.how.user_field);
     let files = PrepareFiles {
-        data: &args.data,
+        data,
         reading: &reading,
         options: &options,
         threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
@@ -49,48 +58,73 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     let size = files.size().context("DATA")?;
     let began = Instant::now();
     let bar = RefCell::new(WorkBar::new(size, "preparing"));
-    let made = files.write(&args.out, false, &|passage, read| {
+    let made = files.write(out, false, &|passage, read| {
         bar.borrow_mut().at(passage, read);
         !interrupt.raised()
     });
     let before = bar.into_inner().before;
-    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, args))? else {
-        let resume = PrepareFiles::stopped(&args.out).then(|| "the same --out".to_owned());
+    let Some((prepared, skipped)) = made.map_err(|error| of_argument(error, data, out))? else {
+        let resume = PrepareFiles::stopped(out).then(|| "the same --out".to_owned());
         return Err(Interrupted { resume }.into());
     };
     skipped.iter().for_each(warn);
-    let seconds = began.elapsed().as_secs_f64();
-    let shown = Body {
-        out: args.out.display().to_string(),
-        facts: &prepared.facts,
+    let made = Made {
+        data,
+        out,
+        threads: args.threads,
+        bytes: size.saturating_sub(before),
+        seconds: began.elapsed().as_secs_f64(),
         sampled,
-        skipped: skipped.iter().map(ToString::to_string).collect(),
-        seconds,
-        taken_up_documents: prepared.taken_up,
-        megabytes_per_second: size.saturating_sub(before) as f64 / 1e6 / seconds.max(1e-9),
+        skipped: &skipped,
     };
-    let inputs = Inputs::new()
-        .given("data", args.data.display().to_string())?
-        .given("options", published(&prepared.options)?)?
-        .given("threads", args.threads)?;
-    let inputs = with_policy(inputs, &options.policy.policy)?;
-    output.answer(
-        &Envelope::new("preparation", inputs, &shown),
-        &page(&prepared, &shown),
-    )?;
-    Ok(Exit::Finished)
+    made.answer(&prepared, output)
+}
+
+/// What there is to say of a preparation besides what was prepared.
+pub(super) struct Made<'a> {
+    pub(super) data: &'a Path,
+    pub(super) out: &'a Path,
+    pub(super) threads: u64,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    pub(super) sampled: Option<SampledFacts>,
+    pub(super) skipped: &'a [reticent_corpus::Error],
+}
+
+impl Made<'_> {
+    pub(super) fn answer(self, prepared: &Preparation, output: Output) -> Result<Exit> {
+        let shown = Body {
+            out: self.out.display().to_string(),
+            facts: &prepared.facts,
+            sampled: self.sampled,
+            skipped: self.skipped.iter().map(ToString::to_string).collect(),
+            seconds: self.seconds,
+            taken_up_documents: prepared.taken_up,
+            megabytes_per_second: self.bytes as f64 / 1e6 / self.seconds.max(1e-9),
+        };
+        let inputs = Inputs::new()
+            .given("data", self.data.display().to_string())?
+            .given("options", published(&prepared.options)?)?
+            .given("threads", self.threads)?;
+        let inputs = with_policy(inputs, &prepared.options.policy.policy)?;
+        output.answer(
+            &Envelope::new("preparation", inputs, &shown),
+            &page(prepared, &shown),
+        )?;
+        Ok(Exit::Finished)
+    }
 }
 
 /// The error, and the argument it is about.
-fn of_argument(error: reticent_corpus::Error, args: &Prepare) -> anyhow::Error {
+pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path) -> anyhow::Error {
     use reticent_corpus::Error as E;
     let about = match &error {
-        E::Write { .. } if PrepareFiles::stopped(&args.out) => {
+        E::Write { .. } if PrepareFiles::stopped(out) => {
             "--out (what was done stays; the same command goes on there)"
         }
         E::Write { .. } | E::Occupied { .. } => "--out",
         E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
-            if path.starts_with(&args.data) =>
+            if path.starts_with(data) =>
         {
             "DATA"
         }

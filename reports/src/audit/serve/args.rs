@@ -11,7 +11,7 @@ pub struct Serve {
     /// The model: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// A LoRA adapter of peft on --model, a Hugging Face folder: its change is merged into the weights.
+    /// A LoRA adapter on --model, of peft or of `audit train`: its change is merged into the weights.
     #[arg(long, value_name = "DIR")]
     pub adapter: Option<PathBuf>,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   audit train prepared/ --recipe crt --sigma 1.1 --epochs 10 --out ckpt/
+  audit train prepared/ --recipe dpsgd --sigma 1.1 --model base/ --lora-rank 16 --out adapter/
   audit train --plan training.toml --out ckpt/
   audit train --plan training.toml --worker-key worker.key --out ckpt/")]
 pub struct Train {

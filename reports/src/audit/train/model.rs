@@ -6,8 +6,8 @@ use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::{
-    Dropout, Family, Initial, LstmConfig, Manifest, Model, Pretrained, TrainOptions,
-    TransformerConfig, weights_digest,
+    Dropout, Family, Initial, Lora, LoraSpec, LstmConfig, Manifest, Model, Pretrained,
+    TrainOptions, TransformerConfig, weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
 use std::path::Path;
@@ -19,6 +19,16 @@ pub(in crate::audit) struct Beginning {
     pub(in crate::audit) initial: Initial,
     /// What its folder asks training to drop; nothing where it is freshly drawn.
     pub(in crate::audit) dropout: Dropout,
+    /// What is trained in place of the model's own weights.
+    pub(in crate::audit) adapter: Option<FreshAdapter>,
+}
+
+/// An adapter that is to be trained.
+pub(in crate::audit) struct FreshAdapter {
+    pub(in crate::audit) lora: Lora,
+    /// The folder of the model that it goes on, as the adapter's own will name it.
+    pub(in crate::audit) base: String,
+    pub(in crate::audit) start: Vec<Vec<f32>>,
 }
 
 impl Beginning {
@@ -36,6 +46,7 @@ impl Beginning {
             model,
             initial: Initial::Random { seed },
             dropout: Dropout::NONE,
+            adapter: None,
         }
     }
 
@@ -47,13 +58,19 @@ impl Beginning {
         prepared: &Prepared,
     ) -> Result<Self> {
         let (plan, seed) = (&options.plan, options.initial_seed);
-        let begun = match model {
+        let mut begun = match model {
             ModelArg::Lstm => Self::paper(prepared, seed),
             ModelArg::Gpt2 => Self::drawn(gpt2(request, prepared)?, seed),
             ModelArg::Folder(folder) => {
                 Self::loaded(folder, request.declared_public, plan, prepared)?
             }
         };
+        if let (Some(spec), ModelArg::Folder(folder)) = (lora(request)?, model) {
+            begun.adapter = Some(begun.fresh(spec, folder, seed).with_context(|| {
+                let targets = request.optimization.lora_targets.is_some();
+                request.name(if targets { "lora_targets" } else { "lora_rank" })
+            })?);
+        }
         ensure!(
             plan.run.recipe() != Some(Recipe::Sdp) || matches!(begun.model, Model::Lstm(_)),
             "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {model}"
@@ -91,8 +108,39 @@ impl Beginning {
             weights,
             initial,
             dropout,
+            adapter: None,
         })
     }
+
+    /// An adapter on this model, which the folder holds.
+    fn fresh(&self, spec: LoraSpec, folder: &Path, seed: u64) -> Result<FreshAdapter> {
+        ensure!(
+            folder.join("config.json").exists(),
+            "{} holds an adapter itself; `audit convert --merge` makes a model of it",
+            folder.display()
+        );
+        let base = self.initial.weights().unwrap_or_default().to_owned();
+        let lora = Lora::of(&self.model, base, spec)?;
+        Ok(FreshAdapter {
+            start: lora.starting_weights(seed),
+            base: folder.display().to_string(),
+            lora,
+        })
+    }
+}
+
+/// The adapter that is asked for.
+fn lora(request: &PlanRequest) -> Result<Option<LoraSpec>> {
+    let given = &request.optimization;
+    let Some(rank) = given.lora_rank else {
+        return Ok(None);
+    };
+    let rank = usize::try_from(rank)?;
+    Ok(Some(LoraSpec {
+        rank,
+        alpha: given.lora_alpha.unwrap_or(2.0 * rank as f64),
+        targets: given.lora_targets.clone().unwrap_or_default(),
+    }))
 }
 
 fn gpt2(request: &PlanRequest, prepared: &Prepared) -> Result<Model> {

@@ -7,7 +7,7 @@ use crate::account::words::{neighbours, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
-use crate::audit::train::model::{Beginning, dropout_of};
+use crate::audit::train::model::{Beginning, FreshAdapter, dropout_of};
 use crate::audit::train::options::{inputs, options};
 use crate::audit::train::tensorboard::Events;
 use crate::audit::train::workers::{connect, of_environment};
@@ -23,8 +23,8 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
-    Checkpoint, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, Manifest,
-    Model, Owner, Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained,
+    Checkpoint, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, LoraSpec,
+    Manifest, Model, Owner, Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained,
     erase_finished, free_for, open, state_folder, train_on, train_together, weights_digest,
 };
 use reticent_corpus::Prepared;
@@ -45,6 +45,8 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) options: &'a TrainOptions,
     pub(in crate::audit) model: &'a Model,
     pub(in crate::audit) initial: &'a Initial,
+    /// What is trained in place of the model's own weights.
+    pub(in crate::audit) adapter: Option<&'a FreshAdapter>,
 }
 
 impl Job<'_> {
@@ -58,7 +60,10 @@ impl Job<'_> {
         seen: &mut dyn FnMut(&TrainProgress),
         workers: Option<Box<dyn Collective>>,
     ) -> std::result::Result<Trained, Error> {
-        let model = open(self.model, weights, device)?;
+        let mut model = open(self.model, weights, device)?;
+        if let Some(FreshAdapter { lora, start, .. }) = self.adapter {
+            model.adapt(lora.clone(), start.clone())?;
+        }
         let total = Schedule::of(self.options, &self.corpus)?.total();
         let progress = Progress::of(total, what, "steps");
         let mut at = |at: TrainProgress| {
@@ -91,7 +96,14 @@ impl Job<'_> {
             let owner = Owner::open_or_create(folder)?;
             manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
-        Checkpoint::save(folder, self.model, weights, &prepared.tokenizer, manifest)?;
+        let tokenizer = &prepared.tokenizer;
+        match self.adapter {
+            None => Checkpoint::save(folder, self.model, weights, tokenizer, manifest)?,
+            Some(FreshAdapter { lora, base, .. }) => {
+                let on = (self.model, lora, base.as_str());
+                Checkpoint::save_adapter(folder, on, weights, tokenizer, manifest)?;
+            }
+        }
         Owner::open_or_create(folder)?.authenticate(folder)?;
         Ok(())
     }
@@ -168,9 +180,49 @@ pub(crate) struct Body {
     /// What training passes dropped; absent where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<Dropped>,
+    /// The adapter that was trained; the guarantees are of its training, not of its base's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<TrainedAdapter>,
     /// Records longer than the model's context: each is several windows, clipped as one record.
     #[serde(skip_serializing_if = "is_zero")]
     in_windows: u64,
+}
+
+/// The adapter that was trained, and what it goes on.
+#[derive(Serialize, JsonSchema)]
+struct TrainedAdapter {
+    #[serde(flatten)]
+    spec: LoraSpec,
+    /// The folder of the base, whose own weights stayed as they were.
+    base: String,
+    /// How many values were trained.
+    parameters: usize,
+}
+
+impl TrainedAdapter {
+    fn of(adapter: &FreshAdapter) -> Self {
+        Self {
+            spec: adapter.lora.spec().clone(),
+            base: adapter.base.clone(),
+            parameters: adapter.start.iter().map(Vec::len).sum(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let LoraSpec {
+            rank,
+            alpha,
+            targets,
+        } = &self.spec;
+        format!(
+            "A LoRA adapter of rank {rank} (alpha {}) on {} of {}: {} parameters. The guarantees are of its training; \
+             they do not cover the training of the base.",
+            shortest(*alpha),
+            targets.join(", "),
+            self.base,
+            grouped(self.parameters as u64)
+        )
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
@@ -235,6 +287,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         weights,
         initial,
         dropout,
+        adapter,
     } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     options.dropout = match request.optimization.dropout {
         Some(rate) => dropout_of(&model, rate)?,
@@ -247,6 +300,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         options: &options,
         model: &model,
         initial: &initial,
+        adapter: adapter.as_ref(),
     };
     let state = state_folder(&train.out);
     let keep = Keep {
@@ -338,6 +392,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         caveat: unauthenticated(&trained.ran.plan),
         held_out_perplexity: trained.ran.held_out.iter().map(|loss| loss.exp()).collect(),
         dropout: Dropped::of(trained.ran.dropout, &request),
+        adapter: adapter.as_ref().map(TrainedAdapter::of),
         in_windows: in_windows(&model, &prepared),
     };
     let run = PlannedRun {
@@ -401,8 +456,8 @@ impl Keep<'_> {
         }
         let place = self.place(epoch.number);
         // A run that goes on comes by again, with the same weights.
-        if let Ok(written) = Checkpoint::load(&place)
-            && weights_digest(&written.weights) == weights_digest(epoch.weights)
+        if let Ok((_, written)) = Checkpoint::trained(&place)
+            && weights_digest(&written) == weights_digest(epoch.weights)
         {
             return Ok(());
         }
@@ -447,6 +502,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     if let Mechanism::Repeat { times, .. } = &shown.mechanism {
         notes.push(format!("Private steps: {}.", grouped(times.get())));
     }
+    notes.extend(shown.adapter.as_ref().map(TrainedAdapter::text));
     notes.extend(shown.caveat.map(str::to_owned));
     if !shown.estimates.is_empty() {
         notes.push("The manifest also holds the paper's estimate, which is no bound.".into());

@@ -13,6 +13,9 @@ use reticent_accounting::training::Recipe::{self, Crt, Dpsgd, Jft, Protect, Sdp,
 /// Recipes with steps that move weights without noise.
 const ORDINARY: &[Recipe] = &[Sgd, Crt, Sdp, Jft];
 
+/// Recipes whose model may be a transformer, which an adapter goes on.
+const ADAPTED: &[Recipe] = &[Sgd, Dpsgd, Crt, Jft, Protect];
+
 /// All of them.
 pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
     vec![
@@ -48,6 +51,9 @@ pub(in crate::audit) fn by_recipe(given: &Optimization) -> Vec<Use> {
             given.second_moment_floor.is_some(),
             NOISED,
         ),
+        ("lora_rank", given.lora_rank.is_some(), ADAPTED),
+        ("lora_alpha", given.lora_alpha.is_some(), ADAPTED),
+        ("lora_targets", given.lora_targets.is_some(), ADAPTED),
     ]
 }
 
@@ -90,11 +96,30 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
             );
         }
     }
-    if given.initial_seed.is_some() && matches!(start, ModelArg::Folder(_)) {
+    let folder = matches!(start, ModelArg::Folder(_));
+    if given.initial_seed.is_some() && folder && given.lora_rank.is_none() {
         bail!(
-            "{}: belongs to a fresh model, got {start}",
+            "{}: belongs to a fresh model or adapter, got {start}",
             request.name("initial_seed")
         );
+    }
+    if given.lora_rank.is_some() && !folder {
+        bail!(
+            "{}: belongs to a decoder's folder as --model, got {start}",
+            request.name("lora_rank")
+        );
+    }
+    for (key, stands) in [
+        ("lora_alpha", given.lora_alpha.is_some()),
+        ("lora_targets", given.lora_targets.is_some()),
+    ] {
+        if stands && given.lora_rank.is_none() {
+            bail!(
+                "{}: belongs to {}",
+                request.name(key),
+                request.name("lora_rank")
+            );
+        }
     }
     Ok(())
 }
@@ -198,7 +223,7 @@ mod tests {
     ];
 
     /// A value of every option that not every recipe uses, with what else it needs.
-    const VALUES: [(&str, &str); 32] = [
+    const VALUES: [(&str, &str); 35] = [
         ("--batch-size", "4"),
         ("--ordinary-batch-size", "4"),
         ("--sampler", "poisson"),
@@ -237,6 +262,9 @@ mod tests {
         ("--weights", "w"),
         ("--incidence", "i"),
         ("--assume", "caught"),
+        ("--lora-rank", "4 --model ./f"),
+        ("--lora-alpha", "8 --lora-rank 4 --model ./f"),
+        ("--lora-targets", "q_proj,v_proj --lora-rank 4 --model ./f"),
     ];
 
     /// Options that every recipe uses, or that are judged with the noise (the last three).
@@ -380,6 +408,18 @@ mod tests {
                 ["--initial-seed", "fresh", "./f"],
             ),
             (
+                "--recipe sgd --lora-rank 4 --model gpt2",
+                ["--lora-rank", "folder", "gpt2"],
+            ),
+            (
+                "--recipe sgd --lora-alpha 4 --model ./f",
+                ["--lora-alpha", "belongs to", "--lora-rank"],
+            ),
+            (
+                "--recipe sgd --lora-rank 0 --model ./f",
+                ["--lora-rank", "must", "0"],
+            ),
+            (
                 "--recipe jft --sigma 1 --screened f",
                 ["--screened", "screened", "got direct"],
             ),
@@ -424,6 +464,7 @@ mod tests {
             "--recipe crt --sigma 1 --private-optimizer adamw --weight-decay 0.1",
             "--recipe jft --sigma 1 --ordinary-batch-size 4 --assume caught",
             "--recipe jft --sigma 1 --first-phase screened --screened f --assume screening",
+            "--recipe dpsgd --sigma 1 --lora-rank 4 --initial-seed 3 --model ./f",
         ] {
             assert_eq!(judged(line), Ok(()), "{line}");
         }

@@ -67,7 +67,8 @@ impl Training {
                 }
             }
         };
-        if args.of.adapter.is_some() {
+        let adapted = manifest.is_some_and(|m| m.adapter.is_some());
+        if args.of.adapter.is_some() || adapted {
             differs.push(
                 "the adapter is a change of low rank, shadow models change every weight".to_owned(),
             );

@@ -1,0 +1,124 @@
+//! Low-rank adapters: two matrices beside columns of a linear layer whose weights stay as they are.
+
+use super::in_range;
+use crate::error::{Error, Result};
+use crate::trainer::Parameter;
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is asked of an adapter, in the words of PEFT's `LoraConfig`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoraSpec {
+    /// Columns of A and rows of B (`r`).
+    pub rank: usize,
+    /// The product of both is multiplied by this over the rank (`lora_alpha`).
+    pub alpha: f64,
+    /// Names of linear layers, or the ends of them (`target_modules`).
+    pub targets: Vec<String>,
+}
+
+/// One adapted linear layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct LoraModule {
+    /// Its name in transformers.
+    pub(crate) name: String,
+    /// The weight of ours that it is a part of.
+    pub(crate) weight: usize,
+    /// Rows of the weight.
+    pub(crate) inputs: usize,
+    /// Its first column there.
+    pub(crate) offset: usize,
+    /// Its columns.
+    pub(crate) columns: usize,
+}
+
+/// An adapter on one model: each module's output gets s·(x A) B, where s is alpha over the rank.
+/// A is `[inputs, rank]`, B `[rank, columns]`, in the order of the model's own columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lora {
+    spec: LoraSpec,
+    /// [`crate::weights_digest`] of the model that it goes on.
+    base: String,
+    modules: Vec<LoraModule>,
+}
+
+impl LoraSpec {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn validated(self) -> Result<Self> {
+        in_range("rank of the adapter", self.rank, 1, 4096, "[1, 4096]")?;
+        if self.alpha > 0.0 && self.alpha.is_finite() {
+            return Ok(self);
+        }
+        Err(Error::OutOfRange {
+            what: "alpha of the adapter",
+            range: "(0, inf)",
+            value: self.alpha,
+        })
+    }
+}
+
+impl Lora {
+    pub(crate) const fn new(spec: LoraSpec, base: String, modules: Vec<LoraModule>) -> Self {
+        Self {
+            spec,
+            base,
+            modules,
+        }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub const fn spec(&self) -> &LoraSpec {
+        &self.spec
+    }
+
+    /// The digest of the weights that it goes on.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub(crate) fn modules(&self) -> &[LoraModule] {
+        &self.modules
+    }
+
+    /// What the product of both matrices is multiplied by.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.spec.alpha / self.spec.rank as f64
+    }
+
+    /// A and B of each module.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let rank = self.spec.rank;
+        let of = |m: &LoraModule| {
+            [("A", [m.inputs, rank]), ("B", [rank, m.columns])].map(|(half, shape)| Parameter {
+                name: format!("{}.lora_{half}.weight", m.name),
+                shape: shape.to_vec(),
+            })
+        };
+        self.modules.iter().flat_map(of).collect()
+    }
+
+    /// A as PEFT draws it, uniform within one over the root of its inputs, from this seed and nothing else; B is
+    /// zero, so that the model is the base.
+    #[must_use]
+    pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut draw = |m: &LoraModule| {
+            let most = (m.inputs as f32).sqrt().recip();
+            let a =
+                (0..m.inputs * self.spec.rank).map(|_| most * (2.0 * rng.random::<f32>() - 1.0));
+            [a.collect(), vec![0.0; self.spec.rank * m.columns]]
+        };
+        self.modules.iter().flat_map(&mut draw).collect()
+    }
+}

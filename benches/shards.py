@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Preparation in shards: two processes against one, and the memory of each stage.
+
+  benches/shards.py AUDIT [MEGABYTES] [SHARDS]
+
+AUDIT is the program, built for release. The corpus is made-up dialogues, copied under other ids until it is that
+long (default 100 MB); every copy's text differs by a salt of letters but for every fourth, so that there are
+duplicates far apart. Everything is written to a folder that goes away at the end. Wall time says something on an
+idle machine only; processor time and memory do on any.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HOW = ["--policy", "customers", "--conservative", "digits,policy", "--seed", "1"]
+
+
+def run(audit, home, *words):
+    """Seconds, processor seconds and peak memory in MiB, of it and of what it started."""
+    began = time.monotonic()
+    out = subprocess.DEVNULL
+    process = subprocess.Popen([audit, "prepare", "--config", "none", *words], cwd=home, stdout=out)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"audit prepare {' '.join(words)}: status {status}")
+    return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def corpus(audit, home, megabytes):
+    subprocess.run(
+        [audit, "simulate", "customers", "--dialogues", "2000", "--seed", "1", "--out", "seed.jsonl"],
+        cwd=home, stdout=subprocess.DEVNULL, check=True,
+    )
+    with open(f"{home}/seed.jsonl", encoding="utf-8") as file:
+        seeds = [json.loads(line) for line in file]
+    written = number = 0
+    with open(f"{home}/data.jsonl", "w", encoding="utf-8") as out:
+        while written < megabytes * 10**6:
+            for seed in seeds:
+                text = seed["text"]
+                if number % 4:
+                    salt = "".join(chr(97 + int(digit)) for digit in str(number // len(seeds)))
+                    text = "\n".join(f"{line} q{salt}q" for line in text.split("\n"))
+                # A salt at the end of a line moves what is marked behind it: the policy finds what there is.
+                line = json.dumps({"id": f"d{number}", "text": text}, ensure_ascii=False) + "\n"
+                number += 1
+                written += len(line.encode())
+                out.write(line)
+    return os.path.getsize(f"{home}/data.jsonl") / 1e6
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    audit = os.path.abspath(sys.argv[1])
+    megabytes = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+    shards = sys.argv[3] if len(sys.argv) > 3 else "8"
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["RETICENT_OWNER_KEY"] = f"{home}/owner.key"
+        size = corpus(audit, home, megabytes)
+        print(f"{size:.0f} MB, {shards} shards, load {os.getloadavg()[0]:.1f}")
+        print(f"{'':22} {'seconds':>8} {'cpu':>8} {'MiB':>6}")
+
+        def say(name, took):
+            print(f"{name:22} {took[0]:8.1f} {took[1]:8.1f} {took[2]:6.0f}", flush=True)
+            return took
+
+        single = say("one, one thread", run(audit, home, "data.jsonl", *HOW, "--out", "single", "--threads", "1"))
+        walls = {}
+        for count in ["1", "2"]:
+            plan = f"plan{count}.json"
+            words = ["data.jsonl", *HOW, "--out", f"out{count}", "--plan", plan, "--shards", shards, "--threads", "1"]
+            planned = say("plan", run(audit, home, *words))
+            words = ["--plan", plan, "--run", f"local:{count}", "--threads", count]
+            ran = say(f"local:{count}", run(audit, home, *words))
+            walls[count] = planned[0] + ran[0]
+            same = subprocess.run(["diff", "-r", "single", f"out{count}"], cwd=home).returncode == 0
+            print(f"  the folder of one process: {same}")
+        print(f"local:2 against local:1 {walls['1'] / walls['2']:.2f}, against one {single[0] / walls['2']:.2f}")
+        run(audit, home, "data.jsonl", *HOW, "--out", "staged", "--plan", "staged.json", "--shards", shards)
+        for stage in ["scan", "group", "write"]:
+            flag = "--part" if stage == "group" else "--shard"
+            stages = [
+                run(audit, home, "--plan", "staged.json", "--stage", stage, flag, str(n), "--threads", "1")
+                for n in range(int(shards))
+            ]
+            seconds, processor = sum(s[0] for s in stages), sum(s[1] for s in stages)
+            say(f"{stage}, all shards", (seconds, processor, max(s[2] for s in stages)))
+        say("join", run(audit, home, "--plan", "staged.json", "--stage", "join"))
+
+
+main()

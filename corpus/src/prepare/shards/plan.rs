@@ -1,0 +1,664 @@
+//! The plan: what is prepared, what was settled of it, and where each shard begins.
+
+use super::super::context::{Choices, Corpus, Planted, PreparationContext};
+use super::super::options::PrepareOptions;
+use super::super::resume::{Identity, asked};
+use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stream};
+use super::super::stream::PrepareFiles;
+use super::sealed::{Key, SealedFolder, SealedReader, hexadecimal};
+use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
+use crate::dedup::Deduplication;
+use crate::document::Document;
+use crate::error::{Error, Result, json_problem, range};
+use crate::folder::OutputFolder;
+use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
+use crate::sweep::checked_threads;
+use reticent_disk as disk;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Most shards of a plan.
+const MOST: u64 = 4096;
+
+/// The longest plan that is read: 256 MiB.
+const LONGEST: u64 = 256 << 20;
+
+/// Name of what was settled, in the folder of the stages.
+const CHOICES: &str = "choices";
+
+/// What stands in the place of the code while it is computed.
+const NO_CODE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The schema of the file of a plan.
+#[must_use]
+pub fn shard_plan_schema(generator: &SchemaGenerator) -> Schema {
+    generator.clone().into_root_schema_for::<PlanDocument>()
+}
+
+/// The file of a plan.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct PlanDocument {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    /// HMAC-SHA256 of the file, with zeros here, under the owner's key.
+    hmac: String,
+    /// The corpus.
+    data: PathBuf,
+    /// The folder that the last stage writes.
+    out: PathBuf,
+    reading: ReadOptions,
+    options: PrepareOptions,
+    files: Vec<PlannedFile>,
+    corpus: Corpus,
+    /// Of the version that wrote it and of what was asked for, with the files that name a tokenizer or a classifier.
+    identity: Identity,
+    /// Ranges of digests that units are grouped in.
+    parts: u64,
+    shards: Vec<Shard>,
+}
+
+/// A file of the corpus.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+struct PlannedFile {
+    name: String,
+    bytes: u64,
+}
+
+/// A range of documents, in corpus order.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Shard {
+    place: Place,
+    /// Number of its first document.
+    first: u64,
+    documents: u64,
+    /// Number of its first document among those trained on.
+    pub(super) training: u64,
+    /// Digest of its documents under the plan's key.
+    hmac: String,
+}
+
+/// What was settled of the corpus as a whole, for all shards.
+#[derive(Serialize, Deserialize)]
+struct WholeChoices<'a> {
+    plan: Option<Cow<'a, CanaryPlan>>,
+    words: Option<Cow<'a, WordFacts>>,
+}
+
+/// What was settled of one shard.
+#[derive(Serialize, Deserialize)]
+struct ShardChoices<'a> {
+    /// Numbers of its documents that are held out.
+    held_out: Vec<usize>,
+    /// Its documents with canaries, by number among those trained on.
+    planted: Vec<(usize, Cow<'a, Document>)>,
+    places: Vec<CanaryPlace>,
+}
+
+/// A stage for a shard or a part, which count from zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardStage {
+    /// Digests of a shard's units.
+    Scan(u64),
+    /// Which units of a part came before.
+    Group(u64),
+    /// A shard's records.
+    Write(u64),
+    /// The prepared folder.
+    Join,
+}
+
+impl ShardStage {
+    /// The name of the file that it writes; none of the last one.
+    pub(super) fn file(self) -> Option<String> {
+        match self {
+            Self::Scan(shard) => Some(format!("scan-{shard}")),
+            Self::Group(part) => Some(format!("group-{part}")),
+            Self::Write(shard) => Some(format!("write-{shard}")),
+            Self::Join => None,
+        }
+    }
+}
+
+/// As `audit prepare` takes it: `--stage scan --shard 3`.
+impl std::fmt::Display for ShardStage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Scan(shard) => write!(f, "--stage scan --shard {shard}"),
+            Self::Group(part) => write!(f, "--stage group --part {part}"),
+            Self::Write(shard) => write!(f, "--stage write --shard {shard}"),
+            Self::Join => f.write_str("--stage join"),
+        }
+    }
+}
+
+/// A plan to prepare a corpus in shards, by any number of processes, into the folder that
+/// [`PrepareFiles::write`] makes of it, byte for byte.
+///
+/// It is written once and never changed. What passes between its stages lies in a folder beside it, named after its
+/// digest: sealed under the owner's key and this plan, readable by its owner only, removed by the last stage. Digests
+/// in it are keyed. It holds text: redacted records, documents with canaries, and under a miss rate what the policy
+/// finds.
+///
+/// ```
+/// use std::time::Duration;
+/// use reticent_corpus::{PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage};
+/// let place = tempfile::tempdir()?;
+/// let at = |name: &str| place.path().join(name);
+/// std::fs::write(at("a.txt"), "one\n\ntwo\n\none\n")?;
+/// let (data, reading, options) = (at("a.txt"), ReadOptions::default(), PrepareOptions::default());
+/// let files = PrepareFiles { data: &data, reading: &reading, options: &options, threads: 1, pause: Duration::from_secs(10) };
+/// let (plan, key) = (at("plan.json"), [7; 32]);
+/// ShardPlan::write(&files, &at("out"), 2, &plan, key, &|_, _| true)?.unwrap();
+/// let plan = ShardPlan::load(&plan, key)?;
+/// for stage in plan.stages() {
+///     plan.run(stage, 1, &|_, _| true)?.unwrap();
+/// }
+/// files.write(&at("single"), false, &|_, _| true)?.unwrap();
+/// for file in ["records.jsonl", "train.jsonl", "prepared.json"] {
+///     assert_eq!(std::fs::read(at("out").join(file))?, std::fs::read(at("single").join(file))?);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ShardPlan {
+    document: PlanDocument,
+    owner: Key,
+    /// Of what passes between stages.
+    pub(super) key: Key,
+    pub(super) folder: SealedFolder,
+}
+
+impl ShardPlan {
+    /// Settles what depends on the corpus as a whole, and writes the plan, for so many shards; nothing when `watch`
+    /// says no. The corpus is read from its beginning to its end, more than once where canaries are planted.
+    ///
+    /// # Errors
+    /// As [`PrepareFiles::write`]; a number of shards outside 1 to 4096; a corpus that cannot be read twice, and ways
+    /// to read it that cannot be taken up in its middle ([`ReadOptions::user`], [`ReadOptions::skip_unreadable`]);
+    /// a plan that is there already.
+    pub fn write(
+        files: &PrepareFiles<'_>,
+        out: &Path,
+        shards: u64,
+        path: &Path,
+        owner: [u8; 32],
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Self>> {
+        if !(1..=MOST).contains(&shards) {
+            return Err(range(
+                "the number of shards",
+                shards,
+                format!("from 1 to {MOST}"),
+            ));
+        }
+        let threads = checked_threads(files.threads)?;
+        let source = Source::Files(files.data, files.reading);
+        refuse(files.reading, source)?;
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|source| Error::Read {
+                path: path.to_path_buf(),
+                source,
+            })
+        };
+        let (data, place) = (absolute(files.data)?, absolute(out)?);
+        let mut file =
+            disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
+        // A place that cannot be written is found out before the work.
+        drop(OutputFolder::take(out, false)?);
+        let sizes = planned(files.data)?;
+        let bytes = sizes.iter().map(|file| file.bytes).sum();
+        let mut cuts = Cuts::new(shards, bytes);
+        let mut seen = |document: &Document, stream: &Stream<'_>| cuts.enter(document, stream);
+        let options = files.options;
+        let settled =
+            PreparationContext::new(source, options, None, threads, watch, Some(&mut seen))?;
+        let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
+            return Ok(None);
+        };
+        let owner = Key::new(owner);
+        settled.division.seal = Some(salt(&owner));
+        let mut document = PlanDocument {
+            schema: 1,
+            kind: KIND.to_owned(),
+            hmac: NO_CODE.to_owned(),
+            data,
+            out: place,
+            reading: files.reading.clone(),
+            options: settled.options.clone(),
+            files: sizes,
+            corpus: settled.corpus,
+            identity: Identity::of_parts(&salt(&owner), &asked(&settled)?, &[]),
+            parts: if by_digest(&settled.options) {
+                shards
+            } else {
+                1
+            },
+            shards: cuts.close(&documents_key(&owner), &settled.division.held_out),
+        };
+        let mut text = text_of(&document, path)?;
+        document.hmac = code(&owner, &text);
+        text = text.replacen(NO_CODE, &document.hmac, 1);
+        let made = Self::of(document, path, owner);
+        disk::private_folder(&made.folder.path).map_err(|source| Error::Write {
+            path: made.folder.path.clone(),
+            source,
+        })?;
+        let write = || -> Result<()> {
+            made.keep(&settled)?;
+            let written = file.write_all(text.as_bytes());
+            let finished = written.and_then(|()| file.finish());
+            finished.map_err(|error| Error::of_place(path, error))
+        };
+        if let Err(error) = write() {
+            // Without its plan nobody can use it.
+            let _ = disk::remove_folder(&made.folder.path);
+            return Err(error);
+        }
+        Ok(Some(made))
+    }
+
+    /// Reads a plan, and checks that the owner of the key wrote just this.
+    ///
+    /// # Errors
+    /// What is no plan, was changed, or is of another version or another owner's.
+    pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
+        let wrong = |problem: String| Error::Prepared {
+            path: path.to_path_buf(),
+            problem,
+        };
+        let text = disk::read_regular_text(path, LONGEST).map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let document: PlanDocument = serde_json::from_str(&text)
+            .map_err(|error| wrong(format!("it is no plan of shards: {}", json_problem(&error))))?;
+        let owner = Key::new(owner);
+        if document.kind != KIND
+            || code(&owner, &text.replacen(&document.hmac, NO_CODE, 1)) != document.hmac
+        {
+            return Err(wrong(
+                "it was changed after it was written, or under another owner's key".to_owned(),
+            ));
+        }
+        if !document.identity.is_current() {
+            return Err(wrong(
+                "another version of this program wrote it; write it again".to_owned(),
+            ));
+        }
+        Ok(Self::of(document, path, owner))
+    }
+
+    fn of(document: PlanDocument, path: &Path, owner: Key) -> Self {
+        let key = owner.derived("shards", document.hmac.as_bytes());
+        let short = document.hmac.get(..16).unwrap_or_default();
+        let folder = disk::sibling(path, &format!("stages-{short}"));
+        Self {
+            folder: SealedFolder::new(folder, key.derived("files", &[])),
+            key,
+            owner,
+            document,
+        }
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn shards(&self) -> u64 {
+        self.document.shards.len() as u64
+    }
+
+    /// How many parts the digests are grouped in.
+    #[must_use]
+    pub const fn parts(&self) -> u64 {
+        self.document.parts
+    }
+
+    /// The folder that the last stage writes.
+    #[must_use]
+    pub fn out(&self) -> &Path {
+        &self.document.out
+    }
+
+    /// The corpus.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.document.data
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub const fn options(&self) -> &PrepareOptions {
+        &self.document.options
+    }
+
+    /// How many bytes the files of the corpus have.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.document.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// The folder of what passes between stages.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// All stages, in an order in which each finds what it reads; those of one kind may run in any order.
+    pub fn stages(&self) -> impl Iterator<Item = ShardStage> + use<> {
+        let (shards, parts) = (self.shards(), self.parts());
+        let scans = (0..shards).map(ShardStage::Scan);
+        let groups = (0..parts).map(ShardStage::Group);
+        let writes = (0..shards).map(ShardStage::Write);
+        scans.chain(groups).chain(writes).chain([ShardStage::Join])
+    }
+
+    /// Whether the file of a stage is there and of this plan.
+    #[must_use]
+    pub fn has(&self, stage: ShardStage) -> bool {
+        let file = stage.file();
+        file.is_some_and(|name| self.folder.open(&name, "").is_ok())
+    }
+
+    pub(super) const fn corpus(&self) -> Corpus {
+        self.document.corpus
+    }
+
+    pub(super) fn shard(&self, number: usize) -> &Shard {
+        &self.document.shards[number]
+    }
+
+    /// Whether what becomes of a unit follows from digests of the units before it.
+    pub(super) fn by_digest(&self) -> bool {
+        by_digest(&self.document.options)
+    }
+
+    /// Keeps what was settled.
+    fn keep(&self, settled: &PreparationContext) -> Result<()> {
+        let whole = WholeChoices {
+            plan: settled.plan.as_ref().map(Cow::Borrowed),
+            words: settled.words.as_ref().map(Cow::Borrowed),
+        };
+        let mut file = self.folder.create(CHOICES)?;
+        let json = |problem: serde_json::Error| Error::Prepared {
+            path: self.folder.path.join(CHOICES),
+            problem: problem.to_string(),
+        };
+        file.section(&serde_json::to_vec(&whole).map_err(json)?)?;
+        let ends = self
+            .document
+            .shards
+            .iter()
+            .skip(1)
+            .map(|shard| shard.training);
+        let ends = ends.chain([settled.corpus.documents]);
+        for (shard, end) in self.document.shards.iter().zip(ends) {
+            let training = as_range(shard.training, end - shard.training);
+            let all = as_range(shard.first, shard.documents);
+            let held_out = settled.division.held_out.iter();
+            let mut held_out: Vec<usize> = held_out.filter(|n| all.contains(n)).copied().collect();
+            held_out.sort_unstable();
+            let planted = settled.planted.iter();
+            let planted = planted.filter(|(number, _)| training.contains(number));
+            let mut planted: Vec<(usize, Cow<'_, Document>)> =
+                planted.map(|(n, d)| (*n, Cow::Borrowed(d))).collect();
+            planted.sort_unstable_by_key(|(number, _)| *number);
+            let places = settled.copies.values();
+            let places = places.filter(|place| training.contains(&place.document));
+            let mut places: Vec<CanaryPlace> = places.copied().collect();
+            places.sort_unstable_by_key(|place| (place.canary, place.copy));
+            let choices = ShardChoices {
+                held_out,
+                planted,
+                places,
+            };
+            file.section(&serde_json::to_vec(&choices).map_err(json)?)?;
+        }
+        file.finish()
+    }
+
+    /// What was settled, as far as these shards need it, with what the policy is made to miss.
+    pub(super) fn settled(
+        &self,
+        shards: Range<usize>,
+        missed: HashSet<String>,
+    ) -> Result<PreparationContext> {
+        let document = &self.document;
+        let mut file: SealedReader = self.folder.open(CHOICES, "write the plan again")?;
+        let whole: WholeChoices<'static> = file.json(0)?;
+        let mut planted = Planted {
+            plan: whole.plan.map(Cow::into_owned),
+            words: whole.words.map(Cow::into_owned),
+            documents: HashMap::new(),
+            places: Vec::new(),
+        };
+        let mut held_out = HashSet::new();
+        for shard in shards {
+            let choices: ShardChoices<'static> = file.json(1 + shard)?;
+            held_out.extend(choices.held_out);
+            let documents = choices.planted.into_iter();
+            let documents = documents.map(|(number, d)| (number, d.into_owned()));
+            planted.documents.extend(documents);
+            planted.places.extend(choices.places);
+        }
+        let choices = Choices {
+            division: Division {
+                held_out,
+                seal: Some(salt(&self.owner)),
+            },
+            corpus: document.corpus,
+            missed,
+            planted,
+        };
+        let settled = PreparationContext::restored(&document.options, choices)?;
+        let now = Identity::of_parts(&salt(&self.owner), &asked(&settled)?, &[]);
+        if now.against(&document.identity).is_some() {
+            return Err(Error::Sharding(
+                "the tokenizer or the classifier is not the one of the plan any more; write the plan again"
+                    .to_owned(),
+            ));
+        }
+        if planned(&document.data)? != document.files {
+            return Err(self.changed());
+        }
+        Ok(settled)
+    }
+
+    fn changed(&self) -> Error {
+        Error::Prepared {
+            path: self.document.data.clone(),
+            problem: "it is not the corpus of the plan any more; write the plan again".to_owned(),
+        }
+    }
+
+    /// The documents of shards that follow each other, with an error behind the first that has not those of the plan.
+    /// `planted`: those with canaries in them.
+    pub(super) fn feed<'a>(
+        &'a self,
+        shards: Range<usize>,
+        settled: &'a PreparationContext,
+        planted: &'a HashMap<usize, Document>,
+        read: &'a Cell<u64>,
+    ) -> Result<Feed<'a>> {
+        let document = &self.document;
+        let shards = &document.shards[shards];
+        let Some(begin) = shards.first() else {
+            return Ok(Box::new(|| Ok(None)));
+        };
+        let mut documents = Documents::from_place(&document.data, &document.reading, &begin.place)?;
+        let (mut number, mut training) = (as_index(begin.first), as_index(begin.training));
+        let mut shards = shards.iter();
+        let mut open: Option<(&Shard, u64, Seal)> = None;
+        Ok(Box::new(move || {
+            loop {
+                let (shard, left, mut seal) = match open.take() {
+                    Some(open) => open,
+                    None => match shards.next() {
+                        Some(shard) => (shard, shard.documents, Seal::default()),
+                        None => return Ok(None),
+                    },
+                };
+                if left == 0 {
+                    if sealed(&documents_key(&self.owner), seal) != shard.hmac {
+                        return Err(self.changed());
+                    }
+                    continue;
+                }
+                let next = documents.next().transpose()?;
+                read.set(documents.bytes_read());
+                let Some(document) = next else {
+                    return Err(self.changed());
+                };
+                seal.enter(&document);
+                open = Some((shard, left - 1, seal));
+                number += 1;
+                if settled.division.held_out.contains(&(number - 1)) {
+                    return Ok(Some((Role::HeldOut, Cow::Owned(document))));
+                }
+                training += 1;
+                let planted = planted.get(&(training - 1));
+                let document = planted.map_or(Cow::Owned(document), Cow::Borrowed);
+                return Ok(Some((Role::Training(training - 1), document)));
+            }
+        }))
+    }
+}
+
+/// What a plan says it is.
+const KIND: &str = "shard-plan";
+
+fn by_digest(options: &PrepareOptions) -> bool {
+    !options.deduplicate || options.duplicates == Deduplication::Exact
+}
+
+/// Ways to read a corpus that no shard can begin in the middle of.
+fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
+    let refused = |problem: &str| Err(Error::Sharding(problem.to_owned()));
+    if reading.user.is_some() {
+        return refused(
+            "all documents of a user are put together in memory (--user-field); prepare them without shards",
+        );
+    }
+    if reading.skip_unreadable {
+        return refused(
+            "every process must read the same files; --skip-unreadable is for a preparation without shards",
+        );
+    }
+    if !source.lasts()? {
+        return refused("the corpus must be files, got a pipe or a device");
+    }
+    Ok(())
+}
+
+fn planned(data: &Path) -> Result<Vec<PlannedFile>> {
+    let sizes = corpus_sizes(data)?.into_iter();
+    Ok(sizes
+        .map(|(name, bytes)| PlannedFile { name, bytes })
+        .collect())
+}
+
+fn text_of(document: &PlanDocument, path: &Path) -> Result<String> {
+    serde_json::to_string_pretty(document)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::Prepared {
+            path: path.to_path_buf(),
+            problem: error.to_string(),
+        })
+}
+
+fn code(owner: &Key, text: &str) -> String {
+    hexadecimal(&owner.digest(&[b"plan of shards", text.as_bytes()]))
+}
+
+/// What digests of secrets are keyed with.
+fn salt(owner: &Key) -> [u8; 20] {
+    let mut out = [0; 20];
+    out.copy_from_slice(&owner.digest(&[b"secrets of shards"])[..20]);
+    out
+}
+
+fn documents_key(owner: &Key) -> Key {
+    owner.derived("documents of shards", &[])
+}
+
+fn sealed(key: &Key, seal: Seal) -> String {
+    hexadecimal(&key.digest(&[&seal.close()]))
+}
+
+fn as_index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn as_range(first: u64, count: u64) -> Range<usize> {
+    as_index(first)..as_index(first.saturating_add(count))
+}
+
+/// Cuts a corpus into shards of about equal bytes while it is read.
+struct Cuts {
+    shards: u64,
+    total: u64,
+    documents: u64,
+    /// Where the next document is looked for.
+    place: Place,
+    begun: Option<(Place, u64, Seal)>,
+    done: Vec<(Place, u64, u64, Seal)>,
+}
+
+impl Cuts {
+    fn new(shards: u64, total: u64) -> Self {
+        Self {
+            shards,
+            total,
+            documents: 0,
+            place: Place::default(),
+            begun: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn enter(&mut self, document: &Document, stream: &Stream<'_>) {
+        let Stream::Files(stream) = stream else {
+            return;
+        };
+        let (place, first, mut seal) = self
+            .begun
+            .take()
+            .unwrap_or_else(|| (self.place, self.documents, Seal::default()));
+        seal.enter(document);
+        self.documents += 1;
+        self.place = stream.place();
+        let number = self.done.len() as u64 + 1;
+        let before = u128::from(stream.bytes_before()) * u128::from(self.shards);
+        if number < self.shards && before >= u128::from(number) * u128::from(self.total) {
+            self.done.push((place, first, self.documents - first, seal));
+        } else {
+            self.begun = Some((place, first, seal));
+        }
+    }
+
+    /// The shards; those at the end may be empty.
+    fn close(mut self, key: &Key, held_out: &HashSet<usize>) -> Vec<Shard> {
+        while (self.done.len() as u64) < self.shards {
+            let (place, first, seal) = self
+                .begun
+                .take()
+                .unwrap_or_else(|| (self.place, self.documents, Seal::default()));
+            self.done.push((place, first, self.documents - first, seal));
+        }
+        let mut held_out: Vec<u64> = held_out.iter().map(|number| *number as u64).collect();
+        held_out.sort_unstable();
+        let shard = |(place, first, documents, seal): (Place, u64, u64, Seal)| Shard {
+            place,
+            first,
+            documents,
+            training: first - held_out.partition_point(|number| *number < first) as u64,
+            hmac: sealed(key, seal),
+        };
+        self.done.into_iter().map(shard).collect()
+    }
+}

@@ -1,0 +1,471 @@
+//! The stages.
+
+use super::super::context::{Found, PreparationContext};
+use super::super::facts::Facts;
+use super::super::first_pass::{Fates, FirstPass, UnitPlace, unit_tokens};
+use super::super::resume::{Done, DoneNow};
+use super::super::run::{Pass, Put, Run};
+use super::super::sink::Sink;
+use super::super::source::{Phase, Role, batches};
+use super::super::stream::Preparation;
+use super::fates::{self, Row, each_fate, place, put_fate, put_row};
+use super::plan::{ShardPlan, ShardStage};
+use super::sealed::{OpenSection, SealedReader};
+use crate::dedup::{Fate, digest};
+use crate::error::{Error, Result, range};
+use crate::folder::{Lines, OutputFolder, lines};
+use crate::record::Record;
+use crate::split::units;
+use crate::sweep::checked_threads;
+use hmac::Mac;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Sections of what scan leaves, before those of the parts: copies within the shard, and what the policy finds in it,
+/// where it is made to miss some of that.
+const COPIES: usize = 0;
+const FOUND: usize = 1;
+const PARTS: usize = 2;
+
+/// Sections of what group leaves, before those of the shards. What the policy misses stands in the first part.
+const COUNTS: usize = 0;
+const MISSED: usize = 1;
+const SHARDS: usize = 2;
+
+/// Sections of what write leaves.
+const RECORDS: usize = 0;
+const DONE: usize = 1;
+
+/// What group counted.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    /// Different units of the part.
+    distinct: u64,
+}
+
+impl ShardPlan {
+    /// Runs a stage; the last one gives what was prepared, and removes what the others left. It may run twice, on any
+    /// machine: it writes the same bytes. Nothing when `watch`, who is told the bytes read, says no; then it leaves
+    /// nothing.
+    ///
+    /// # Errors
+    /// A shard or part that the plan does not have; what an earlier stage has not left yet, or what is not as that
+    /// stage left it; a corpus, a tokenizer or a classifier that is not that of the plan any more; as
+    /// [`crate::PrepareFiles::write`].
+    pub fn run(
+        &self,
+        stage: ShardStage,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Option<Preparation>>> {
+        let threads = checked_threads(threads)?;
+        let go_on = match stage {
+            ShardStage::Scan(shard) => {
+                self.scan(index("the shard", shard, self.shards())?, threads, watch)?
+            }
+            ShardStage::Group(part) if self.by_digest() => {
+                self.group(index("the part", part, self.parts())?, watch)?
+            }
+            ShardStage::Group(part) => {
+                index("the part", part, self.parts())?;
+                self.group_all(threads, watch)?
+            }
+            ShardStage::Write(shard) => {
+                self.write_shard(index("the shard", shard, self.shards())?, threads, watch)?
+            }
+            ShardStage::Join => return Ok(self.join(watch)?.map(Some)),
+        };
+        Ok(go_on.then_some(None))
+    }
+
+    fn left_by(&self, stage: ShardStage) -> Result<SealedReader> {
+        let again = format!("audit prepare with {stage} writes it");
+        self.folder.open(&stage.file().unwrap_or_default(), &again)
+    }
+
+    fn all(&self) -> Range<usize> {
+        0..usize::try_from(self.shards()).unwrap_or(usize::MAX)
+    }
+
+    fn first_of(&self, shard: usize) -> usize {
+        usize::try_from(self.shard(shard).training).unwrap_or(usize::MAX)
+    }
+
+    /// Digests of the units of a shard.
+    fn scan(
+        &self,
+        shard: usize,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<bool> {
+        let settled = self.settled(shard..shard + 1, HashSet::new())?;
+        let first = self.first_of(shard);
+        let read = Cell::new(0);
+        let mut feed = self.feed(shard..shard + 1, &settled, &settled.planted, &read)?;
+        let mac = self.key.derived("units", &[]).mac();
+        let mut rows: Vec<Row> = Vec::new();
+        let by_digest = self.by_digest();
+        let whole = batches(
+            &mut feed,
+            threads,
+            &read,
+            |batch| {
+                let mut out = Vec::new();
+                let training = batch.iter().filter_map(|(role, document)| match role {
+                    Role::Training(number) if by_digest => Some((*number, document)),
+                    _ => None,
+                });
+                for (number, document) in training {
+                    let units = units(document, number, settled.options.unit)?;
+                    for (at, tokens) in unit_tokens(&settled, &units)?.iter().enumerate() {
+                        let code = mac.clone().chain_update(digest(tokens)).finalize();
+                        let mut key = [0; 20];
+                        key.copy_from_slice(&code.into_bytes()[..20]);
+                        out.push((key, place(number, first, at)?));
+                    }
+                }
+                Ok(out)
+            },
+            |made: Vec<Row>| {
+                rows.extend(made);
+                Ok(watch(Phase::Duplicates, read.get()))
+            },
+        )?;
+        if !whole {
+            return Ok(false);
+        }
+        drop(feed);
+        let Some(found) = self.found(shard, &settled, threads, watch)? else {
+            return Ok(false);
+        };
+        rows.sort_unstable();
+        let mut copies: Vec<UnitPlace> = Vec::new();
+        rows.dedup_by(|copy, first| {
+            let same = copy.0 == first.0;
+            if same {
+                copies.push(copy.1);
+            }
+            same
+        });
+        let mut file = self
+            .folder
+            .create(&ShardStage::Scan(shard as u64).file().unwrap_or_default())?;
+        file.section(&self.dropped(copies)?)?;
+        file.section(&sorted_json(&found))?;
+        let mut rows = &rows[..];
+        for part in 0..self.parts() {
+            let end = rows.partition_point(|(key, _)| part_of(key, self.parts()) <= part);
+            let (here, behind) = rows.split_at(end);
+            let mut bytes = Vec::with_capacity(here.len() * fates::ROW);
+            here.iter().for_each(|row| put_row(&mut bytes, row));
+            file.section(&bytes)?;
+            rows = behind;
+        }
+        file.finish()?;
+        Ok(true)
+    }
+
+    /// What the policy finds in a shard, canaries left out; nothing where it misses nothing on purpose.
+    fn found(
+        &self,
+        shard: usize,
+        settled: &PreparationContext,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Found>> {
+        if self.options().policy.miss_rate <= 0.0 {
+            return Ok(Some(Found::default()));
+        }
+        let (read, planted) = (Cell::new(0), HashMap::new());
+        let mut feed = self.feed(shard..shard + 1, settled, &planted, &read)?;
+        let go_on = || watch(Phase::Secrets, read.get());
+        let how = (
+            settled.base.as_ref(),
+            &settled.tokenizer,
+            self.options().unit,
+        );
+        Found::of(&mut feed, how, threads, &read, &go_on)
+    }
+
+    /// What the policy is made to miss, for the first part; for the others nothing.
+    fn missed(&self, part: usize) -> Result<HashSet<String>> {
+        let mut found = Found::default();
+        if part == 0 && self.options().policy.miss_rate > 0.0 {
+            for shard in self.all() {
+                found.join(self.left_by(ShardStage::Scan(shard as u64))?.json(FOUND)?);
+            }
+        }
+        found.missed(&self.options().policy)
+    }
+
+    /// That these units go, where copies do.
+    fn dropped(&self, mut places: Vec<UnitPlace>) -> Result<Vec<u8>> {
+        if !self.options().deduplicate {
+            return Ok(Vec::new());
+        }
+        places.sort_unstable();
+        let mut out = Vec::new();
+        for place in places {
+            put_fate(&mut out, place, &Fate::Drop)?;
+        }
+        Ok(out)
+    }
+
+    /// Which units of a part stand in an earlier shard.
+    fn group(&self, part: usize, watch: &dyn Fn(Phase, u64) -> bool) -> Result<bool> {
+        let mut rows: Vec<([u8; 20], u32, UnitPlace)> = Vec::new();
+        for shard in self.all() {
+            let bytes = self
+                .left_by(ShardStage::Scan(shard as u64))?
+                .bytes(PARTS + part)?;
+            let shard = u32::try_from(shard).unwrap_or(u32::MAX);
+            rows.extend(fates::rows(&bytes).map(|(key, place)| (key, shard, place)));
+            if !watch(Phase::Duplicates, 0) {
+                return Ok(false);
+            }
+        }
+        rows.sort_unstable();
+        let mut later: Vec<Vec<UnitPlace>> = self.all().map(|_| Vec::new()).collect();
+        let all = rows.len();
+        rows.dedup_by(|copy, first| {
+            let same = copy.0 == first.0;
+            if same && let Some(later) = later.get_mut(copy.1 as usize) {
+                later.push(copy.2);
+            }
+            same
+        });
+        debug_assert_eq!(all, rows.len() + later.iter().map(Vec::len).sum::<usize>());
+        let distinct = rows.len() as u64;
+        let later = later.into_iter().map(|places| self.dropped(places));
+        self.grouped(part, distinct, &later.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// What becomes of every unit, where that takes all units before it: as a single run finds it.
+    fn group_all(&self, threads: usize, watch: &dyn Fn(Phase, u64) -> bool) -> Result<bool> {
+        // Each shard was read, and is as it was planned.
+        for shard in self.all() {
+            self.left_by(ShardStage::Scan(shard as u64))?;
+        }
+        let settled = self.settled(self.all(), HashSet::new())?;
+        let read = Cell::new(0);
+        let open = || self.feed(self.all(), &settled, &settled.planted, &read);
+        let pass = Pass {
+            settled: &settled,
+            corpus: self.corpus(),
+            threads,
+            open: &open,
+            read: &read,
+            form: |_: Record, _: String| Ok(()),
+        };
+        let go_on = |phase| watch(phase, read.get());
+        let Some(before) = FirstPass::look(&pass, &go_on)? else {
+            return Ok(false);
+        };
+        let (mut gate, marker) = (before.gate(&settled), before.marker(&settled));
+        let mut fates: Vec<Vec<u8>> = self.all().map(|_| Vec::new()).collect();
+        let firsts: Vec<usize> = self.all().map(|shard| self.first_of(shard)).collect();
+        let mut feed = (pass.open)()?;
+        let whole = pass.enter(
+            &mut feed,
+            (&mut gate, &marker),
+            &|| go_on(Phase::Duplicates),
+            |document, unit, stays| {
+                let fate = match before.cut(document, unit) {
+                    _ if !stays => Fate::Drop,
+                    ranges if ranges.is_empty() => Fate::Keep,
+                    ranges => Fate::Cut(ranges),
+                };
+                // The last shard that begins there or before: those before it with the same beginning are empty.
+                let shard = firsts.partition_point(|first| *first <= document) - 1;
+                let place = place(document, firsts[shard], unit)?;
+                put_fate(&mut fates[shard], place, &fate)
+            },
+        )?;
+        Ok(whole && self.grouped(0, gate.distinct(), &fates)?)
+    }
+
+    fn grouped(&self, part: usize, distinct: u64, fates: &[Vec<u8>]) -> Result<bool> {
+        let name = ShardStage::Group(part as u64).file().unwrap_or_default();
+        let mut file = self.folder.create(&name)?;
+        file.section(&serde_json::to_vec(&Counts { distinct }).unwrap_or_default())?;
+        file.section(&sorted_json(&self.missed(part)?))?;
+        for shard in fates {
+            file.section(shard)?;
+        }
+        file.finish()?;
+        Ok(true)
+    }
+
+    /// The records of a shard.
+    fn write_shard(
+        &self,
+        shard: usize,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<bool> {
+        let mut fates = Fates::new(self.first_of(shard));
+        let mut enter = |mut file: SealedReader, section| {
+            let bytes = file.bytes(section)?;
+            let whole = each_fate(&bytes, |place, fate| fates.enter(place, fate));
+            if whole { Ok(()) } else { Err(file.damaged()) }
+        };
+        enter(self.left_by(ShardStage::Scan(shard as u64))?, COPIES)?;
+        for part in 0..self.parts() {
+            enter(self.left_by(ShardStage::Group(part))?, SHARDS + shard)?;
+        }
+        let missed = self.left_by(ShardStage::Group(0))?.json(MISSED)?;
+        let settled = self.settled(shard..shard + 1, missed)?;
+        let read = Cell::new(0);
+        let open = || self.feed(shard..shard + 1, &settled, &settled.planted, &read);
+        let pass = Pass {
+            settled: &settled,
+            corpus: self.corpus(),
+            threads,
+            open: &open,
+            read: &read,
+            form: |record: Record, text: String| lines(&record, &text),
+        };
+        let name = ShardStage::Write(shard as u64).file().unwrap_or_default();
+        let mut file = self.folder.create(&name)?;
+        let mut sink = Framed {
+            out: file.begin(),
+            read: &read,
+            watch,
+        };
+        let before = FirstPass::settled(fates);
+        let Some((run, _)) = pass.through(&before, None, &mut sink)? else {
+            return Ok(false);
+        };
+        sink.out.end();
+        let done = serde_json::to_vec(&run.done(0, 0)).unwrap_or_default();
+        file.section(&done)?;
+        file.finish()?;
+        Ok(true)
+    }
+
+    /// The prepared folder.
+    fn join(&self, watch: &dyn Fn(Phase, u64) -> bool) -> Result<Option<Preparation>> {
+        let place = OutputFolder::take(self.out(), false)?;
+        let settled = self.settled(0..0, HashSet::new())?;
+        let mut distinct = 0;
+        for part in 0..self.parts() {
+            let counts: Counts = self.left_by(ShardStage::Group(part))?.json(COUNTS)?;
+            distinct += counts.distinct;
+        }
+        let mut out = place.begin(self.corpus().held_out > 0)?;
+        let mut run = Run::new(&settled, self.corpus());
+        let mut read = 0;
+        for shard in self.all() {
+            let mut file = self.left_by(ShardStage::Write(shard as u64))?;
+            let first = run.join(file.json::<Done>(DONE)?);
+            let mut records = file.stream(RECORDS)?;
+            let mut head = Vec::new();
+            while records.left() > 0 {
+                records.take(HEAD, &mut head)?;
+                let mut parts = [(); 3].map(|()| Vec::new());
+                let (numbers, _) = head[1..].as_chunks::<8>();
+                let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
+                let point = numbers.next().unwrap_or_default();
+                for (part, length) in parts.iter_mut().zip(numbers) {
+                    records.take(length, part)?;
+                }
+                let put = match head[0] {
+                    0 => Put::Training(first + point),
+                    _ => Put::HeldOut,
+                };
+                let lines = Lines::of_parts(parts).ok_or_else(|| records.damaged())?;
+                out.put(put, &lines)?;
+                read += HEAD
+                    + lines
+                        .parts()
+                        .iter()
+                        .map(|part| part.len() as u64)
+                        .sum::<u64>();
+            }
+            records.end()?;
+            if !watch(Phase::Prepare, read) {
+                return Ok(None);
+            }
+        }
+        let facts: Facts = run.finish(distinct)?;
+        let made = Preparation {
+            facts,
+            options: settled.options.clone(),
+            plan: settled.plan.clone(),
+            tokenizer: settled.tokenizer.clone(),
+            taken_up: None,
+        };
+        out.finish(&made)?;
+        let removed = reticent_disk::remove_folder(&self.folder.path);
+        removed.map_err(|source| Error::Write {
+            path: self.folder.path.clone(),
+            source,
+        })?;
+        Ok(Some(made))
+    }
+}
+
+/// Data with strings in no order, as the same bytes each time.
+fn sorted_json(data: &impl Serialize) -> Vec<u8> {
+    fn sorted(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.sort_by(|a, b| a.as_str().cmp(&b.as_str())),
+            Value::Object(fields) => fields.values_mut().for_each(sorted),
+            _ => {}
+        }
+    }
+    // Data like these always have a JSON.
+    let mut value = serde_json::to_value(data).unwrap_or_default();
+    sorted(&mut value);
+    value.to_string().into_bytes()
+}
+
+fn index(name: &'static str, number: u64, count: u64) -> Result<usize> {
+    match usize::try_from(number) {
+        Ok(index) if number < count => Ok(index),
+        _ => Err(range(name, number, format!("from 0 to {}", count - 1))),
+    }
+}
+
+/// The part that a digest is grouped in: parts are ranges of digests.
+fn part_of(key: &[u8; 20], parts: u64) -> u64 {
+    let begin = u32::from_be_bytes([key[0], key[1], key[2], key[3]]);
+    (u64::from(begin) * parts) >> 32
+}
+
+/// Before the lines of a record: where it goes, its point, and the lengths of the three parts.
+const HEAD: u64 = 1 + 4 * 8;
+
+/// Records on their way into the file of a stage.
+struct Framed<'a> {
+    out: OpenSection<'a>,
+    read: &'a Cell<u64>,
+    watch: &'a dyn Fn(Phase, u64) -> bool,
+}
+
+impl Sink<Lines> for Framed<'_> {
+    fn put(&mut self, put: Put, lines: Lines) -> Result<()> {
+        let (kind, point) = match put {
+            Put::Training(point) => (0, point),
+            Put::HeldOut => (1, 0),
+        };
+        let parts = lines.parts();
+        let [a, b, c] = parts.map(|part| part.len() as u64);
+        self.out.put(&[kind])?;
+        for number in [point, a, b, c] {
+            self.out.put(&number.to_le_bytes())?;
+        }
+        parts.into_iter().try_for_each(|part| self.out.put(part))
+    }
+
+    fn go_on(&self, passage: Phase) -> bool {
+        (self.watch)(passage, self.read.get())
+    }
+
+    fn between(&mut self, _: &DoneNow<'_>, _: bool) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,395 @@
+//! Preparing a corpus in shards: the folder of one process, byte for byte, whatever the number of shards, the order
+//! of the stages and how often each runs; and nothing else is taken for what a stage left.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; the lint exempts test functions only"
+)]
+
+mod prepare_shared;
+
+use prepare_shared::{files, full, near};
+use reticent_corpus::{
+    Deduplication, Document, Masked, PolicyChoice, PolicyOptions, PrepareFiles, PrepareOptions,
+    ReadOptions, ShardPlan, ShardStage, TokenizerChoice, Unit, simulate,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const OWNER: [u8; 32] = [7; 32];
+
+fn jsonl(documents: &[Document]) -> String {
+    let lines = documents.iter();
+    lines
+        .map(|d| serde_json::to_string(d).unwrap() + "\n")
+        .collect()
+}
+
+/// Copies stand in all parts of it, some of them far from the first.
+fn corpus(marked: bool) -> Vec<Document> {
+    let mut documents = simulate(120, 3).unwrap();
+    for at in [5, 40, 80, 110] {
+        let mut copy = documents[at % 7].clone();
+        copy.id = format!("copy-{at}");
+        documents.insert(at, copy);
+    }
+    if marked {
+        documents[3].masked = vec![Masked { start: 5, end: 9 }];
+    } else {
+        documents.iter_mut().for_each(|d| d.secrets.clear());
+    }
+    documents
+}
+
+struct Case {
+    place: tempfile::TempDir,
+    data: PathBuf,
+    reading: ReadOptions,
+    options: PrepareOptions,
+}
+
+impl Case {
+    fn new(data: &Path, options: &PrepareOptions) -> Self {
+        Self {
+            place: tempfile::tempdir().unwrap(),
+            data: data.to_path_buf(),
+            reading: ReadOptions::default(),
+            options: options.clone(),
+        }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn prepare(&self) -> PrepareFiles<'_> {
+        PrepareFiles {
+            data: &self.data,
+            reading: &self.reading,
+            options: &self.options,
+            threads: 2,
+            pause: Duration::from_secs(10),
+        }
+    }
+
+    /// The folder of one process.
+    fn single(&self) -> BTreeMap<String, Vec<u8>> {
+        let out = self.at("single");
+        self.prepare().write(&out, false, &|_, _| true).unwrap();
+        files(&out)
+    }
+
+    fn plan(&self, shards: u64) -> reticent_corpus::Result<ShardPlan> {
+        let (out, plan) = (self.at("out"), self.at("plan.json"));
+        let plan = ShardPlan::write(&self.prepare(), &out, shards, &plan, OWNER, &|_, _| true)?;
+        Ok(plan.unwrap())
+    }
+}
+
+/// As another process does: it reads the plan again.
+fn run(case: &Case, stage: ShardStage) -> reticent_corpus::Result<()> {
+    let plan = ShardPlan::load(&case.at("plan.json"), OWNER)?;
+    plan.run(stage, 2, &|_, _| true).map(drop)
+}
+
+/// Numbers below a bound, from a seed.
+fn draw(state: &mut u64, below: usize) -> usize {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % below
+}
+
+/// Each kind of stage after the one before, its shards in an order of their own; some of all that ran so far run again.
+fn shuffled(plan: &ShardPlan, seed: u64) -> Vec<ShardStage> {
+    let mut state = seed;
+    let kind = |stage: &ShardStage| std::mem::discriminant(stage);
+    let mut all: Vec<ShardStage> = plan.stages().collect();
+    let mut out: Vec<ShardStage> = Vec::new();
+    while let Some(first) = all.first().copied() {
+        let mut same: Vec<ShardStage> = Vec::new();
+        all.retain(|stage| {
+            let is_same = kind(stage) == kind(&first);
+            if is_same {
+                same.push(*stage);
+            }
+            !is_same
+        });
+        while !same.is_empty() {
+            out.push(same.swap_remove(draw(&mut state, same.len())));
+            if first != ShardStage::Join && draw(&mut state, 2) == 0 {
+                out.push(out[draw(&mut state, out.len())]);
+            }
+        }
+    }
+    out
+}
+
+/// For 1, 2, 3 and 7 shards; the file system is left as it was, but for the folder and the plan.
+fn same(data: &Path, options: &PrepareOptions) {
+    let expected = Case::new(data, options).single();
+    for (shards, seed) in [(1, 1), (2, 2), (3, 3), (7, 4)] {
+        let case = Case::new(data, options);
+        let plan = case.plan(shards).unwrap();
+        for stage in shuffled(&plan, seed) {
+            run(&case, stage).unwrap();
+        }
+        assert!(
+            files(&case.at("out")) == expected,
+            "{shards} shards, {options:?}"
+        );
+        let names = std::fs::read_dir(case.place.path()).unwrap();
+        assert_eq!(names.count(), 2, "{shards} shards");
+    }
+}
+
+#[test]
+fn shards_in_any_order_and_twice_make_the_folder_of_one_process() {
+    let place = tempfile::tempdir().unwrap();
+    let full = full("3x4", [2, 4]);
+    let duplicates = |duplicates| PrepareOptions {
+        duplicates,
+        ..full.clone()
+    };
+    let gold = PolicyOptions {
+        policy: PolicyChoice::Gold,
+        ..PolicyOptions::default()
+    };
+    let all = [
+        PrepareOptions::default(),
+        full.clone(),
+        duplicates(Deduplication::Bloom { bits: 8 }),
+        duplicates(Deduplication::Substring { length: 30 }),
+        duplicates(near(16, 0.7)),
+        PrepareOptions {
+            deduplicate: false,
+            redact: false,
+            unit: Unit::Sentence,
+            tokenizer: TokenizerChoice::Bytes,
+            ..full.clone()
+        },
+        PrepareOptions {
+            unit: Unit::Dialogue,
+            policy: gold,
+            ..PrepareOptions::default()
+        },
+    ];
+    for marked in [true, false] {
+        let data = place.path().join(format!("{marked}.jsonl"));
+        std::fs::write(&data, jsonl(&corpus(marked))).unwrap();
+        for options in &all {
+            same(&data, options);
+        }
+    }
+}
+
+/// Files of every format that is read, some of which can be begun in their middle; ids that are made of lines.
+#[test]
+fn a_shard_begins_anywhere_in_a_folder_of_files() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir_all(data.join("deeper")).unwrap();
+    let documents = corpus(true);
+    let texts: Vec<&str> = documents.iter().map(|d| d.text.as_str()).collect();
+    let lines = |texts: &[&str]| -> String {
+        let lines = texts.iter();
+        lines
+            .map(|text| format!("{}\n\n", serde_json::json!({ "text": text })))
+            .collect()
+    };
+    let write = |name: &str, text: String| std::fs::write(data.join(name), text).unwrap();
+    write("a.jsonl", format!("\u{feff}{}", lines(&texts[..30])));
+    write("b.txt", texts[20..60].join("\r\n \n\n"));
+    write("c.json", lines(&texts[50..60]));
+    write("d.jsonl", String::new());
+    write("deeper/e.csv", {
+        let cell = |text: &&str| format!("\"{}\"\n", text.replace('"', "\"\""));
+        texts[60..90]
+            .iter()
+            .map(cell)
+            .fold("text\n".to_owned(), |all, row| all + &row)
+    });
+    write("deeper/f.jsonl", jsonl(&documents[90..]));
+    same(&data, &PrepareOptions::default());
+    same(&data, &full("3x4", [2, 4]));
+    let mut case = Case::new(&data.join("b.txt"), &PrepareOptions::default());
+    case.reading.separator = Some("SYS".to_owned());
+    let expected = case.single();
+    for stage in case.plan(3).unwrap().stages() {
+        run(&case, stage).unwrap();
+    }
+    assert!(files(&case.at("out")) == expected);
+}
+
+/// More shards than documents: some are empty.
+#[test]
+fn empty_shards_change_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.txt");
+    std::fs::write(&data, "one\n\ntwo 415-555-0123\n\none\n").unwrap();
+    same(&data, &PrepareOptions::default());
+}
+
+fn error(case: &Case, stage: ShardStage) -> String {
+    run(case, stage).unwrap_err().to_string()
+}
+
+/// What stages leave is compared, not believed: of another plan, of another stage, damaged, cut short.
+#[test]
+fn what_is_not_just_what_a_stage_left_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let options = full("3x4", [2, 4]);
+    let (case, other) = (Case::new(&data, &options), Case::new(&data, &options));
+    let (plan, foreign) = (case.plan(3).unwrap(), other.plan(3).unwrap());
+    let all = |case: &Case, plan: &ShardPlan| {
+        for stage in plan.stages().filter(|stage| *stage != ShardStage::Join) {
+            run(case, stage).unwrap();
+        }
+        files(plan.folder())
+    };
+    let left = all(&case, &plan);
+    assert!(all(&case, &plan) == left, "the same bytes each time");
+    assert_ne!(all(&other, &foreign), left);
+    let at = |name: &str| plan.folder().join(name);
+    let readers = [
+        ("scan-1", ShardStage::Group(1)),
+        ("scan-1", ShardStage::Write(1)),
+        ("group-2", ShardStage::Write(1)),
+        ("group-2", ShardStage::Join),
+        ("write-0", ShardStage::Join),
+        ("choices", ShardStage::Scan(0)),
+        ("choices", ShardStage::Join),
+    ];
+    for (name, reader) in readers {
+        let whole = std::fs::read(at(name)).unwrap();
+        let neighbour = match name {
+            "scan-1" => "scan-2",
+            "group-2" => "group-1",
+            "write-0" => "write-2",
+            _ => "scan-0",
+        };
+        let mut changed = whole.clone();
+        changed[0] ^= 1;
+        // Sections that a stage does not read are not of its concern.
+        let first_is_read = matches!(reader, ShardStage::Join | ShardStage::Scan(_));
+        let wrong = [
+            whole[..whole.len() - 1].to_vec(),
+            std::fs::read(at(neighbour)).unwrap(),
+            std::fs::read(foreign.folder().join(name)).unwrap(),
+            changed,
+        ];
+        for (number, bytes) in wrong.iter().enumerate() {
+            if number == 3 && !first_is_read {
+                continue;
+            }
+            std::fs::write(at(name), bytes).unwrap();
+            let said = error(&case, reader);
+            let expected = format!("{name}: it is damaged, or of another plan or stage");
+            assert!(said.contains(&expected), "{name}, {number}: {said}");
+            assert!(!case.at("out").exists());
+        }
+        std::fs::remove_file(at(name)).unwrap();
+        let said = error(&case, reader);
+        assert!(
+            said.contains(&format!("{name}: it is not there yet")),
+            "{said}"
+        );
+        std::fs::write(at(name), &whole).unwrap();
+    }
+    run(&case, ShardStage::Join).unwrap();
+    assert!(files(&case.at("out")) == Case::new(&data, &options).single());
+}
+
+/// A plan is its owner's and of this corpus, and a change of either is said.
+#[test]
+fn a_plan_is_of_one_owner_and_one_corpus() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let text = jsonl(&corpus(true));
+    let half = text[..text.len() / 2].rfind('\n').unwrap() + 1;
+    let (one, two) = (data.join("a.jsonl"), data.join("b.jsonl"));
+    std::fs::write(&one, &text[..half]).unwrap();
+    std::fs::write(&two, &text[half..]).unwrap();
+    let case = Case::new(&data, &PrepareOptions::default());
+    let plan = case.plan(2).unwrap();
+    let again = case.plan(2).unwrap_err().to_string();
+    assert!(again.contains("a file of that name exists"), "{again}");
+    let path = case.at("plan.json");
+    let other = ShardPlan::load(&path, [8; 32]).unwrap_err().to_string();
+    assert!(other.contains("under another owner's key"), "{other}");
+    let planned = std::fs::read_to_string(&path).unwrap();
+    for changed in [
+        planned.replacen("\"held_out\": 0.0", "\"held_out\": 0.5", 1),
+        planned.replacen("\"schema\"", " \"schema\"", 1),
+    ] {
+        assert_ne!(changed, planned);
+        std::fs::write(&path, changed).unwrap();
+        let said = error(&case, ShardStage::Scan(0));
+        assert!(
+            said.contains("it was changed after it was written"),
+            "{said}"
+        );
+    }
+    std::fs::write(&path, &planned).unwrap();
+    // A letter of the second shard; the first does not read it.
+    let mut changed = text[half..].to_owned();
+    let last = changed.rfind("SYS: ").unwrap() + "SYS: ".len();
+    changed.replace_range(last..=last, "?");
+    std::fs::write(&two, &changed).unwrap();
+    run(&case, ShardStage::Scan(0)).unwrap();
+    let is_other = |said: String| {
+        let expected = "it is not the corpus of the plan any more";
+        assert!(said.contains(expected), "{said}");
+    };
+    is_other(error(&case, ShardStage::Scan(1)));
+    assert!(!plan.folder().join("scan-1").exists());
+    std::fs::write(&two, &text[half..]).unwrap();
+    run(&case, ShardStage::Scan(1)).unwrap();
+    run(&case, ShardStage::Group(0)).unwrap();
+    run(&case, ShardStage::Group(1)).unwrap();
+    std::fs::write(&two, &changed).unwrap();
+    is_other(error(&case, ShardStage::Write(1)));
+    assert!(!plan.folder().join("write-1").exists());
+    // A file more, or one that is longer.
+    std::fs::write(data.join("c.txt"), "more").unwrap();
+    is_other(error(&case, ShardStage::Write(0)));
+    std::fs::remove_file(data.join("c.txt")).unwrap();
+    std::fs::write(&two, &text[half..]).unwrap();
+    run(&case, ShardStage::Write(1)).unwrap();
+}
+
+/// What is stopped leaves nothing that counts, and no text under a name.
+#[test]
+fn a_stage_that_is_stopped_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let (out, path) = (case.at("out"), case.at("plan.json"));
+    let files = case.prepare();
+    let stopped = ShardPlan::write(&files, &out, 2, &path, OWNER, &|_, _| false);
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(std::fs::read_dir(case.place.path()).unwrap().count(), 0);
+    let plan = case.plan(2).unwrap();
+    let names = || std::fs::read_dir(plan.folder()).unwrap().count();
+    let mut left = 1;
+    assert_eq!(names(), left);
+    for stage in plan.stages() {
+        assert!(
+            plan.run(stage, 1, &|_, _| false).unwrap().is_none(),
+            "{stage}"
+        );
+        assert_eq!(names(), left, "{stage}");
+        assert!(!out.exists());
+        if stage != ShardStage::Join {
+            assert!(!plan.has(stage));
+            run(&case, stage).unwrap();
+            assert!(plan.has(stage));
+            left += 1;
+        }
+    }
+}

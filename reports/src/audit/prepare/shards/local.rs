@@ -1,0 +1,138 @@
+//! The stages of a plan as processes on this machine.
+
+use super::program;
+use crate::audit::grid::ending_with_this;
+use crate::audit::train::workers::alone;
+use crate::contract::{Interrupt, Interrupted, Progress, in_one_line, note};
+use anyhow::{Context, Result, bail};
+use reticent_corpus::{ShardPlan, ShardStage};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// How often a stage is started whose process is ended from outside.
+const TRIES: u32 = 3;
+/// Between two looks at the processes.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A process that runs a stage; it is ended when this value goes.
+struct Running {
+    stage: ShardStage,
+    tries: u32,
+    child: Child,
+    stderr: File,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is left alone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs all stages but the last, so many at once; those that are done already are left as they are.
+pub(super) fn run(
+    plan: &ShardPlan,
+    path: &Path,
+    processes: usize,
+    threads: u64,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let all: Vec<ShardStage> = plan.stages().collect();
+    let line = Progress::of(all.len() as u64, "scanning", "stages");
+    let kinds = all.chunk_by(|a, b| std::mem::discriminant(a) == std::mem::discriminant(b));
+    for kind in kinds {
+        match kind.first() {
+            Some(ShardStage::Scan(_)) => {}
+            Some(ShardStage::Group(_)) => line.say("finding repetitions"),
+            Some(ShardStage::Write(_)) => line.say("preparing"),
+            Some(ShardStage::Join) | None => break,
+        }
+        let mut waiting: Vec<(ShardStage, u32)> = Vec::new();
+        for stage in kind.iter().rev() {
+            if plan.has(*stage) {
+                line.advance(1);
+            } else {
+                waiting.push((*stage, 1));
+            }
+        }
+        let mut running: Vec<Running> = Vec::new();
+        while !(waiting.is_empty() && running.is_empty()) {
+            if interrupt.raised() {
+                let resume = Some("the same --plan".to_owned());
+                return Err(Interrupted { resume }.into());
+            }
+            while running.len() < processes
+                && let Some((stage, tries)) = waiting.pop()
+            {
+                running.push(start(path, stage, tries, threads)?);
+            }
+            let mut at = 0;
+            while at < running.len() {
+                let ended = running[at].child.try_wait();
+                let Some(status) = ended.context("--run: cannot wait for a process")? else {
+                    at += 1;
+                    continue;
+                };
+                let mut process = running.swap_remove(at);
+                let stage = process.stage;
+                if status.success() && plan.has(stage) {
+                    line.advance(1);
+                } else if status.code().is_some() {
+                    bail!("--run: {stage}: {}", said(&mut process, status));
+                } else if process.tries >= TRIES {
+                    bail!("--run: {stage}: a signal ended its process {TRIES} times");
+                } else {
+                    note(&format!(
+                        "note: {stage}: a signal ended its process; it is started again"
+                    ));
+                    waiting.push((stage, process.tries + 1));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Running> {
+    let stderr = tempfile::tempfile().context("--run: there is no place for temporary files")?;
+    let copy = stderr.try_clone();
+    let copy = copy.context("--run: there is no place for temporary files")?;
+    let program = program()?;
+    let child = ending_with_this(alone(&mut Command::new(&program)))
+        .args(["prepare", "--config", "none", "--plan"])
+        .arg(path)
+        .args(stage.to_string().split_whitespace())
+        .args(["--threads", &threads.to_string()])
+        .stdout(Stdio::null())
+        .stderr(copy)
+        .spawn()
+        .with_context(|| format!("--run: cannot start {}", program.display()))?;
+    Ok(Running {
+        stage,
+        tries,
+        child,
+        stderr,
+    })
+}
+
+/// Why a process failed, in its own words.
+fn said(process: &mut Running, status: ExitStatus) -> String {
+    let mut text = String::new();
+    let read = process
+        .stderr
+        .rewind()
+        .and_then(|()| process.stderr.read_to_string(&mut text));
+    let last = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("error: "));
+    match (read, last) {
+        (Ok(_), Some(last)) => in_one_line(last, 300),
+        _ => format!("it ended without saying why ({status})"),
+    }
+}

@@ -1,0 +1,265 @@
+//! A preparation in shards: a plan, its stages, and what runs them.
+
+pub(crate) mod args;
+mod local;
+mod slurm;
+
+use super::run::{Made, of_argument};
+use crate::audit::args::Prepare;
+use crate::audit::owner_key;
+use crate::audit::plant::words::sampled;
+use crate::audit::published::published;
+use crate::audit::reading::{PAUSE, WorkBar};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
+use crate::number::count_of;
+use crate::page::{Output, Page, Section};
+use anyhow::{Context, Result, bail};
+use args::{Driver, StageName};
+use reticent_corpus::{PrepareFiles, ShardPlan, ShardStage};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What was done about a plan.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body {
+    plan: String,
+    /// What passes between the stages.
+    folder: String,
+    out: String,
+    shards: u64,
+    parts: u64,
+    /// The stage that ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<String>,
+    /// The script that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
+    seconds: f64,
+}
+
+/// What is asked for of a plan.
+pub(super) enum Asked<'a> {
+    Write(&'a Path, u64),
+    Stage(&'a Path, ShardStage),
+    Run(&'a Path, Driver),
+}
+
+impl<'a> Asked<'a> {
+    /// None of a preparation by this process alone.
+    pub(super) fn of(args: &'a Prepare) -> Result<Option<Self>> {
+        let how = &args.sharding;
+        let Some(plan) = &how.plan else {
+            return Ok(None);
+        };
+        Ok(Some(match (how.shards, how.stage, how.run) {
+            (Some(shards), _, _) => Self::Write(plan, shards),
+            (_, Some(stage), _) => Self::Stage(plan, numbered(stage, how.shard, how.part)?),
+            (_, _, Some(driver)) => Self::Run(plan, driver),
+            _ => bail!(
+                "--plan: needs --shards N, which writes it, or --stage or --run, which follow it"
+            ),
+        }))
+    }
+
+    pub(super) fn run(self, args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+        let began = Instant::now();
+        match self {
+            Self::Write(path, shards) => {
+                let plan = write(args, path, shards, interrupt)?;
+                let body = Body::new(path, &plan, began);
+                let facts = vec![
+                    (
+                        "then",
+                        format!("audit prepare --plan {} --run local:N", body.plan),
+                    ),
+                    (
+                        "stages",
+                        format!("{} of {}", body.folder, count_of(plan.parts(), "part")),
+                    ),
+                ];
+                let said = format!(
+                    "{}: {} of {}, for {}.",
+                    body.plan,
+                    count_of(shards, "shard"),
+                    plan.data().display(),
+                    body.out
+                );
+                let inputs = Inputs::new().given("options", published(plan.options())?)?;
+                said_of(&body, inputs, said, facts, output)
+            }
+            Self::Stage(path, stage) => {
+                let plan = load(path)?;
+                let made = stage_of(&plan, stage, args.threads, interrupt)?;
+                let seconds = began.elapsed().as_secs_f64();
+                if let Some(made) = made {
+                    return answer(&plan, &made, args.threads, seconds, output);
+                }
+                let body = Body {
+                    stage: Some(stage.to_string()),
+                    ..Body::new(path, &plan, began)
+                };
+                let said = format!("{}: {stage} is done.", body.plan);
+                said_of(&body, Inputs::new(), said, vec![], output)
+            }
+            Self::Run(path, Driver::Local(processes)) => {
+                let plan = load(path)?;
+                let each = (args.threads / processes as u64).max(1);
+                local::run(&plan, path, processes, each, interrupt)?;
+                let made = stage_of(&plan, ShardStage::Join, args.threads, interrupt)?;
+                let Some(made) = made else {
+                    bail!("--run: the last stage prepared nothing");
+                };
+                answer(
+                    &plan,
+                    &made,
+                    args.threads,
+                    began.elapsed().as_secs_f64(),
+                    output,
+                )
+            }
+            Self::Run(path, Driver::Slurm) => {
+                let plan = load(path)?;
+                let script = slurm::write(&plan, path).context("--run")?;
+                let body = Body {
+                    script: Some(script.display().to_string()),
+                    ..Body::new(path, &plan, began)
+                };
+                let said = format!(
+                    "{}: sh {} submits four jobs, each after the one before; words behind it go to sbatch.",
+                    body.plan,
+                    script.display()
+                );
+                said_of(&body, Inputs::new(), said, vec![], output)
+            }
+        }
+    }
+}
+
+impl Body {
+    fn new(path: &Path, plan: &ShardPlan, began: Instant) -> Self {
+        Self {
+            plan: path.display().to_string(),
+            folder: plan.folder().display().to_string(),
+            out: plan.out().display().to_string(),
+            shards: plan.shards(),
+            parts: plan.parts(),
+            stage: None,
+            script: None,
+            seconds: began.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+fn said_of(
+    body: &Body,
+    inputs: Inputs,
+    said: String,
+    facts: Vec<(&'static str, String)>,
+    output: Output,
+) -> Result<Exit> {
+    let page = Page::new("Preparation in shards", said);
+    let page = if facts.is_empty() {
+        page
+    } else {
+        page.answer(Section::facts("", facts))
+    };
+    let inputs = inputs.given("plan", &body.plan)?;
+    output.answer(&Envelope::new("preparation-shards", inputs, body), &page)?;
+    Ok(Exit::Finished)
+}
+
+fn answer(
+    plan: &ShardPlan,
+    prepared: &reticent_corpus::Preparation,
+    threads: u64,
+    seconds: f64,
+    output: Output,
+) -> Result<Exit> {
+    let made = Made {
+        data: plan.data(),
+        out: plan.out(),
+        threads,
+        bytes: plan.size(),
+        seconds,
+        sampled: None,
+        skipped: &[],
+    };
+    made.answer(prepared, output)
+}
+
+/// The stage, with the number that it needs.
+fn numbered(stage: StageName, shard: Option<u64>, part: Option<u64>) -> Result<ShardStage> {
+    Ok(match (stage, shard, part) {
+        (StageName::Scan, Some(shard), None) => ShardStage::Scan(shard),
+        (StageName::Group, None, Some(part)) => ShardStage::Group(part),
+        (StageName::Write, Some(shard), None) => ShardStage::Write(shard),
+        (StageName::Join, None, None) => ShardStage::Join,
+        (StageName::Scan | StageName::Write, ..) => bail!("--stage: scan and write need --shard N"),
+        (StageName::Group, ..) => bail!("--stage: group needs --part N"),
+        (StageName::Join, ..) => bail!("--stage: join takes neither --shard nor --part"),
+    })
+}
+
+fn load(path: &Path) -> Result<ShardPlan> {
+    ShardPlan::load(path, owner_key::shared(false)?).context("--plan")
+}
+
+fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Result<ShardPlan> {
+    // Clap asks for both.
+    let (Some(data), Some(out)) = (&args.data, &args.out) else {
+        bail!("DATA and --out: both are needed");
+    };
+    let (texts, _) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
+    let options = args.how.options(texts)?;
+    let mut reading = args.reading.options(None);
+    reading.user.clone_from(&args.how.user_field);
+    let files = PrepareFiles {
+        data,
+        reading: &reading,
+        options: &options,
+        threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
+        pause: PAUSE,
+    };
+    let bar = RefCell::new(WorkBar::new(files.size().context("DATA")?, "planning"));
+    let key = owner_key::shared(true)?;
+    let plan = ShardPlan::write(&files, out, shards, path, key, &|phase, read| {
+        bar.borrow_mut().at(phase, read);
+        !interrupt.raised()
+    });
+    let about = |error: reticent_corpus::Error| match &error {
+        reticent_corpus::Error::Exists { .. } => {
+            anyhow::Error::from(error).context("--plan (a plan is never changed)")
+        }
+        _ => of_argument(error, data, out),
+    };
+    plan.map_err(about)?
+        .ok_or_else(|| Interrupted::default().into())
+}
+
+/// Runs a stage in this process.
+fn stage_of(
+    plan: &ShardPlan,
+    stage: ShardStage,
+    threads: u64,
+    interrupt: &Interrupt,
+) -> Result<Option<reticent_corpus::Preparation>> {
+    let bar = RefCell::new(WorkBar::new(plan.size() / plan.shards(), "preparing"));
+    let threads = usize::try_from(threads).unwrap_or(usize::MAX);
+    let made = plan.run(stage, threads, &|phase, read| {
+        bar.borrow_mut().at(phase, read);
+        !interrupt.raised()
+    });
+    let made = made.map_err(|error| of_argument(error, plan.data(), plan.out()))?;
+    made.ok_or_else(|| {
+        let resume = Some("the same --plan".to_owned());
+        Interrupted { resume }.into()
+    })
+}
+
+/// This program, for processes that run stages.
+fn program() -> Result<PathBuf> {
+    std::env::current_exe().context("this program does not know where it lies")
+}

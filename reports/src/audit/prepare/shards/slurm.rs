@@ -1,0 +1,68 @@
+//! The stages of a plan as jobs of Slurm: one script that submits four of them, each an array but the last, and that
+//! each of them runs.
+
+use super::program;
+use crate::contract::write_file;
+use anyhow::{Context, Result};
+use reticent_corpus::ShardPlan;
+use std::path::{Path, PathBuf};
+
+/// Writes the script beside the plan, and runs nothing.
+pub(super) fn write(plan: &ShardPlan, path: &Path) -> Result<PathBuf> {
+    let script = reticent_disk::sibling(path, "slurm.sh");
+    let plan_file = std::path::absolute(path)
+        .with_context(|| format!("{} has no absolute path", path.display()))?;
+    let text = text(plan.shards(), plan.parts(), &plan_file, &program()?)?;
+    write_file(&script, text.as_bytes())?;
+    Ok(script)
+}
+
+fn text(shards: u64, parts: u64, plan: &Path, program: &Path) -> Result<String> {
+    let (plan, program) = (quoted(plan)?, quoted(program)?);
+    let (shard, part) = (shards - 1, parts - 1);
+    Ok(format!(
+        r#"#!/bin/sh
+# Prepares a corpus in {shards} shards, as four jobs of Slurm: sh THIS [options of sbatch, for all of them]
+# Every machine needs the plan, the corpus, this program and the owner's key under the same names.
+set -eu
+plan={plan}
+audit={program}
+submit() {{
+    stage=$1
+    shift
+    RETICENT_STAGE=$stage sbatch --parsable --export=ALL --job-name="prepare-$stage" "$@" "$script"
+}}
+case ${{RETICENT_STAGE:-}} in
+"")
+    script=$0
+    scan=$(submit scan --array=0-{shard} "$@")
+    group=$(submit group --array=0-{part} --dependency="afterok:${{scan%%;*}}" "$@")
+    write=$(submit write --array=0-{shard} --dependency="afterok:${{group%%;*}}" "$@")
+    submit join --dependency="afterok:${{write%%;*}}" "$@"
+    ;;
+join) exec "$audit" prepare --config none --plan "$plan" --stage join ;;
+group) exec "$audit" prepare --config none --plan "$plan" --stage group --part "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
+*) exec "$audit" prepare --config none --plan "$plan" --stage "$RETICENT_STAGE" --shard "$SLURM_ARRAY_TASK_ID" --threads "${{SLURM_CPUS_PER_TASK:-1}}" ;;
+esac
+"#
+    ))
+}
+
+/// One word for a shell.
+fn quoted(path: &Path) -> Result<String> {
+    let text = path
+        .to_str()
+        .with_context(|| format!("{} is no text in UTF-8", path.display()))?;
+    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_single_words() {
+        let word = quoted(Path::new("it's $HOME/a b")).unwrap();
+        assert_eq!(word, r"'it'\''s $HOME/a b'");
+    }
+}

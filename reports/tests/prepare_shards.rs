@@ -1,0 +1,281 @@
+//! A preparation in shards from outside: processes that are killed, a script for Slurm, and what is refused.
+#![cfg(feature = "findings")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+mod common;
+#[path = "../../schemas/check.rs"]
+mod schema;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn ok(home: &Path, line: &str) -> String {
+    let output = common::run(env!("CARGO_BIN_EXE_audit"), home, line, "");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "audit {line}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(home: &Path, line: &str, name: &str) -> Value {
+    let text = ok(home, &format!("{line} --format json"));
+    let problems = schema::problems(&format!("{name}.schema.json"), &text);
+    assert_eq!(problems, Vec::<String>::new(), "audit {line}");
+    serde_json::from_str(&text).unwrap()
+}
+
+fn refused(home: &Path, line: &str) -> String {
+    let output = common::run(env!("CARGO_BIN_EXE_audit"), home, line, "");
+    assert_eq!(output.status.code(), Some(2), "audit {line}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|e| {
+            let name = e.file_name().into_string().unwrap();
+            (name, std::fs::read(e.path()).unwrap())
+        })
+        .collect()
+}
+
+fn simulated(dialogues: u32) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let line = format!("simulate customers --dialogues {dialogues} --seed 5 --out data.jsonl");
+    ok(home.path(), &line);
+    home
+}
+
+const HOW: &str = "data.jsonl --policy customers --conservative digits,policy --miss-rate 0.2 --canaries 4x3 --seed 3";
+
+#[test]
+fn a_plan_its_stages_and_what_they_say() {
+    let home = simulated(30);
+    let at = home.path();
+    ok(at, &format!("prepare {HOW} --out single"));
+    let line = format!("prepare {HOW} --out sharded --plan plan.json --shards 3");
+    let said = json(at, &line, "preparation-shards");
+    assert_eq!((&said["shards"], &said["parts"]), (&3.into(), &3.into()));
+    let text = std::fs::read_to_string(at.join("plan.json")).unwrap();
+    let problems = schema::problems("shard-plan.schema.json", &text);
+    assert_eq!(problems, Vec::<String>::new());
+    let folder = Path::new(said["folder"].as_str().unwrap()).to_path_buf();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&at.join("plan.json")), 0o600);
+        assert_eq!(mode(&at.join(&folder)), 0o700);
+        assert_eq!(mode(&at.join(&folder).join("choices")), 0o600);
+    }
+    let again = refused(at, &line);
+    assert!(again.contains("a plan is never changed"), "{again}");
+    for (line, says) in [
+        (
+            "--stage group --part 0",
+            "scan-0: it is not there yet; audit prepare with --stage scan --shard 0 writes it",
+        ),
+        (
+            "--stage scan --shard 3",
+            "the shard must be from 0 to 2, got 3",
+        ),
+        (
+            "--stage group --part 9",
+            "the part must be from 0 to 2, got 9",
+        ),
+        ("--stage scan", "scan and write need --shard N"),
+        ("--stage group", "group needs --part N"),
+        ("--stage join --shard 1", "neither --shard nor --part"),
+        ("--stage scan --shard 1 --unit turn", "cannot be used with"),
+        ("--run local:2 data.jsonl", "cannot be used with"),
+        (
+            "--run spark",
+            "must be local:N, with N from 1 to 256, or slurm",
+        ),
+        ("data.jsonl --out x", "needs --shards N"),
+    ] {
+        let said = refused(at, &format!("prepare --plan plan.json {line}"));
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    for stage in ["scan", "group", "write"] {
+        for number in ["1", "0", "2", "0"] {
+            let flag = if stage == "group" { "part" } else { "shard" };
+            let line = format!("prepare --plan plan.json --stage {stage} --{flag} {number}");
+            let said = json(at, &line, "preparation-shards");
+            assert_eq!(said["stage"], format!("--stage {stage} --{flag} {number}"));
+        }
+    }
+    let said = json(at, "prepare --plan plan.json --stage join", "preparation");
+    let single = files(&at.join("single"));
+    assert!(single == files(&at.join("sharded")));
+    assert!(said["facts"]["units"].as_u64().unwrap() > 100);
+    assert!(
+        !at.join(&folder).exists(),
+        "what passed between stages is gone"
+    );
+}
+
+/// Pipes, users and files that are left out have no place where a shard can begin.
+#[test]
+fn what_no_shard_can_begin_in_is_refused() {
+    let home = simulated(5);
+    let at = home.path();
+    for (how, says) in [
+        ("data.jsonl --unit user --user-field id", "--user-field"),
+        ("data.jsonl --skip-unreadable", "--skip-unreadable"),
+        ("-", "got a pipe or a device"),
+    ] {
+        let line = format!("prepare {how} --out out --plan plan.json --shards 2");
+        let said = refused(at, &line);
+        assert!(said.contains(says), "{said}");
+    }
+    let said = refused(
+        at,
+        "prepare data.jsonl --out out --plan plan.json --shards 4097",
+    );
+    assert!(said.contains("4097"), "{said}");
+    let names: Vec<String> = files(at).into_keys().collect();
+    assert_eq!(names, ["data.jsonl"], "nothing is left");
+}
+
+/// The processes that a process started and that run still.
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().map(Result::unwrap);
+    let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let of_parent = |number: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        let mut fields = behind.split_whitespace();
+        // A zombie waits to be seen.
+        let alive = fields.next().is_some_and(|state| state != "Z");
+        alive && fields.next() == Some(&parent.to_string())
+    };
+    numbers.filter(of_parent).collect()
+}
+
+/// Six workers die by SIGKILL in all kinds of stages, and then the process that started them; the same command goes on.
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_processes_change_nothing() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let home = simulated(300);
+    let at = home.path();
+    ok(at, &format!("prepare {HOW} --out single"));
+    ok(
+        at,
+        &format!("prepare {HOW} --out sharded --plan plan.json --shards 7"),
+    );
+    let run = || {
+        Command::new(env!("CARGO_BIN_EXE_audit"))
+            .args([
+                "prepare",
+                "--plan",
+                "plan.json",
+                "--run",
+                "local:2",
+                "--threads",
+                "2",
+            ])
+            .current_dir(at)
+            .env(
+                "RETICENT_OWNER_KEY",
+                concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+            )
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let kill = |number: u32| {
+        let number = number.to_string();
+        Command::new("kill").args(["-9", &number]).status().unwrap();
+    };
+    let (since, limit) = (Instant::now(), Duration::from_secs(120));
+    let mut killed = 0;
+    let mut seen = std::collections::BTreeSet::new();
+    let mut first = run();
+    while killed < 6 && first.try_wait().unwrap().is_none() && since.elapsed() < limit {
+        for child in children(first.id()) {
+            // Every third that is new, so that no stage has three of them.
+            if seen.insert(child) && seen.len() % 3 == 1 {
+                std::thread::sleep(Duration::from_millis(7 * killed));
+                kill(child);
+                killed += 1;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(killed >= 3, "{killed}");
+    // Where not all of them were seen in time, the first is through already.
+    if !at.join("sharded").exists() {
+        let last = run().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&last.stderr);
+        assert!(last.status.success(), "{said}");
+    }
+    assert!(files(&at.join("single")) == files(&at.join("sharded")));
+}
+
+/// A stand-in for sbatch runs each task of an array in an order of its own, in the place where it is called.
+#[cfg(unix)]
+#[test]
+fn the_script_for_slurm_prepares_the_same_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+    let home = simulated(20);
+    let at = home.path();
+    ok(at, &format!("prepare {HOW} --out single"));
+    ok(
+        at,
+        &format!("prepare {HOW} --out sharded --plan plan.json --shards 3"),
+    );
+    let said = json(
+        at,
+        "prepare --plan plan.json --run slurm",
+        "preparation-shards",
+    );
+    assert_eq!(said["script"], "plan.json.slurm.sh");
+    assert!(!at.join("sharded").exists(), "it runs nothing");
+    let stand_in = r#"#!/bin/sh
+set -eu
+for last; do
+    case $last in
+    --array=0-*) tasks=$(seq "${last#--array=0-}" -1 0) ;;
+    esac
+done
+echo "$@" >> "$CALLS"
+for task in ${tasks:-0}; do
+    SLURM_ARRAY_TASK_ID=$task sh "$last" > /dev/null
+done
+wc -l < "$CALLS"
+"#;
+    let tools = at.join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    let tool = tools.join("sbatch");
+    std::fs::write(&tool, stand_in).unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let output = Command::new("sh")
+        .args(["plan.json.slurm.sh", "--time=10"])
+        .current_dir(at)
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .env("CALLS", at.join("calls"))
+        .env(
+            "RETICENT_OWNER_KEY",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/owner.key"),
+        )
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let calls = std::fs::read_to_string(at.join("calls")).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    assert_eq!(calls.len(), 4);
+    assert!(calls[1].contains("--array=0-2 --dependency=afterok:1 --time=10"));
+    assert!(calls[3].contains("--dependency=afterok:3"), "{}", calls[3]);
+    assert!(files(&at.join("single")) == files(&at.join("sharded")));
+}
