@@ -115,7 +115,7 @@ pub(in crate::audit) fn adapted(model: impl std::fmt::Display, adapter: &Path) -
     format!("{model} with the adapter {}", adapter.display())
 }
 
-/// A command line as reports show it: what is assigned (`TOKEN=…`, `--key=…`) may be nobody's business.
+/// A command line as reports show it: what is assigned, as in `TOKEN=…`, may be nobody's business.
 fn without_values(line: &str) -> String {
     let shown = line.split(' ').map(|word| match word.split_once('=') {
         Some((name, _)) => format!("{name}=…"),
