@@ -1,7 +1,8 @@
 //! How a corpus is read.
 
 use clap::Args;
-use reticent_corpus::{LINE_LIMIT, ReadOptions};
+use reticent_corpus::{ChatTemplate, LINE_LIMIT, ReadOptions};
+use std::path::Path;
 
 /// How a corpus is read, for every command that reads one.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -13,6 +14,11 @@ pub struct Reading {
     /// completion, instruction, input and output].
     #[arg(long, alias = "text-column", value_name = "KEY")]
     pub text_field: Option<String>,
+    /// How messages become a text: the chat template of a model, by its folder, chat_template.jinja or
+    /// tokenizer_config.json, as transformers' apply_chat_template reads it; the tokens of beginning and end of text that
+    /// it puts around the whole are not repeated. With --unit document [default: a line for each message].
+    #[arg(long, value_name = "PATH", value_parser = chat_template)]
+    pub chat_template: Option<ChatTemplate>,
     /// What separates documents of plain text, such as <|endoftext|> [default: blank lines].
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub separator: Option<String>,
@@ -28,10 +34,15 @@ impl Reading {
         ReadOptions {
             longest: self.longest,
             text: self.text_field.clone(),
+            chat: self.chat_template.clone(),
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
             user: None,
             skip_unreadable: self.skip_unreadable,
         }
     }
+}
+
+fn chat_template(path: &str) -> Result<ChatTemplate, String> {
+    ChatTemplate::load(Path::new(path))
 }
