@@ -236,8 +236,6 @@ fn closed(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
     use super::*;
     use reticent_corpus::Origin;
     use serde_json::json;
