@@ -56,8 +56,8 @@ pub use prepare::{
     shard_plan_schema,
 };
 pub use read::{
-    Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number, read_documents,
-    read_readable,
+    ChatTemplate, Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number,
+    read_documents, read_readable,
 };
 #[cfg(feature = "parquet")]
 pub use read::{ParquetRow, ParquetRows, field_list, field_name};

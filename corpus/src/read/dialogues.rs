@@ -3,7 +3,7 @@
 
 use super::shape::{self, Object};
 use super::source::Source;
-use super::{Entry, values};
+use super::{ChatTemplate, Entry, ReadOptions, values};
 use crate::document::Document;
 use crate::error::json_problem;
 use crate::error::{Error, Result};
@@ -35,6 +35,7 @@ pub(super) struct Dialogues {
     source: Source,
     limit: u64,
     field: Option<String>,
+    chat: Option<ChatTemplate>,
     /// Closes the whole: `]` or `}`.
     close: u8,
     /// Of the element last read, counted from 1.
@@ -46,17 +47,13 @@ pub(super) struct Dialogues {
 
 impl Dialogues {
     /// Reads the opening bracket.
-    pub(super) fn open(
-        path: &Path,
-        source: Source,
-        limit: u64,
-        field: Option<String>,
-    ) -> Result<Self> {
+    pub(super) fn open(path: &Path, source: Source, options: &ReadOptions) -> Result<Self> {
         let mut out = Self {
             path: path.to_path_buf(),
             source,
-            limit,
-            field,
+            limit: options.longest,
+            field: options.field.clone(),
+            chat: options.chat.clone(),
             close: b']',
             number: 0,
             at: 0,
@@ -107,7 +104,8 @@ impl Dialogues {
             Some(turns) => (lines(&turns), None),
             None => {
                 let object: Object = self.parse(&bytes)?;
-                let text = shape::text_of(&object).map_err(|problem| self.wrong(&problem))?;
+                let text = shape::text_of(&object, self.chat.as_ref())
+                    .map_err(|problem| self.wrong(&problem))?;
                 let Some(text) = text else {
                     let missing = format!("none of turns, log, {} in it", shape::SHAPES);
                     return Err(self.wrong(&missing));

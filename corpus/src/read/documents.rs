@@ -3,7 +3,7 @@
 use super::files::{CorpusFile, list};
 use super::format::{Format, Raw};
 use super::users::Users;
-use super::{Entry, LINE_LIMIT, Object};
+use super::{ChatTemplate, Entry, LINE_LIMIT, Object};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::random::digest;
@@ -22,6 +22,9 @@ pub struct ReadOptions {
     pub longest: u64,
     /// The key or column that holds the text; `text` where nothing is said, and the other shapes below.
     pub text: Option<String>,
+    /// What makes a text of messages; a line for each where nothing is said.
+    #[serde(skip)]
+    pub chat: Option<ChatTemplate>,
     /// What separates documents of plain text; blank lines where nothing is said.
     pub separator: Option<String>,
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
@@ -39,6 +42,7 @@ impl Default for ReadOptions {
         Self {
             longest: LINE_LIMIT,
             text: None,
+            chat: None,
             separator: None,
             field: None,
             user: None,
@@ -109,7 +113,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 ///   `line-N`.
 ///   Where there is no `text`, what trainers read: `messages` (`role`, `content`), `conversations` (`from`,
 ///   `value`), `prompt` and `completion`, `instruction`, `input` and `output`. Each message is a line, `USR: …`,
-///   `SYS: …`, `SYSTEM: …` or `TOOL: …`. [`ReadOptions::text`] names another key.
+///   `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] says otherwise. [`ReadOptions::text`] names another key.
 /// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
 ///   MultiWOZ 2.2 and SGD (`turns`), or of the objects above. Each turn is a line, `USR: …` or `SYS: …`.
 /// - `.csv`: a column `text` (or [`ReadOptions::text`]), perhaps `id`.

@@ -81,8 +81,7 @@ impl Format {
         let seeks = !packed && ending != "json" && !is_stdin(path) && options.separator.is_none();
         let (limit, field) = (options.longest, options.field.clone());
         let lines = |source| Lines::new(path, source, limit).seeking(seeks);
-        let text = options.text.clone();
-        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, text));
+        let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, options));
         let blocks =
             |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
         if is_stdin(path) {
@@ -91,7 +90,7 @@ impl Format {
             let begins = head.trim_ascii_start().first();
             return Ok(match begins {
                 Some(b'[' | b'{') if sniff(&head) => {
-                    Self::Dialogues(Dialogues::open(path, whole, limit, field)?)
+                    Self::Dialogues(Dialogues::open(path, whole, options)?)
                 }
                 Some(b'{') => json(whole, field),
                 _ => blocks(whole),
@@ -109,7 +108,7 @@ impl Format {
             "json" => {
                 let (head, whole) = peeked(path, source)?;
                 if sniff(&head) {
-                    Self::Dialogues(Dialogues::open(path, whole, limit, field)?)
+                    Self::Dialogues(Dialogues::open(path, whole, options)?)
                 } else {
                     json(whole, field)
                 }

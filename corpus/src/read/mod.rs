@@ -1,6 +1,7 @@
 //! Readers of corpora, as streams and as untrusted input: JSON Lines, plain text, CSV,
 //! Parquet, dialogues; compressed with gzip or Zstandard; one file or a folder of them.
 
+mod chat;
 #[cfg(feature = "parquet")]
 mod columns;
 mod dialogues;
@@ -19,6 +20,7 @@ mod text;
 mod users;
 mod values;
 
+pub use chat::ChatTemplate;
 #[cfg(feature = "parquet")]
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use files::corpus_files;

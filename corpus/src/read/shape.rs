@@ -1,7 +1,8 @@
 //! Records as other trainers have them: chats, and pairs of a prompt and its answer, each a JSON object with several
 //! texts in it.
 
-use serde_json::{Map, Value};
+use super::ChatTemplate;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 /// A JSON object.
@@ -16,11 +17,21 @@ const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
 
 /// The text of an object, by what is in it; none where it has no shape that is known.
 ///
-/// Messages are lines, each with who speaks in front, as dialogues are; parts of a pair follow each other.
+/// Messages are lines, each with who speaks in front, as dialogues are, or what a chat template makes of them; parts of a
+/// pair follow each other.
 ///
 /// # Errors
-/// A message without a text.
-pub(super) fn text_of(object: &Object) -> Result<Option<String>, String> {
+/// A message without a text; what a chat template refuses.
+pub(super) fn text_of(
+    object: &Object,
+    chat: Option<&ChatTemplate>,
+) -> Result<Option<String>, String> {
+    if let Some(chat) = chat
+        && let Some((key, said)) = conversation(object)
+    {
+        let text = chat.record(&said, object.get("tools"));
+        return text.map(Some).map_err(|why| format!("{key}: {why}"));
+    }
     for key in ["messages", "conversations"] {
         if let Some(Value::Array(said)) = object.get(key) {
             return messages(key, said).map(Some);
@@ -56,6 +67,33 @@ pub(super) fn text_of(object: &Object) -> Result<Option<String>, String> {
         return Ok(Some(parts.join("\n")));
     }
     Ok(None)
+}
+
+/// The messages of an object as chat templates read them, `role` and `content`, and the key they stand under; those of a
+/// prompt and its completion are one conversation.
+fn conversation(object: &Object) -> Option<(&'static str, Vec<Value>)> {
+    let list = |key: &str| object.get(key).and_then(Value::as_array);
+    if let Some(said) = list("messages") {
+        return Some(("messages", said.clone()));
+    }
+    if let Some(said) = list("conversations") {
+        return Some(("conversations", said.iter().map(by_role).collect()));
+    }
+    let (prompt, completion) = (list("prompt")?, list("completion")?);
+    Some(("prompt", prompt.iter().chain(completion).cloned().collect()))
+}
+
+/// A message of `from` and `value` with the names that templates know.
+fn by_role(message: &Value) -> Value {
+    let (Some(from), Some(value)) = (message.get("from"), message.get("value")) else {
+        return message.clone();
+    };
+    let role = match from.as_str() {
+        Some("human") => json!("user"),
+        Some("gpt") => json!("assistant"),
+        _ => from.clone(),
+    };
+    json!({"role": role, "content": value})
 }
 
 /// Where an object without a text is taught to answer: the text of the last message of the assistant, of the completion or
@@ -203,7 +241,7 @@ mod tests {
         let Value::Object(object) = value else {
             panic!("an object");
         };
-        text_of(&object)
+        text_of(&object, None)
     }
 
     #[test]
@@ -227,6 +265,34 @@ mod tests {
             error,
             "messages, message 1: its content must be text or a list of parts, got a number"
         );
+    }
+
+    /// By transformers 5: what is put around messages is the template's; our own ends are not repeated.
+    #[test]
+    fn chats_have_the_text_that_their_template_makes() {
+        let source = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m['content'] | trim }}{{ eos_token }}{% endfor %}";
+        let settings = json!({"bos_token": "<s>", "eos_token": {"content": "</s>"}});
+        let template = ChatTemplate::new(source.into(), settings.as_object().unwrap()).unwrap();
+        let text = |value: Value| {
+            let Value::Object(object) = value else {
+                panic!("an object");
+            };
+            text_of(&object, Some(&template))
+        };
+        let both = "[user] Hi</s>[assistant] Hello";
+        let (user, assistant) = (
+            json!({"role": "user", "content": "Hi "}),
+            json!({"role": "assistant", "content": "Hello"}),
+        );
+        for chat in [
+            json!({"messages": [user, assistant]}),
+            json!({"prompt": [user], "completion": [assistant]}),
+            json!({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}),
+        ] {
+            assert_eq!(text(chat).unwrap().unwrap(), both);
+        }
+        let pair = json!({"prompt": "Name?", "completion": " Ada"});
+        assert_eq!(text(pair).unwrap().unwrap(), "Name?\n Ada");
     }
 
     #[test]

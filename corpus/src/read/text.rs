@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::shape::{self, Object};
-use super::{Entry, values};
+use super::{ChatTemplate, Entry, ReadOptions, values};
 use crate::document::{Document, Masked, Secret};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
@@ -37,11 +37,17 @@ pub(super) struct JsonLines {
     field: Option<String>,
     /// The key that holds the text, where it is not `text`.
     text: Option<String>,
+    chat: Option<ChatTemplate>,
 }
 
 impl JsonLines {
-    pub(super) const fn new(lines: Lines, field: Option<String>, text: Option<String>) -> Self {
-        Self { lines, field, text }
+    pub(super) fn new(lines: Lines, field: Option<String>, options: &ReadOptions) -> Self {
+        Self {
+            lines,
+            field,
+            text: options.text.clone(),
+            chat: options.chat.clone(),
+        }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
@@ -80,7 +86,7 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None => shape::text_of(&whole),
+                    None => shape::text_of(&whole, self.chat.as_ref()),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {
                     (Some(text), _) => {

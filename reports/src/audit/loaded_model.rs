@@ -61,18 +61,29 @@ impl LoadedModel {
         flag: &'static str,
         interrupt: &Interrupt,
     ) -> Result<Self> {
+        let other = self.second(source, args, flag, interrupt)?;
+        ensure!(
+            same_tokenizer(&other.tokenizer, &self.tokenizer)?,
+            "{flag}: {source} has another tokenizer than the model; their log-likelihoods don't compare"
+        );
+        Ok(other)
+    }
+
+    /// A second model, of which [`cuts_alike`] has to say that it reads these texts in the same tokens.
+    pub(in crate::audit) fn second(
+        &self,
+        source: &Source,
+        args: &Audited,
+        flag: &'static str,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
         let other = match source {
             Source::Folder(folder) => Self::folder(folder, args.device),
             Source::Command(lines) => {
                 Self::command(lines, self.tokenizer.clone(), limit(args), interrupt)
             }
         };
-        let other = other.context(flag)?;
-        ensure!(
-            same_tokenizer(&other.tokenizer, &self.tokenizer)?,
-            "{flag}: {source} has another tokenizer than the model; their log-likelihoods don't compare"
-        );
-        Ok(other)
+        other.context(flag)
     }
 
     /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
@@ -172,6 +183,29 @@ pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Re
     Ok(one.to_json()? == other.to_json()?)
 }
 
+/// Whether two models read each of these texts, in lower case too, in the same tokens: the tokenizers are the same, or
+/// differ by added tokens alone (a padding token, say) that no text spells.
+pub(in crate::audit) fn cuts_alike(
+    one: &Tokenizer,
+    two: &Tokenizer,
+    texts: &[String],
+) -> Result<bool> {
+    if same_tokenizer(one, two)? {
+        return Ok(true);
+    }
+    if !one.cuts_like(two)? {
+        return Ok(false);
+    }
+    for text in texts {
+        for text in [text.as_str(), &text.to_lowercase()] {
+            if one.encode(text)? != two.encode(text)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
 fn limit(args: &Audited) -> Duration {
     Duration::from_secs(args.scorer_timeout.unwrap_or(TIMEOUT))
 }
@@ -198,4 +232,47 @@ pub(in crate::audit) fn answer(args: &Serve, interrupt: &Interrupt) -> Result<Ex
 fn closed(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reticent_corpus::Origin;
+    use serde_json::json;
+
+    fn tokenizer(added: &[&str], words: &[&str]) -> Tokenizer {
+        let known: serde_json::Map<_, _> = words
+            .iter()
+            .zip(0..)
+            .map(|(w, i)| ((*w).to_owned(), json!(i)))
+            .collect();
+        let added: Vec<_> = added
+            .iter()
+            .zip(known.len()..)
+            .map(|(content, id)| {
+                json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false,
+                       "rstrip": false, "normalized": false})
+            })
+            .collect();
+        let json = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+            "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+            "model": {"type": "WordLevel", "vocab": known, "unk_token": "?"},
+        });
+        Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, [0, 0]).unwrap()
+    }
+
+    #[test]
+    fn tokens_of_the_records_are_compared_and_not_those_that_no_record_has() {
+        let words = ["?", "a", "b", "<", ">", "pad"];
+        let (plain, padded) = (tokenizer(&[], &words), tokenizer(&["<pad>"], &words));
+        let other = tokenizer(&[], &["?", "b", "a", "<", ">", "pad"]);
+        let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        let alike = |one, two, records: &[&str]| cuts_alike(one, two, &texts(records)).unwrap();
+        assert!(alike(&plain, &plain, &["a <pad> b"]));
+        assert!(alike(&plain, &padded, &["a b", "b"]));
+        assert!(!alike(&plain, &padded, &["a b", "a <pad> b"]));
+        assert!(!alike(&plain, &padded, &["a <PAD> b"]), "in lower case");
+        assert!(!alike(&plain, &other, &["<"]));
+    }
 }

@@ -19,7 +19,7 @@ pub(in crate::audit) fn documents(
 ) -> Result<Vec<Document>> {
     let options = ReadOptions {
         user,
-        ..reading.options(None)
+        ..reading.options(None)?
     };
     let (documents, mut errors) = read_readable(path, &options)?;
     if reading.skip_unreadable && !documents.is_empty() {

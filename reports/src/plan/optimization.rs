@@ -139,7 +139,7 @@ pub struct Optimization {
     /// --out becomes the adapter's folder, as peft reads it, and names --model as its base.
     #[arg(long, value_name = "RANK", value_parser = positive)]
     pub lora_rank: Option<u64>,
-    /// What the adapter's product is multiplied by, times the rank [default: twice the rank].
+    /// The product of the adapter's matrices is multiplied by this over the rank [default: twice the rank].
     #[arg(long, value_name = "ALPHA", value_parser = positive_number, allow_negative_numbers = true)]
     pub lora_alpha: Option<f64>,
     /// The layers that it changes, by the ends of their names in transformers, or all-linear [default: the

@@ -544,6 +544,11 @@ fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
             "all documents of a user are put together in memory (--user-field); prepare them without shards",
         );
     }
+    if reading.chat.is_some() {
+        return refused(
+            "a plan holds no chat template (--chat-template); prepare the corpus without shards",
+        );
+    }
     if reading.skip_unreadable {
         return refused(
             "every process must read the same files; --skip-unreadable is for a preparation without shards",

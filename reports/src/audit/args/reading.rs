@@ -1,7 +1,9 @@
 //! How a corpus is read.
 
+use anyhow::{Context, Error, Result};
 use clap::Args;
-use reticent_corpus::{LINE_LIMIT, ReadOptions};
+use reticent_corpus::{ChatTemplate, LINE_LIMIT, ReadOptions};
+use std::path::PathBuf;
 
 /// How a corpus is read, for every command that reads one.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -13,6 +15,11 @@ pub struct Reading {
     /// completion, instruction, input and output].
     #[arg(long, alias = "text-column", value_name = "KEY")]
     pub text_field: Option<String>,
+    /// How messages become a text: the chat template of a model, by its folder, chat_template.jinja or
+    /// tokenizer_config.json, as transformers' apply_chat_template reads it; the tokens of beginning and end of text that
+    /// it puts around the whole are not repeated. With --unit document [default: a line for each message].
+    #[arg(long, value_name = "PATH")]
+    pub chat_template: Option<PathBuf>,
     /// What separates documents of plain text, such as <|endoftext|> [default: blank lines].
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub separator: Option<String>,
@@ -23,15 +30,22 @@ pub struct Reading {
 
 impl Reading {
     /// The options of the corpus crate.
-    #[must_use]
-    pub fn options(&self, field: Option<&str>) -> ReadOptions {
-        ReadOptions {
+    ///
+    /// # Errors
+    /// A chat template that can't be read, or is none.
+    pub fn options(&self, field: Option<&str>) -> Result<ReadOptions> {
+        let chat = self.chat_template.as_deref().map(ChatTemplate::load);
+        Ok(ReadOptions {
             longest: self.longest,
             text: self.text_field.clone(),
+            chat: chat
+                .transpose()
+                .map_err(Error::msg)
+                .context("--chat-template")?,
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
             user: None,
             skip_unreadable: self.skip_unreadable,
-        }
+        })
     }
 }

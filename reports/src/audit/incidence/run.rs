@@ -100,7 +100,7 @@ impl Source {
     }
 
     fn open(&self, args: &IncidenceArgs) -> Result<Documents> {
-        let options = args.reading.options(args.sensing.field.as_deref());
+        let options = args.reading.options(args.sensing.field.as_deref())?;
         Documents::with(&self.path, &options).context("DATA")
     }
 }

@@ -1,7 +1,7 @@
 //! `audit membership --model`: attacks on a model, all from one table of token scores.
 
 use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, NeighbourTexts, Protocol};
-use crate::audit::loaded_model::LoadedModel;
+use crate::audit::loaded_model::{LoadedModel, cuts_alike, same_tokenizer};
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
     AttackSpread, Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records,
@@ -40,7 +40,7 @@ pub(in crate::audit) fn run(
     let outputs = Outputs::open(args, output)?;
     let mut model = LoadedModel::audited(&args.on.of, interrupt)?;
     let mut reference = match &args.on.reference {
-        Some(source) => Some(model.beside(source, &args.on.of, "--reference", interrupt)?),
+        Some(source) => Some(model.second(source, &args.on.of, "--reference", interrupt)?),
         None => None,
     };
     let (report, details) = measured(args, &mut model, reference.as_mut(), interrupt)?;
@@ -65,6 +65,19 @@ pub(in crate::audit) fn measured(
     let members = inside.texts.len();
     let texts: Vec<String> = inside.texts.iter().chain(&outside.texts).cloned().collect();
     let attacks = wanted(args);
+    if let Some(base) = reference.as_deref() {
+        ensure!(
+            cuts_alike(&model.tokenizer, &base.tokenizer, &texts)?,
+            "--reference: {} cuts the records into other tokens than the model; their log-likelihoods don't compare",
+            base.name
+        );
+        ensure!(
+            attacks.iter().all(|a| a.needs() != Need::Neighbours)
+                || same_tokenizer(&base.tokenizer, &model.tokenizer)?,
+            "--attack neighbourhood: --reference must have the model's own tokenizer, and {} has tokens of its own",
+            base.name
+        );
+    }
     let tokenizer = model.tokenizer.clone();
     let context = model.context;
     let neighbours = match attacks.iter().any(|a| a.needs() == Need::Neighbours) {

@@ -46,7 +46,7 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
     };
     let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
     let options = args.how.options(texts)?;
-    let mut reading = args.reading.options(None);
+    let mut reading = args.reading.options(None)?;
     reading.user.clone_from(&args.how.user_field);
     let files = PrepareFiles {
         data,

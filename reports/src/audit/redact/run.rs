@@ -35,7 +35,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         policy: args.policy.choice().context("--policy")?,
         deduplicate: !args.no_deduplication,
     };
-    let reading = args.reading.options(None);
+    let reading = args.reading.options(None)?;
     let files = RedactFiles {
         data: &args.data,
         reading: &reading,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "Example:\n  audit serve --model ckpt")]
 pub struct Serve {
-    /// The model: a checkpoint folder, or a Hugging Face folder.
+    /// The model: a checkpoint folder, a Hugging Face folder, or a folder with a LoRA adapter alone, which names its base.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// A LoRA adapter on --model, of peft or of `audit train`: its change is merged into the weights.

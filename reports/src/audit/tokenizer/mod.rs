@@ -38,7 +38,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
     let mut file = AtomicFile::create_new(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
     let mut texts = Vec::new();
-    for document in Documents::with(&args.data, &args.reading.options(None)).context("DATA")? {
+    for document in Documents::with(&args.data, &args.reading.options(None)?).context("DATA")? {
         interrupt.check()?;
         texts.push(document.context("DATA")?.text);
     }

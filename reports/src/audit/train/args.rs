@@ -88,7 +88,8 @@ pub struct Workers {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Start {
     /// What to train: lstm (the papers' one layer of 200) or gpt2, both freshly drawn, or a folder:
-    /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues.
+    /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues; with --lora-rank an
+    /// adapter on it is trained and the folder stays as it is.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
     /// All text that the folder of --model was trained on is declared public: needed for weights

@@ -416,10 +416,6 @@ mod tests {
                 ["--lora-alpha", "belongs to", "--lora-rank"],
             ),
             (
-                "--recipe sgd --lora-rank 0 --model ./f",
-                ["--lora-rank", "must", "0"],
-            ),
-            (
                 "--recipe jft --sigma 1 --screened f",
                 ["--screened", "screened", "got direct"],
             ),

@@ -214,7 +214,7 @@ fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Res
     };
     let (texts, _) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
     let options = args.how.options(texts)?;
-    let mut reading = args.reading.options(None);
+    let mut reading = args.reading.options(None)?;
     reading.user.clone_from(&args.how.user_field);
     let files = PrepareFiles {
         data,
