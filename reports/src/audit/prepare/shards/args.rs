@@ -123,7 +123,7 @@ mod tests {
                 "conservative" => "digits",
                 "duplicates" => "exact",
                 "canaries" => "1x1",
-                "canary_format" => "{digits:4}",
+                "canary_format" => "id: {digits:4}",
                 "canary_sight" => "ordinary",
                 "vocabulary" => "leaks",
                 "max_tokens" | "longest" | "shards" => "5",
