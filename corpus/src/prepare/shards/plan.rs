@@ -429,7 +429,9 @@ impl ShardPlan {
         missed: HashSet<String>,
     ) -> Result<PreparationContext> {
         let document = &self.document;
-        let mut file: SealedReader = self.folder.open(CHOICES, "write the plan again")?;
+        let mut file: SealedReader = self
+            .folder
+            .open(CHOICES, "the last stage removes it: write the plan again")?;
         let whole: WholeChoices<'static> = file.json(0)?;
         let mut planted = Planted {
             plan: whole.plan.map(Cow::into_owned),

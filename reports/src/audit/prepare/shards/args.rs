@@ -7,6 +7,32 @@ use std::str::FromStr;
 /// Most processes that are started at once.
 const MOST: usize = 256;
 
+/// What a plan settles: given with it, and not again.
+const OF_PLAN: [&str; 22] = [
+    "data",
+    "out",
+    "unit",
+    "user_field",
+    "policy",
+    "miss_rate",
+    "false_positive_rate",
+    "conservative",
+    "no_deduplication",
+    "duplicates",
+    "no_redaction",
+    "canaries",
+    "CanaryArgs",
+    "canary_sight",
+    "canary_recall",
+    "tokenizer",
+    "vocabulary",
+    "max_tokens",
+    "held_out",
+    "seed",
+    "shards",
+    "Reading",
+];
+
 /// By which processes a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Sharding {
@@ -17,7 +43,7 @@ pub struct Sharding {
     #[arg(long, value_name = "N", requires = "plan", conflicts_with_all = ["stage", "run"], value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub shards: Option<u64>,
     /// Run one stage of the plan: scan and write with --shard, group with --part, join by itself.
-    #[arg(long, value_name = "STAGE", requires = "plan", conflicts_with_all = ["data", "out", "run", "Preparing", "CanaryArgs", "Reading"])]
+    #[arg(long, value_name = "STAGE", requires = "plan", conflicts_with_all = OF_PLAN, conflicts_with = "run")]
     pub stage: Option<StageName>,
     /// The shard, from 0.
     #[arg(long, value_name = "N", requires = "stage", conflicts_with = "part")]
@@ -26,7 +52,7 @@ pub struct Sharding {
     #[arg(long, value_name = "N", requires = "stage")]
     pub part: Option<u64>,
     /// Run all stages: local:N starts so many processes on this machine; slurm writes a script that submits them.
-    #[arg(long, value_name = "HOW", requires = "plan", conflicts_with_all = ["data", "out", "Preparing", "CanaryArgs", "Reading"])]
+    #[arg(long, value_name = "HOW", requires = "plan", conflicts_with_all = OF_PLAN)]
     pub run: Option<Driver>,
 }
 
@@ -70,6 +96,54 @@ impl FromStr for Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::args::Audit;
+    use clap::{CommandFactory, Parser};
+
+    /// Whatever else `audit prepare` takes is refused beside a stage.
+    #[test]
+    fn a_plan_settles_all_but_who_works() {
+        let mut audit = Audit::command();
+        audit.build();
+        let prepare = audit.find_subcommand("prepare").unwrap();
+        let free = [
+            "plan", "shard", "part", "stage", "run", "threads", "help", "format", "verbose",
+            "config",
+        ];
+        let mut refused = 0;
+        for argument in prepare.get_arguments() {
+            let id = argument.get_id().as_str();
+            if free.contains(&id) || id == "version" {
+                continue;
+            }
+            let long = argument.get_long().map(|long| format!("--{long}"));
+            let value = match id {
+                "policy" => "gold",
+                "tokenizer" => "bytes",
+                "unit" => "turn",
+                "conservative" => "digits",
+                "duplicates" => "exact",
+                "canaries" => "1x1",
+                "canary_format" => "id: {digits:4}",
+                "canary_sight" => "ordinary",
+                "vocabulary" => "leaks",
+                "max_tokens" | "longest" | "shards" => "5",
+                _ => "0",
+            };
+            let takes = argument.get_action().takes_values();
+            let words = long.into_iter().chain(takes.then(|| value.to_owned()));
+            let words: Vec<String> = words.collect();
+            let line = ["audit", "prepare", "--plan", "p", "--stage", "join"];
+            let line = line.iter().map(|word| (*word).to_owned()).chain(words);
+            let error = Audit::try_parse_from(line).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                clap::error::ErrorKind::ArgumentConflict,
+                "{id}: {error}"
+            );
+            refused += 1;
+        }
+        assert!(refused > 20, "{refused}");
+    }
 
     #[test]
     fn drivers_are_local_or_slurm() {
