@@ -325,7 +325,10 @@ impl Checkpoint {
         free_for(folder)?;
         let config = decoder(model)?;
         manifest.adapter = Some(lora.spec().clone());
-        manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
+        // The run of a checkpoint of ours is composed with this one.
+        if !matches!(manifest.initial, Initial::Continued { .. }) {
+            manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
+        }
         let files = Files {
             kind: Kind::Adapter,
             config: adapter::config_json(lora, config, base)?,

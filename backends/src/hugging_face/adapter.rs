@@ -161,11 +161,7 @@ fn on_decoder(config: &TransformerConfig, base: String, mut spec: LoraSpec) -> R
     }
     spec.targets.sort_unstable();
     spec.targets.dedup();
-    let matches = |target: &str, name: &str| {
-        name.strip_suffix(target)
-            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    };
-    let unknown = |target: &&String| !places.keys().any(|name| matches(target, name));
+    let unknown = |target: &&String| !places.keys().any(|name| ends_with(name, target));
     if let Some(target) = spec.targets.iter().find(unknown) {
         let known: Vec<&str> = known.into_iter().collect();
         return Err(Error::Unsuitable(format!(
@@ -175,7 +171,7 @@ fn on_decoder(config: &TransformerConfig, base: String, mut spec: LoraSpec) -> R
     }
     let chosen = places
         .into_iter()
-        .filter(|(name, _)| spec.targets.iter().any(|target| matches(target, name)));
+        .filter(|(name, _)| spec.targets.iter().any(|target| ends_with(name, target)));
     let modules = chosen.map(|(name, place)| LoraModule {
         name,
         weight: place.index,
@@ -339,6 +335,7 @@ impl Adapter {
         }
         let (tensors, _) = from_bytes(&path, &read(&path)?)?;
         let pairs = pairs(&path, tensors)?;
+        named(&fields, pairs.keys())?;
         Ok(Self {
             path,
             rank,
@@ -445,6 +442,27 @@ impl Adapter {
             )))
         }
     }
+}
+
+/// Whether `target_modules` names each module that has tensors: peft leaves the others out without a word.
+fn named<'a>(fields: &Fields, mut modules: impl Iterator<Item = &'a String>) -> Result<()> {
+    // A text is a pattern, or all linear layers.
+    let Some(targets) = fields.get("target_modules").and_then(|v| v.as_array()) else {
+        return Ok(());
+    };
+    let targets: Vec<&str> = targets.iter().filter_map(|v| v.as_str()).collect();
+    let stray = modules.find(|name| !targets.iter().any(|target| ends_with(name, target)));
+    stray.map_or(Ok(()), |name| {
+        Err(fields.bad(format!(
+            "target_modules does not name {name}, of which there are tensors"
+        )))
+    })
+}
+
+/// Whether a target is a module's name, or the last parts of it.
+fn ends_with(name: &str, target: &str) -> bool {
+    name.strip_suffix(target)
+        .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// Rank and scale of a plain LoRA adapter; anything else is refused by its key.

@@ -53,12 +53,13 @@ impl LoraSpec {
     /// [`Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
         in_range("rank of the adapter", self.rank, 1, 4096, "[1, 4096]")?;
-        if self.alpha > 0.0 && self.alpha.is_finite() {
+        // Beyond, half-trained products of both matrices are no single-precision numbers any more.
+        if self.alpha > 0.0 && self.alpha <= 1e6 {
             return Ok(self);
         }
         Err(Error::OutOfRange {
             what: "alpha of the adapter",
-            range: "(0, inf)",
+            range: "(0, 1e6]",
             value: self.alpha,
         })
     }

@@ -36,12 +36,16 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
         compare(command, inner)?;
     }
     let mut read = Vec::new();
+    let mut folders = Vec::new();
     let mut written: Vec<(String, PathBuf)> = Vec::new();
     for argument in command.get_arguments() {
         let id = argument.get_id().as_str();
         let values = matches.try_get_raw(id).ok().flatten();
         for value in values.into_iter().flatten() {
             let Some(path) = file(Path::new(value)) else {
+                if id != "out" {
+                    folders.extend(read_with(Path::new(value)).map(|path| (name(argument), path)));
+                }
                 continue;
             };
             if WRITTEN.contains(&id) {
@@ -55,6 +59,15 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
         let same = |other: &&(String, PathBuf)| other.1 == *path;
         if let Some((other, _)) = read.iter().find(same) {
             bail!("{flag}: the file is that of {other}, which is read; name another one");
+        }
+        let within = |folder: &&(String, PathBuf)| path.starts_with(&folder.1);
+        if let Some((other, _)) = folders.iter().find(within)
+            && path.exists()
+            && !is_page(path)
+        {
+            bail!(
+                "{flag}: the file is one of the folder of {other}, which is read; name another one"
+            );
         }
         if let Some((other, _)) = written[..at].iter().find(same) {
             bail!("{flag}: the file is that of {other}; each needs its own");
@@ -83,6 +96,28 @@ fn file(path: &Path) -> Option<PathBuf> {
             Some(folder.canonicalize().ok()?.join(path.file_name()?))
         }
     }
+}
+
+/// A folder that is named, and the base that an adapter in it names.
+fn read_with(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let folder = path.canonicalize().ok().filter(|path| path.is_dir());
+    let base = folder.as_ref().and_then(|folder| {
+        let text = super::read_text(&folder.join("adapter_config.json")).ok()?;
+        let config: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let base = PathBuf::from(config.get("base_model_name_or_path")?.as_str()?);
+        let beside = folder.parent().map(|parent| parent.join(&base));
+        let found = [Some(base), beside].into_iter().flatten();
+        found
+            .filter_map(|path| path.canonicalize().ok())
+            .find(|path| path.is_dir())
+    });
+    folder.into_iter().chain(base)
+}
+
+/// What an earlier answer may have left in a folder, and no command reads.
+fn is_page(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ["html", "md", "sarif", "svg"].contains(&ending))
 }
 
 #[cfg(test)]
@@ -120,8 +155,24 @@ mod tests {
             error.starts_with("--plot: the file is that of --html"),
             "{error}"
         );
-        let two: [OsString; 5] = twice.map(|word| word);
-        assert!(said(&two[..3]).is_ok());
+        assert!(said(&twice[..3]).is_ok());
+        // A folder's own files, and those of the base that an adapter names.
+        let (model, adapter) = (folder.path().join("model"), folder.path().join("adapter"));
+        std::fs::create_dir(&model).unwrap();
+        std::fs::create_dir(&adapter).unwrap();
+        std::fs::write(model.join("config.json"), "{}").unwrap();
+        std::fs::write(model.join("page.html"), "").unwrap();
+        let named = "{\"base_model_name_or_path\": \"model\"}";
+        std::fs::write(adapter.join("adapter_config.json"), named).unwrap();
+        for read in ["model", "adapter"] {
+            let at = |name: &str| said(&[place(read), "--html".into(), model.join(name).into()]);
+            let error = at("config.json").unwrap_err();
+            assert!(
+                error.starts_with("--html: the file is one of the folder of DATA"),
+                "{error}"
+            );
+            assert!(at("page.html").is_ok() && at("new.json").is_ok());
+        }
         let null = [
             "data".into(),
             "--html".into(),

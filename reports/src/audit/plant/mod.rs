@@ -131,6 +131,23 @@ fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPl
     Ok(coins)
 }
 
+/// Whether a coin adds records of their own, or changes one that is there.
+fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
+    match unit {
+        Unit::Turn => {
+            ensure!(
+                whole,
+                "--coins: with --unit turn FILE must be texts of lines, got chats or pairs, where a line of an answer may be a record of its own or not; --unit document has no such doubt"
+            );
+            Ok(true)
+        }
+        Unit::Sentence => bail!(
+            "--coins: --unit sentence has records that a line may change, add and cut at once; take --unit turn or document"
+        ),
+        _ => Ok(false),
+    }
+}
+
 fn inside(coins: &CoinPlan) -> u64 {
     coins.inside.iter().filter(|inside| **inside).count() as u64
 }
@@ -158,8 +175,10 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         false => (read.into_iter().enumerate().collect(), true),
     };
     let (records, documents): (Vec<usize>, Vec<Document>) = numbered.into_iter().unzip();
-    // A line of a text is a turn of its own; one more line of an answer is another answer.
-    let added = whole && args.unit == Unit::Turn;
+    let added = match args.coins {
+        true => adds_records(args.unit, whole)?,
+        false => false,
+    };
     interrupt.check()?;
     let tokenizer = args.tokenizer.as_ref().map(TokenizerArg::load).transpose();
     let tokenizer = tokenizer.context("--tokenizer")?;

@@ -215,8 +215,8 @@ impl TrainedAdapter {
             targets,
         } = &self.spec;
         format!(
-            "A LoRA adapter of rank {rank} (alpha {}) on {} of {}: {} parameters. The guarantees are of its training; \
-             they do not cover the training of the base.",
+            "A LoRA adapter of rank {rank} (alpha {}) on {} of {}: {} parameters. The guarantees are of its training, \
+             composed with that of a base that is a checkpoint of ours; they do not cover how another base was trained.",
             shortest(*alpha),
             targets.join(", "),
             self.base,

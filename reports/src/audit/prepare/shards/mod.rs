@@ -13,7 +13,7 @@ use crate::audit::reading::{PAUSE, WorkBar};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use args::{Driver, StageName};
 use reticent_corpus::{PrepareFiles, ShardPlan, ShardStage};
 use schemars::JsonSchema;
@@ -212,6 +212,17 @@ fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Res
     let (Some(data), Some(out)) = (&args.data, &args.out) else {
         bail!("DATA and --out: both are needed");
     };
+    let beside = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let place = beside.unwrap_or(Path::new(".")).canonicalize();
+    ensure!(
+        !place.is_ok_and(|place| data
+            .canonicalize()
+            .is_ok_and(|data| place.starts_with(data))),
+        "--plan: {} lies in the corpus, and would be a part of it; name another place",
+        path.display()
+    );
     let (texts, _) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
     let options = args.how.options(texts)?;
     let mut reading = args.reading.options(None)?;
