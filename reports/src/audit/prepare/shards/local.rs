@@ -2,7 +2,6 @@
 
 use super::program;
 use crate::audit::grid::ending_with_this;
-use crate::audit::train::workers::alone;
 use crate::contract::{Interrupt, Interrupted, Progress, in_one_line, note};
 use anyhow::{Context, Result, bail};
 use reticent_corpus::{ShardPlan, ShardStage};
@@ -103,7 +102,7 @@ fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Run
     let copy = stderr.try_clone();
     let copy = copy.context("--run: there is no place for temporary files")?;
     let program = program()?;
-    let child = ending_with_this(alone(&mut Command::new(&program)))
+    let child = ending_with_this(&mut Command::new(&program))
         .args(["prepare", "--config", "none", "--plan"])
         .arg(path)
         .args(stage.to_string().split_whitespace())
