@@ -568,7 +568,7 @@ fn lora(rank: usize, alpha: u32, rank_stabilised: bool, fan_in_fan_out: bool) ->
         "fan_in_fan_out": fan_in_fan_out, "inference_mode": true, "init_lora_weights": true, "loftq_config": {},
         "lora_alpha": alpha, "lora_bias": false, "lora_dropout": 0.0, "megatron_core": "megatron.core",
         "modules_to_save": null, "peft_type": "LORA", "peft_version": "0.21.2", "qalora_group_size": 16,
-        "r": rank, "rank_pattern": {}, "target_modules": ["c_attn"], "task_type": "CAUSAL_LM",
+        "r": rank, "rank_pattern": {}, "target_modules": "all-linear", "task_type": "CAUSAL_LM",
         "use_dora": false, "use_qalora": false, "use_rslora": rank_stabilised,
     })
 }

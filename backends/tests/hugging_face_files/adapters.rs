@@ -28,7 +28,7 @@ impl Adapted {
             base,
             settings: json!({
                 "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "bias": "none",
-                "target_modules": ["c_attn"], "fan_in_fan_out": true, "use_dora": false,
+                "target_modules": "all-linear", "fan_in_fan_out": true, "use_dora": false,
             }),
             tensors: [(A, [2, 8]), (B, [24, 2])]
                 .map(|(name, shape)| (name.to_owned(), filled(shape, 0.25)))
@@ -155,7 +155,8 @@ fn settings_that_are_off_or_say_nothing_are_taken() {
         ("rank_pattern", json!({})),
         ("modules_to_save", json!([])),
         ("init_lora_weights", json!("gaussian")),
-        ("target_modules", json!("all-linear")),
+        ("target_modules", json!(["c_attn"])),
+        ("target_modules", json!(["transformer.h.0.attn.c_attn"])),
         ("task_type", Value::Null),
         ("lora_dropout", json!(0.1)),
     ] {
@@ -212,6 +213,15 @@ fn tensors_that_match_no_module_are_named() {
     ] {
         let extra = filled([2, 8], 0.1);
         Adapted::holding(|t| drop(t.insert(stray.into(), extra))).refused(&[stray, "only"]);
+    }
+}
+
+/// peft would leave them out without a word.
+#[test]
+fn tensors_that_target_modules_does_not_name_are_refused() {
+    for targets in [json!(["c_proj"]), json!(["attn"]), json!([])] {
+        Adapted::with("target_modules", targets)
+            .refused(&["target_modules", "transformer.h.0.attn.c_attn"]);
     }
 }
 

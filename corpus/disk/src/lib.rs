@@ -111,6 +111,14 @@ impl Read for &DiskFile {
 /// # Errors
 /// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file, [`ErrorKind::FileTooLarge`].
 pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read_limited(open_regular(path)?, most)
+}
+
+/// Opens a regular file: what is none is refused before it is opened, which a pipe could make last for ever.
+///
+/// # Errors
+/// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file.
+pub fn open_regular(path: &Path) -> Result<File> {
     let refused = |kind, words: String| Err(Error::new(kind, words));
     let about = std::fs::metadata(path)?;
     if about.is_dir() {
@@ -123,7 +131,7 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
         let words = "it is a pipe or a device, not a regular file";
         return refused(ErrorKind::InvalidInput, words.to_owned());
     }
-    read_limited(File::open(path)?, most)
+    File::open(path)
 }
 
 /// Reads a file or a pipe of at most so many bytes of text.

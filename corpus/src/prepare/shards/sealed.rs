@@ -90,7 +90,7 @@ impl SealedFolder {
     /// Opens a file. `again`: what writes it anew.
     pub(super) fn open(&self, name: &str, again: &str) -> Result<SealedReader> {
         let path = self.path.join(name);
-        let file = match File::open(&path) {
+        let file = match reticent_disk::open_regular(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let problem = format!("it is not there yet; {again}");
