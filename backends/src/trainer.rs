@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod records;
+#[cfg(feature = "cpu")]
 pub(crate) use records::Example;
 pub use records::{
     PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, split, unprotected,

@@ -164,6 +164,10 @@ pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 /// A record of a batch, and its number among the records it was drawn from: what its dropout
 /// masks are keyed by.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(feature = "cpu"),
+    expect(dead_code, reason = "engines alone read them")
+)]
 pub(crate) struct Example<'a> {
     pub(crate) record: u32,
     /// Which of its augmentations it is, from 0: the masks are keyed by that too.

@@ -2,7 +2,7 @@
 
 use super::plan::{Plan, Stage, Work};
 use crate::audit::diff::document;
-use crate::audit::train::workers::alone;
+use crate::audit::train::args::{RANK, WORLD};
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, in_one_line, without_content,
     write_file,
@@ -258,7 +258,8 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         tempfile::tempfile().with_context(nowhere)?,
     );
     let program = program(stage.work)?;
-    let child = ending_with_this(alone(&mut Command::new(&program)))
+    // A stage trains by itself, whatever this process is one of.
+    let child = ending_with_this(Command::new(&program).env_remove(RANK).env_remove(WORLD))
         .args(&stage.words)
         .env("RAYON_NUM_THREADS", (cores() / jobs).max(1).to_string())
         .stdout(stdout.try_clone().with_context(nowhere)?)

@@ -12,6 +12,10 @@ use reticent_accounting::Delta;
 use reticent_accounting::training::Recipe;
 use std::path::PathBuf;
 
+/// The number of a worker and of all of them, in the environment of each, as torchrun sets them.
+pub(in crate::audit) const RANK: &str = "RANK";
+pub(in crate::audit) const WORLD: &str = "WORLD_SIZE";
+
 /// Arguments of `audit train`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\

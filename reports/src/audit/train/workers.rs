@@ -1,15 +1,13 @@
 //! Several processes that train one model, as `torchrun` or a script starts them: each is told its number and where
 //! number 0 is by its environment.
 
-use super::args::Workers;
+use super::args::{RANK, WORLD, Workers};
 use crate::audit::owner_key;
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Collective, Tcp, TcpOptions};
 use std::time::Duration;
 
-const RANK: &str = "RANK";
-const WORLD: &str = "WORLD_SIZE";
 const ADDRESS: &str = "MASTER_ADDR";
 const PORT: &str = "MASTER_PORT";
 /// Set where torchrun itself listens on MASTER_PORT, for its own store.
@@ -18,11 +16,6 @@ const TAKEN: &str = "TORCHELASTIC_USE_AGENT_STORE";
 const USUAL_PORT: &str = "29500";
 /// Seconds that a worker may be silent where nothing is said.
 const PATIENCE: u64 = 600;
-
-/// Takes these variables away from a child that trains by itself.
-pub(in crate::audit) fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
-    command.env_remove(RANK).env_remove(WORLD)
-}
 
 /// This process among those of the run; none where the environment names no number of them.
 pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptions>> {
