@@ -8,11 +8,11 @@
 
 mod prepare_shared;
 
-use prepare_shared::{files, full, near};
+use prepare_shared::{files, of_each_kind};
 use reticent_corpus::{
     Deduplication, DetectorOptions, Document, Error, Masked, Phase, PolicyChoice, PolicyOptions,
-    Preparation, PrepareFiles, PrepareOptions, ReadOptions, TokenizerChoice, Unit, prepare,
-    read_documents, simulate,
+    Preparation, PrepareFiles, PrepareOptions, ReadOptions, Unit, prepare, read_documents,
+    simulate,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -105,29 +105,8 @@ fn a_folder_from_files_is_the_one_from_memory() {
         .collect();
     let unmarked = place.path().join("unmarked.jsonl");
     std::fs::write(&unmarked, jsonl(&plain)).unwrap();
-    let full = full("3x4", [2, 4]);
-    let duplicates = |duplicates| PrepareOptions {
-        duplicates,
-        ..full.clone()
-    };
-    for options in [
-        full.clone(),
-        duplicates(Deduplication::Bloom { bits: 8 }),
-        duplicates(Deduplication::Substring { length: 30 }),
-        duplicates(near(16, 0.7)),
-        PrepareOptions {
-            deduplicate: false,
-            redact: false,
-            unit: Unit::Sentence,
-            tokenizer: TokenizerChoice::Bytes,
-            ..full.clone()
-        },
-        PrepareOptions {
-            unit: Unit::Dialogue,
-            ..with(PolicyChoice::Gold)
-        },
-        with(PolicyChoice::Detectors(DetectorOptions::default())),
-    ] {
+    let detectors = with(PolicyChoice::Detectors(DetectorOptions::default()));
+    for options in of_each_kind().into_iter().chain([detectors]) {
         same(&marked, &options);
         same(&unmarked, &options);
     }

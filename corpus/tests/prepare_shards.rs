@@ -8,10 +8,9 @@
 
 mod prepare_shared;
 
-use prepare_shared::{files, full, near};
+use prepare_shared::{files, full, of_each_kind};
 use reticent_corpus::{
-    Deduplication, Document, Masked, PolicyChoice, PolicyOptions, PrepareFiles, PrepareOptions,
-    ReadOptions, ShardPlan, ShardStage, TokenizerChoice, Unit, simulate,
+    Document, Masked, PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage, simulate,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -147,34 +146,8 @@ fn same(data: &Path, options: &PrepareOptions) {
 #[test]
 fn shards_in_any_order_and_twice_make_the_folder_of_one_process() {
     let place = tempfile::tempdir().unwrap();
-    let full = full("3x4", [2, 4]);
-    let duplicates = |duplicates| PrepareOptions {
-        duplicates,
-        ..full.clone()
-    };
-    let gold = PolicyOptions {
-        policy: PolicyChoice::Gold,
-        ..PolicyOptions::default()
-    };
-    let all = [
-        PrepareOptions::default(),
-        full.clone(),
-        duplicates(Deduplication::Bloom { bits: 8 }),
-        duplicates(Deduplication::Substring { length: 30 }),
-        duplicates(near(16, 0.7)),
-        PrepareOptions {
-            deduplicate: false,
-            redact: false,
-            unit: Unit::Sentence,
-            tokenizer: TokenizerChoice::Bytes,
-            ..full.clone()
-        },
-        PrepareOptions {
-            unit: Unit::Dialogue,
-            policy: gold,
-            ..PrepareOptions::default()
-        },
-    ];
+    let all = std::iter::once(PrepareOptions::default()).chain(of_each_kind());
+    let all: Vec<PrepareOptions> = all.collect();
     for marked in [true, false] {
         let data = place.path().join(format!("{marked}.jsonl"));
         std::fs::write(&data, jsonl(&corpus(marked))).unwrap();

@@ -1,7 +1,8 @@
 //! What the tests of prepared folders share.
 
 use reticent_corpus::{
-    CanaryOptions, ConservativeOptions, Deduplication, PolicyOptions, PrepareOptions,
+    CanaryOptions, ConservativeOptions, Deduplication, PolicyChoice, PolicyOptions, PrepareOptions,
+    TokenizerChoice, Unit,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,6 +34,41 @@ pub(crate) const fn near(bands: usize, similarity: f64) -> Deduplication {
         rows: 4,
         similarity,
     }
+}
+
+/// Options of each kind, most of them beside everything else.
+#[allow(
+    dead_code,
+    reason = "not every test that shares this file goes through all of them"
+)]
+pub(crate) fn of_each_kind() -> Vec<PrepareOptions> {
+    let full = full("3x4", [2, 4]);
+    let duplicates = |duplicates| PrepareOptions {
+        duplicates,
+        ..full.clone()
+    };
+    let gold = PolicyOptions {
+        policy: PolicyChoice::Gold,
+        ..PolicyOptions::default()
+    };
+    vec![
+        full.clone(),
+        duplicates(Deduplication::Bloom { bits: 8 }),
+        duplicates(Deduplication::Substring { length: 30 }),
+        duplicates(near(16, 0.7)),
+        PrepareOptions {
+            deduplicate: false,
+            redact: false,
+            unit: Unit::Sentence,
+            tokenizer: TokenizerChoice::Bytes,
+            ..full.clone()
+        },
+        PrepareOptions {
+            unit: Unit::Dialogue,
+            policy: gold,
+            ..PrepareOptions::default()
+        },
+    ]
 }
 
 /// Every file of a folder.

@@ -35,6 +35,10 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
     {
         compare(command, inner)?;
     }
+    let named = |id: &str| matches.try_get_raw(id).is_ok_and(|values| values.is_some());
+    if !WRITTEN.iter().any(|id| named(id)) {
+        return Ok(());
+    }
     let mut read = Vec::new();
     let mut folders = Vec::new();
     let mut written: Vec<(String, PathBuf)> = Vec::new();
@@ -89,11 +93,8 @@ fn file(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(whole) => whole.is_file().then_some(whole),
         Err(_) => {
-            let folder = match path.parent()? {
-                parent if parent.as_os_str().is_empty() => Path::new("."),
-                parent => parent,
-            };
-            Some(folder.canonicalize().ok()?.join(path.file_name()?))
+            let folder = reticent_disk::parent_of(path).canonicalize().ok()?;
+            Some(folder.join(path.file_name()?))
         }
     }
 }

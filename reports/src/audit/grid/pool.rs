@@ -93,18 +93,21 @@ pub(super) type Outcome = std::result::Result<Finished, String>;
 /// A process at work.
 struct Running {
     stage: usize,
-    child: Child,
+    child: Ended,
     since: Instant,
     peak: Option<f64>,
     stdout: File,
     stderr: File,
 }
 
-impl Drop for Running {
+/// A process that is killed when this value goes.
+pub(in crate::audit) struct Ended(pub(in crate::audit) Child);
+
+impl Drop for Ended {
     fn drop(&mut self) {
         // Of a process that has ended this does nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -142,9 +145,10 @@ pub(super) fn run(
         }
         let mut still = Vec::new();
         for mut process in std::mem::take(&mut running) {
-            process.peak = peak(process.child.id()).or(process.peak);
+            process.peak = peak(process.child.0.id()).or(process.peak);
             let Some(status) = process
                 .child
+                .0
                 .try_wait()
                 .context("cannot wait for a process")?
             else {
@@ -207,7 +211,7 @@ fn leave(mut running: Vec<Running>) {
     while since.elapsed() < FAREWELL
         && running
             .iter_mut()
-            .any(|process| matches!(process.child.try_wait(), Ok(None)))
+            .any(|process| matches!(process.child.0.try_wait(), Ok(None)))
     {
         std::thread::sleep(PAUSE);
     }
@@ -268,7 +272,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         .with_context(|| format!("cannot start {}", program.display()))?;
     Ok(Running {
         stage: at,
-        child,
+        child: Ended(child),
         since: Instant::now(),
         peak: None,
         stdout,

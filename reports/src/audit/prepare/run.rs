@@ -12,8 +12,8 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, SecretSource,
-    TaggerModel,
+    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, PrepareOptions,
+    ReadOptions, SecretSource, TaggerModel,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,24 +37,11 @@ pub(crate) struct Body<'a> {
 }
 
 pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    if let Some(asked) = shards::Asked::of(args)? {
-        return asked.run(args, output, interrupt);
+    if let Some(shards) = shards::Request::of(args)? {
+        return shards.run(args, output, interrupt);
     }
-    // Clap asks for both.
-    let (Some(data), Some(out)) = (&args.data, &args.out) else {
-        bail!("DATA and --out: both are needed");
-    };
-    let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
-    let options = args.how.options(texts)?;
-    let mut reading = args.reading.options(None)?;
-    reading.user.clone_from(&args.how.user_field);
-    let files = PrepareFiles {
-        data,
-        reading: &reading,
-        options: &options,
-        threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
-        pause: PAUSE,
-    };
+    let request = Request::of(args, interrupt)?;
+    let (data, out, files) = (request.data, request.out, request.files());
     let size = files.size().context("DATA")?;
     let began = Instant::now();
     let bar = RefCell::new(WorkBar::new(size, "preparing"));
@@ -74,10 +61,51 @@ pub(in crate::audit) fn run(args: &Prepare, output: Output, interrupt: &Interrup
         threads: args.threads,
         bytes: size.saturating_sub(before),
         seconds: began.elapsed().as_secs_f64(),
-        sampled,
+        sampled: request.sampled,
         skipped: &skipped,
     };
     made.answer(&prepared, output)
+}
+
+/// What is to be prepared, and how: the same for a whole corpus and for a plan of its shards.
+pub(super) struct Request<'a> {
+    pub(super) data: &'a Path,
+    pub(super) out: &'a Path,
+    reading: ReadOptions,
+    options: PrepareOptions,
+    sampled: Option<SampledFacts>,
+    threads: u64,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn of(args: &'a Prepare, interrupt: &Interrupt) -> Result<Self> {
+        // Clap asks for both.
+        let (Some(data), Some(out)) = (&args.data, &args.out) else {
+            bail!("DATA and --out: both are needed");
+        };
+        let (texts, sampled) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
+        let options = args.how.options(texts)?;
+        let mut reading = args.reading.options(None)?;
+        reading.user.clone_from(&args.how.user_field);
+        Ok(Self {
+            data,
+            out,
+            reading,
+            options,
+            sampled,
+            threads: args.threads,
+        })
+    }
+
+    pub(super) fn files(&self) -> PrepareFiles<'_> {
+        PrepareFiles {
+            data: self.data,
+            reading: &self.reading,
+            options: &self.options,
+            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
+            pause: PAUSE,
+        }
+    }
 }
 
 /// What there is to say of a preparation besides what was prepared.

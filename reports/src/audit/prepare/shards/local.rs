@@ -1,14 +1,14 @@
 //! The stages of a plan as processes on this machine.
 
 use super::program;
-use crate::audit::grid::ending_with_this;
+use crate::audit::grid::{Ended, ending_with_this};
 use crate::contract::{Interrupt, Interrupted, Progress, in_one_line, note};
 use anyhow::{Context, Result, bail};
 use reticent_corpus::{ShardPlan, ShardStage};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// How often a stage is started whose process is ended from outside.
@@ -16,20 +16,12 @@ const TRIES: u32 = 3;
 /// Between two looks at the processes.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A process that runs a stage; it is ended when this value goes.
+/// A process that runs a stage.
 struct Running {
     stage: ShardStage,
     tries: u32,
-    child: Child,
+    child: Ended,
     stderr: File,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // One that has ended already is left alone.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Runs all stages but the last, so many at once; those that are done already are left as they are.
@@ -71,7 +63,7 @@ pub(super) fn run(
             }
             let mut at = 0;
             while at < running.len() {
-                let ended = running[at].child.try_wait();
+                let ended = running[at].child.0.try_wait();
                 let Some(status) = ended.context("--run: cannot wait for a process")? else {
                     at += 1;
                     continue;
@@ -114,7 +106,7 @@ fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Run
     Ok(Running {
         stage,
         tries,
-        child,
+        child: Ended(child),
         stderr,
     })
 }

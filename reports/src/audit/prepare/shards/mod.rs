@@ -7,15 +7,14 @@ mod slurm;
 use super::run::{Made, of_argument};
 use crate::audit::args::Prepare;
 use crate::audit::owner_key;
-use crate::audit::plant::words::sampled;
 use crate::audit::published::published;
-use crate::audit::reading::{PAUSE, WorkBar};
+use crate::audit::reading::WorkBar;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail, ensure};
 use args::{Driver, StageName};
-use reticent_corpus::{PrepareFiles, ShardPlan, ShardStage};
+use reticent_corpus::{ShardPlan, ShardStage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -40,14 +39,14 @@ pub(crate) struct Body {
     seconds: f64,
 }
 
-/// What is asked for of a plan.
-pub(super) enum Asked<'a> {
+/// What is to be done about a plan.
+pub(super) enum Request<'a> {
     Write(&'a Path, u64),
     Stage(&'a Path, ShardStage),
     Run(&'a Path, Driver),
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Request<'a> {
     /// None of a preparation by this process alone.
     pub(super) fn of(args: &'a Prepare) -> Result<Option<Self>> {
         let how = &args.sharding;
@@ -208,32 +207,18 @@ fn load(path: &Path) -> Result<ShardPlan> {
 }
 
 fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Result<ShardPlan> {
-    // Clap asks for both.
-    let (Some(data), Some(out)) = (&args.data, &args.out) else {
-        bail!("DATA and --out: both are needed");
-    };
-    let beside = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let place = beside.unwrap_or(Path::new(".")).canonicalize();
+    let place = reticent_disk::parent_of(path).canonicalize();
     ensure!(
-        !place.is_ok_and(|place| data
-            .canonicalize()
-            .is_ok_and(|data| place.starts_with(data))),
+        !place.is_ok_and(|place| args
+            .data
+            .as_ref()
+            .and_then(|data| data.canonicalize().ok())
+            .is_some_and(|data| place.starts_with(data))),
         "--plan: {} lies in the corpus, and would be a part of it; name another place",
         path.display()
     );
-    let (texts, _) = sampled(&args.how.shape, args.how.canaries, interrupt)?;
-    let options = args.how.options(texts)?;
-    let mut reading = args.reading.options(None)?;
-    reading.user.clone_from(&args.how.user_field);
-    let files = PrepareFiles {
-        data,
-        reading: &reading,
-        options: &options,
-        threads: usize::try_from(args.threads).unwrap_or(usize::MAX),
-        pause: PAUSE,
-    };
+    let request = super::run::Request::of(args, interrupt)?;
+    let (data, out, files) = (request.data, request.out, request.files());
     let bar = RefCell::new(WorkBar::new(files.size().context("DATA")?, "planning"));
     let key = owner_key::shared(true)?;
     let plan = ShardPlan::write(&files, out, shards, path, key, &|phase, read| {
