@@ -21,11 +21,11 @@ fn without_words(value: &mut Value) -> Result<()> {
         .is_some_and(|origin| origin == "system")
         && let Value::Object(fields) = value
     {
-        fields.remove("seed");
+        fields.shift_remove("seed");
     }
     // Texts of a public model: many, and beside the point.
     if let Value::Object(fields) = value
-        && let Some(Value::Array(texts)) = fields.remove("sampled")
+        && let Some(Value::Array(texts)) = fields.shift_remove("sampled")
     {
         fields.insert("sampled_count".to_owned(), texts.len().into());
     }
@@ -33,7 +33,7 @@ fn without_words(value: &mut Value) -> Result<()> {
         // Of a pattern its kind: what it looks for may be in it.
         if let Some(Value::Array(rules)) = value.get_mut(name) {
             for rule in rules.iter_mut().filter_map(Value::as_object_mut) {
-                rule.remove("pattern");
+                rule.shift_remove("pattern");
             }
         }
     }
@@ -43,7 +43,7 @@ fn without_words(value: &mut Value) -> Result<()> {
             Err(_) => None,
         };
         if let Value::Object(fields) = value
-            && let Some(Value::Array(words)) = fields.remove("words")
+            && let Some(Value::Array(words)) = fields.shift_remove("words")
         {
             fields.insert("words_count".to_owned(), words.len().into());
             fields.extend(digest.map(|digest| ("hmac".to_owned(), digest.into())));

@@ -217,11 +217,11 @@ impl Serialize for Inputs {
 impl<'de> Deserialize<'de> for Inputs {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut map = serde_json::Map::<String, Value>::deserialize(deserializer)?;
-        let assumed = match map.remove("assumed") {
+        let assumed = match map.shift_remove("assumed") {
             Some(list) => serde_json::from_value(list).map_err(serde::de::Error::custom)?,
             None => Vec::new(),
         };
-        let configured = match map.remove("configured") {
+        let configured = match map.shift_remove("configured") {
             Some(taken) => serde_json::from_value(taken).map_err(serde::de::Error::custom)?,
             None => Configured::default(),
         };

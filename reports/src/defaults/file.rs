@@ -169,7 +169,7 @@ impl Project {
         let Value::Object(mut values) = to_json(&self.file)? else {
             return Ok(Map::new());
         };
-        values.remove("schema");
+        values.shift_remove("schema");
         Ok(values)
     }
 

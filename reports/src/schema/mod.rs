@@ -157,16 +157,16 @@ impl Transform for Tidy {
             return;
         };
         if members.get("default").is_some_and(Value::is_null) {
-            members.remove("default");
+            members.shift_remove("default");
         }
         if let Some(Value::String(text)) = members.get_mut("description") {
             *text = plain(text);
         }
         if members.get("format") == Some(&json!("double")) {
-            members.remove("type");
+            members.shift_remove("type");
             members.insert("$ref".to_owned(), NUMBER.into());
         }
-        members.remove("format");
+        members.shift_remove("format");
         let required = members.get("required").cloned().unwrap_or_default();
         if let Some(Value::Object(properties)) = members.get_mut("properties") {
             for (key, property) in properties {
@@ -197,7 +197,7 @@ fn never_null(schema: &mut Value) {
         choices.retain(|choice| choice["type"] != "null");
         if let [Value::Object(only)] = &choices[..] {
             let only = only.clone();
-            members.remove("anyOf");
+            members.shift_remove("anyOf");
             for (key, value) in only {
                 members.entry(key).or_insert(value);
             }

@@ -419,6 +419,7 @@ fn sorted_json(data: &impl Serialize) -> Vec<u8> {
     }
     // Data like these always have a JSON.
     let mut value = serde_json::to_value(data).unwrap_or_default();
+    value.sort_all_objects();
     sorted(&mut value);
     value.to_string().into_bytes()
 }
