@@ -30,6 +30,8 @@ mod tagger;
 mod tokenize;
 mod trigram;
 mod unit;
+#[cfg(feature = "workers")]
+mod worker;
 
 pub use canary::{
     Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CanaryWords,
@@ -41,7 +43,7 @@ pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use folder::prepared_schemas;
 #[cfg(feature = "onnx")]
-pub use onnx::{Classified, TokenClassifier, isolate_classifiers};
+pub use onnx::{Classified, TokenClassifier};
 pub use policy::{
     AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
     Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,
@@ -77,3 +79,5 @@ pub use tagger::{
 pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer, train_tokenizer};
 pub use trigram::{Evaluation, NGram, Trigram};
 pub use unit::Unit;
+#[cfg(feature = "workers")]
+pub use worker::isolate;

@@ -4,29 +4,27 @@
 //! Everything in the folder is untrusted. Sizes are bounded, models within models (branches
 //! and loops) and weights in other files are refused, panics of the libraries are errors of
 //! the file, and what comes out is checked. A model is a program nevertheless: in a program whose
-//! `main` calls [`isolate_classifiers`] it runs in a process of its own, with limits of memory and
+//! `main` calls [`isolate`](crate::isolate) it runs in a process of its own, with limits of memory and
 //! time and, where the kernel has a system call filter, without files and network.
 
 mod frame;
 mod guard;
 mod labels;
-mod limits;
 mod model;
 mod pieces;
 mod session;
 mod windows;
-mod worker;
 
-pub use worker::isolate_classifiers;
+pub(crate) use model::Model;
 
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Span, View, threshold};
+use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
-use model::{FILES, Model, Refusal, Word};
+use model::{FILES, Word};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use worker::Worker;
 
 /// A token classifier, ready to run: text in, words with probabilities out.
 ///
@@ -49,12 +47,12 @@ pub struct TokenClassifier {
 enum Runs {
     /// In this process: the files are trusted not to ask for all memory, or for hours.
     Here(Box<Model>),
-    /// In a process of its own.
-    There(Worker),
+    /// In a process of its own, which may be started again with the files of this folder.
+    There(Worker<Model>, PathBuf),
 }
 
 /// The content of a folder's files.
-type Files = [Vec<u8>; 3];
+type Files = Vec<Vec<u8>>;
 
 /// What is loaded, by its digest: the same files are kept once, however often they are loaded.
 static LOADED: Mutex<Vec<Weak<TokenClassifier>>> = Mutex::new(Vec::new());
@@ -73,14 +71,13 @@ impl TokenClassifier {
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
         let files = read_files(folder)?;
         Self::cached(&files, |digest, files| {
-            let Some(program) = worker::program() else {
+            let Some(started) = Worker::start(files) else {
                 return Self::here(folder, digest, files);
             };
-            let (worker, kinds) = Worker::start(program, folder, digest, files)
-                .map_err(|refusal| refused(folder, refusal))?;
+            let (worker, kinds) = started.map_err(|refusal| refused(folder, refusal))?;
             Ok(Self {
-                runs: Runs::There(worker),
-                kinds,
+                runs: Runs::There(worker, folder.to_path_buf()),
+                kinds: kinds.into_iter().map(Arc::from).collect(),
                 digest: digest.to_owned(),
             })
         })
@@ -96,14 +93,12 @@ impl TokenClassifier {
         config: &[u8],
         tokenizer: &[u8],
     ) -> Result<Arc<Self>> {
-        let files = [model, config.to_vec(), tokenizer.to_vec()];
+        let files = vec![model, config.to_vec(), tokenizer.to_vec()];
         Self::cached(&files, |digest, files| Self::here(folder, digest, files))
     }
 
     fn here(folder: &Path, digest: &str, files: &Files) -> Result<Self> {
-        let [bytes, config, tokenizer] = files;
-        let model = Model::new(bytes.clone(), config, tokenizer)
-            .map_err(|refusal| refused(folder, refusal))?;
+        let model = Model::load(files.clone()).map_err(|refusal| refused(folder, refusal))?;
         Ok(Self {
             kinds: model.labels.kinds.clone(),
             runs: Runs::Here(Box::new(model)),
@@ -143,7 +138,7 @@ impl TokenClassifier {
             Runs::Here(_) => {
                 Some("the model runs in this process, without limits of memory and time".to_owned())
             }
-            Runs::There(worker) => worker.unconfined.clone(),
+            Runs::There(worker, _) => worker.unconfined.clone(),
         }
     }
 
@@ -156,7 +151,12 @@ impl TokenClassifier {
     pub fn entities(&self, text: &str, least: f32) -> Result<Vec<Span>> {
         let words = match &self.runs {
             Runs::Here(model) => model.words(text),
-            Runs::There(worker) => worker.words(text),
+            Runs::There(worker, folder) => worker.ask(
+                text.as_bytes(),
+                (text.len() as u64 + 1) * frame::WORD as u64,
+                || self.files_again(folder),
+                |bytes| frame::words_of(text, &bytes),
+            ),
         };
         let words = words.map_err(|refusal| refused(Path::new(""), refusal))?;
         let source: Arc<str> = "onnx".into();
@@ -187,6 +187,17 @@ impl TokenClassifier {
             }
         }
         Ok(out.into_iter().map(|(span, _)| span).collect())
+    }
+
+    /// The files that were loaded, once more.
+    fn files_again(&self, folder: &Path) -> std::result::Result<Files, Refusal> {
+        let said = |problem| Refusal { file: 0, problem };
+        let files = read_files(folder).map_err(|error| said(error.to_string()))?;
+        if digest(&files) == self.digest {
+            Ok(files)
+        } else {
+            Err(said("cannot start again: the files changed".to_owned()))
+        }
     }
 
     fn kind(&self, said: Said) -> Arc<str> {
@@ -239,7 +250,7 @@ fn read_files(folder: &Path) -> Result<Files> {
         let path = folder.join(name);
         reticent_disk::read_regular(&path, most).map_err(|source| Error::Read { path, source })
     };
-    Ok([read(0)?, read(1)?, read(2)?])
+    (0..FILES.len()).map(read).collect()
 }
 
 fn digest(files: &Files) -> String {

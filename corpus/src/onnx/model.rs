@@ -4,8 +4,9 @@ use super::guard;
 use super::labels::{Labels, Said};
 use super::pieces::Pieces;
 use super::session::Session;
-use super::windows;
+use super::{frame, windows};
 use crate::quiet::quietly;
+use crate::worker::{Refusal, Work};
 use std::ops::Range;
 
 /// A word less likely to be part of an entity than this is not reported.
@@ -18,16 +19,9 @@ pub(super) const FILES: [(&str, u64); 3] = [
     ("tokenizer.json", 256 << 20),
 ];
 
-/// Which of the files is not what it should be, and what is wrong with it.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) file: usize,
-    pub(super) problem: String,
-}
-
 /// A loaded model.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     pieces: Pieces,
     pub(super) labels: Labels,
     session: Session,
@@ -40,9 +34,17 @@ pub(super) struct Word {
     pub(super) said: Said,
 }
 
-impl Model {
+impl Work for Model {
+    const ARGUMENT: &'static str = "classifier-worker";
+    const FILES: &'static [u64] = &[FILES[0].1, FILES[1].1, FILES[2].1];
+
     /// Builds it of its files and runs it once, on a short text.
-    pub(super) fn new(model: Vec<u8>, config: &[u8], tokenizer: &[u8]) -> Result<Self, Refusal> {
+    fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal> {
+        let [model, config, tokenizer]: [Vec<u8>; 3] = files.try_into().map_err(|_| Refusal {
+            file: 0,
+            problem: "not three files".to_owned(),
+        })?;
+        let (config, tokenizer) = (&*config, &*tokenizer);
         let labels = guarded(1, || Labels::from_config(config))?;
         let pieces = guarded(2, || Pieces::new(tokenizer, config))?;
         let session = guarded(0, || {
@@ -58,6 +60,21 @@ impl Model {
         Ok(new)
     }
 
+    /// The kinds of its labels.
+    fn about(&self) -> Vec<String> {
+        self.labels.kinds.iter().map(ToString::to_string).collect()
+    }
+
+    fn answer(&self, text: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let text = String::from_utf8(text).map_err(|_| Refusal {
+            file: 0,
+            problem: "a text that is not UTF-8".to_owned(),
+        })?;
+        self.words(&text).map(|words| frame::words(&words))
+    }
+}
+
+impl Model {
     /// The words that reach the floor, in order.
     pub(super) fn words(&self, text: &str) -> Result<Vec<Word>, Refusal> {
         guarded(0, || self.classified(text))

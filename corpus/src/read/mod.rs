@@ -13,6 +13,7 @@ mod lines;
 mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod rendering;
 mod shape;
 mod source;
 mod table;
@@ -25,6 +26,8 @@ pub use chat::ChatTemplate;
 pub use columns::{ParquetRow, ParquetRows, field_list, field_name};
 pub use files::corpus_files;
 pub(crate) use files::{corpus_sizes, regular};
+#[cfg(feature = "workers")]
+pub(crate) use rendering::Rendering;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 

@@ -5,9 +5,9 @@ use reticent_reports::contract::{Interrupt, main as run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Models of others run in this program, started again; where it cannot be, loading one says so.
+    // Classifiers and templates of others run in this program, started again; where it cannot be, loading one says so.
     #[cfg(feature = "onnx")]
-    if matches!(reticent_corpus::isolate_classifiers(), Ok(true)) {
+    if matches!(reticent_corpus::isolate(), Ok(true)) {
         return ExitCode::SUCCESS;
     }
     reticent_reports::audit::grid::end_with_parent();

@@ -34,14 +34,17 @@ impl Reading {
     /// # Errors
     /// A chat template that can't be read, or is none.
     pub fn options(&self, field: Option<&str>) -> Result<ReadOptions> {
-        let chat = self.chat_template.as_deref().map(ChatTemplate::load);
+        let chat = self.chat_template.as_deref().map(|path| {
+            let chat = ChatTemplate::load(path).map_err(Error::msg)?;
+            if let Some(why) = chat.unconfined() {
+                crate::contract::note(&format!("--chat-template: {why}"));
+            }
+            Ok::<_, Error>(chat)
+        });
         Ok(ReadOptions {
             longest: self.longest,
             text: self.text_field.clone(),
-            chat: chat
-                .transpose()
-                .map_err(Error::msg)
-                .context("--chat-template")?,
+            chat: chat.transpose().context("--chat-template")?,
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
             user: None,

@@ -1,0 +1,233 @@
+//! What a worker may take of the machine, and what it is kept from.
+
+use crate::policy::LONGEST;
+use std::time::Duration;
+
+/// Memory that it may have whatever the size of its files, in bytes.
+const LEAST_MEMORY: u64 = 768 << 20;
+/// Bytes of files that are read in a second, at least.
+const READ_IN_A_SECOND: u64 = 32 << 20;
+/// Room in the address space beyond the memory: the program and its libraries.
+#[cfg(unix)]
+const ROOM: u64 = 2 << 30;
+
+/// What work on files of a size may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Bytes of memory.
+    pub(super) memory: u64,
+    /// Seconds to load it in.
+    pub(super) loading: u64,
+}
+
+impl Limits {
+    /// Of files of so many bytes together: 768 MiB and four times their size, ten seconds and one
+    /// for each 32 MiB.
+    pub(super) const fn of(bytes: u64) -> Self {
+        Self {
+            memory: LEAST_MEMORY.saturating_add(bytes.saturating_mul(4)),
+            loading: LONGEST.as_secs() + bytes / READ_IN_A_SECOND,
+        }
+    }
+
+    pub(super) const fn loading(self) -> Duration {
+        Duration::from_secs(self.loading)
+    }
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        [self.memory.to_le_bytes(), self.loading.to_le_bytes()].concat()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (memory, loading) = bytes.split_at_checked(8)?;
+        Some(Self {
+            memory: u64::from_le_bytes(memory.try_into().ok()?),
+            loading: u64::from_le_bytes(loading.try_into().ok()?),
+        })
+    }
+}
+
+/// Limits this process for good, and says what it could not be kept from.
+pub(super) fn confine(limits: Limits) -> Option<String> {
+    let mut missing = Vec::new();
+    #[cfg(unix)]
+    if let Err(error) = limit(limits) {
+        missing.push(format!("limits of its memory ({error})"));
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = limits;
+        missing.push("limits of its memory".to_owned());
+    }
+    if let Err(why) = filter::install() {
+        missing.push(format!("a filter of its system calls ({why})"));
+    }
+    (!missing.is_empty()).then(|| format!("it runs without {}", missing.join(" and without ")))
+}
+
+#[cfg(unix)]
+fn limit(limits: Limits) -> rustix::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let most = |bytes| Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
+    };
+    // It ends with the program that started it.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    setrlimit(Resource::Core, most(0))?;
+    // No file grows.
+    setrlimit(Resource::Fsize, most(0))?;
+    // What is allocated, where the kernel counts it; the address space elsewhere.
+    #[cfg(target_os = "linux")]
+    setrlimit(Resource::Data, most(limits.memory))?;
+    setrlimit(Resource::As, most(limits.memory.saturating_add(ROOM)))
+}
+
+/// From now on this process may take so much processor time, in all its threads together.
+pub(super) fn take_processor(wall: Duration) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        use rustix::time::{ClockId, clock_gettime};
+        let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let more = wall.as_secs().saturating_mul(threads).saturating_add(1);
+        let limit = Rlimit {
+            current: Some(used.saturating_add(more)),
+            maximum: None,
+        };
+        // The deadline of whoever asked remains.
+        let _ = setrlimit(Resource::Cpu, limit);
+    }
+    #[cfg(not(unix))]
+    let _ = wall;
+}
+
+#[cfg(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
+))]
+mod filter {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
+
+    /// What a worker has no use for: the network, files, other programs and processes, and ways around
+    /// this filter. Whoever calls one of them is told that it is not permitted.
+    const DENIED: &[i64] = &[
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_accept4,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_io_uring_setup,
+        libc::SYS_openat,
+        libc::SYS_openat2,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_unlinkat,
+        libc::SYS_renameat2,
+        libc::SYS_linkat,
+        libc::SYS_symlinkat,
+        libc::SYS_mkdirat,
+        libc::SYS_mknodat,
+        libc::SYS_fchmodat,
+        libc::SYS_fchownat,
+        libc::SYS_truncate,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_open,
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_setns,
+        libc::SYS_unshare,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_memfd_create,
+    ];
+
+    #[cfg(target_arch = "x86_64")]
+    const DENIED_TOO: &[i64] = &[
+        libc::SYS_open,
+        libc::SYS_creat,
+        libc::SYS_accept,
+        libc::SYS_unlink,
+        libc::SYS_rename,
+        libc::SYS_renameat,
+        libc::SYS_link,
+        libc::SYS_symlink,
+        libc::SYS_mkdir,
+        libc::SYS_rmdir,
+        libc::SYS_mknod,
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_fork,
+        libc::SYS_vfork,
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    const DENIED_TOO: &[i64] = &[libc::SYS_accept];
+
+    pub(super) fn install() -> Result<(), String> {
+        let denied = DENIED.iter().chain(DENIED_TOO);
+        let rules = denied.map(|call| (*call, Vec::new())).collect();
+        let architecture = std::env::consts::ARCH
+            .try_into()
+            .map_err(|_| "another architecture".to_owned())?;
+        let filter = SeccompFilter::new(
+            rules,
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+            architecture,
+        );
+        let filter: BpfProgram = filter
+            .and_then(TryInto::try_into)
+            .map_err(|error| error.to_string())?;
+        apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
+)))]
+mod filter {
+    pub(super) fn install() -> Result<(), String> {
+        Err("this system has none".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_follow_the_size_and_travel() {
+        let small = Limits::of(448);
+        assert!(small.memory < 1 << 30 && small.loading == 10);
+        let large = Limits::of(1 << 30);
+        assert_eq!((large.memory >> 20, large.loading), (768 + 4096, 42));
+        assert_eq!(Limits::from_bytes(&large.to_bytes()), Some(large));
+        assert_eq!(Limits::from_bytes(&[1; 15]), None);
+    }
+}

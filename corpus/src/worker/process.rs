@@ -1,0 +1,318 @@
+//! Started again with one argument, this program is a worker that talks over its stdin and stdout.
+
+use super::frame;
+use super::limits::{Limits, confine, take_processor};
+use super::{Refusal, Work, program};
+use crate::policy::{LONGEST, unbudgeted};
+use std::io::{ErrorKind, Read};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes of an introduction, or of a reason.
+const SHORT: u64 = 4 << 20;
+/// A worker that ended so often in a row is not started again: every further text is not classified.
+const STARTS: u32 = 3;
+/// Variables that a worker sees.
+const KEPT: [&str; 3] = ["LD_LIBRARY_PATH", "RAYON_NUM_THREADS", "RTEN_NUM_THREADS"];
+
+/// The other side: files in, then questions in and answers out, until the input ends.
+pub(super) fn serve<W: Work>() -> std::io::Result<()> {
+    let mut input = std::io::stdin().lock();
+    let mut output = std::io::stdout().lock();
+    let Some(limits) = frame::read(&mut input, 16)?.and_then(|b| Limits::from_bytes(&b)) else {
+        return Ok(());
+    };
+    let unconfined = confine(limits);
+    take_processor(limits.loading());
+    let mut files = Vec::with_capacity(W::FILES.len());
+    for most in W::FILES {
+        let Some(bytes) = frame::read(&mut input, *most)? else {
+            return Ok(());
+        };
+        files.push(bytes);
+    }
+    let work = match W::load(files) {
+        Ok(work) => work,
+        Err(refusal) => return frame::write(&mut output, &frame::answer(Err(refusal))),
+    };
+    let introduction = frame::introduction(unconfined.as_deref(), &work.about());
+    frame::write(&mut output, &frame::answer(Ok(introduction)))?;
+    while let Some(question) = frame::read(&mut input, u64::MAX)? {
+        take_processor(LONGEST);
+        frame::write(&mut output, &frame::answer(work.answer(question)))?;
+    }
+    Ok(())
+}
+
+/// Work that a process of its own does.
+#[derive(Debug)]
+pub(crate) struct Worker<W> {
+    pub(crate) unconfined: Option<String>,
+    process: Mutex<Slot>,
+    work: PhantomData<fn() -> W>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    process: Option<Process>,
+    /// How often in a row it ended over a question.
+    ended: u32,
+}
+
+impl<W: Work> Worker<W> {
+    /// Starts it with these files, where [`isolate`](super::isolate) was called; what the work says of itself.
+    pub(crate) fn start(files: &[Vec<u8>]) -> Option<Result<(Self, Vec<String>), Refusal>> {
+        let program = program()?;
+        Some(Process::start::<W>(program, files).map(|started| {
+            let (process, unconfined, about) = started;
+            let worker = Self {
+                unconfined,
+                process: Mutex::new(Slot {
+                    process: Some(process),
+                    ended: 0,
+                }),
+                work: PhantomData,
+            };
+            (worker, about)
+        }))
+    }
+
+    /// The answer to a question, of at most so many bytes, as `read` reads it. A process that ended is started again,
+    /// with the files that `again` gives.
+    pub(crate) fn ask<T>(
+        &self,
+        question: &[u8],
+        most: u64,
+        again: impl FnOnce() -> Result<Vec<Vec<u8>>, Refusal>,
+        read: impl FnOnce(Vec<u8>) -> std::io::Result<T>,
+    ) -> Result<T, Refusal> {
+        // Others' questions come first: that is no time of this one.
+        let mut slot = unbudgeted(|| self.process.lock().unwrap_or_else(PoisonError::into_inner));
+        if slot.process.is_none() {
+            if slot.ended >= STARTS {
+                return Err(Refusal::of_process(format!(
+                    "its process ended {STARTS} times in a row"
+                )));
+            }
+            let program = program().ok_or_else(|| ended("could not be started"))?;
+            slot.process = Some(unbudgeted(|| {
+                Process::start::<W>(program, &again()?).map(|(process, _, _)| process)
+            })?);
+        }
+        let Some(process) = slot.process.as_mut() else {
+            return Err(ended("could not be started"));
+        };
+        let answer = process.ask(question, SHORT + most, LONGEST);
+        let answer = answer.and_then(|answer| match answer {
+            Ok(bytes) => read(bytes)
+                .map(Ok)
+                .map_err(|error| ended(&error.to_string())),
+            Err(refusal) => Ok(Err(refusal)),
+        });
+        match answer {
+            Ok(answer) => {
+                slot.ended = 0;
+                answer
+            }
+            Err(refusal) => {
+                slot.process = None;
+                slot.ended += 1;
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// A worker at work.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// None when nothing more is asked.
+    questions: Option<ChildStdin>,
+    answers: Receiver<std::io::Result<Option<Vec<u8>>>>,
+    /// Bytes of the next answer, at most.
+    most: Arc<AtomicU64>,
+    limits: Limits,
+    files: usize,
+}
+
+/// An answer, or the refusal of the work.
+type Answer = Result<Vec<u8>, Refusal>;
+
+/// A worker that is ready, what does not confine it, and what its work says of itself.
+type Started = (Process, Option<String>, Vec<String>);
+
+impl Process {
+    fn start<W: Work>(program: &Path, files: &[Vec<u8>]) -> Result<Started, Refusal> {
+        let bytes = files.iter().map(|file| file.len() as u64).sum();
+        let limits = Limits::of(bytes);
+        let mut process = Self::spawn(program, W::ARGUMENT, limits, files.len())
+            .map_err(|error| ended(&format!("cannot be started: {error}")))?;
+        process.tell(&limits.to_bytes());
+        for file in files {
+            process.tell(file);
+        }
+        let loaded = process.answer(SHORT, limits.loading())??;
+        let (unconfined, about) =
+            frame::introduced(&loaded).map_err(|error| ended(&error.to_string()))?;
+        Ok((process, unconfined, about))
+    }
+
+    fn spawn(
+        program: &Path,
+        argument: &str,
+        limits: Limits,
+        files: usize,
+    ) -> std::io::Result<Self> {
+        let mut command = Command::new(program);
+        command
+            .arg(argument)
+            .env_clear()
+            .envs(
+                KEPT.iter()
+                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
+            )
+            // Each further arena reserves address space that nobody uses.
+            .env("MALLOC_ARENA_MAX", "2")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // Ctrl-C is for the program, which ends its workers.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let (sender, answers) = channel();
+        let (hand_over, handed) = channel();
+        let most = Arc::new(AtomicU64::new(SHORT));
+        let allowed = Arc::clone(&most);
+        // The thread that reads starts it too: on Linux a process ends with the thread that started it.
+        std::thread::spawn(move || {
+            let started = command.spawn().and_then(|mut child| {
+                let questions = child.stdin.take();
+                let output = child.stdout.take().ok_or(ErrorKind::BrokenPipe)?;
+                Ok((child, questions, output))
+            });
+            let mut output = match started {
+                Ok((child, questions, output)) => {
+                    if hand_over.send(Ok((child, questions))).is_err() {
+                        return;
+                    }
+                    output
+                }
+                Err(error) => {
+                    let _ = hand_over.send(Err(error));
+                    return;
+                }
+            };
+            loop {
+                let mut first = [0];
+                // The length is looked at when there is one: the limit is that of the question at hand.
+                let read = match output.read(&mut first) {
+                    Ok(0) => Ok(None),
+                    Ok(_) => frame::read(
+                        &mut first.chain(&mut output),
+                        allowed.load(Ordering::SeqCst),
+                    ),
+                    Err(error) => Err(error),
+                };
+                let last = !matches!(read, Ok(Some(_)));
+                if sender.send(read).is_err() || last {
+                    return;
+                }
+            }
+        });
+        let (child, questions) = handed.recv().map_err(|_| ErrorKind::BrokenPipe)??;
+        Ok(Self {
+            child,
+            questions,
+            answers,
+            most,
+            limits,
+            files,
+        })
+    }
+
+    /// Sends bytes. One that ended takes none; what it ended of is seen by the answer.
+    fn tell(&mut self, bytes: &[u8]) {
+        if let Some(questions) = &mut self.questions {
+            let _ = frame::write(questions, bytes);
+        }
+    }
+
+    fn ask(&mut self, question: &[u8], most: u64, within: Duration) -> Result<Answer, Refusal> {
+        self.most.store(most, Ordering::SeqCst);
+        self.tell(question);
+        self.answer(most, within)
+    }
+
+    /// Waits for an answer; without one this process has ended.
+    fn answer(&mut self, most: u64, within: Duration) -> Result<Answer, Refusal> {
+        self.most.store(most, Ordering::SeqCst);
+        match self.answers.recv_timeout(within) {
+            Ok(Ok(Some(bytes))) => {
+                frame::answered(bytes, self.files).map_err(|e| ended(&e.to_string()))
+            }
+            Ok(Err(error)) => Err(ended(&error.to_string())),
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.child.kill();
+                Err(ended(&format!(
+                    "takes longer than the {} s it may take",
+                    within.as_secs()
+                )))
+            }
+            Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.cause()),
+        }
+    }
+
+    /// Why it ended.
+    fn cause(&mut self) -> Refusal {
+        self.questions = None;
+        let Ok(status) = self.child.wait() else {
+            return ended("its process ended");
+        };
+        let mut said = String::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            let _ = stderr.take(4096).read_to_string(&mut said);
+        }
+        let out_of_memory = said.contains("memory allocation of");
+        ended(&of_status(status, out_of_memory, self.limits))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.questions = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(problem: &str) -> Refusal {
+    Refusal::of_process(problem.to_owned())
+}
+
+fn of_status(status: ExitStatus, out_of_memory: bool, limits: Limits) -> String {
+    if out_of_memory {
+        return format!(
+            "needs more than the {} MiB of memory that one of its size may take",
+            limits.memory >> 20
+        );
+    }
+    #[cfg(unix)]
+    {
+        use rustix::process::Signal;
+        use std::os::unix::process::ExitStatusExt;
+        let signal = status.signal();
+        if signal == Some(Signal::XCPU.as_raw()) {
+            return "takes more processor time than it may take".to_owned();
+        }
+        if let Some(signal) = signal {
+            return format!("its process was ended by signal {signal}");
+        }
+    }
+    format!("its process ended without an answer ({status})")
+}
