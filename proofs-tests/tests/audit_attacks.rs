@@ -5,13 +5,27 @@
 use reticent_proofs_tests::commands::{ok, refused, run};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+const SIDES: &str = "--members in.jsonl --non-members out.jsonl";
 
 fn json(home: &Path, line: &str) -> Value {
     serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
 }
 
 /// Twenty-four dialogues in, as many out; a model after a few passes, and one that never saw them.
-fn trained(home: &Path) {
+fn trained() -> &'static Path {
+    static HOME: OnceLock<TempDir> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let home = tempfile::tempdir().unwrap();
+        train(home.path());
+        home
+    })
+    .path()
+}
+
+fn train(home: &Path) {
     ok(
         home,
         "simulate customers --dialogues 48 --seed 3 --out all.jsonl",
@@ -37,12 +51,8 @@ fn trained(home: &Path) {
 }
 
 #[test]
-fn a_model_is_attacked_from_every_side() {
-    let home = tempfile::tempdir().unwrap();
-    let home = home.path();
-    trained(home);
-    let sides = "--members in.jsonl --non-members out.jsonl";
-
+fn membership_is_attacked_by_every_score() {
+    let (home, sides) = (trained(), SIDES);
     let found = json(
         home,
         &format!("membership --model ckpt {sides} --reference base --group-size 5 --html m.html"),
@@ -81,17 +91,6 @@ fn a_model_is_attacked_from_every_side() {
         "texts are dots"
     );
 
-    let line =
-        format!("membership --model ckpt {sides} --attack loss --shadows 2 --shadow-epochs 1");
-    let found = json(home, &line);
-    let names: Vec<&str> = found["attacks"]["rows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|a| a["attack"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["loss", "lira", "rmia", "combined"]);
-
     refused(
         home,
         &format!("membership --model ckpt {sides} --protocol crt"),
@@ -103,7 +102,26 @@ fn a_model_is_attacked_from_every_side() {
         &format!("membership --model ckpt {sides} --attack loss,min-q"),
         &["min-k++", "min-q"],
     );
+}
 
+#[test]
+fn shadow_models_stand_beside_the_loss() {
+    let (home, sides) = (trained(), SIDES);
+    let line =
+        format!("membership --model ckpt {sides} --attack loss --shadows 2 --shadow-epochs 1");
+    let found = json(home, &line);
+    let names: Vec<&str> = found["attacks"]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["attack"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["loss", "lira", "rmia", "combined"]);
+}
+
+#[test]
+fn passages_and_secrets_are_extracted() {
+    let home = trained();
     let found = json(
         home,
         "extract --model ckpt --data in.jsonl --baseline base --prompt 10,20 --suffix 8 --near 0.25",
@@ -132,13 +150,12 @@ fn a_model_is_attacked_from_every_side() {
         "extract --model ckpt --secrets secrets.jsonl",
         &["--secrets", "guessing among them"],
     );
-
-    neighbours(home, sides);
-    reports(home, sides);
 }
 
 /// Neighbours of a file and of the reference, and copies counted in the whole training text.
-fn neighbours(home: &Path, sides: &str) {
+#[test]
+fn neighbours_come_from_a_file_or_the_reference() {
+    let (home, sides) = (trained(), SIDES);
     let mut lines = String::new();
     for name in ["in.jsonl", "out.jsonl"] {
         for line in std::fs::read_to_string(home.join(name)).unwrap().lines() {
@@ -199,7 +216,9 @@ fn neighbours(home: &Path, sides: &str) {
     );
 }
 
-fn reports(home: &Path, sides: &str) {
+#[test]
+fn two_reports_are_compared() {
+    let (home, sides) = (trained(), SIDES);
     let old = json(home, &format!("report --model base {sides}"));
     let new = json(
         home,

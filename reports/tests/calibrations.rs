@@ -2,9 +2,7 @@
 //! promise when the forward question is asked of it, and the other end of the bracket does not.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::run;
+use crate::common::run;
 use serde_json::Value;
 use std::path::Path;
 

@@ -2,14 +2,9 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-#[path = "../../schemas/check.rs"]
-mod schema;
 #[cfg(feature = "onnx")]
-#[path = "../../corpus/tests/onnx/tiny.rs"]
-mod tiny;
-
-use common::run;
+use crate::common::run;
+use crate::{check, tiny};
 use serde_json::Value;
 use std::path::Path;
 
@@ -30,7 +25,7 @@ fn json(home: &Path, line: &str) -> Value {
         "train" => "training-run",
         command => command,
     };
-    let problems = schema::problems(&format!("{schema}.schema.json"), &text);
+    let problems = check::problems(&format!("{schema}.schema.json"), &text);
     assert_eq!(problems, Vec::<String>::new(), "audit {line}");
     serde_json::from_str(&text).unwrap()
 }
@@ -397,6 +392,46 @@ fn hostile_classifiers_end_in_one_error() {
     }
     // The worker of nobody ends.
     let output = run(env!("CARGO_BIN_EXE_audit"), at, "classifier-worker", "abc");
+    assert!(output.status.success() && output.stdout.is_empty());
+}
+
+/// A chat template is a program of whoever made the model.
+#[test]
+fn a_chat_template_runs_within_limits() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"hunter2\"}], \"tools\": [{\"name\": \"f\", \"args\": {}}]}\n";
+    std::fs::write(at.join("chats.jsonl"), chat).unwrap();
+    let template = |text: &str| std::fs::write(at.join("chat.jinja"), text).unwrap();
+    let line = "prepare chats.jsonl --unit document --chat-template chat.jinja --out prepared";
+    for (text, word) in [
+        (
+            "{% set n = namespace(x='0123456789abcdef') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "needs more than the 768 MiB of memory",
+        ),
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "instructions",
+        ),
+        (
+            "{% for m in messages %}{{ m.content + 1 }}{% endfor %}",
+            "fails in line 1",
+        ),
+    ] {
+        template(text);
+        let error = refused(at, line);
+        assert!(
+            error.contains(word) && !error.contains("hunter2"),
+            "{error}"
+        );
+        assert!(!at.join("prepared").exists());
+    }
+    template("{% for m in messages %}{{ m.content }}{% endfor %} {{ tools | tojson }}");
+    ok(at, line);
+    let records = std::fs::read_to_string(at.join("prepared/records.jsonl")).unwrap();
+    assert_eq!(records.lines().count(), 1);
+    // The worker of nobody ends.
+    let output = run(env!("CARGO_BIN_EXE_audit"), at, "template-worker", "abc");
     assert!(output.status.success() && output.stdout.is_empty());
 }
 

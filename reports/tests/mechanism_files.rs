@@ -2,8 +2,7 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
+use crate::common;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;

@@ -2,10 +2,7 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-#[path = "../../schemas/check.rs"]
-mod schema;
-
+use crate::{check, common};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +16,7 @@ fn ok(home: &Path, line: &str) -> String {
 
 fn json(home: &Path, line: &str, name: &str) -> Value {
     let text = ok(home, &format!("{line} --format json"));
-    let problems = schema::problems(&format!("{name}.schema.json"), &text);
+    let problems = check::problems(&format!("{name}.schema.json"), &text);
     assert_eq!(problems, Vec::<String>::new(), "audit {line}");
     serde_json::from_str(&text).unwrap()
 }
@@ -58,7 +55,7 @@ fn a_plan_its_stages_and_what_they_say() {
     let said = json(at, &line, "preparation-shards");
     assert_eq!((&said["shards"], &said["parts"]), (&3.into(), &3.into()));
     let text = std::fs::read_to_string(at.join("plan.json")).unwrap();
-    let problems = schema::problems("shard-plan.schema.json", &text);
+    let problems = check::problems("shard-plan.schema.json", &text);
     assert_eq!(problems, Vec::<String>::new());
     let folder = Path::new(said["folder"].as_str().unwrap()).to_path_buf();
     #[cfg(unix)]

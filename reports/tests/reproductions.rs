@@ -2,11 +2,7 @@
 #![cfg(feature = "audit")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-#[path = "../../schemas/check.rs"]
-mod check;
-
+use crate::{check, common};
 use serde_json::Value;
 use std::path::Path;
 

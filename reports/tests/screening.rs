@@ -2,11 +2,8 @@
 #![cfg(feature = "findings")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-#[path = "../../schemas/check.rs"]
-mod schema;
-
-use common::run;
+use crate::check;
+use crate::common::run;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
@@ -21,7 +18,7 @@ fn json_of(output: &Output) -> Value {
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema = said["type"].as_str().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let problems = schema::problems(&format!("{schema}.schema.json"), &text);
+    let problems = check::problems(&format!("{schema}.schema.json"), &text);
     assert_eq!(problems, Vec::<String>::new());
     said
 }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 fn json(line: &str) -> Value {
-    crate::json(Path::new("."), line)
+    super::json(Path::new("."), line)
 }
 
 /// The upper end of the guarantee that has all of these.

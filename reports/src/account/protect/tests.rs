@@ -215,28 +215,31 @@ fn a_secret_outside_the_table_is_refused_by_line() {
 #[test]
 fn every_document_fits_its_schema() {
     let counts = "account protect --counts 3,5 --prior 1e-6 --posterior 1e-3 --batch-size 10 --dataset-size 1000 --steps 4000 --tolerance 1e-2";
-    let mut wishes = vec![wish(counts), wish(&format!("{counts} --c 300 --joint"))];
-    wishes.push(wish(
-        &counts.replace("--batch-size 10", "--sweep --batch-size 10"),
-    ));
     let (_keep, from_files) = small("--c 40");
-    wishes.push(from_files);
-    for wish in wishes {
+    for wish in [
+        wish(counts),
+        wish(&format!("{counts} --c 300 --joint")),
+        from_files,
+    ] {
         let input = Input::gather(&wish).unwrap();
-        let found = run::protect(&wish, &input).unwrap();
-        let json = found.document.to_text().unwrap();
-        assert_eq!(
-            problems("protection.schema.json", &json),
-            Vec::<String>::new()
-        );
-        let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
-        assert_eq!(back.body, found.document.body);
-        let text = page::page(&found.document).to_text(View::full());
-        assert!(text.contains("arbitrarily"), "{text}");
-        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
-        let csv = page::csv(&found.document.body).unwrap();
-        assert_eq!(csv.lines().count(), 1 + found.document.body.settings.len());
+        fits(&run::protect(&wish, &input).unwrap().document);
     }
+}
+
+/// As JSON, as a page, as CSV.
+fn fits(found: &Envelope<document::Protection>) {
+    let json = found.to_text().unwrap();
+    assert_eq!(
+        problems("protection.schema.json", &json),
+        Vec::<String>::new()
+    );
+    let back: Envelope<document::Protection> = serde_json::from_str(&json).unwrap();
+    assert_eq!(back.body, found.body);
+    let text = page::page(found).to_text(View::full());
+    assert!(text.contains("arbitrarily"), "{text}");
+    assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+    let csv = page::csv(&found.body).unwrap();
+    assert_eq!(csv.lines().count(), 1 + found.body.settings.len());
 }
 
 #[test]
@@ -247,11 +250,7 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     );
     let input = Input::gather(&wish).unwrap();
     let document = run::protect(&wish, &input).unwrap().document;
-    let json = document.to_text().unwrap();
-    assert_eq!(
-        problems("protection.schema.json", &json),
-        Vec::<String>::new()
-    );
+    fits(&document);
     assert!(page::page(&document).to_text(View::full()).contains("2^-6"));
     let body = document.body;
     let exponents: Vec<_> = body
