@@ -87,6 +87,7 @@ impl<'a> Request<'a> {
         let options = args.how.options(texts)?;
         let mut reading = args.reading.options(None)?;
         reading.user.clone_from(&args.how.user_field);
+        reading.labels.clone_from(&options.labels);
         Ok(Self {
             data,
             out,
