@@ -192,7 +192,7 @@ impl Exact {
             let mut d = Vec::with_capacity(logits.len());
             let rows = logits.chunks_exact(logits.len() / targets.len());
             for (row, target) in rows.zip(&targets) {
-                let Some(target) = target.filter(|t| self.left_out != Some(*t)) else {
+                let Some(target) = target.filter(|t| self.is_asked(*t)) else {
                     d.resize(d.len() + row.len(), 0.0);
                     continue;
                 };
@@ -234,8 +234,16 @@ impl Exact {
     /// How many predictions a gradient's mean is over.
     fn asked(&self, example: &Example<'_>) -> usize {
         let (_, targets) = self.read(example);
-        let asked = targets.iter().flatten();
-        asked.filter(|t| self.left_out != Some(**t)).count()
+        targets
+            .iter()
+            .flatten()
+            .filter(|t| self.is_asked(**t))
+            .count()
+    }
+
+    /// Whether a target carries loss: one token may be left out, and no class.
+    fn is_asked(&self, target: u32) -> bool {
+        matches!(self.model.head(), Head::Classes(_)) || self.left_out != Some(target)
     }
 
     /// Checks the examples of a call.

@@ -282,7 +282,11 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 .map(|e| m.of(e.record, e.augmentation))
                 .collect()
         });
-        if let Some(left_out) = self.left_out {
+        // a class is no token, though their numbers may be alike
+        let left_out = self
+            .left_out
+            .filter(|_| !matches!(self.config.head, Head::Classes(_)));
+        if let Some(left_out) = left_out {
             for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
                 *target = NOTHING;
             }

@@ -243,3 +243,26 @@ fn records_without_a_class_or_of_an_unknown_one_are_refused() {
     let unmasked = encoder.public_gradient(&PublicBatch::in_order(vec![&[1, 2]]));
     assert!(unmasked.unwrap_err().to_string().contains("masked tokens"));
 }
+
+#[test]
+fn a_token_that_is_left_out_is_no_class_of_its_number() {
+    let all = sequences();
+    let examples = examples(&all);
+    for (name, config) in models() {
+        let (mut model, mut exact) = (fast(&config), exact(&config));
+        for model in [&mut model as &mut dyn Trainer, &mut *exact] {
+            ready(model, false);
+        }
+        let before = sum_of(&mut model, &examples, 1e9);
+        for model in [&mut model as &mut dyn Trainer, &mut *exact] {
+            model.leave_out(Some(1)).unwrap();
+        }
+        let (got, want) = (
+            sum_of(&mut model, &examples, 1e9),
+            sum_of(&mut *exact, &examples, 1e9),
+        );
+        assert!(distance(&got, &want) < 4e-6 * norm(&want), "{name}");
+        let same = distance(&got, &before) < 1e-6 * norm(&before);
+        assert_eq!(same, matches!(config.head, Head::Classes(_)), "{name}");
+    }
+}
