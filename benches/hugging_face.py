@@ -13,6 +13,7 @@ decoders, each token's loss within 1e-5 nats.
 """
 
 import argparse
+import copy
 import json
 import math
 import shutil
@@ -80,12 +81,33 @@ def configs(scale, vocabulary, layers=3):
         ("qwen3", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, rope_theta=1e6), {}),
         ("qwen3-biases", hf.Qwen3ForCausalLM, hf.Qwen3Config(**wide, attention_bias=True), {}),
         ("gemma2", hf.Gemma2ForCausalLM, hf.Gemma2Config(**gemma, bos_token_id=0, eos_token_id=0, pad_token_id=0), {}),
-        *others(s, vocabulary, plain, gemma),
+        *(decoders := others(s, vocabulary, plain, gemma)),
+        *classifiers([("gpt2", 0, gpt2, {}), ("llama", 0, llama, {}), ("mistral-window", 0, mistral, {}),
+                      ("qwen2", 0, hf.Qwen2Config(**plain), {}), ("qwen3", 0, hf.Qwen3Config(**wide), {}),
+                      ("gemma2", 0, hf.Gemma2Config(**gemma, bos_token_id=0, eos_token_id=0), {}), *decoders]),
         ("bert-masked", hf.BertForMaskedLM, hf.BertConfig(**encoder), {}),
         ("bert-classes", hf.BertForSequenceClassification, hf.BertConfig(**encoder, num_labels=3), {}),
         ("roberta-masked", hf.RobertaForMaskedLM, hf.RobertaConfig(**roberta), {}),
         ("roberta-classes-f16", hf.RobertaForSequenceClassification, hf.RobertaConfig(**roberta), {"dtype": torch.float16}),
     ]
+
+
+# A padding that decoders with classes do not read at the end.
+PADDING = 10
+
+
+def classifiers(decoders):
+    """The same decoders with classes, where transformers has them."""
+    known = hf.models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+    out = []
+    for name, _, config, options in decoders:
+        if config.model_type in known:
+            config = copy.deepcopy(config)
+            config.pad_token_id = PADDING
+            config.id2label = {0: "hotel", 1: "taxi", 2: "train"}
+            config.label2id = {name: number for number, name in config.id2label.items()}
+            out.append((f"{name}-classes", getattr(hf, known[config.model_type]), config, options))
+    return out
 
 
 def others(s, vocabulary, plain, gemma):
@@ -207,6 +229,8 @@ def make(folder, scale, vocabulary, seed=7):
         cases = []
         for length in (2, 5, 31):
             tokens = [int(t) for t in generator.integers(3, vocabulary, length)]
+            if name.endswith("-classes") and length == 31:
+                tokens[-3:] = [PADDING] * 3
             types = [int(i >= length // 2) for i in range(length)] if name.startswith("bert") else []
             case = {"tokens": tokens, "token_types": types}
             rows = logits(model, case)

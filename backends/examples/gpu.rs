@@ -45,6 +45,7 @@ fn records(count: usize, lengths: std::ops::Range<usize>, vocabulary: usize) -> 
                 .map(|_| rng.random::<u32>() % vocabulary as u32)
                 .collect(),
             sensitive: Vec::new(),
+            label: None,
         }
     });
     TrainingSet {

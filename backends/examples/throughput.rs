@@ -250,6 +250,7 @@ fn main() -> Result<(), Failure> {
             .map(|_| rng.random::<u32>() % vocabulary as u32)
             .collect(),
         sensitive: Vec::new(),
+        label: None,
     });
     let set = TrainingSet {
         unit: Unit::Turn,

@@ -48,6 +48,17 @@ impl Description {
         if run.adapter.is_some() {
             data.extend([digest(key, "adapter and its base", &run.adapter)?]);
         }
+        // Classes and masked tokens are read in place of next ones.
+        if corpus.held_out_labels.is_some() {
+            data.extend([digest(
+                key,
+                "classes of held-out text",
+                &corpus.held_out_labels,
+            )?]);
+        }
+        if corpus.masking.is_some() {
+            data.extend([digest(key, "masked tokens", &corpus.masking)?]);
+        }
         Ok(Self {
             options: serde_json::to_value(options).map_err(engine)?,
             data,

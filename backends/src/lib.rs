@@ -27,6 +27,7 @@ mod learning_rate;
 mod ledger;
 mod lock;
 mod manifest;
+mod masking;
 mod material;
 mod model;
 mod optimizer;
@@ -64,6 +65,7 @@ pub use learning_rate::{Decay, LearningRates};
 pub use ledger::Ledger;
 pub use lock::FolderLock;
 pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
+pub use masking::{Masking, TokenMasks};
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use model::{
     Activation, Biases, Family, Head, HeadLayout, HeadNorms, HeadNormsAt, LayerLayout, Layout,
@@ -80,7 +82,8 @@ pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};
 pub use reticent_accounting::training::Recipe;
 pub use run::{
-    AtEpoch, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on, train_together,
+    AtEpoch, Classified, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on,
+    train_together,
 };
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};

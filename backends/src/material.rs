@@ -2,6 +2,7 @@
 //! each record may be drawn.
 
 use crate::error::{Error, Result};
+use crate::masking::Masking;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
@@ -22,6 +23,12 @@ pub struct Corpus<'a> {
     pub rates: Option<&'a SecretRates>,
     /// Text that is not trained on, scored after every epoch of the last phase.
     pub held_out: Option<&'a [Vec<TokenId>]>,
+    /// The classes of the held-out text, where the model tells classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out_labels: Option<&'a [u32]>,
+    /// How tokens are masked: for an encoder that tells masked tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masking: Option<&'a Masking>,
 }
 
 impl<'a> Corpus<'a> {
@@ -33,6 +40,8 @@ impl<'a> Corpus<'a> {
             sensitive: None,
             rates: None,
             held_out: None,
+            held_out_labels: None,
+            masking: None,
         }
     }
 }
@@ -221,6 +230,7 @@ mod tests {
             side: Side::Private,
             tokens: tokens.to_vec(),
             sensitive: Vec::new(),
+            label: None,
         };
         TrainingSet {
             unit: Unit::Turn,

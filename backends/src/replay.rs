@@ -257,6 +257,7 @@ mod tests {
                     side: Side::Private,
                     tokens: (0..6).map(|t| (i + t * t) % 10).collect(),
                     sensitive: Vec::new(),
+                    label: None,
                 })
                 .collect(),
             mask_only: 0,

@@ -3,6 +3,7 @@
 use crate::clip::Clip;
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
+use crate::masking::TokenMasks;
 use crate::model::{Lora, Model};
 use crate::optimizer::Update;
 use crate::scorer::PrefixScorer;
@@ -126,7 +127,8 @@ pub trait Trainer: PrefixScorer {
     fn context(&self) -> Option<usize> {
         None
     }
-    /// The gradient of the mean negative log-likelihood per token over a public batch, and that mean (nats).
+    /// The gradient of the mean negative log-likelihood per predicted token (per record, for a classifier) over a public
+    /// batch, and that mean (nats).
     ///
     /// # Errors
     /// A token outside the vocabulary, or a failing engine.
@@ -134,7 +136,7 @@ pub trait Trainer: PrefixScorer {
     /// Zeroes the accumulator.
     fn begin(&mut self);
     /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
-    /// log-likelihood. Does not depend on how a batch is cut into microbatches.
+    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. Does not depend on how a batch is cut into microbatches.
     ///
     /// # Errors
     /// A token outside the vocabulary, or a failing engine.
@@ -164,6 +166,36 @@ pub trait Trainer: PrefixScorer {
             None => Ok(()),
             Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
         }
+    }
+    /// From now on an encoder's training passes read records with these tokens masked, and tell those. `None` undoes it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
+        match masked {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable("this model masks no tokens".into())),
+        }
+    }
+    /// Σ −ln p (nats) over the masked tokens of a batch, and how many they are; nothing is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model that is not asked for masked tokens.
+    fn masked_loss(
+        &mut self,
+        batch: &PublicBatch<'_>,
+        masked: &TokenMasks,
+    ) -> Result<(f64, usize)> {
+        let _ = (batch, masked);
+        Err(Error::Unsuitable("this model masks no tokens".into()))
+    }
+    /// ln p (nats) of every class for each sequence; nothing is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model without classes; a token outside the vocabulary.
+    fn classify(&mut self, sequences: &[&[TokenId]]) -> Result<Vec<Vec<f64>>> {
+        let _ = sequences;
+        Err(Error::Unsuitable("this model tells no classes".into()))
     }
     /// From now on training passes compute their products in this precision.
     ///

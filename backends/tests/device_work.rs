@@ -43,6 +43,7 @@ fn records() -> TrainingSet {
         side: Side::Private,
         tokens: (0..9 + i % 4).map(|t| (i * 7 + t * 3) % 64).collect(),
         sensitive: Vec::new(),
+        label: None,
     };
     TrainingSet {
         unit: Unit::Turn,

@@ -369,6 +369,26 @@ fn partly(mut config: TransformerConfig) -> TransformerConfig {
     config
 }
 
+/// The class is told from the token before the padding, which ends [`TOKENS`]; no cap of logits plays a part.
+#[test]
+fn decoders_for_classes_as_transformers() {
+    let told = |config: TransformerConfig| TransformerConfig {
+        head: Head::Classes(3),
+        class_names: ["hotel", "taxi", "train"].map(str::to_owned).to_vec(),
+        padding: Some(10),
+        ..config
+    };
+    let opt = others().into_iter().find(|(name, _)| *name == "opt");
+    for (config, expected) in [
+        (gpt2(), [-1.13883946, -0.288460735, 0.691398875]),
+        (llama(), [0.0400041102, 0.144769376, 0.184552224]),
+        (gemma2(), [-0.463477613, 0.125727086, 0.658496816]),
+        (opt.unwrap().1, [1.38632627, 1.48141264, 0.911539799]),
+    ] {
+        check(told(config), &expected);
+    }
+}
+
 /// The other decoders, by the names of the script.
 fn others() -> Vec<(&'static str, TransformerConfig)> {
     let gemma = TransformerConfig {

@@ -21,6 +21,7 @@ fn set(count: u32) -> TrainingSet {
             side: Side::Private,
             tokens: (0..3 + i % 5).map(|t| (i * 7 + t * 3) % 9).collect(),
             sensitive: Vec::new(),
+            label: None,
         })
         .collect();
     TrainingSet {

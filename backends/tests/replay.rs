@@ -11,7 +11,8 @@ use common::{
 use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::{
-    Corpus, Dropout, Recipe, Replay, Sensitive, TrainOptions, Trainer, replay,
+    Corpus, Device, Dropout, Family, Head, Masking, Model, Recipe, Replay, Sensitive, TrainOptions,
+    Trainer, TransformerConfig, open, replay,
 };
 use reticent_corpus::TrainingSet;
 
@@ -161,6 +162,73 @@ fn dropout_keeps_the_sensitivity() {
                     found.holds(),
                     "{name}, {}: {found:?}",
                     options.recipe().unwrap()
+                );
+            }
+        }
+    }
+}
+
+/// A small encoder or classifier.
+fn headed(family: Family, head: Head) -> Box<dyn Trainer> {
+    let config = TransformerConfig {
+        head,
+        ..TransformerConfig::new(family, 11, 8, 1, 2, 16)
+    };
+    let model = Model::from(config);
+    let weights = model.starting_weights(3);
+    open(&model, weights, Device::Cpu).unwrap()
+}
+
+/// A record's class changes with it, and its masked tokens follow from its number alone.
+#[test]
+fn encoders_and_classifiers_keep_the_sensitivity() {
+    let models: [(&str, fn() -> Box<dyn Trainer>); 4] = [
+        ("gpt2 classes", || headed(Family::Gpt2, Head::Classes(3))),
+        ("bert classes", || headed(Family::Bert, Head::Classes(3))),
+        ("bert", || headed(Family::Bert, Head::MaskedToken)),
+        ("roberta", || headed(Family::Roberta, Head::MaskedToken)),
+    ];
+    let masking = Masking::new(11, common::MASK, vec![common::MASK]).unwrap();
+    let labelled = |mut set: TrainingSet| {
+        for (number, record) in (0..).zip(&mut set.records) {
+            record.label = Some(number % 3);
+        }
+        set
+    };
+    let (here, more, fewer) = (set(4, 8, 1), set(4, 9, 1), set(4, 8, 2));
+    let [here, more, fewer] = [here, more, fewer].map(labelled);
+    for (name, make) in models {
+        for mut options in protecting() {
+            let recipe = options.recipe().unwrap();
+            if recipe == Recipe::Sdp {
+                continue;
+            }
+            options.dropout = Dropout::all(0.2).unwrap();
+            let whole = !selective(recipe);
+            let mut there = replaced(&here, 6, whole);
+            if whole {
+                there.records[6].label = Some(2);
+            }
+            let replaced = (Neighbours::Replace, [&here, &there]);
+            let added = (Neighbours::ZeroOut, [&fewer, &more]);
+            for (neighbours, sets) in [replaced, added] {
+                if !whole && neighbours == Neighbours::ZeroOut {
+                    continue;
+                }
+                let spans: Vec<Sensitive> = sets.iter().map(|s| sensitive(s)).collect();
+                let rates = sets.map(|s| secret_rates(s.records.len()));
+                let corpora = [0, 1].map(|i| Corpus {
+                    sensitive: Some(&spans[i]),
+                    rates: Some(&rates[i]),
+                    masking: Some(&masking),
+                    ..Corpus::plain(sets[i])
+                });
+                let make = || Ok(make());
+                let found = replay(&make, &options, &corpora[0], &corpora[1], neighbours).unwrap();
+                assert!(found.holds(), "{name}, {recipe}, {neighbours}: {found:?}");
+                assert!(
+                    found.largest > 1e-4,
+                    "{name}, {recipe}, {neighbours}: {found:?}"
                 );
             }
         }

@@ -52,6 +52,9 @@ pub struct Document {
     /// Spans masked beforehand, in order and without overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<Masked>,
+    /// Its class, where [`crate::ReadOptions::labels`] says which there are: part of the document, and never redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<u32>,
 }
 
 impl Document {
@@ -63,7 +66,15 @@ impl Document {
             text: text.into(),
             secrets: Vec::new(),
             masked: Vec::new(),
+            label: None,
         }
+    }
+
+    /// The same with a class.
+    #[must_use]
+    pub const fn with_label(mut self, label: u32) -> Self {
+        self.label = Some(label);
+        self
     }
 
     /// The same with one more secret (characters `start..end`).

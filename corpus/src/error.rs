@@ -34,6 +34,9 @@ pub enum Error {
     /// Nothing to prepare.
     #[error("empty corpus: {0}")]
     Empty(String),
+    /// Classes that do not fit, or a document that does not fit them.
+    #[error("labels: {0}")]
+    Labels(String),
     /// A line that is not what the format asks for.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {

@@ -14,6 +14,7 @@ mod dedup;
 mod document;
 mod error;
 mod folder;
+mod labels;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod policy;
@@ -42,6 +43,7 @@ pub use dedup::{Deduplication, Fate, same_texts};
 pub use document::{Document, Masked, Secret};
 pub use error::{Error, Result};
 pub use folder::prepared_schemas;
+pub use labels::Labels;
 #[cfg(feature = "onnx")]
 pub use onnx::{Classified, TokenClassifier};
 pub use policy::{

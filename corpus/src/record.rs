@@ -31,6 +31,9 @@ pub struct Record {
     /// ascending, none touching the next. Empty in redacted text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<Range<usize>>,
+    /// The class of the whole record, where records have one: its number among the names that were declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<u32>,
 }
 
 /// 64 bits of the SHA-256 of a record's text and tokens, in hexadecimal.

@@ -14,6 +14,8 @@ pub(crate) struct UnitText<'a> {
     pub(crate) document: usize,
     /// The unit's number in its document, counting units with text in them.
     pub(crate) index: usize,
+    /// The document's class.
+    pub(crate) label: Option<u32>,
     /// The text, with literal specials escaped.
     pub(crate) text: Cow<'a, str>,
     /// Secrets that touch the unit, clipped to it, in bytes of `text`.
@@ -68,6 +70,7 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
         let mut cut = UnitText {
             document: number,
             index: out.len(),
+            label: document.label,
             text: Cow::Borrowed(piece),
             secrets: secrets
                 .iter()

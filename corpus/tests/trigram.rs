@@ -13,6 +13,7 @@ fn record(content: &[u32]) -> Record {
         side: Side::Private,
         tokens,
         sensitive: Vec::new(),
+        label: None,
     }
 }
 

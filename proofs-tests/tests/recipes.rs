@@ -28,6 +28,7 @@ fn corpus(shift: u32) -> TrainingSet {
             .map(|t| (i * 5 + t * 2 + shift) % 9)
             .collect(),
         sensitive: Vec::new(),
+        label: None,
     };
     let public = (0..12).map(|i| record(Side::Public, i, 0));
     let private = (12..20).map(|i| record(Side::Private, i, shift));

@@ -94,6 +94,7 @@ pub fn count_of(count: u64, what: &str) -> String {
     match what.strip_suffix('y') {
         _ if count == 1 => format!("{all} {what}"),
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{all} {stem}ies"),
+        None if what.ends_with("ss") => format!("{all} {what}es"),
         _ => format!("{all} {what}s"),
     }
 }

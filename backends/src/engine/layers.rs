@@ -117,12 +117,14 @@ pub(crate) struct NormTap<B: Backend> {
     pub(crate) gradient: Matrix<B>,
 }
 
-/// The gradient of the embedded sum of tokens and positions.
+/// The gradient of the embedded sum of tokens, positions and token types.
 pub(crate) struct EmbeddingTap<B: Backend> {
     pub(crate) token: usize,
     pub(crate) position: Option<usize>,
     /// Rows of the position table before that of position 0.
     pub(crate) offset: u32,
+    /// The table of token types, of which training reads the first row alone.
+    pub(crate) types: Option<usize>,
     /// What embedded tokens were multiplied by.
     pub(crate) scale: f32,
     pub(crate) gradient: Matrix<B>,
@@ -183,7 +185,13 @@ impl<B: Backend> Tape<B> {
         let norms = self.norms.iter().flat_map(|n| [Some(n.gain), n.bias]);
         let ends = self.ends.iter().flat_map(|Ends { embedding, head }| {
             let matrix = (!head.tied).then_some(head.weight);
-            [Some(embedding.token), embedding.position, matrix, head.bias]
+            let EmbeddingTap {
+                token,
+                position,
+                types,
+                ..
+            } = *embedding;
+            [Some(token), position, types, matrix, head.bias]
         });
         let mut all: Vec<usize> = linears.chain(norms).chain(ends).flatten().collect();
         all.sort_unstable();

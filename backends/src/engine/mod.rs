@@ -28,7 +28,7 @@ mod transformer;
 mod wgpu;
 
 use crate::error::{Error, Result};
-use crate::model::{Head, LstmConfig, Model, TransformerConfig};
+use crate::model::{LstmConfig, Model, TransformerConfig};
 use crate::scorer::Logits;
 use crate::trainer::Trainer;
 
@@ -60,11 +60,12 @@ pub fn lstm(
     }
 }
 
-/// Any model that predicts the next token, with these weights, on a device.
+/// Any model with these weights, on a device. What predicts no next token ([`Model::predicts_next_token`]) is trained and
+/// told classes by, and has no scores.
 ///
 /// # Errors
 /// [`Error::Device`] where the device is not there or this build does not cover it;
-/// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
+/// [`Error::Shape`] where the weights do not fit.
 pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
     match model {
         Model::Lstm(config) => lstm(config, weights, device),
@@ -72,7 +73,7 @@ pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box
     }
 }
 
-/// A decoder with these weights on a device.
+/// A transformer with these weights on a device.
 ///
 /// # Errors
 /// As [`open`].
@@ -82,12 +83,6 @@ pub fn transformer(
     device: Device,
 ) -> Result<Box<dyn Trainer>> {
     let config = config.clone().validated()?;
-    if config.head != Head::NextToken {
-        return Err(Error::Unsuitable(format!(
-            "{:?} with the head {:?} predicts no next token; only its logits can be had",
-            config.family, config.head
-        )));
-    }
     match device {
         Device::Cpu => Ok(Box::new(on_processor(config, weights)?)),
         _ => elsewhere(&config.into(), weights, device),

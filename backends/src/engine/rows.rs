@@ -223,6 +223,12 @@ impl Rows {
         Some(out)
     }
 
+    /// Whether two rows of an example read one row of the table of positions, as paddings do.
+    pub(crate) fn share_positions(&self) -> bool {
+        let rising = |span: &Span| self.positions[span.range()].is_sorted_by(|a, b| a < b);
+        !self.spans.iter().all(rising)
+    }
+
     /// Number of rows that predict a token.
     pub(crate) fn predictions(&self) -> usize {
         self.targets.iter().filter(|t| **t != NOTHING).count()

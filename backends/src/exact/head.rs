@@ -19,7 +19,9 @@ pub(super) enum HeadTrace {
         normed: Vec<f64>,
     },
     Classes {
-        first: Vec<f64>,
+        /// The row that is read.
+        at: usize,
+        read: Vec<f64>,
         pooled: Vec<f64>,
     },
 }
@@ -55,7 +57,7 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn head(&self, hidden: Vec<f64>) -> (Vec<f64>, HeadTrace) {
+    pub(super) fn head(&self, hidden: Vec<f64>, tokens: &[u32]) -> (Vec<f64>, HeadTrace) {
         let d = self.c.width;
         match &self.layout.head {
             HeadLayout::NextToken { projection, bias } => {
@@ -90,11 +92,18 @@ impl Pass<'_> {
                 (logits, trace)
             }
             HeadLayout::Classes { dense, output } => {
-                let first = hidden[..d].to_vec();
-                let mut pooled = self.linear(*dense, &first, d);
-                pooled.iter_mut().for_each(|x| *x = x.tanh());
+                let at = self.c.class_position(tokens);
+                let read = hidden[at * d..(at + 1) * d].to_vec();
+                let pooled = match dense {
+                    Some(dense) => self
+                        .linear(*dense, &read, d)
+                        .into_iter()
+                        .map(f64::tanh)
+                        .collect(),
+                    None => read.clone(),
+                };
                 let logits = self.linear(*output, &pooled, d);
-                (logits, HeadTrace::Classes { first, pooled })
+                (logits, HeadTrace::Classes { at, read, pooled })
             }
         }
     }
@@ -141,13 +150,16 @@ impl Pass<'_> {
                 }
                 self.linear_backward(*transform, hidden, &d_y, d, gradient)
             }
-            (HeadLayout::Classes { dense, output }, HeadTrace::Classes { first, pooled }) => {
+            (HeadLayout::Classes { dense, output }, HeadTrace::Classes { at, read, pooled }) => {
                 let mut d_y = self.linear_backward(*output, pooled, &d_logits, d, gradient);
-                for (d, y) in d_y.iter_mut().zip(pooled) {
-                    *d *= 1.0 - y * y;
+                if let Some(dense) = dense {
+                    for (d, y) in d_y.iter_mut().zip(pooled) {
+                        *d *= 1.0 - y * y;
+                    }
+                    d_y = self.linear_backward(*dense, read, &d_y, d, gradient);
                 }
-                let mut d_x = self.linear_backward(*dense, first, &d_y, d, gradient);
-                d_x.resize(rows * d, 0.0);
+                let mut d_x = vec![0.0; rows * d];
+                d_x[at * d..(at + 1) * d].copy_from_slice(&d_y);
                 d_x
             }
             _ => unreachable!("the trace came from this layout"),

@@ -17,6 +17,7 @@ mod transformer;
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::{DropoutSite, Masks, RecordMasks};
 use crate::error::{Error, Result};
+use crate::masking::TokenMasks;
 use crate::model::{Head, Lora, Model, groups};
 use crate::optimizer::Update;
 use crate::scorer::Logits;
@@ -80,11 +81,12 @@ struct Exact {
     accumulator: Vec<Vec<f32>>,
     left_out: Option<TokenId>,
     masks: Option<Masks>,
+    masked: Option<TokenMasks>,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
 }
 
-/// The exact engine for a model that predicts the next token.
+/// The exact engine for any model. One that predicts no next token has no scores.
 ///
 /// ```
 /// use reticent_backends::{Family, Model, TransformerConfig, exact};
@@ -96,16 +98,8 @@ struct Exact {
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for an encoder.
+/// [`Error::Shape`] where the weights do not fit.
 pub fn exact(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Trainer>> {
-    if let Model::Transformer(config) = model
-        && config.head != Head::NextToken
-    {
-        return Err(Error::Unsuitable(format!(
-            "{:?} with the head {:?} predicts no next token; only its logits can be had",
-            config.family, config.head
-        )));
-    }
     Ok(Box::new(Exact::new(model, weights)?))
 }
 
@@ -136,6 +130,7 @@ impl Exact {
             accumulator: Vec::new(),
             left_out: None,
             masks: None,
+            masked: None,
             states: HashMap::new(),
             next_state: 0,
             model,
@@ -187,37 +182,94 @@ impl Exact {
 
     /// Gradient of the summed negative log-likelihood of one example, and that sum (nats).
     fn example(&self, example: &Example<'_>) -> (Vec<Vec<f64>>, f64) {
-        let tokens = example.tokens;
         let masks = self
             .masks
             .as_ref()
             .map(|m| m.of(example.record, example.augmentation));
-        let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
+        let (inputs, targets) = self.read(example);
         let nll = std::cell::Cell::new(0.0);
         let slope = |logits: &[f64]| {
             let mut d = Vec::with_capacity(logits.len());
-            let rows = logits.chunks_exact(self.model.vocabulary());
-            for (row, target) in rows.zip(targets) {
-                if self.left_out == Some(*target) {
+            let rows = logits.chunks_exact(logits.len() / targets.len());
+            for (row, target) in rows.zip(&targets) {
+                let Some(target) = target.filter(|t| self.is_asked(*t)) else {
                     d.resize(d.len() + row.len(), 0.0);
                     continue;
-                }
+                };
                 let log_p = log_softmax(row);
-                nll.set(nll.get() - log_p[*target as usize]);
+                nll.set(nll.get() - log_p[target as usize]);
                 let start = d.len();
                 d.extend(log_p.iter().map(|l| l.exp()));
-                d[start + *target as usize] -= 1.0;
+                d[start + target as usize] -= 1.0;
             }
             d
         };
         let sequence = Sequence {
-            tokens: inputs,
+            tokens: &inputs,
             token_types: &[],
             masks: masks.as_ref(),
         };
         let mut gradient = self.network.gradient(&self.weights, &sequence, &slope);
         gradient.drain(..self.frozen);
         (gradient, nll.get())
+    }
+
+    /// What is read of an example, and what is asked for: at each token, or once where a class is.
+    fn read(&self, example: &Example<'_>) -> (Vec<TokenId>, Vec<Option<u32>>) {
+        let tokens = example.tokens;
+        match (self.model.head(), &self.masked) {
+            (Head::NextToken, _) => {
+                let targets = tokens[1..].iter().map(|t| Some(*t)).collect();
+                (tokens[..tokens.len() - 1].to_vec(), targets)
+            }
+            (Head::MaskedToken, Some(masked)) => {
+                let read = masked.of(example.record, example.augmentation, tokens);
+                (read.inputs, read.targets)
+            }
+            (Head::MaskedToken, None) => (tokens.to_vec(), vec![None; tokens.len()]),
+            (Head::Classes(_), _) => (tokens.to_vec(), vec![example.label]),
+        }
+    }
+
+    /// How many predictions a gradient's mean is over.
+    fn asked(&self, example: &Example<'_>) -> usize {
+        let (_, targets) = self.read(example);
+        targets
+            .iter()
+            .flatten()
+            .filter(|t| self.is_asked(**t))
+            .count()
+    }
+
+    /// Whether a target carries loss: one token may be left out, and no class.
+    fn is_asked(&self, target: u32) -> bool {
+        matches!(self.model.head(), Head::Classes(_)) || self.left_out != Some(target)
+    }
+
+    /// Checks the examples of a call.
+    fn check_all(&self, examples: &[Example<'_>]) -> Result<()> {
+        for (index, example) in examples.iter().enumerate() {
+            let least = if self.model.head() == Head::NextToken {
+                2
+            } else {
+                1
+            };
+            self.check(index, example.tokens, least)?;
+            match self.model.head() {
+                Head::Classes(classes) if example.label.is_none_or(|l| l as usize >= classes) => {
+                    return Err(Error::Unsuitable(format!(
+                        "a classifier trains on records with a class in [0, {classes})"
+                    )));
+                }
+                Head::MaskedToken if self.masked.is_none() => {
+                    return Err(Error::Unsuitable(
+                        "an encoder needs masked tokens to train on".into(),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn squared_norms(&self, gradient: &[Vec<f64>]) -> Result<SquaredNorms> {
@@ -275,9 +327,7 @@ impl Trainer for Exact {
     }
 
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
-        for (index, example) in batch.0.iter().enumerate() {
-            self.check(index, example.tokens, 2)?;
-        }
+        self.check_all(&batch.0)?;
         let trained = self.weights[self.frozen..].iter();
         let mut sum: Vec<Vec<f64>> = trained.map(|w| vec![0.0; w.len()]).collect();
         let (mut nll, mut predicted) = (0.0, 0usize);
@@ -287,10 +337,7 @@ impl Trainer for Exact {
                 arithmetic::add(g, sum);
             }
             nll += own;
-            let counted = example.tokens[1..]
-                .iter()
-                .filter(|t| self.left_out != Some(**t));
-            predicted += counted.count();
+            predicted += self.asked(example);
         }
         let count = predicted.max(1) as f64;
         let mean = |g: &Vec<f64>| g.iter().map(|g| (g / count) as f32).collect();
@@ -302,9 +349,7 @@ impl Trainer for Exact {
     }
 
     fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        for (index, example) in microbatch.0.iter().enumerate() {
-            self.check(index, example.tokens, 2)?;
-        }
+        self.check_all(&microbatch.0)?;
         let mut added = Added::default();
         for example in &microbatch.0 {
             let (gradient, _) = self.example(example);
@@ -333,6 +378,11 @@ impl Trainer for Exact {
 
     fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
         self.masks = masks;
+        Ok(())
+    }
+
+    fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
+        self.masked = masked;
         Ok(())
     }
 

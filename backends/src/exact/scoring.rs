@@ -24,6 +24,7 @@ impl Scorer for Exact {
     }
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
+        self.model.predicts_next_token()?;
         for (index, tokens) in sequences.iter().enumerate() {
             self.check(index, tokens, 2)?;
         }
@@ -71,6 +72,7 @@ impl Exact {
 
 impl PrefixScorer for Exact {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
+        self.model.predicts_next_token()?;
         for (index, prefix) in prefixes.iter().enumerate() {
             self.check(index, prefix, 1)?;
         }

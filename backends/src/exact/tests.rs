@@ -145,6 +145,9 @@ pub(super) fn models() -> Vec<(&'static str, Model)> {
         ("bert classes", classes(Family::Bert).into()),
         ("roberta", tiny(Family::Roberta).into()),
         ("roberta classes", classes(Family::Roberta).into()),
+        ("gpt2 classes", classes(Family::Gpt2).into()),
+        ("llama classes", classes(Family::Llama).into()),
+        ("gemma2 classes", classes(Family::Gemma2).into()),
     ]
 }
 
@@ -230,7 +233,8 @@ fn gradients_agree_with_central_differences() {
 #[test]
 fn an_encoder_is_no_next_token_model() {
     let model: Model = TransformerConfig::new(Family::Bert, 7, 8, 1, 2, 6).into();
-    let error = exact(&model, model.starting_weights(1)).err().unwrap();
+    let mut encoder = exact(&model, model.starting_weights(1)).unwrap();
+    let error = encoder.score(&[vec![1, 2]]).err().unwrap();
     assert!(error.to_string().contains("no next token"), "{error}");
     let mut logits = exact_logits(&model, model.starting_weights(1)).unwrap();
     assert_eq!(logits.logits(&[1, 2], &[0, 1]).unwrap().len(), 14);

@@ -122,7 +122,7 @@ impl Pass<'_> {
             layers.push(trace);
         }
         let (x, final_norm) = self.norm(self.layout.final_norm, x);
-        let (logits, head) = self.head(x);
+        let (logits, head) = self.head(x, sequence.tokens);
         Trace {
             embedding_norm,
             layers,

@@ -208,8 +208,4 @@ impl Fields {
         let named = self.map.iter().map(|(key, value)| (key.as_str(), value));
         named.filter(move |(_, value)| set(value))
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.map.len()
-    }
 }

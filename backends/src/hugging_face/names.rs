@@ -373,13 +373,18 @@ impl Writer<'_> {
                     .push((format!("{base}.decoder.bias"), format!("{base}.bias")));
             }
             HeadLayout::Classes { dense, output } => {
-                let [dense_name, output_name] = if bert {
-                    ["bert.pooler.dense", "classifier"]
-                } else {
-                    ["classifier.dense", "classifier.out_proj"]
+                let [dense_name, output_name] = match self.config.family {
+                    Family::Bert => ["bert.pooler.dense", "classifier"],
+                    Family::Roberta => ["classifier.dense", "classifier.out_proj"],
+                    _ => ["", "score"],
                 };
-                self.lone(*dense, dense_name.into());
+                if let Some(dense) = dense {
+                    self.lone(*dense, dense_name.into());
+                }
+                // linear layers that lie `[in, out]` are those of GPT-2's blocks
+                let upright = std::mem::replace(&mut self.spelling.upright, false);
                 self.lone(*output, output_name.into());
+                self.spelling.upright = upright;
             }
         }
     }

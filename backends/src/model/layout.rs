@@ -81,11 +81,11 @@ pub enum HeadLayout {
         /// `[V]`.
         bias: usize,
     },
-    /// An encoder's classes, from the first token.
+    /// Classes of a whole sequence, from [`TransformerConfig::class_position`].
     Classes {
-        /// `[d, d]`, followed by tanh.
-        dense: LinearAt,
-        /// `[d, classes]`.
+        /// `[d, d]`, followed by tanh: encoders only.
+        dense: Option<LinearAt>,
+        /// `[d, classes]`, of encoders with a bias.
         output: LinearAt,
     },
 }
@@ -225,10 +225,13 @@ impl Planner<'_> {
                 projection: (!tied).then(|| self.weight("head.weight", &[d, v])),
                 bias: self.constant("head.bias", v, 0.0),
             },
-            Head::Classes(classes) => HeadLayout::Classes {
-                dense: self.linear("head.dense", (d, d), true),
-                output: self.linear("head.output", (d, classes), true),
-            },
+            Head::Classes(classes) => {
+                let encoder = !self.config.causal();
+                HeadLayout::Classes {
+                    dense: encoder.then(|| self.linear("head.dense", (d, d), true)),
+                    output: self.linear("head.output", (d, classes), encoder),
+                }
+            }
         }
     }
 

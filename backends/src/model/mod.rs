@@ -1,5 +1,6 @@
 //! Model shapes and starting weights, apart from any tensor library.
 
+mod classes;
 mod grow;
 mod layout;
 mod lora;
@@ -78,6 +79,31 @@ impl Model {
         match self {
             Self::Lstm(config) => config.vocabulary,
             Self::Transformer(config) => config.vocabulary,
+        }
+    }
+
+    /// What the model predicts.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        match self {
+            Self::Lstm(_) => Head::NextToken,
+            Self::Transformer(config) => config.head,
+        }
+    }
+
+    /// An error where the model is no language model that predicts each token from those before it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an encoder and for a classifier, with what it is.
+    pub fn predicts_next_token(&self) -> Result<()> {
+        match self.head() {
+            Head::NextToken => Ok(()),
+            Head::MaskedToken => Err(Error::Unsuitable(
+                "this model predicts masked tokens, and no next token: it has no likelihood of a text".into(),
+            )),
+            Head::Classes(classes) => Err(Error::Unsuitable(format!(
+                "this model tells {classes} classes of texts, and predicts no next token: it has no likelihood of a text"
+            ))),
         }
     }
 

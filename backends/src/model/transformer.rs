@@ -80,7 +80,8 @@ pub enum Head {
     NextToken,
     /// Logits over the vocabulary for a masked token (encoders): transform, activation, norm, decoder.
     MaskedToken,
-    /// Logits over so many classes from the first token (encoders): dense, tanh, output.
+    /// Logits over so many classes of a whole sequence: of encoders from the first token (dense, tanh, output), of
+    /// decoders from the last that is no padding (one matrix without a bias).
     Classes(usize),
 }
 
@@ -136,10 +137,14 @@ pub struct TransformerConfig {
     pub sliding_window: Option<usize>,
     /// Rows of the token type table; 0 for none (BERT 2, RoBERTa 1).
     pub token_types: usize,
-    /// The padding id, which positions of RoBERTa are counted from.
+    /// The padding id: positions of RoBERTa are counted from it, and a decoder with classes reads the last token that
+    /// is another.
     pub padding: Option<u32>,
     /// What stands on top.
     pub head: Head,
+    /// The names of the classes of [`Head::Classes`]; empty where they are numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class_names: Vec<String>,
     /// Whether the head's matrix is the token embedding.
     pub tied: bool,
     /// What the architecture decides besides sizes and numbers.
@@ -191,6 +196,7 @@ impl TransformerConfig {
             } else {
                 Head::NextToken
             },
+            class_names: Vec::new(),
             tied: family.tied(),
             switches: Switches::of(family, width, layers),
         }
@@ -284,7 +290,7 @@ impl TransformerConfig {
     /// and is not counted.
     #[must_use]
     pub fn position_rows(&self, tokens: &[u32]) -> Vec<usize> {
-        let Some(padding) = self.padding else {
+        let Some(padding) = self.first_position() else {
             return (0..tokens.len()).collect();
         };
         let mut last = padding as usize;
@@ -299,10 +305,37 @@ impl TransformerConfig {
         tokens.iter().map(&mut row).collect()
     }
 
+    /// The padding id, where positions are counted from it.
+    const fn first_position(&self) -> Option<u32> {
+        if self.causal() { None } else { self.padding }
+    }
+
+    /// The token whose last hidden state the classes of a sequence are told from: an encoder's first; a decoder's last
+    /// that is no padding, or the first where all are.
+    ///
+    /// ```
+    /// use reticent_backends::{Family, Head, TransformerConfig};
+    /// let base = TransformerConfig::new(Family::Llama, 50, 8, 1, 2, 16);
+    /// let decoder = TransformerConfig { head: Head::Classes(3), padding: Some(0), ..base };
+    /// assert_eq!(decoder.class_position(&[7, 9, 9, 0, 0]), 2);
+    /// let base = TransformerConfig::new(Family::Bert, 50, 8, 1, 2, 16);
+    /// assert_eq!(TransformerConfig { head: Head::Classes(3), ..base }.class_position(&[7, 9]), 0);
+    /// ```
+    #[must_use]
+    pub fn class_position(&self, tokens: &[u32]) -> usize {
+        if !self.causal() {
+            return 0;
+        }
+        let last = tokens.iter().rposition(|t| Some(*t) != self.padding);
+        last.unwrap_or(0)
+    }
+
     /// The longest sequence in tokens.
     #[must_use]
     pub fn longest(&self) -> usize {
-        let first = self.padding.map_or(0, |padding| padding as usize + 1);
+        let first = self
+            .first_position()
+            .map_or(0, |padding| padding as usize + 1);
         let before = first.saturating_add(self.switches.position_offset);
         self.positions.saturating_sub(before)
     }

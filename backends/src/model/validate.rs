@@ -77,6 +77,16 @@ impl TransformerConfig {
         if let Head::Classes(classes) = self.head {
             in_range("number of classes", classes, 1, 1 << 16, "[1, 65536]")?;
         }
+        let classes = match self.head {
+            Head::Classes(classes) => classes,
+            _ => 0,
+        };
+        if !self.class_names.is_empty() && self.class_names.len() != classes {
+            return Err(Error::Unsuitable(format!(
+                "names must be given for each of {classes} classes, got {}",
+                self.class_names.len()
+            )));
+        }
         if let Some(window) = self.sliding_window {
             in_range("sliding window", window, 1, 1 << 20, "[1, 1048576]")?;
         }
@@ -165,16 +175,20 @@ impl TransformerConfig {
                 "norms after the sum belong to encoders, and to them alone",
             ),
             (
-                encoder != (self.head != Head::NextToken),
-                "decoders have a next-token head, and encoders another",
+                match self.head {
+                    Head::NextToken => encoder,
+                    Head::MaskedToken => !encoder,
+                    Head::Classes(_) => false,
+                },
+                "decoders predict the next token, and encoders masked ones; both classes",
             ),
             (
                 self.token_types > 0 && !encoder,
                 "a decoder has no token types",
             ),
             (
-                self.padding.is_some() && !encoder,
-                "a decoder counts no positions from a padding id",
+                self.padding.is_some() && !encoder && !matches!(self.head, Head::Classes(_)),
+                "a decoder asks for a padding id only where it tells classes",
             ),
             (
                 self.rotary.is_some() && (encoder || s.position_offset > 0),

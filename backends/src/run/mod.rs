@@ -9,23 +9,26 @@ use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::{Course, Phase};
+use crate::masking::{Masking, TokenMasks};
 use crate::material::Corpus;
+use crate::model::Head;
 use crate::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
 use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
 use crate::state::{RunIdentity, State};
 use crate::step::LANES;
-use crate::trainer::{Added, Precision, Trainer, windows};
+use crate::trainer::{Added, Precision, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
-use reticent_corpus::{TokenId, TrainingSet};
+use reticent_corpus::TrainingSet;
 use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 pub(crate) use together::own_key;
-use watch::Watch;
+pub use watch::Classified;
+use watch::{HeldOut, Watch};
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,9 +132,11 @@ pub struct Ran {
     pub dropout: Dropout,
     /// Epochs and learning rates.
     pub course: Course,
-    /// Mean loss (nats per token) of the held-out text after each epoch of the last phase. No
+    /// Mean loss (nats per predicted token; of a classifier, per record) of the held-out text after each epoch of the last phase. No
     /// guarantee covers it, and no checkpoint keeps it.
     pub held_out: Vec<f64>,
+    /// Of a classifier, how the held-out text was told after each of these epochs. Said and kept as [`Self::held_out`].
+    pub classified: Vec<Classified>,
 }
 
 impl Trained {
@@ -292,7 +297,8 @@ pub(crate) struct Run {
     /// By stage.
     sides: Vec<Side>,
     position: u64,
-    held_out: Vec<Vec<TokenId>>,
+    held_out: HeldOut,
+    masking: Option<Masking>,
     watch: Watch,
     workers: Workers,
 }
@@ -355,18 +361,26 @@ impl Run {
             average,
             sides,
             position,
-            held_out: Vec::new(),
+            held_out: HeldOut::default(),
+            masking: None,
             watch,
             workers: Workers::alone(),
         })
     }
 
-    /// Takes the held-out text of a corpus.
+    /// Takes the held-out text of a corpus, and how its tokens are masked.
     pub(crate) fn hold_out(&mut self, corpus: &Corpus<'_>) -> Result<()> {
-        let context = self.trainer.context();
-        let texts = corpus.held_out.unwrap_or_default().iter();
-        let texts = texts.flat_map(|tokens| windows(tokens, context));
-        self.held_out = texts.map(<[_]>::to_vec).collect();
+        let head = self.trainer.model().head();
+        if head == Head::MaskedToken && corpus.masking.is_none() {
+            return Err(Error::Unsuitable(
+                "an encoder that tells masked tokens needs to know how they are masked".into(),
+            ));
+        }
+        self.masking = match head {
+            Head::MaskedToken => corpus.masking.cloned(),
+            Head::NextToken | Head::Classes(_) => None,
+        };
+        self.held_out = HeldOut::of(corpus, head, self.trainer.context())?;
         let plan = &self.options.plan;
         let watches = plan.stopping.is_some() || plan.rates_by_public_text.is_some();
         if watches && self.held_out.is_empty() {
@@ -472,8 +486,11 @@ impl Run {
         }
         let patience = self.options.plan.stopping.as_ref();
         let patience = patience.map(|rule| *rule.patience);
-        self.watch
-            .after_epoch(self.trainer.as_mut(), &self.held_out, patience)
+        self.watch.after_epoch(
+            self.trainer.as_mut(),
+            (&self.held_out, self.masking.as_ref()),
+            patience,
+        )
     }
 
     fn step(&mut self, place: StepPosition) -> Result<Seen> {
@@ -485,6 +502,10 @@ impl Run {
         self.trainer.leave_out(stage.leave_out)?;
         let masks = Masks::new(&self.key, self.position, self.options.dropout);
         self.trainer.drop_out(masks)?;
+        if let Some(masking) = &self.masking {
+            let masked = TokenMasks::new(&self.key, self.position, masking);
+            self.trainer.mask_tokens(Some(masked))?;
+        }
         let ledger = self
             .state
             .as_mut()
@@ -562,12 +583,14 @@ impl Run {
                 learning_rates: self.options.learning_rates,
             },
             held_out: self.watch.losses.clone(),
+            classified: self.watch.classified.clone(),
         })
     }
 
     fn into_trained(mut self, corpus: &Corpus<'_>) -> Result<Trained> {
         self.trainer.leave_out(None)?;
         self.trainer.drop_out(None)?;
+        self.trainer.mask_tokens(None)?;
         self.trainer.compute_in(Precision::Single)?;
         if let Some(average) = &self.average {
             self.trainer.set_weights(average.weights().to_vec())?;

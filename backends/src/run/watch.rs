@@ -1,8 +1,13 @@
 //! Held-out text during a run: its loss after each epoch of the last phase, and when to stop.
 
 use crate::error::{Error, Result};
-use crate::trainer::Trainer;
+use crate::masking::{Masking, TokenMasks};
+use crate::material::Corpus;
+use crate::model::Head;
+use crate::trainer::{PublicBatch, Trainer, windows};
 use reticent_corpus::TokenId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Sequences scored at once.
 const AT_ONCE: usize = 32;
@@ -12,6 +17,8 @@ const AT_ONCE: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Watch {
     pub(super) losses: Vec<f64>,
+    /// Of a classifier, as many.
+    pub(super) classified: Vec<Classified>,
 }
 
 impl Watch {
@@ -19,10 +26,10 @@ impl Watch {
     pub(super) fn after_epoch(
         &mut self,
         trainer: &mut dyn Trainer,
-        held_out: &[Vec<TokenId>],
+        (held_out, masking): (&HeldOut, Option<&Masking>),
         patience: Option<u64>,
     ) -> Result<bool> {
-        let loss = mean_loss(trainer, held_out)?;
+        let (loss, classified) = held_out.measure(trainer, masking)?;
         if !loss.is_finite() {
             return Err(Error::Unsuitable(
                 "the loss of the held-out text is no finite number; lower the learning rates"
@@ -30,6 +37,7 @@ impl Watch {
             ));
         }
         self.losses.push(loss);
+        self.classified.extend(classified);
         Ok(patience.is_some_and(|patience| self.should_stop(patience)))
     }
 
@@ -45,32 +53,160 @@ impl Watch {
     }
 
     pub(super) fn note(&self) -> Result<String> {
-        serde_json::to_string(&self.losses).map_err(|e| Error::Engine(e.to_string()))
+        let noted = (&self.losses, &self.classified);
+        serde_json::to_string(&noted).map_err(|e| Error::Engine(e.to_string()))
     }
 
     /// What [`Self::note`] wrote.
     pub(super) fn read(note: &str) -> Result<Self> {
-        let losses = serde_json::from_str(note)
+        let (losses, classified) = serde_json::from_str(note)
             .map_err(|e| Error::Engine(format!("held-out losses of a snapshot: {e}")))?;
-        Ok(Self { losses })
+        Ok(Self { losses, classified })
     }
 }
 
-/// Mean negative log-likelihood per predicted token, nats.
-fn mean_loss(trainer: &mut dyn Trainer, texts: &[Vec<TokenId>]) -> Result<f64> {
-    let (mut total, mut tokens) = (0.0, 0usize);
-    for part in texts.chunks(AT_ONCE) {
-        for score in trainer.score(part)?.iter().flatten() {
-            total -= score.log_probability;
-            tokens += 1;
+/// Text that is not trained on, with its classes where the model tells classes.
+#[derive(Debug, Default)]
+pub(super) struct HeldOut(Vec<(Vec<TokenId>, Option<u32>)>);
+
+impl HeldOut {
+    /// In the sequences in which a model of that context reads it; of a labelled text that is longer only the beginning.
+    pub(super) fn of(corpus: &Corpus<'_>, head: Head, context: Option<usize>) -> Result<Self> {
+        let texts = corpus.held_out.unwrap_or_default();
+        let Head::Classes(classes) = head else {
+            let parts = texts.iter().flat_map(|tokens| windows(tokens, context));
+            return Ok(Self(parts.map(|part| (part.to_vec(), None)).collect()));
+        };
+        let labels = corpus.held_out_labels.unwrap_or_default();
+        if labels.len() != texts.len() {
+            return Err(Error::Unsuitable(format!(
+                "each of the {} held-out texts of a classifier needs a class, got {}",
+                texts.len(),
+                labels.len()
+            )));
+        }
+        if let Some(label) = labels.iter().find(|label| **label as usize >= classes) {
+            return Err(Error::Unsuitable(format!(
+                "a held-out text's class must lie in [0, {classes}), got {label}"
+            )));
+        }
+        let cut = |tokens: &Vec<TokenId>| {
+            let most = context.unwrap_or(usize::MAX).min(tokens.len());
+            tokens[..most].to_vec()
+        };
+        let each = texts.iter().zip(labels);
+        Ok(Self(each.map(|(t, l)| (cut(t), Some(*l))).collect()))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Mean negative log-likelihood (nats) per predicted token or per class, and how classes were told.
+    fn measure(
+        &self,
+        trainer: &mut dyn Trainer,
+        masking: Option<&Masking>,
+    ) -> Result<(f64, Option<Classified>)> {
+        match (trainer.model().head(), masking) {
+            (Head::Classes(classes), _) => self.told(trainer, classes),
+            (Head::MaskedToken, Some(masking)) => {
+                let masked = TokenMasks::held_out(masking);
+                let (mut total, mut tokens) = (0.0, 0);
+                for (number, part) in (0u32..).zip(self.0.chunks(AT_ONCE)) {
+                    let batch = PublicBatch::held_out(number * AT_ONCE as u32, part);
+                    let (nll, count) = trainer.masked_loss(&batch, &masked)?;
+                    total += nll;
+                    tokens += count;
+                }
+                mean(total, tokens).map(|loss| (loss, None))
+            }
+            _ => {
+                let (mut total, mut tokens) = (0.0, 0usize);
+                for part in self.0.chunks(AT_ONCE) {
+                    let texts: Vec<Vec<TokenId>> = part.iter().map(|(t, _)| t.clone()).collect();
+                    for score in trainer.score(&texts)?.iter().flatten() {
+                        total -= score.log_probability;
+                        tokens += 1;
+                    }
+                }
+                mean(total, tokens).map(|loss| (loss, None))
+            }
         }
     }
-    if tokens == 0 {
+
+    fn told(&self, trainer: &mut dyn Trainer, classes: usize) -> Result<(f64, Option<Classified>)> {
+        let (mut total, mut pairs) = (0.0, Vec::new());
+        for part in self.0.chunks(AT_ONCE) {
+            let texts: Vec<&[TokenId]> = part.iter().map(|(tokens, _)| tokens.as_slice()).collect();
+            for (log_p, (_, label)) in trainer.classify(&texts)?.iter().zip(part) {
+                let label = label.unwrap_or_default() as usize;
+                total -= log_p[label];
+                pairs.push((label, largest(log_p)));
+            }
+        }
+        let loss = mean(total, pairs.len())?;
+        Ok((loss, Some(Classified::of(&pairs, classes))))
+    }
+}
+
+fn mean(total: f64, count: usize) -> Result<f64> {
+    if count == 0 {
         return Err(Error::Unsuitable(
-            "the held-out text has no token to predict".into(),
+            "the held-out text has nothing to predict".into(),
         ));
     }
-    Ok(total / tokens as f64)
+    Ok(total / count as f64)
+}
+
+/// The first of the largest values.
+fn largest(values: &[f64]) -> usize {
+    let better = |best: usize, i: usize| if values[i] > values[best] { i } else { best };
+    (0..values.len()).fold(0, better)
+}
+
+/// How the classes of held-out records were told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Classified {
+    /// The share of records whose most probable class is theirs.
+    pub accuracy: f64,
+    /// The mean over classes of F1 = 2 tp / (2 tp + fp + fn), where tp counts records of the class that were told it, fp
+    /// records of others that were, and fn its own that were not. A class that neither has a record nor was told counts
+    /// in no mean, as with scikit-learn's `f1_score(average="macro")`.
+    pub macro_f1: f64,
+}
+
+impl Classified {
+    /// From pairs of a record's class and the one it was told.
+    ///
+    /// ```
+    /// use reticent_backends::Classified;
+    /// let told = Classified::of(&[(0, 0), (0, 0), (0, 1), (1, 1)], 3);
+    /// assert_eq!(told.accuracy, 0.75);
+    /// assert!((told.macro_f1 - (0.8 + 2.0 / 3.0) / 2.0).abs() < 1e-15);
+    /// ```
+    #[must_use]
+    pub fn of(pairs: &[(usize, usize)], classes: usize) -> Self {
+        let mut counts = vec![[0u64; 2]; classes]; // right, and records or answers besides
+        for &(class, told) in pairs {
+            if class == told {
+                counts[class][0] += 1;
+            } else {
+                counts[class][1] += 1;
+                counts[told][1] += 1;
+            }
+        }
+        let right: u64 = counts.iter().map(|[right, _]| right).sum();
+        let met = counts.iter().filter(|[right, wrong]| right + wrong > 0);
+        let f1: Vec<f64> = met
+            .map(|[right, wrong]| 2.0 * *right as f64 / (2 * right + wrong) as f64)
+            .collect();
+        Self {
+            accuracy: right as f64 / pairs.len().max(1) as f64,
+            macro_f1: f1.iter().sum::<f64>() / f1.len().max(1) as f64,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +218,7 @@ mod tests {
         let stops = |losses: &[f64], patience| {
             let watch = Watch {
                 losses: losses.to_vec(),
+                classified: Vec::new(),
             };
             assert_eq!(Watch::read(&watch.note().unwrap()).unwrap(), watch);
             watch.should_stop(patience)

@@ -4,29 +4,45 @@ use crate::error::{Error, Result};
 use crate::material::Sensitive;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
 
+/// What training reads of a record.
+#[derive(Debug, Clone)]
+struct ReadRecord {
+    tokens: Vec<TokenId>,
+    label: Option<u32>,
+}
+
+impl ReadRecord {
+    fn of(record: &Record) -> Self {
+        Self {
+            tokens: record.tokens.clone(),
+            label: record.label,
+        }
+    }
+}
+
 /// Records that private optimisation alone may see.
 #[derive(Debug, Clone)]
 pub struct PrivateRecords {
-    tokens: Vec<Vec<TokenId>>,
+    records: Vec<ReadRecord>,
     mask_only: u64,
 }
 
 /// Records that ordinary optimisation may see.
 #[derive(Debug, Clone)]
 pub struct PublicRecords {
-    tokens: Vec<Vec<TokenId>>,
+    records: Vec<ReadRecord>,
 }
 
 /// Splits a training set by side. The only way, besides [`unprotected`] and [`all_private`], to records that train.
 #[must_use]
 pub fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
-    let take = |side| set.side(side).map(|r| r.tokens.clone()).collect();
+    let take = |side| set.side(side).map(ReadRecord::of).collect();
     (
         PublicRecords {
-            tokens: take(Side::Public),
+            records: take(Side::Public),
         },
         PrivateRecords {
-            tokens: take(Side::Private),
+            records: take(Side::Private),
             mask_only: set.mask_only,
         },
     )
@@ -36,7 +52,7 @@ pub fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
 #[must_use]
 pub fn all_private(set: &TrainingSet) -> PrivateRecords {
     PrivateRecords {
-        tokens: all(set),
+        records: all(set),
         mask_only: set.mask_only,
     }
 }
@@ -44,7 +60,7 @@ pub fn all_private(set: &TrainingSet) -> PrivateRecords {
 /// Every record without any protection. The ledger then holds a non-private phase, and ε is infinite.
 #[must_use]
 pub fn unprotected(set: &TrainingSet) -> PublicRecords {
-    PublicRecords { tokens: all(set) }
+    PublicRecords { records: all(set) }
 }
 
 /// Redacted records for ordinary optimisation: all of them, or those that `only` names.
@@ -59,12 +75,15 @@ pub(crate) fn redacted(
     let everyone: Vec<u32> = (0..set.records.len() as u32).collect();
     let chosen = only.unwrap_or(&everyone);
     let mut seen = std::collections::HashSet::new();
-    let mut tokens = Vec::with_capacity(chosen.len());
+    let mut records = Vec::with_capacity(chosen.len());
     for &number in chosen {
         let record = set.records.get(number as usize);
         match record {
             Some(record) if seen.insert(number) => {
-                tokens.push(sensitive.redacted(number as usize, &record.tokens));
+                records.push(ReadRecord {
+                    tokens: sensitive.redacted(number as usize, &record.tokens),
+                    label: record.label,
+                });
             }
             _ => {
                 return Err(Error::Unsuitable(format!(
@@ -74,7 +93,7 @@ pub(crate) fn redacted(
             }
         }
     }
-    Ok(PublicRecords { tokens })
+    Ok(PublicRecords { records })
 }
 
 /// Every record, redacted, for private optimisation.
@@ -83,38 +102,35 @@ pub(crate) fn redacted(
 /// As [`redacted`].
 pub(crate) fn redacted_private(set: &TrainingSet, sensitive: &Sensitive) -> Result<PrivateRecords> {
     Ok(PrivateRecords {
-        tokens: redacted(set, sensitive, None)?.tokens,
+        records: redacted(set, sensitive, None)?.records,
         mask_only: set.mask_only,
     })
 }
 
-fn all(set: &TrainingSet) -> Vec<Vec<TokenId>> {
-    set.records
-        .iter()
-        .map(|r: &Record| r.tokens.clone())
-        .collect()
+fn all(set: &TrainingSet) -> Vec<ReadRecord> {
+    set.records.iter().map(ReadRecord::of).collect()
 }
 
 impl PrivateRecords {
     /// Records with loss.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tokens.len()
+        self.records.len()
     }
     /// Whether no record has loss.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
+        self.records.is_empty()
     }
     /// |D_pri|: records with loss plus points that are only `<MASK>`.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.tokens.len() as u64 + self.mask_only
+        self.records.len() as u64 + self.mask_only
     }
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PrivateBatch<'_> {
-        PrivateBatch(numbered(&self.tokens, indices))
+        PrivateBatch(numbered(&self.records, indices))
     }
 }
 
@@ -122,17 +138,17 @@ impl PublicRecords {
     /// Number of records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tokens.len()
+        self.records.len()
     }
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
+        self.records.is_empty()
     }
     /// The batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PublicBatch<'_> {
-        PublicBatch(numbered(&self.tokens, indices))
+        PublicBatch(numbered(&self.records, indices))
     }
 }
 
@@ -173,6 +189,8 @@ pub(crate) struct Example<'a> {
     /// Which of its augmentations it is, from 0: the masks are keyed by that too.
     pub(crate) augmentation: u32,
     pub(crate) tokens: &'a [TokenId],
+    /// The class of the whole record, where records have one.
+    pub(crate) label: Option<u32>,
 }
 
 impl AsRef<[TokenId]> for Example<'_> {
@@ -194,20 +212,27 @@ pub(crate) fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[Token
 }
 
 impl<'a> Example<'a> {
+    /// The sequences in which a model of that context reads it. One with a label has one loss: of a longer one only the
+    /// beginning is read.
     fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
-        let parts = windows(self.tokens, context).into_iter();
+        let parts = match (self.label, context) {
+            (Some(_), Some(context)) => vec![&self.tokens[..self.tokens.len().min(context)]],
+            _ => windows(self.tokens, context),
+        };
+        let parts = parts.into_iter();
         parts.map(move |tokens| Self { tokens, ..self })
     }
 }
 
 /// The records of these numbers; one that does not exist is ignored.
-fn numbered<'a>(records: &'a [Vec<TokenId>], indices: &[u32]) -> Vec<Example<'a>> {
+fn numbered<'a>(records: &'a [ReadRecord], indices: &[u32]) -> Vec<Example<'a>> {
     let one = |&record: &u32| {
-        let tokens = records.get(record as usize)?;
+        let read = records.get(record as usize)?;
         Some(Example {
             record,
             augmentation: 0,
-            tokens,
+            tokens: &read.tokens,
+            label: read.label,
         })
     };
     indices.iter().filter_map(one).collect()
@@ -237,8 +262,22 @@ fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
             record,
             augmentation: 0,
             tokens,
+            label: None,
         })
         .collect()
+}
+
+impl<'a> PublicBatch<'a> {
+    /// Held-out texts with their labels, where they have any, numbered from a first one.
+    pub(crate) fn held_out(first: u32, texts: &'a [(Vec<TokenId>, Option<u32>)]) -> Self {
+        let one = |(record, (tokens, label)): (u32, &'a (Vec<TokenId>, Option<u32>))| Example {
+            record,
+            augmentation: 0,
+            tokens,
+            label: *label,
+        };
+        Self((first..).zip(texts).map(one).collect())
+    }
 }
 
 impl PublicBatch<'_> {
@@ -290,5 +329,34 @@ impl<'a> PrivateBatch<'a> {
             used += example.tokens.len();
         }
         parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record with a class has one loss whatever its length, and clipping is by record.
+    #[test]
+    fn of_a_labelled_record_that_is_too_long_the_beginning_is_read_once() {
+        let tokens: Vec<TokenId> = (0..9).collect();
+        let example = |label| Example {
+            record: 3,
+            augmentation: 0,
+            tokens: &tokens,
+            label,
+        };
+        let read = |label| {
+            let public = PublicBatch(vec![example(label)]).in_windows(Some(4));
+            let (alone, several) = PrivateBatch(vec![example(label)]).by_sequences(Some(4), 1);
+            assert!(alone.0.is_empty() && several.len() == 1);
+            let lengths = |examples: &[Example<'_>]| -> Vec<usize> {
+                examples.iter().map(|e| e.tokens.len()).collect()
+            };
+            assert_eq!(lengths(&public.0), lengths(&several[0].0));
+            lengths(&public.0)
+        };
+        assert_eq!(read(Some(1)), [4]);
+        assert_eq!(read(None), [4, 4, 3]);
     }
 }

@@ -111,6 +111,7 @@ pub(crate) fn set(public: u32, private: u32, mask_only: u64) -> TrainingSet {
         },
         tokens: (0..6 + i % 4).map(|t| (i * 7 + t * 3) % 10).collect(),
         sensitive: Vec::new(),
+        label: None,
     };
     TrainingSet {
         unit: Unit::Turn,

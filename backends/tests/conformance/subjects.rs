@@ -189,6 +189,7 @@ pub(crate) fn set(records: &[Vec<TokenId>]) -> TrainingSet {
         side: Side::Private,
         tokens: tokens.clone(),
         sensitive: Vec::new(),
+        label: None,
     };
     TrainingSet {
         unit: Unit::Turn,

@@ -112,6 +112,7 @@ fn no_batch_is_cut_short() {
         side: Side::Private,
         tokens: (0..600).map(|t| (i + t * 3) % 10).collect(),
         sensitive: Vec::new(),
+        label: None,
     };
     let set = TrainingSet {
         unit: Unit::Turn,
@@ -317,6 +318,7 @@ fn augmentations_of_a_record_are_averaged_and_clipped_as_one() {
             side: Side::Private,
             tokens: (0..9 + 9 * i).map(|at| (at * at + i) % 10).collect(),
             sensitive: Vec::new(),
+            label: None,
         })
         .collect();
     let records = all_private(&TrainingSet {
@@ -374,6 +376,7 @@ fn a_long_record_is_the_clipped_sum_of_its_windows() {
         side: Side::Private,
         tokens: tokens.to_vec(),
         sensitive: Vec::new(),
+        label: None,
     };
     let set_of = |records: Vec<Record>| TrainingSet {
         unit: Unit::Turn,

@@ -7,6 +7,7 @@ use super::{
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::prepare::{Copies, Facts, Prepared};
 use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
@@ -33,9 +34,10 @@ impl Prepared {
         let path = folder.join(RECORDS);
         let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
         let frame = Frame::new(&tokenizer, sheet.options.max_tokens);
-        let (records, points) = check_records(&path, lines, facts, &frame)?;
+        let labels = sheet.options.labels.as_ref();
+        let (records, points) = check_records(&path, lines, facts, (&frame, labels))?;
         let texts = read_texts(&folder.join(TEXTS), &records, &points)?;
-        let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
+        let (held_out, held_out_texts) = load_held_out(folder, facts, (&frame, labels))?;
         let path = folder.join(CANARIES);
         let plan = load_plan(&path, facts)?;
         if let (Some(plan), Some(preflight)) = (&plan, &facts.canaries) {
@@ -180,7 +182,7 @@ fn check_records(
     path: &Path,
     lines: Vec<RecordLine<'_>>,
     facts: &Facts,
-    frame: &Frame,
+    (frame, labels): (&Frame, Option<&Labels>),
 ) -> Result<(Vec<Record>, Vec<u64>)> {
     let mut records = Vec::with_capacity(lines.len());
     let mut points: Vec<u64> = Vec::with_capacity(lines.len());
@@ -188,6 +190,7 @@ fn check_records(
         let at = |problem: String| wrong(path, format!("line {number}: {problem}"));
         frame.check(&line.tokens).map_err(at)?;
         check_ranges(&line.sensitive, line.tokens.len()).map_err(at)?;
+        Labels::check(labels, line.label).map_err(at)?;
         let point = line
             .point
             .ok_or_else(|| at("a record without its point".to_owned()))?;
@@ -203,6 +206,7 @@ fn check_records(
             side: line.side,
             tokens: line.tokens.into_owned(),
             sensitive: line.sensitive.into_owned(),
+            label: line.label,
         });
     }
     let training = TrainingSet {
@@ -252,6 +256,12 @@ fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<St
                 ),
             ));
         }
+        if line.label != record.label {
+            return Err(wrong(
+                path,
+                format!("line {number}: its class is not that of its record"),
+            ));
+        }
         if line.side != record.side {
             return Err(wrong(
                 path,
@@ -265,7 +275,7 @@ fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<St
 fn load_held_out(
     folder: &Path,
     facts: &Facts,
-    frame: &Frame,
+    (frame, labels): (&Frame, Option<&Labels>),
 ) -> Result<(Vec<Record>, Vec<String>)> {
     if facts.held_out_documents == 0 {
         return Ok((Vec::new(), Vec::new()));
@@ -277,11 +287,13 @@ fn load_held_out(
         frame
             .check(&line.tokens)
             .and_then(|()| check_ranges(&line.sensitive, line.tokens.len()))
+            .and_then(|()| Labels::check(labels, line.label))
             .map_err(|problem| wrong(&path, format!("line {number}: {problem}")))?;
         records.push(Record {
             side: line.side,
             tokens: line.tokens.into_owned(),
             sensitive: line.sensitive.into_owned(),
+            label: line.label,
         });
     }
     let count = records.len() as u64;

@@ -78,6 +78,9 @@ struct RecordLine<'a> {
     /// What the policy found in text that was left as it is: ranges of `tokens`.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     sensitive: Cow<'a, [Range<usize>]>,
+    /// The number of the record's class in `options.labels.classes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<u32>,
 }
 
 /// A line of `train.jsonl` and `test.jsonl`.
@@ -86,4 +89,7 @@ struct TextLine<'a> {
     id: String,
     side: Side,
     text: Cow<'a, str>,
+    /// The number of the record's class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<u32>,
 }

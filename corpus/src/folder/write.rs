@@ -103,6 +103,8 @@ impl Lines {
 struct TextRest<'a> {
     side: Side,
     text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<u32>,
 }
 
 /// The lines of a record: workers make them, because that takes longer than writing them.
@@ -110,6 +112,7 @@ pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
     let rest = TextRest {
         side: record.side,
         text,
+        label: record.label,
     };
     Ok(Lines {
         record: record_line(record)?,
@@ -140,6 +143,7 @@ fn record_line(record: &Record) -> Result<Vec<u8>> {
         side: record.side,
         tokens: Cow::Borrowed(&[]),
         sensitive: Cow::Borrowed(&record.sensitive),
+        label: record.label,
     };
     const EMPTY: &[u8] = b"\"tokens\":[]";
     let line = json(&line, 64)?;
@@ -461,12 +465,14 @@ mod tests {
                     side: Side::Private,
                     tokens: lengths[..count].to_vec(),
                     sensitive,
+                    label: (count % 2 == 0).then_some(7),
                 };
                 let line = RecordLine {
                     point: None,
                     side: record.side,
                     tokens: Cow::Borrowed(&record.tokens),
                     sensitive: Cow::Borrowed(&record.sensitive),
+                    label: record.label,
                 };
                 let expected = serde_json::to_string(&line).unwrap();
                 let written = String::from_utf8(record_line(&record).unwrap()).unwrap();

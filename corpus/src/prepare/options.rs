@@ -2,7 +2,8 @@
 
 use crate::canary::CanaryOptions;
 use crate::dedup::Deduplication;
-use crate::error::{Result, range};
+use crate::error::{Error, Result, range};
+use crate::labels::Labels;
 use crate::policy::{ConservativeOptions, PolicyOptions};
 use crate::tokenize::{Origin, Tokenizer};
 use crate::unit::Unit;
@@ -85,6 +86,9 @@ pub struct PrepareOptions {
     pub held_out: f64,
     /// Seed of the share held out.
     pub seed: u64,
+    /// The classes of documents, which records keep; none where they have no class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
 }
 
 impl Default for PrepareOptions {
@@ -102,6 +106,7 @@ impl Default for PrepareOptions {
             max_tokens: None,
             held_out: 0.0,
             seed: 0,
+            labels: None,
         }
     }
 }
@@ -125,6 +130,14 @@ impl PrepareOptions {
             ));
         }
         self.duplicates.validate()?;
+        if let Some(labels) = &self.labels {
+            labels.validate()?;
+            if self.unit == Unit::User {
+                return Err(Error::Labels(
+                    "the documents of a user have no one class: the unit must be turn, sentence, dialogue or document".into(),
+                ));
+            }
+        }
         let rates = [
             ("the miss rate", self.policy.miss_rate),
             ("the false-positive rate", self.policy.false_positive_rate),

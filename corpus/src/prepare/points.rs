@@ -161,7 +161,7 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
             let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
             let key = digest(&work.tokens(mask));
             let made = preparer.settled.shape(&mut work);
-            let record = preparer.settled.record(made);
+            let record = preparer.settled.record(made, unit.label);
             Ok(UnitOutcome {
                 key,
                 out: record

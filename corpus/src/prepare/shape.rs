@@ -2,8 +2,11 @@
 
 use super::context::PreparationContext;
 use super::record_work::Work;
+use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::policy::{resolve, resolved};
 use crate::record::{Record, Side, TokenId};
+use crate::split::UnitText;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -55,8 +58,15 @@ impl PreparationContext {
         }
     }
 
+    /// A unit has a class where classes are declared, and nowhere else.
+    pub(super) fn labelled(&self, unit: &UnitText<'_>) -> Result<()> {
+        Labels::check(self.options.labels.as_ref(), unit.label).map_err(|problem| {
+            Error::Labels(format!("document number {} has {problem}", unit.document))
+        })
+    }
+
     /// The record of a unit; none when it is only `<MASK>`.
-    pub(super) fn record(&self, made: Made) -> Option<Record> {
+    pub(super) fn record(&self, made: Made, label: Option<u32>) -> Option<Record> {
         if made.tokens.is_empty() || made.tokens == [self.tokenizer.mask()] {
             return None;
         }
@@ -73,6 +83,7 @@ impl PreparationContext {
             side: made.side,
             sensitive: framed.collect(),
             tokens,
+            label,
         })
     }
 }

@@ -131,6 +131,9 @@ impl Seal {
             bytes(&(secret.start as u64).to_le_bytes());
             bytes(&(secret.end as u64).to_le_bytes());
         }
+        if let Some(label) = document.label {
+            bytes(&label.to_le_bytes());
+        }
         for masked in &document.masked {
             bytes(&(masked.start as u64).to_le_bytes());
             bytes(&(masked.end as u64).to_le_bytes());

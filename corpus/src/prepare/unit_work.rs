@@ -74,6 +74,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
     ) -> Result<UnitMade<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
+        self.settled.labelled(unit)?;
         let work = Work::new(unit, &settled.tokenizer)?;
         let tokens = work.content(mask);
         let (key, mut marks) = (digest(&tokens), self.marker.marks(&tokens));
@@ -127,7 +128,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         );
         let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);
         let whole = made.tokens.len() + 2;
-        let record = settled.record(made);
+        let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
         let fates = copies.iter().zip(spans).map(|(place, span)| {
             if settled.catches(place.canary) {
@@ -202,10 +203,11 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// A unit for evaluation: not deduplicated, nothing counted.
     pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
+        self.settled.labelled(unit)?;
         let mut work = Work::new(unit, &self.settled.tokenizer)?;
         let made = self.settled.shape(&mut work);
         let whole = made.tokens.len() + 2;
-        let Some(record) = self.settled.record(made) else {
+        let Some(record) = self.settled.record(made, unit.label) else {
             return Ok(None);
         };
         let length = record.tokens.len();

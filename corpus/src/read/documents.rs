@@ -6,6 +6,7 @@ use super::users::Users;
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::random::digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct ReadOptions {
     /// A key or column that says whose a document is, read in the place of `field`: all documents of one user become
     /// one, in the order in which they stand, a line break between two. They are in memory together.
     pub user: Option<String>,
+    /// The key or column of a document's class, read in the place of `field`, and the classes there are.
+    pub labels: Option<Labels>,
     /// Whether a file that cannot be read, or not to its end, is left at that place without an
     /// error: [`Documents::skipped`] has what was wrong.
     pub skip_unreadable: bool,
@@ -46,6 +49,7 @@ impl Default for ReadOptions {
             separator: None,
             field: None,
             user: None,
+            labels: None,
             skip_unreadable: false,
         }
     }
@@ -268,6 +272,8 @@ impl Documents {
         let users = options.user.is_some().then(Users::default);
         if users.is_some() {
             options.field.clone_from(&options.user);
+        } else if let Some(labels) = &options.labels {
+            options.field = Some(labels.field.clone());
         }
         Self {
             options,
@@ -360,6 +366,14 @@ impl Documents {
                 line: entry.number,
                 problem: format!("must have one value under `{key}`, which says whose it is"),
             });
+        }
+        if let (Some(labels), None) = (&self.options.labels, &self.options.user) {
+            let label = labels.of_values(&self.values);
+            entry.document.label = Some(label.map_err(|problem| Error::Line {
+                path: file.path.clone(),
+                line: entry.number,
+                problem,
+            })?);
         }
         if !file.prefix.is_empty() && made_up(&entry) {
             entry.document.id.insert_str(0, &file.prefix);

@@ -111,6 +111,7 @@ impl JsonLines {
             text,
             secrets: parsed.secrets,
             masked: parsed.masked,
+            label: None,
         };
         document.validate().map_err(|error| {
             lines.problem(match error {

@@ -47,6 +47,7 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
                         end: offsets.character(m.end),
                     })
                     .collect(),
+                label: cut.label,
                 text: cut.text.into_owned(),
             });
         }

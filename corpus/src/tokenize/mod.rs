@@ -385,6 +385,25 @@ impl Tokenizer {
         }
     }
 
+    /// What an encoder reads in the place of a token that it has to tell: `[MASK]` or `<mask>` of a pretrained
+    /// vocabulary, else [`Self::mask`].
+    #[must_use]
+    pub fn masked_token(&self) -> TokenId {
+        match &self.inner {
+            Inner::Own(alphabet) => alphabet.mask(),
+            Inner::Pretrained(pretrained) => pretrained.masked.unwrap_or(pretrained.mask),
+        }
+    }
+
+    /// The token that fills up sequences beside longer ones, where the vocabulary has one of a usual name.
+    #[must_use]
+    pub fn padding(&self) -> Option<TokenId> {
+        match &self.inner {
+            Inner::Own(_) => None,
+            Inner::Pretrained(pretrained) => pretrained.padding,
+        }
+    }
+
     /// The token of a character outside the alphabet, where there is one.
     #[must_use]
     pub fn unknown(&self) -> Option<TokenId> {

@@ -28,6 +28,8 @@ pub(super) struct Pretrained {
     pub(super) eos: TokenId,
     pub(super) mask: TokenId,
     pub(super) unknown: Option<TokenId>,
+    pub(super) masked: Option<TokenId>,
+    pub(super) padding: Option<TokenId>,
     size: usize,
 }
 
@@ -50,6 +52,15 @@ const EOS: [&str; 7] = [
     "[SEP]",
     "<EOS>",
 ];
+/// What encoders read in the place of a token that they have to tell.
+const MASKED_TOKEN: [&str; 2] = ["[MASK]", "<mask>"];
+const PADDING: [&str; 5] = [
+    "<PAD>",
+    "<pad>",
+    "[PAD]",
+    "<|pad|>",
+    "<|finetune_right_pad_id|>",
+];
 const UNKNOWN: [&str; 4] = ["<UNK>", "<unk>", "[UNK]", "<|unknown|>"];
 
 impl Pretrained {
@@ -68,6 +79,8 @@ impl Pretrained {
             MASK_TEXT.to_owned(),
         ];
         let unknown = UNKNOWN.iter().find_map(|name| engine.token_to_id(name));
+        let named = |names: &[&str]| names.iter().find_map(|name| engine.token_to_id(name));
+        let (masked, padding) = (named(&MASKED_TOKEN), named(&PADDING));
         let mut whole = engine.clone();
         let [bos, eos, mask] = add(&mut whole, &special)?;
         // Ids may have holes: the size is one more than the largest.
@@ -91,6 +104,8 @@ impl Pretrained {
             eos,
             mask,
             unknown,
+            masked,
+            padding,
         })
     }
 

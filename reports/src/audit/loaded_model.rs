@@ -6,7 +6,8 @@ use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
-    Authentication, Dropout, Manifest, Model, PrefixScorer, Pretrained, Trainer, open as engine,
+    Authentication, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
+    open as engine,
 };
 use reticent_corpus::{Tokenizer, Unit};
 use std::path::Path;
@@ -104,6 +105,15 @@ impl LoadedModel {
     }
 
     fn ready(name: String, folder: &Path, loaded: Pretrained, device: DeviceArg) -> Result<Self> {
+        if loaded.model.predicts_next_token().is_err() {
+            let what = match loaded.model.head() {
+                Head::Classes(_) => "tells classes of texts",
+                Head::NextToken | Head::MaskedToken => "tells masked tokens",
+            };
+            bail!(
+                "{name} {what} and predicts no next token: it has no likelihood of a text, which this audit measures"
+            );
+        }
         let trainer = engine(&loaded.model, loaded.weights, device.into()).context("--device")?;
         Ok(Self {
             name,

@@ -2,6 +2,7 @@
 //! document and its page), and beside them what several share.
 
 pub mod args;
+pub mod classify;
 pub mod coins;
 pub mod convert;
 pub mod demo;

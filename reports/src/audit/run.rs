@@ -3,7 +3,8 @@
 use super::args::{Audit, Command};
 #[cfg(feature = "audit")]
 use super::{
-    coins, convert, demo, devices, exposure, extract, loaded_model, perplexity, report, train,
+    classify, coins, convert, demo, devices, exposure, extract, loaded_model, perplexity, report,
+    train,
 };
 use super::{
     design, diff, epsilon, figure, grid, incidence, membership, neighbours, plant, policy, prepare,
@@ -69,6 +70,8 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         #[cfg(feature = "audit")]
         Command::Perplexity(args) => perplexity::run::run(args, output, interrupt),
         #[cfg(feature = "audit")]
+        Command::Classify(args) => classify::run::run(args, output, interrupt),
+        #[cfg(feature = "audit")]
         Command::Convert(args) => convert::run::run(args, output),
         #[cfg(feature = "audit")]
         Command::Devices(_) => devices::run::run(output),
@@ -86,6 +89,7 @@ pub fn run(audit: &Audit, interrupt: &Interrupt) -> Result<Exit> {
         Command::Demo(_)
         | Command::Train(_)
         | Command::Perplexity(_)
+        | Command::Classify(_)
         | Command::Convert(_)
         | Command::Devices(_)
         | Command::Extract(_)

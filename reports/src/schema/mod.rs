@@ -246,7 +246,7 @@ fn of_account() -> Vec<Published> {
 #[rustfmt::skip]
 fn of_audit() -> Vec<Published> {
     use crate::audit::{
-        coins, convert, demo, design, devices, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
+        classify, coins, convert, demo, design, devices, diff, epsilon, exposure, extract, figure, grid, incidence, membership, neighbours, perplexity, plant, policy,
         prepare, redact, report, reproduce, screen, simulate, tokenizer, train,
     };
     use Published as P;
@@ -310,6 +310,8 @@ fn of_audit() -> Vec<Published> {
             .about("What comes out of a model word by word behind prompts from its training text, and secrets among their candidates. Rates are over distinct passages; every interval holds with the stated confidence by itself."),
         P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`", "report")
             .about("Each part is the body of the document of its own command: exposure.schema.json, membership.schema.json, extraction.schema.json."),
+        P::envelope::<classify::ClassifyReport>("classification", "How well a classifier tells classes: `audit classify --format json`", "classification")
+            .about("What the most probable class of each record is beside its own. The interval of the accuracy holds for records drawn at random."),
         P::envelope::<perplexity::PerplexityReport>("perplexity", "How well a model predicts a text: `audit perplexity --format json`", "perplexity"),
         P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`", "diff")
             .about("Whether the new model leaks more than the old one, beyond noise. All rows share the level."),

@@ -53,10 +53,10 @@ fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pie
     }
 }
 
-/// [x_s = x_t] for the rows of each example.
-fn same<B: Floats>(rows: &Rows, shape: (usize, usize), device: &B::Device) -> Tensor<B, 3> {
+/// [x_s = x_t] for the rows of each example, by what they read.
+fn same<B: Floats>(read: &[u32], shape: (usize, usize), device: &B::Device) -> Tensor<B, 3> {
     let (examples, steps) = shape;
-    let tokens: Vec<f32> = rows.inputs.iter().map(|t| *t as f32).collect();
+    let tokens: Vec<f32> = read.iter().map(|t| *t as f32).collect();
     let tokens: Tensor<B, 3> = upload(tokens, [examples, steps, 1], device);
     let across = tokens.clone().swap_dims(1, 2).repeat_dim(1, steps);
     tokens.repeat_dim(2, steps).equal(across).float()
@@ -86,10 +86,20 @@ fn end_pieces<B: Floats>(
 ) {
     let (token, scale) = (embedding.token, embedding.scale);
     let g = steps(&embedding.gradient, shape);
-    let same = same::<B>(rows, shape, &embedding.gradient.device());
-    out.push((token, pieces(same * gram(g.clone()) * (scale * scale))));
+    let device = embedding.gradient.device();
+    let alike = same::<B>(&rows.inputs, shape, &device);
+    out.push((token, pieces(alike * gram(g.clone()) * (scale * scale))));
     if let Some(position) = embedding.position {
-        out.push((position, pieces(g.clone().powi_scalar(2))));
+        out.push((
+            position,
+            match rows.share_positions() {
+                false => pieces(g.clone().powi_scalar(2)),
+                true => pieces(same::<B>(&rows.positions, shape, &device) * gram(g.clone())),
+            },
+        ));
+    }
+    if let Some(types) = embedding.types {
+        out.push((types, pieces(g.clone().sum_dim(1).powi_scalar(2))));
     }
     let delta = head.delta.as_ref();
     let delta = delta.expect("norms need the head's gradient");
@@ -178,7 +188,11 @@ pub(in crate::engine) fn add_sums<B: Floats>(
     sums.add_rows(embedding.token, index, &rows.inputs, tokens);
     if let Some(position) = embedding.position {
         let index = positions::<B>(rows, embedding.offset, &device);
-        sums.add_rows(position, index, &at, g * factor(position));
+        sums.add_rows(position, index, &at, g.clone() * factor(position));
+    }
+    if let Some(types) = embedding.types {
+        let index = indices::<B>(&[0], &device);
+        sums.add_rows(types, index, &[0], (g * factor(types)).sum_dim(0));
     }
     if let Some(delta) = head.delta {
         if let Some(bias) = head.bias {

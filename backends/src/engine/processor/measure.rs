@@ -218,6 +218,9 @@ impl<'a> Measure<'a> {
                 table_norm(&self.rows.positions[span.range()], g, d),
             ));
         }
+        if let Some(types) = embedding.types {
+            squared.push((types, square(&column_sums(None, g, d))));
+        }
         Found { squared, kept }
     }
 }

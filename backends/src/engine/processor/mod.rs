@@ -346,6 +346,15 @@ impl Layers<Flex> for Processor {
                 d,
             );
         }
+        if let Some(types) = embedding.types {
+            let scale = rows.spread(factors.of(types), 0.0);
+            add_rows(
+                None,
+                g.slice(),
+                Some(&scale),
+                &mut sums.host_mut(types)[..d],
+            );
+        }
         if let Some(delta) = &head.delta {
             let (h, delta) = (Values::of(&head.hidden), Values::of(delta));
             let v = delta.slice().len() / rows.len().max(1);

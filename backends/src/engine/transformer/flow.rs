@@ -9,7 +9,7 @@ use crate::engine::layers::{
 use crate::engine::ops::{self, Tracked};
 use crate::engine::rows::Rows;
 use crate::engine::transfers::upload;
-use crate::model::{HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
+use crate::model::{HeadLayout, HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
 use crate::trainer::Precision;
 use burn::backend::Autodiff;
 use burn::tensor::Tensor;
@@ -37,6 +37,7 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     fn activate(&mut self, z: Self::Value, nonlinearity: Nonlinearity) -> Self::Value;
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
     fn scale(&mut self, x: Self::Value, factor: f64) -> Self::Value;
+    fn tanh(&mut self, x: Self::Value) -> Self::Value;
     /// The same values in columns from `offset` of `width`, the others zero.
     fn widen(&mut self, x: Self::Value, offset: usize, width: usize) -> Self::Value;
     /// Dropout, where the flow has any.
@@ -46,7 +47,7 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
 }
 
 /// All layers and the norm after them.
-pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+pub(super) fn layers<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
     x: F::Value,
@@ -62,8 +63,41 @@ pub(super) fn decoder<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     if let Some(at) = model.layout.final_norm {
         x = flow.norm(model, x, at);
     }
-    // before the head's matrix: logits and the matrix's gradient are those of divided logits
-    flow.scale(x, model.config.switches.multipliers.logits.recip())
+    x
+}
+
+/// What stands between the layers and the head's matrix. Row by row: of a classifier, whose loss is that of one row, the
+/// others have no gradient.
+pub(super) fn top<B: Floats, K: Layers<B>, F: Flow<B, K>>(
+    model: &Transformer<B, K>,
+    flow: &mut F,
+    x: F::Value,
+) -> F::Value {
+    match &model.layout.head {
+        // before the head's matrix: logits and the matrix's gradient are those of divided logits
+        HeadLayout::NextToken { .. } => {
+            flow.scale(x, model.config.switches.multipliers.logits.recip())
+        }
+        HeadLayout::MaskedToken {
+            transform, norm, ..
+        } => {
+            let shape = Nonlinearity {
+                kind: model.config.activation,
+                gated: false,
+                width: model.config.width,
+            };
+            let x = flow.linear(model, x, *transform);
+            let x = flow.activate(x, shape);
+            flow.norm(model, x, *norm)
+        }
+        HeadLayout::Classes { dense: None, .. } => x,
+        HeadLayout::Classes {
+            dense: Some(dense), ..
+        } => {
+            let x = flow.linear(model, x, *dense);
+            flow.tanh(x)
+        }
+    }
 }
 
 /// A block's output added to what it read, with the norm behind it: on the sum or on the output.
@@ -215,6 +249,9 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     fn scale(&mut self, x: Matrix<B>, factor: f64) -> Matrix<B> {
         scaled(x, factor)
     }
+    fn tanh(&mut self, x: Matrix<B>) -> Matrix<B> {
+        x.tanh()
+    }
     fn widen(&mut self, x: Matrix<B>, offset: usize, width: usize) -> Matrix<B> {
         widened(x, offset, width)
     }
@@ -281,6 +318,7 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
                 embedding: EmbeddingTap {
                     token: model.layout.token_embedding,
                     position: model.layout.position_embedding,
+                    types: model.layout.token_type_embedding,
                     offset: model.config.switches.position_offset as u32,
                     scale: model.config.embedding_scale() as f32,
                     gradient: gradient(embedded),
@@ -372,6 +410,12 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Recording<'_, B, K> {
         }
         let out = scaled(x.clone().inner(), factor);
         ops::apply::<B>(x, out, move |d| scaled(d, factor))
+    }
+
+    fn tanh(&mut self, x: Tracked<B>) -> Tracked<B> {
+        let y = x.clone().inner().tanh();
+        let slope = -y.clone().powi_scalar(2) + 1.0;
+        ops::apply::<B>(x, y, move |d| d.mul(slope))
     }
 
     fn widen(&mut self, x: Tracked<B>, offset: usize, width: usize) -> Tracked<B> {

@@ -21,8 +21,10 @@ use super::transfers::upload as upload_values;
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
+use crate::masking::TokenMasks;
 use crate::model::{
-    HeadLayout, Layout, LinearAt, Lora, Model, NormAt, NormKind, Rotary, TransformerConfig, groups,
+    Head, HeadLayout, Layout, LinearAt, Lora, Model, NormAt, NormKind, Rotary, TransformerConfig,
+    groups,
 };
 use crate::optimizer::Update;
 use crate::trainer::{
@@ -66,6 +68,8 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     /// A token whose prediction carries no loss.
     left_out: Option<TokenId>,
     masks: Option<Masks>,
+    /// The tokens that an encoder has to tell.
+    masked: Option<TokenMasks>,
     precision: Precision,
     states: States,
     kernels: PhantomData<fn() -> K>,
@@ -98,6 +102,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             margin,
             left_out: None,
             masks: None,
+            masked: None,
             precision: Precision::Single,
             states: States::default(),
             kernels: PhantomData,
@@ -143,15 +148,20 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     fn head_weights(&self) -> (HeadAt, HeadWeights<B>) {
         let (projection, bias) = match &self.layout.head {
             HeadLayout::NextToken { projection, bias } => (*projection, *bias),
-            HeadLayout::MaskedToken { projection, .. } => (*projection, None),
-            HeadLayout::Classes { .. } => (None, None),
+            HeadLayout::MaskedToken {
+                projection, bias, ..
+            } => (*projection, Some(*bias)),
+            HeadLayout::Classes { output, .. } => (Some(output.weight), output.bias),
         };
         let index = projection.unwrap_or(self.layout.token_embedding);
         let head = HeadWeights {
             matrix: self.weights[index].clone(),
             bias: bias.map(|bias| self.weights[bias].clone()),
             tied: projection.is_none(),
-            cap: self.config.logit_cap.map(|c| c as f32),
+            cap: match self.config.head {
+                Head::NextToken => self.config.logit_cap.map(|c| c as f32),
+                Head::MaskedToken | Head::Classes(_) => None,
+            },
         };
         let at = HeadAt {
             weight: index,
@@ -160,8 +170,16 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (at, head)
     }
 
-    /// Embedded tokens and positions, N × d.
+    /// Embedded tokens and positions, N × d, and token types, all of them 0.
     fn embed(&self, rows: &Rows) -> Matrix<B> {
+        let embedded = self.embed_untyped(rows);
+        match self.layout.token_type_embedding {
+            None => embedded,
+            Some(table) => embedded.add(self.weights[table].clone().narrow(0, 0, 1)),
+        }
+    }
+
+    fn embed_untyped(&self, rows: &Rows) -> Matrix<B> {
         let position = self.layout.position_embedding;
         K::embed(
             (
@@ -189,7 +207,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             _ => embedded,
         };
         let mut recording = Recording::<B, K>::new(self, rows);
-        let hidden = flow::decoder(self, &mut recording, embedded.clone());
+        let hidden = flow::layers(self, &mut recording, embedded.clone());
+        let hidden = flow::top(self, &mut recording, hidden);
         let (at, head) = self.head_weights();
         let kept = hidden.clone().inner();
         let own = match sum {
@@ -255,7 +274,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     /// Rows for training, with their masks; predictions of the token that is left out carry no
     /// loss.
     fn rows(&self, examples: &[Example<'_>], grid: Option<Grid>) -> Result<Rows> {
-        let mut rows = Rows::predicting(examples, self.limits(), grid)?;
+        let mut rows = self.predicting(examples, grid, self.masked.as_ref())?;
         let masks = self.masks.as_ref();
         rows.masks = masks.map(|m| {
             examples
@@ -263,12 +282,66 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 .map(|e| m.of(e.record, e.augmentation))
                 .collect()
         });
-        if let Some(left_out) = self.left_out {
+        // a class is no token, though their numbers may be alike
+        let left_out = self
+            .left_out
+            .filter(|_| !matches!(self.config.head, Head::Classes(_)));
+        if let Some(left_out) = left_out {
             for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
                 *target = NOTHING;
             }
         }
         Ok(rows)
+    }
+
+    /// Rows with what the head is asked for: each next token, the masked tokens, or the class of the whole.
+    fn predicting(
+        &self,
+        examples: &[Example<'_>],
+        grid: Option<Grid>,
+        masked: Option<&TokenMasks>,
+    ) -> Result<Rows> {
+        match self.config.head {
+            Head::NextToken => Rows::predicting(examples, self.limits(), grid),
+            Head::MaskedToken => {
+                let masked = masked.ok_or_else(|| {
+                    Error::Unsuitable("an encoder needs masked tokens to train on".into())
+                })?;
+                let read: Vec<_> = examples
+                    .iter()
+                    .map(|e| masked.of(e.record, e.augmentation, e.tokens))
+                    .collect();
+                let inputs: Vec<&[TokenId]> = read.iter().map(|r| r.inputs.as_slice()).collect();
+                let mut rows = Rows::reading(&inputs, self.limits(), grid)?;
+                for (span, read) in rows.spans.iter().zip(&read) {
+                    let targets = rows.targets[span.range()].iter_mut().zip(&read.targets);
+                    targets.for_each(|(into, target)| *into = target.unwrap_or(NOTHING));
+                }
+                self.placed(&mut rows);
+                Ok(rows)
+            }
+            Head::Classes(classes) => {
+                let mut rows = Rows::reading(examples, self.limits(), grid)?;
+                for (span, example) in rows.spans.iter().zip(examples) {
+                    let label = label(example, classes)?;
+                    let at = self.config.class_position(example.tokens);
+                    rows.targets[span.start + at] = label;
+                }
+                self.placed(&mut rows);
+                Ok(rows)
+            }
+        }
+    }
+
+    /// Gives each row its row of the position table, where that follows from the tokens.
+    fn placed(&self, rows: &mut Rows) {
+        for span in &rows.spans {
+            let places = self.config.position_rows(&rows.inputs[span.range()]);
+            let positions = rows.positions[span.range()].iter_mut();
+            positions
+                .zip(places)
+                .for_each(|(position, place)| *position = place as u32);
+        }
     }
 
     /// Norms by example and group.
@@ -344,6 +417,19 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             sum.par_chunks_mut(COPY).for_each(|part| part.fill(0.0));
         }
         Sums::Host(spare)
+    }
+}
+
+/// The class of an example.
+pub(crate) fn label(example: &Example<'_>, classes: usize) -> Result<u32> {
+    match example.label {
+        Some(label) if (label as usize) < classes => Ok(label),
+        Some(label) => Err(Error::Unsuitable(format!(
+            "a record's class must lie in [0, {classes}), got {label}"
+        ))),
+        None => Err(Error::Unsuitable(
+            "a classifier trains on records with a label".into(),
+        )),
     }
 }
 

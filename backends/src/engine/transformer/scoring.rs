@@ -1,19 +1,19 @@
 //! Scores of whole sequences, and logits of encoders and decoders.
 
 use super::Transformer;
-use super::flow::{Plain, decoder};
-use crate::engine::layers::{Floats, HeadWeights, Layers, Matrix};
+use super::flow::{Plain, layers, top};
+use crate::engine::layers::{Floats, Layers, Matrix};
 use crate::engine::lstm::row_scores;
 use crate::engine::portable::host;
 use crate::engine::rows::{self, Grid, Rows};
 use crate::error::Result;
-use crate::model::{HeadLayout, Model};
+use crate::model::{Head, Model};
 use crate::scorer::{Logits, Scorer, TokenScore, check_token_types};
 use crate::trainer::Precision;
 use reticent_corpus::TokenId;
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    /// The last layer's output, N × d, from what was embedded.
+    /// What the head's matrix is applied to, N × d, from what was embedded.
     pub(super) fn hidden(&self, rows: &Rows, embedded: Matrix<B>) -> Matrix<B> {
         let mut attend = |layer: usize, joined: &Matrix<B>| {
             K::attend(joined, rows, &self.attention[layer], Precision::Single).out
@@ -21,7 +21,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let mut flow = Plain {
             attend: &mut attend,
         };
-        decoder(self, &mut flow, embedded)
+        let hidden = layers(self, &mut flow, embedded);
+        top(self, &mut flow, hidden)
     }
 
     /// Rows of hidden states at once whose logits fit into memory.
@@ -36,6 +37,7 @@ impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
     }
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
+        Model::from(self.config.clone()).predicts_next_token()?;
         let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
         let (_, head) = self.head_weights();
         let mut out = vec![Vec::new(); sequences.len()];
@@ -74,21 +76,23 @@ impl<B: Floats, K: Layers<B>> Logits for Transformer<B, K> {
         let steps = rows::steps(tokens.len(), self.config.longest());
         let grid = K::GRID.then_some(Grid { examples: 1, steps });
         let mut rows = Rows::reading(&[tokens], self.limits(), grid)?;
-        let places = self.config.position_rows(tokens);
-        for (position, place) in rows.positions.iter_mut().zip(places) {
-            *position = place as u32;
+        if !self.config.causal() {
+            self.placed(&mut rows);
         }
-        let embedded = self.embed(&rows);
         let embedded = match self.layout.token_type_embedding {
-            None => embedded,
-            Some(table) => embedded.add(self.types(table, token_types, rows.len())),
+            Some(table) if !token_types.is_empty() => {
+                let types = self.types(table, token_types, rows.len());
+                self.embed_untyped(&rows).add(types)
+            }
+            _ => self.embed(&rows),
         };
         let hidden = self.hidden(&rows, embedded);
-        let hidden = hidden.narrow(0, 0, tokens.len());
-        Ok(host(self.on_top(hidden))
-            .into_iter()
-            .map(f64::from)
-            .collect())
+        let hidden = match self.config.head {
+            Head::NextToken | Head::MaskedToken => hidden.narrow(0, 0, tokens.len()),
+            Head::Classes(_) => hidden.narrow(0, self.config.class_position(tokens), 1),
+        };
+        let logits = K::logits(&hidden, &self.head_weights().1);
+        Ok(host(logits).into_iter().map(f64::from).collect())
     }
 }
 
@@ -102,39 +106,5 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             out.extend_from_slice(&self.values[table][kind * d..(kind + 1) * d]);
         }
         self.matrix(out, d)
-    }
-
-    /// Logits of all rows, or of the classes from the first.
-    fn on_top(&self, hidden: Matrix<B>) -> Matrix<B> {
-        let linear = |x: &Matrix<B>, at| {
-            let (w, b) = self.linear_weights(at);
-            K::linear(x, &w, b.as_ref(), Precision::Single)
-        };
-        match &self.layout.head {
-            HeadLayout::NextToken { .. } => K::logits(&hidden, &self.head_weights().1),
-            HeadLayout::MaskedToken {
-                transform,
-                norm,
-                bias,
-                ..
-            } => {
-                let shape = crate::engine::layers::Nonlinearity {
-                    kind: self.config.activation,
-                    gated: false,
-                    width: self.config.width,
-                };
-                let x = K::activate(&linear(&hidden, *transform), shape);
-                let x = K::normalise(&x, &self.norm_weights(*norm)).y;
-                let head = HeadWeights {
-                    cap: None,
-                    ..self.head_weights().1
-                };
-                K::logits(&x, &head).add(self.weights[*bias].clone())
-            }
-            HeadLayout::Classes { dense, output } => {
-                let first = hidden.narrow(0, 0, 1);
-                linear(&linear(&first, *dense).tanh(), *output)
-            }
-        }
     }
 }

@@ -4,12 +4,13 @@
 //! copies nothing of it. What many states share is kept once and freed with the last of them.
 
 use super::Transformer;
-use super::flow::{Plain, decoder};
+use super::flow::{Plain, layers, top};
 use crate::engine::host::attention::{Attention, step};
 use crate::engine::layers::{Floats, Layers, Matrix};
 use crate::engine::portable::host;
 use crate::engine::rows::{Grid, Rows, known};
 use crate::error::{Error, Result};
+use crate::model::Model;
 use crate::scorer::{PrefixScorer, StateId};
 use crate::trainer::Precision;
 use rayon::prelude::*;
@@ -132,7 +133,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             let mut flow = Plain {
                 attend: &mut attend,
             };
-            host(decoder(self, &mut flow, self.embed(&rows)))
+            let hidden = layers(self, &mut flow, self.embed(&rows));
+            host(top(self, &mut flow, hidden))
         };
         let d = self.config.width;
         let states = nodes.into_iter().zip(&rows.spans).map(|(node, span)| {
@@ -196,7 +198,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             let mut flow = Plain {
                 attend: &mut attend,
             };
-            host(decoder(self, &mut flow, self.embed(&rows)))
+            let hidden = layers(self, &mut flow, self.embed(&rows));
+            host(top(self, &mut flow, hidden))
         };
         let lines = hidden.chunks_exact(self.config.width);
         let states: Vec<State> = nodes
@@ -213,6 +216,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
 impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
+        Model::from(self.config.clone()).predicts_next_token()?;
         let views: Vec<&[TokenId]> = prefixes.iter().map(Vec::as_slice).collect();
         // nothing is kept of a call that fails
         Rows::reading(&views, self.limits(), None)?;

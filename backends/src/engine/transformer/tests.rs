@@ -2,6 +2,7 @@
 //! each example against itself in other company.
 
 mod adapters;
+mod heads;
 mod passes;
 mod scores;
 #[cfg(feature = "wgpu")]

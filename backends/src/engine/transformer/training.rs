@@ -1,6 +1,8 @@
 //! Training with and without protection.
 
 use super::*;
+use crate::engine::host::layers::log_softmax;
+use crate::engine::portable::host;
 
 impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     fn model(&self) -> Model {
@@ -83,6 +85,50 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         Ok(())
     }
 
+    fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
+        self.masked = masked;
+        Ok(())
+    }
+
+    fn masked_loss(
+        &mut self,
+        batch: &PublicBatch<'_>,
+        masked: &TokenMasks,
+    ) -> Result<(f64, usize)> {
+        let (mut nll, mut predictions) = (0.0, 0);
+        let (_, head) = self.head_weights();
+        for part in self.microbatches(&batch.0) {
+            let rows = self.predicting(&part.sequences, part.grid, Some(masked))?;
+            let hidden = self.hidden(&rows, self.embed(&rows));
+            let own = HeadGradient::Frozen;
+            nll += K::head(&hidden, &head, &rows, Precision::Single, own)
+                .nll
+                .total();
+            predictions += rows.predictions();
+        }
+        Ok((nll, predictions))
+    }
+
+    fn classify(&mut self, sequences: &[&[TokenId]]) -> Result<Vec<Vec<f64>>> {
+        let Head::Classes(classes) = self.config.head else {
+            return Err(Error::Unsuitable("this model tells no classes".into()));
+        };
+        let (_, head) = self.head_weights();
+        let mut out = vec![Vec::new(); sequences.len()];
+        for part in self.microbatches(sequences) {
+            let mut rows = Rows::reading(&part.sequences, self.limits(), part.grid)?;
+            self.placed(&mut rows);
+            let hidden = self.hidden(&rows, self.embed(&rows));
+            let logits = host(K::logits(&hidden, &head));
+            for ((place, span), tokens) in part.places.iter().zip(&rows.spans).zip(&part.sequences)
+            {
+                let at = span.start + self.config.class_position(tokens);
+                out[*place] = log_softmax(&logits[at * classes..(at + 1) * classes]);
+            }
+        }
+        Ok(out)
+    }
+
     fn compute_in(&mut self, precision: Precision) -> Result<()> {
         if !K::computes_in(precision, &self.device) {
             return Err(Error::Precision { precision });
@@ -95,6 +141,12 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         if self.adapter.is_some() {
             return Err(Error::Unsuitable(
                 "this model has an adapter already".into(),
+            ));
+        }
+        if self.config.head != Head::NextToken {
+            return Err(Error::Unsuitable(
+                "an adapter goes on a model that predicts the next token; a class head is trained with its whole model"
+                    .into(),
             ));
         }
         let parameters = adapter.parameters();

@@ -8,7 +8,7 @@ use crate::model::{
 };
 
 pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
-    named(f, super::write::classes(family))?;
+    named(f, family)?;
     match family {
         Family::Gpt2 | Family::GptBigcode => gpt2(f, family),
         Family::GptNeo => gpt_neo(f),
@@ -18,14 +18,21 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
     }
 }
 
-/// A decoder's architecture must be the one with the next-token head, or name the bare model.
-fn named(f: &Fields, allowed: [&str; 2]) -> Result<()> {
+/// A decoder's architecture must be the one with the next-token head or with classes, or name the bare model.
+fn named(f: &Fields, family: Family) -> Result<()> {
+    let allowed = super::write::classes(family);
     let named = f.texts("architectures")?;
-    match named.iter().find(|a| !allowed.contains(a)) {
-        Some(other) => Err(f.bad(format!(
-            "architecture `{other}` is not covered; {} is",
-            allowed[0]
-        ))),
+    let classes = super::write::sequence_class(family);
+    let known = |name: &&str| allowed.contains(name) || Some(*name) == classes.as_deref();
+    match named.iter().find(|name| !known(name)) {
+        Some(other) => {
+            let also = classes.map_or(String::new(), |name| format!(" and {name}"));
+            let verb = if also.is_empty() { "is" } else { "are" };
+            Err(f.bad(format!(
+                "architecture `{other}` is not covered; {}{also} {verb}",
+                allowed[0]
+            )))
+        }
         None => Ok(()),
     }
 }

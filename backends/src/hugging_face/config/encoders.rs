@@ -1,6 +1,6 @@
 //! Encoders: BERT and RoBERTa.
 
-use super::{activation, common, refuse};
+use super::{activation, common, labels, refuse};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{Activation, Family, Head, TransformerConfig};
@@ -16,29 +16,28 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
     let roberta = family == Family::Roberta;
     let padding = f.size_if_there("pad_token_id")?.unwrap_or(1);
     let padding = u32::try_from(padding).map_err(|e| f.bad(format!("pad_token_id: {e}")))?;
+    let (head, class_names) = encoder_head(f)?;
     Ok(TransformerConfig {
         norm_epsilon: f.number_if_there("layer_norm_eps")?.unwrap_or(1e-12),
         activation: activation(f, "hidden_act", Activation::Gelu)?,
         token_types: f.size_if_there("type_vocab_size")?.unwrap_or(2),
         padding: roberta.then_some(padding),
-        head: encoder_head(f)?,
+        head,
+        class_names,
         tied: f.flag("tie_word_embeddings", true)?,
         ..common(f, family)?
     })
 }
 
-fn encoder_head(f: &Fields) -> Result<Head> {
+fn encoder_head(f: &Fields) -> Result<(Head, Vec<String>)> {
     let named = f.texts("architectures")?;
     match named.first().copied() {
         Some("BertForMaskedLM" | "BertForPreTraining" | "RobertaForMaskedLM") => {
-            Ok(Head::MaskedToken)
+            Ok((Head::MaskedToken, Vec::new()))
         }
         Some("BertForSequenceClassification" | "RobertaForSequenceClassification") => {
-            let labels = match f.object("id2label")? {
-                Some(labels) => labels.len(),
-                None => f.size_if_there("num_labels")?.unwrap_or(2),
-            };
-            Ok(Head::Classes(labels))
+            let (classes, names) = labels::read(f)?;
+            Ok((Head::Classes(classes), names))
         }
         other => Err(f.bad(format!(
             "architecture {} is not covered; those for masked tokens and sequence classification are",

@@ -4,6 +4,7 @@
 mod decoders;
 mod dropout;
 mod encoders;
+mod labels;
 mod rotary;
 mod write;
 
@@ -76,7 +77,9 @@ fn of(fields: &Fields) -> Result<TransformerConfig> {
     let kind = fields.text("model_type")?;
     let config = match family(kind) {
         Some(family @ (Family::Bert | Family::Roberta)) => encoders::read(fields, family),
-        Some(family) => decoders::read(fields, family),
+        Some(family) => {
+            decoders::read(fields, family).and_then(|decoder| labels::decoder(fields, decoder))
+        }
         None => Err(refused(fields, kind)),
     }?;
     config.checked().map_err(|e| fields.bad(e))

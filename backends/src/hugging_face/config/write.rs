@@ -1,9 +1,9 @@
 //! `config.json` such that transformers builds the same model.
 
 use super::decoders::epsilon_key;
-use super::{model_type, rotary};
+use super::{labels, model_type, rotary};
 use crate::model::{Activation, Family, Head, Residual, TransformerConfig};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Ids that `config.json` names besides the shape.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,7 @@ pub(in crate::hugging_face) fn write(c: &TransformerConfig, specials: Option<Spe
         // a class's own default may lie outside the vocabulary
         value["pad_token_id"] = Value::Null;
     }
+    labels::put(c, &mut value);
     if let Some(Specials { bos, eos }) = specials {
         value["bos_token_id"] = json!(bos);
         value["eos_token_id"] = json!(eos);
@@ -63,12 +64,28 @@ pub(super) fn classes(family: Family) -> [&'static str; 2] {
     }
 }
 
-fn architecture(c: &TransformerConfig) -> &'static str {
-    match (c.family, c.head) {
-        (Family::Bert, Head::Classes(_)) => "BertForSequenceClassification",
-        (Family::Roberta, Head::Classes(_)) => "RobertaForSequenceClassification",
-        (family, _) => classes(family)[0],
-    }
+/// The class in transformers that tells classes of sequences, where a family has one.
+pub(super) fn sequence_class(family: Family) -> Option<String> {
+    let stem = match family {
+        Family::Granite => return None,
+        Family::Gemma3 => "Gemma3Text",
+        Family::Bert => "Bert",
+        Family::Roberta => "Roberta",
+        _ => {
+            let whole = classes(family)[0];
+            let stem = whole.strip_suffix("ForCausalLM");
+            stem.or_else(|| whole.strip_suffix("LMHeadModel"))?
+        }
+    };
+    Some(format!("{stem}ForSequenceClassification"))
+}
+
+fn architecture(c: &TransformerConfig) -> String {
+    let classes_of = match c.head {
+        Head::Classes(_) => sequence_class(c.family),
+        Head::NextToken | Head::MaskedToken => None,
+    };
+    classes_of.unwrap_or_else(|| classes(c.family)[0].to_owned())
 }
 
 fn activation_name(activation: Activation) -> &'static str {
@@ -236,15 +253,6 @@ fn write_encoder(c: &TransformerConfig) -> Value {
     value["position_embedding_type"] = json!("absolute");
     if let Some(padding) = c.padding {
         value["pad_token_id"] = json!(padding);
-    }
-    if let Head::Classes(classes) = c.head {
-        let label = |i: usize| format!("LABEL_{i}");
-        let ids: Map<String, Value> = (0..classes)
-            .map(|i| (i.to_string(), json!(label(i))))
-            .collect();
-        let labels: Map<String, Value> = (0..classes).map(|i| (label(i), json!(i))).collect();
-        value["id2label"] = Value::Object(ids);
-        value["label2id"] = Value::Object(labels);
     }
     value
 }

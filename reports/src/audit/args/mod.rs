@@ -10,6 +10,7 @@ pub(super) mod preparing;
 mod reading;
 mod values;
 
+pub use super::classify::args::Classify;
 pub use super::coins::args::Coins;
 pub use super::convert::args::{Convert, Layout};
 pub use super::demo::args::{ArmName, Demo};
@@ -132,6 +133,8 @@ pub enum Command {
     Train(Box<Train>),
     /// How well a model predicts a text.
     Perplexity(Perplexity),
+    /// How well a classifier tells the classes of texts.
+    Classify(Classify),
     /// Turn a model of another layout into a folder that transformers and audit read.
     Convert(Convert),
     /// How exposed the planted canaries are: exact ranks among all candidates.

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Names,
-    Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Labels,
+    Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 use std::path::PathBuf;
 
@@ -137,6 +137,14 @@ pub struct Preparing {
     /// Where the vocabulary of a tokenizer.json comes from: pretrained, declared-public or leaks.
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub vocabulary: Option<Origin>,
+    /// The key or column of a document's class, which each of its records keeps: `audit train` then trains a classifier.
+    /// No policy redacts it. Not with --unit user.
+    #[arg(long, alias = "label-column", value_name = "KEY", requires = "classes", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub label: Option<String>,
+    /// The names of all classes, 2 to 1000, in the order of their numbers. They are declared because they stand in the
+    /// model: a list made from the text would tell what occurs in it.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "label")]
+    pub classes: Vec<String>,
     /// Longest record in tokens, at least 3; longer ones are cut.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
     pub max_tokens: Option<u64>,
@@ -197,9 +205,19 @@ impl Preparing {
                 .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             held_out: self.held_out.get(),
             seed,
+            labels: self.labels()?,
         };
         options.validate().context("audit prepare")?;
         Ok(options)
+    }
+
+    /// The classes of documents, where they are asked for.
+    ///
+    /// # Errors
+    /// Names that can't be those of classes.
+    pub fn labels(&self) -> Result<Option<Labels>> {
+        let labels = |field| Labels::new(field, &self.classes).context("--classes");
+        self.label.as_ref().map(labels).transpose()
     }
 
     fn tokenizer(&self) -> Result<TokenizerChoice> {

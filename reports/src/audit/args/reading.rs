@@ -48,6 +48,7 @@ impl Reading {
             separator: self.separator.clone(),
             field: field.map(str::to_owned),
             user: None,
+            labels: None,
             skip_unreadable: self.skip_unreadable,
         })
     }

@@ -85,6 +85,8 @@ pub enum ModelArg {
     Lstm,
     /// A GPT-2, freshly drawn.
     Gpt2,
+    /// A BERT, freshly drawn.
+    Bert,
     /// A Hugging Face folder, or a checkpoint of ours, to go on from.
     Folder(PathBuf),
 }
@@ -95,12 +97,13 @@ impl FromStr for ModelArg {
         match text {
             "lstm" => Ok(Self::Lstm),
             "gpt2" => Ok(Self::Gpt2),
-            "" => Err("must be lstm, gpt2 or a folder, got nothing".into()),
+            "bert" => Ok(Self::Bert),
+            "" => Err("must be lstm, gpt2, bert or a folder, got nothing".into()),
             _ if text.contains(['/', '\\', '.']) || std::path::Path::new(text).is_dir() => {
                 Ok(Self::Folder(text.into()))
             }
             _ => Err(format!(
-                "must be lstm, gpt2 or a folder that is there, got {text:?}"
+                "must be lstm, gpt2, bert or a folder that is there, got {text:?}"
             )),
         }
     }
@@ -111,6 +114,7 @@ impl std::fmt::Display for ModelArg {
         match self {
             Self::Lstm => f.write_str("lstm"),
             Self::Gpt2 => f.write_str("gpt2"),
+            Self::Bert => f.write_str("bert"),
             Self::Folder(path) => write!(f, "{}", path.display()),
         }
     }

@@ -59,8 +59,8 @@ pub(in crate::audit) fn run(
 ) -> Result<Exit> {
     let (texts, _) = sampled(&args.prepare.shape, args.prepare.canaries, interrupt)?;
     let options = args.prepare.options(texts)?;
-    let read =
-        documents(&args.data, &args.reading, args.prepare.user_field.clone()).context("DATA")?;
+    let whose = (args.prepare.user_field.clone(), options.labels.clone());
+    let read = documents(&args.data, &args.reading, whose).context("DATA")?;
     interrupt.check()?;
     let (documents, marked) = marked(read, args, &options.policy.policy)?;
     let preparer = Preparer::new(&documents, &options)?;

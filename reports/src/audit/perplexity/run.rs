@@ -75,6 +75,7 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
                 side: reticent_corpus::Side::Public,
                 tokens: tokenizer.frame(text)?,
                 sensitive: Vec::new(),
+                label: None,
             })
         })
         .collect()
@@ -110,6 +111,7 @@ mod tests {
             side: reticent_corpus::Side::Public,
             tokens: (0..length).collect(),
             sensitive: Vec::new(),
+            label: None,
         };
         let (parts, cut) = windows(vec![record(4), record(9)], Some(4));
         let parts: Vec<Vec<u32>> = parts.into_iter().map(|p| p.tokens).collect();

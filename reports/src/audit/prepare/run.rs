@@ -87,6 +87,7 @@ impl<'a> Request<'a> {
         let options = args.how.options(texts)?;
         let mut reading = args.reading.options(None)?;
         reading.user.clone_from(&args.how.user_field);
+        reading.labels.clone_from(&options.labels);
         Ok(Self {
             data,
             out,
@@ -157,6 +158,7 @@ pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path
             "DATA"
         }
         E::Several(_) | E::EmptyCorpus { .. } | E::Changed { .. } | E::Span { .. } => "DATA",
+        E::Labels(_) => "--label",
         E::Plan(_) | E::NotCompositional(_) => "--canaries",
         _ => return error.into(),
     };
@@ -225,6 +227,13 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             ),
         ),
     ];
+    facts.extend(prepared.options.labels.as_ref().map(|labels| {
+        let classes = count_of(labels.classes.len() as u64, "class");
+        let (field, names) = (&labels.field, labels.classes.join(", "));
+        let said =
+            format!("{classes} by {field}, as declared: {names}; kept in redacted records too");
+        ("classes", said)
+    }));
     facts.extend(cut(prepared).map(|cut| ("cut", cut)));
     if let Some(documents) = prepared.taken_up {
         facts.push((

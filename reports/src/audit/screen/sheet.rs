@@ -80,6 +80,7 @@ impl Line {
             text: self.text.clone(),
             secrets: self.secrets.clone().unwrap_or_default(),
             masked: Vec::new(),
+            label: None,
         }
     }
 }

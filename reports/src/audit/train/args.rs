@@ -91,9 +91,10 @@ pub struct Workers {
 /// The model a run starts from.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Start {
-    /// What to train: lstm (the papers' one layer of 200) or gpt2, both freshly drawn, or a folder:
-    /// a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues; with --lora-rank an
-    /// adapter on it is trained and the folder stays as it is.
+    /// What to train: lstm (the papers' one layer of 200), gpt2 or bert (an encoder that tells masked tokens), freshly
+    /// drawn, or a folder: a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues; with --lora-rank an
+    /// adapter on it is trained and the folder stays as it is. On a corpus prepared with --label a transformer gets a
+    /// class head in place of its own.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
     /// All text that the folder of --model was trained on is declared public: needed for weights
@@ -131,7 +132,7 @@ impl Train {
                 of_recipe: self.of_recipe.clone(),
                 model: match &self.start.model {
                     ModelArg::Folder(folder) => Some(folder.clone()),
-                    ModelArg::Lstm | ModelArg::Gpt2 => None,
+                    ModelArg::Lstm | ModelArg::Gpt2 | ModelArg::Bert => None,
                 },
                 declared_public: self.start.declared_public,
                 ..PlanRequest::default()

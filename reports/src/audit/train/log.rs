@@ -47,6 +47,12 @@ pub(crate) enum Line {
         /// Perplexity of the held-out text.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         held_out_perplexity: Option<f64>,
+        /// Of a classifier: the share of held-out records that were told their class.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        held_out_accuracy: Option<f64>,
+        /// The mean of F1 over its classes.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        held_out_macro_f1: Option<f64>,
     },
 }
 
@@ -78,12 +84,17 @@ impl Line {
     /// # Errors
     /// A plan that can't be accounted.
     pub(super) fn of_epoch(epoch: &Epoch<'_>, tolerance: Tolerance) -> Result<Self> {
-        let held_out = epoch.ran.held_out.get(epoch.number as usize - 1);
+        let number = epoch.number as usize - 1;
+        let told = epoch.ran.classified.get(number);
+        let held_out = epoch.ran.held_out.get(number);
+        let held_out = held_out.filter(|_| told.is_none());
         Ok(Self::Epoch {
             step: epoch.step,
             ended: epoch.number,
             promises: promises(&epoch.ran.plan, tolerance)?,
             held_out_perplexity: held_out.map(|loss| loss.exp()),
+            held_out_accuracy: told.map(|told| told.accuracy),
+            held_out_macro_f1: told.map(|told| told.macro_f1),
         })
     }
 
@@ -111,9 +122,13 @@ impl Line {
             Self::Epoch {
                 promises,
                 held_out_perplexity,
+                held_out_accuracy,
+                held_out_macro_f1,
                 ..
             } => {
                 add("held_out_perplexity", *held_out_perplexity);
+                add("held_out_accuracy", *held_out_accuracy);
+                add("held_out_macro_f1", *held_out_macro_f1);
                 for promise in promises {
                     add(
                         &format!("epsilon/{}", promise.neighbours),

@@ -5,8 +5,8 @@ use crate::plan::{PlanRequest, PreparedFacts, record_rates};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
-use reticent_backends::{Corpus, SecretRates, Sensitive};
-use reticent_corpus::{Prepared, TokenId};
+use reticent_backends::{Corpus, Head, Masking, Model, SecretRates, Sensitive};
+use reticent_corpus::{Prepared, Record, TokenId};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use std::path::Path;
 pub(in crate::audit) struct Material {
     sensitive: Option<Sensitive>,
     rates: Option<SecretRates>,
-    held_out: Option<Vec<Vec<TokenId>>>,
+    held_out: Option<HeldOut>,
+    masking: Option<Masking>,
     /// Of `protect`: the secrets that the run is certified for, for its owner.
     pub(in crate::audit) assignment: Option<Vec<u8>>,
 }
@@ -33,8 +34,21 @@ impl Material {
             sensitive: sensitive(plan, prepared)?,
             rates,
             held_out: held_out(train, prepared)?,
+            masking: None,
             assignment,
         })
+    }
+
+    /// How tokens are masked, where the model tells masked ones.
+    pub(in crate::audit) fn mask(&mut self, model: &Model, prepared: &Prepared) -> Result<()> {
+        if model.head() == Head::MaskedToken {
+            let tokenizer = &prepared.tokenizer;
+            let mask = tokenizer.masked_token();
+            let ends = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask(), mask];
+            let spared = ends.into_iter().chain(tokenizer.padding()).collect();
+            self.masking = Some(Masking::new(model.vocabulary(), mask, spared)?);
+        }
+        Ok(())
     }
 
     /// Together with the records.
@@ -42,16 +56,43 @@ impl Material {
         Corpus {
             sensitive: self.sensitive.as_ref(),
             rates: self.rates.as_ref(),
-            held_out: self.held_out.as_deref(),
+            held_out: self.held_out.as_ref().map(|held| held.texts.as_slice()),
+            held_out_labels: self
+                .held_out
+                .as_ref()
+                .and_then(|held| held.labels.as_deref()),
+            masking: self.masking.as_ref(),
             ..Corpus::plain(&prepared.training)
         }
     }
 }
 
-/// The records of --held-out, which must be cut into the same tokens.
-fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>>>> {
+/// Text that is scored after each epoch, with the classes of its records.
+struct HeldOut {
+    texts: Vec<Vec<TokenId>>,
+    labels: Option<Vec<u32>>,
+}
+
+impl HeldOut {
+    /// Nothing where no record has a token to predict.
+    fn of(records: impl IntoIterator<Item = Record>) -> Option<Self> {
+        let records = records.into_iter().filter(|r| r.tokens.len() > 1);
+        let (texts, labels): (Vec<_>, Vec<_>) = records.map(|r| (r.tokens, r.label)).unzip();
+        let labels = labels.into_iter().collect();
+        (!texts.is_empty()).then_some(Self { texts, labels })
+    }
+}
+
+/// The records of --held-out, which must be cut into the same tokens and tell the same classes; where records have
+/// classes and nothing is said, those that `audit prepare` held out.
+fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<HeldOut>> {
     let Some(folder) = &args.course.held_out else {
-        return Ok(None);
+        let own = prepared.held_out.iter().cloned();
+        return Ok(prepared
+            .options
+            .labels
+            .as_ref()
+            .and_then(|_| HeldOut::of(own)));
     };
     let held_out = Prepared::load(folder).context("--held-out")?;
     ensure!(
@@ -59,13 +100,19 @@ fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<Vec<Vec<TokenId>
         "--held-out: {} has another tokenizer than PREPARED",
         folder.display()
     );
-    let records = held_out.training.records.into_iter().map(|r| r.tokens);
-    let records: Vec<Vec<TokenId>> = records.filter(|tokens| tokens.len() > 1).collect();
+    let classes = |of: &Prepared| of.options.labels.as_ref().map(|l| l.classes.clone());
     ensure!(
-        !records.is_empty(),
-        "--held-out: {} has no record with a token to predict",
+        classes(&held_out) == classes(prepared),
+        "--held-out: {} has other classes than PREPARED",
         folder.display()
     );
+    let records = HeldOut::of(held_out.training.records);
+    let records = records.with_context(|| {
+        format!(
+            "--held-out: {} has no record with a token to predict",
+            folder.display()
+        )
+    })?;
     Ok(Some(records))
 }
 

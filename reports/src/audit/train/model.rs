@@ -6,7 +6,7 @@ use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::{
-    Dropout, Family, Initial, Lora, LoraSpec, LstmConfig, Manifest, Model, Pretrained,
+    Dropout, Family, Head, Initial, Lora, LoraSpec, LstmConfig, Manifest, Model, Pretrained,
     TrainOptions, TransformerConfig, weights_digest,
 };
 use reticent_corpus::{Origin, Prepared};
@@ -60,11 +60,13 @@ impl Beginning {
         let (plan, seed) = (&options.plan, options.initial_seed);
         let mut begun = match model {
             ModelArg::Lstm => Self::paper(prepared, seed),
-            ModelArg::Gpt2 => Self::drawn(gpt2(request, prepared)?, seed),
+            ModelArg::Gpt2 => Self::drawn(fresh(request, prepared, GPT2)?, seed),
+            ModelArg::Bert => Self::drawn(fresh(request, prepared, BERT)?, seed),
             ModelArg::Folder(folder) => {
                 Self::loaded(folder, request.declared_public, plan, prepared)?
             }
         };
+        begun.tells(prepared, seed).context("--model")?;
         if let (Some(spec), ModelArg::Folder(folder)) = (lora(request)?, model) {
             begun.adapter = Some(begun.fresh(spec, folder, seed).with_context(|| {
                 let targets = request.optimization.lora_targets.is_some();
@@ -76,6 +78,32 @@ impl Beginning {
             "--model: the recipe sdp releases the states of a recurrent model; it must be lstm, got {model}"
         );
         Ok(begun)
+    }
+
+    /// Gives the model the head that the corpus asks for: classes where its records have one.
+    fn tells(&mut self, prepared: &Prepared, seed: u64) -> Result<()> {
+        let Some(labels) = &prepared.options.labels else {
+            ensure!(
+                !matches!(self.model.head(), Head::Classes(_)),
+                "it tells classes, and the records of PREPARED have none: prepare it with --label"
+            );
+            return Ok(());
+        };
+        if let (Model::Transformer(config), Head::Classes(_)) = (&self.model, self.model.head()) {
+            let count = labels.classes.len();
+            let named = config.class_names.is_empty() || config.class_names == labels.classes;
+            ensure!(
+                self.model.head() == Head::Classes(count) && named,
+                "it tells other classes than the {count} of PREPARED, which must be those of its id2label in their order"
+            );
+            return Ok(());
+        }
+        let tokenizer = &prepared.tokenizer;
+        let padding = tokenizer.padding().unwrap_or_else(|| tokenizer.eos());
+        let weights = std::mem::take(&mut self.weights);
+        let classes = (labels.classes.as_slice(), padding);
+        (self.model, self.weights) = self.model.with_classes(weights, classes, seed)?;
+        Ok(())
     }
 
     fn loaded(
@@ -119,6 +147,10 @@ impl Beginning {
             "{} holds an adapter itself; `audit convert --merge` makes a model of it",
             folder.display()
         );
+        ensure!(
+            self.model.head() == Head::NextToken,
+            "an adapter goes on a model that predicts the next token; a class head is trained with its whole model"
+        );
         let base = self.initial.weights().unwrap_or_default().to_owned();
         let lora = Lora::of(&self.model, base, spec)?;
         Ok(FreshAdapter {
@@ -143,13 +175,19 @@ fn lora(request: &PlanRequest) -> Result<Option<LoraSpec>> {
     }))
 }
 
-fn gpt2(request: &PlanRequest, prepared: &Prepared) -> Result<Model> {
+/// A family with its usual layers, width, heads and context.
+type Usual = (Family, [u64; 4]);
+const GPT2: Usual = (Family::Gpt2, [4, 256, 8, 512]);
+/// BERT-Tiny (Turc et al. 2019).
+const BERT: Usual = (Family::Bert, [2, 128, 2, 512]);
+
+fn fresh(request: &PlanRequest, prepared: &Prepared, (family, usual): Usual) -> Result<Model> {
     let args = &request.optimization;
     let [layers, width, heads, context] = [
-        args.layers.unwrap_or(4),
-        args.width.unwrap_or(256),
-        args.heads.unwrap_or(8),
-        args.context.unwrap_or(512),
+        args.layers.unwrap_or(usual[0]),
+        args.width.unwrap_or(usual[1]),
+        args.heads.unwrap_or(usual[2]),
+        args.context.unwrap_or(usual[3]),
     ];
     ensure!(
         width.is_multiple_of(heads),
@@ -159,7 +197,7 @@ fn gpt2(request: &PlanRequest, prepared: &Prepared) -> Result<Model> {
     );
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let config = TransformerConfig::new(
-        Family::Gpt2,
+        family,
         prepared.tokenizer.vocabulary_size(),
         size(width),
         size(layers),

@@ -23,9 +23,10 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
-    Checkpoint, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Initial, LoraSpec,
-    Manifest, Model, Owner, Ran, Schedule, Surroundings, TrainOptions, TrainProgress, Trained,
-    erase_finished, free_for, open, state_folder, train_on, train_together, weights_digest,
+    Checkpoint, Classified, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Head,
+    Initial, LoraSpec, Manifest, Model, Owner, Ran, Schedule, Surroundings, TrainOptions,
+    TrainProgress, Trained, erase_finished, free_for, open, state_folder, train_on, train_together,
+    weights_digest,
 };
 use reticent_corpus::Prepared;
 use schemars::JsonSchema;
@@ -174,9 +175,16 @@ pub(crate) struct Body {
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
-    /// Perplexity of the held-out text after each epoch of the last phase; no guarantee covers it.
+    /// Perplexity of the held-out text (of an encoder: of its masked tokens) after each epoch of the last phase; no
+    /// guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_perplexity: Vec<f64>,
+    /// Of a classifier: how the held-out text was told after each of these epochs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    held_out_classes: Vec<Classified>,
+    /// Of a classifier: the names of its classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<String>,
     /// What training passes dropped; absent where that is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<Dropped>,
@@ -280,7 +288,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let redacted = redaction(&request, plan.secrets.everything_private)?;
     let of_plan = plan_inputs(&request, &plan, redacted.as_ref())?;
     let prepared = Prepared::load(folder).context("PREPARED")?;
-    let material = Material::of(train, &request, &plan, (&prepared, &facts))?;
+    let mut material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
     let Beginning {
         model,
@@ -293,6 +301,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         Some(rate) => dropout_of(&model, rate)?,
         None => dropout,
     };
+    material.mask(&model, &prepared).context("--model")?;
     warmup_fits(&request, &options, &material.corpus(&prepared))?;
     let job = Job {
         prepared: &prepared,
@@ -390,7 +399,17 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         estimates: trained.ran.estimates,
         seeded: trained.ran.plan.seeded,
         caveat: unauthenticated(&trained.ran.plan),
-        held_out_perplexity: trained.ran.held_out.iter().map(|loss| loss.exp()).collect(),
+        held_out_perplexity: match model.head() {
+            Head::Classes(_) => Vec::new(),
+            Head::NextToken | Head::MaskedToken => {
+                trained.ran.held_out.iter().map(|loss| loss.exp()).collect()
+            }
+        },
+        held_out_classes: trained.ran.classified,
+        classes: match &prepared.options.labels {
+            Some(labels) => labels.classes.clone(),
+            None => Vec::new(),
+        },
         dropout: Dropped::of(trained.ran.dropout, &request),
         adapter: adapter.as_ref().map(TrainedAdapter::of),
         in_windows: in_windows(&model, &prepared),
@@ -514,7 +533,29 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             all.collect::<Vec<_>>().join(", ")
         ));
     }
-    if shown.in_windows > 0 {
+    if !shown.classes.is_empty() {
+        notes.push(format!(
+            "A classifier of {}. A record's class is part of it and covered as its text is; no policy redacts it.",
+            count_of(shown.classes.len() as u64, "class")
+        ));
+    }
+    if !shown.held_out_classes.is_empty() {
+        let all = |of: fn(&Classified) -> f64| {
+            let each = shown.held_out_classes.iter().map(|c| nearest(of(c), 4));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        notes.push(format!(
+            "Of the held-out text by epoch (no guarantee covers it): accuracy {}; macro-F1 {}.",
+            all(|c| c.accuracy),
+            all(|c| c.macro_f1)
+        ));
+    }
+    if shown.in_windows > 0 && !shown.classes.is_empty() {
+        notes.push(format!(
+            "{} longer than the model's context: of each only the beginning was read.",
+            count_of(shown.in_windows, "record")
+        ));
+    } else if shown.in_windows > 0 {
         notes.push(format!(
             "{} longer than the model's context: trained on in windows, clipped as one record.",
             count_of(shown.in_windows, "record")

@@ -89,9 +89,9 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
         ("heads", given.heads.is_some()),
         ("context", given.context.is_some()),
     ] {
-        if given && start != ModelArg::Gpt2 {
+        if given && !matches!(start, ModelArg::Gpt2 | ModelArg::Bert) {
             bail!(
-                "{}: belongs to --model gpt2, got {start}",
+                "{}: belongs to --model gpt2 and bert, got {start}",
                 request.name(key)
             );
         }

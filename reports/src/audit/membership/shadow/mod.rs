@@ -81,6 +81,7 @@ fn one(
                 side: Side::Public,
                 tokens,
                 sensitive: Vec::new(),
+                label: None,
             })
             .collect(),
         mask_only: 0,

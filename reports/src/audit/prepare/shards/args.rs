@@ -8,7 +8,7 @@ use std::str::FromStr;
 const MOST: usize = 256;
 
 /// What a plan settles: given with it, and not again.
-const OF_PLAN: [&str; 22] = [
+const OF_PLAN: [&str; 24] = [
     "data",
     "out",
     "unit",
@@ -26,6 +26,8 @@ const OF_PLAN: [&str; 22] = [
     "canary_recall",
     "tokenizer",
     "vocabulary",
+    "label",
+    "classes",
     "max_tokens",
     "held_out",
     "seed",

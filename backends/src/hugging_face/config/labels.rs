@@ -1,0 +1,81 @@
+//! The classes of a sequence: how many, their names, and what a decoder takes for padding.
+
+use super::super::fields::Fields;
+use super::write;
+use crate::error::Result;
+use crate::model::{Family, Head, TransformerConfig};
+use serde_json::{Map, Value, json};
+
+/// How many classes `id2label` (else `num_labels`, else 2) says, and their names; none where they are `LABEL_0`, `LABEL_1`, ….
+pub(super) fn read(f: &Fields) -> Result<(usize, Vec<String>)> {
+    let Some(labels) = f.object("id2label")? else {
+        return Ok((f.size_if_there("num_labels")?.unwrap_or(2), Vec::new()));
+    };
+    let texts = labels.all_texts()?;
+    let mut names: Vec<Option<String>> = vec![None; texts.len()];
+    for (key, name) in texts {
+        let at = key.parse::<usize>().ok();
+        match at.and_then(|at| names.get_mut(at)) {
+            Some(place) => *place = Some(name.to_owned()),
+            None => return Err(f.bad("id2label must name each class from 0 on by its number")),
+        }
+    }
+    let names: Option<Vec<String>> = names.into_iter().collect();
+    let names =
+        names.ok_or_else(|| f.bad("id2label must name each class from 0 on by its number"))?;
+    let plain = names
+        .iter()
+        .enumerate()
+        .all(|(i, name)| *name == numbered(i));
+    Ok((names.len(), if plain { Vec::new() } else { names }))
+}
+
+/// The name of a class without one.
+fn numbered(class: usize) -> String {
+    format!("LABEL_{class}")
+}
+
+/// `id2label` and `label2id` of a model with classes.
+pub(super) fn put(c: &TransformerConfig, value: &mut Value) {
+    let Head::Classes(classes) = c.head else {
+        return;
+    };
+    let name = |i: usize| c.class_names.get(i).cloned().unwrap_or_else(|| numbered(i));
+    let ids: Map<String, Value> = (0..classes)
+        .map(|i| (i.to_string(), json!(name(i))))
+        .collect();
+    let labels: Map<String, Value> = (0..classes).map(|i| (name(i), json!(i))).collect();
+    value["id2label"] = Value::Object(ids);
+    value["label2id"] = Value::Object(labels);
+    if c.causal() {
+        value["pad_token_id"] = json!(c.padding);
+    }
+}
+
+/// A decoder with classes in place of its next-token head, where the file names that class.
+pub(super) fn decoder(f: &Fields, base: TransformerConfig) -> Result<TransformerConfig> {
+    let named = f.texts("architectures")?;
+    if named.first().copied() != write::sequence_class(base.family).as_deref() || named.is_empty() {
+        return Ok(base);
+    }
+    let (classes, class_names) = read(f)?;
+    let padding = match f.named("pad_token_id") {
+        true => f.size_if_there("pad_token_id")?,
+        // what transformers takes where nothing is said
+        false => match base.family {
+            Family::Gemma | Family::Gemma2 | Family::Gemma3 => Some(0),
+            Family::Opt => Some(1),
+            _ => None,
+        },
+    };
+    let padding = padding
+        .map(u32::try_from)
+        .transpose()
+        .map_err(|e| f.bad(format!("pad_token_id: {e}")))?;
+    Ok(TransformerConfig {
+        head: Head::Classes(classes),
+        class_names,
+        padding,
+        ..base
+    })
+}

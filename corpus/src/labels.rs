@@ -1,0 +1,161 @@
+//! The classes of documents: under which key they stand, and which there are.
+
+use crate::error::{Error, Result, range};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// Most classes.
+const CLASSES: usize = 1000;
+/// Longest name of a class, in bytes.
+const NAME: usize = 200;
+
+/// The key or column of a document's class, and the names of all classes, in the order of their numbers.
+///
+/// The names are declared and not collected: they stand in a trained model, and a list that was made from the documents
+/// would tell which rare class occurs among them. A document's class is part of it: a promise for a record covers it as it
+/// covers its text. No policy redacts it.
+///
+/// ```
+/// use reticent_corpus::Labels;
+/// let labels = Labels::new("domain", ["hotel", "taxi"])?;
+/// assert_eq!((labels.class("taxi"), labels.class("bus")), (Some(1), None));
+/// assert!(Labels::new("domain", ["hotel"]).is_err()); // one class has nothing to tell
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Labels {
+    /// The key or column.
+    pub field: String,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+}
+
+impl Labels {
+    /// Classes of these names under a key.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn new(
+        field: impl Into<String>,
+        classes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self> {
+        let labels = Self {
+            field: field.into(),
+            classes: classes.into_iter().map(Into::into).collect(),
+        };
+        labels.validate()?;
+        Ok(labels)
+    }
+
+    /// Checks the names.
+    ///
+    /// # Errors
+    /// Fewer than 2 or more than 1000 classes, a name without a letter, of more than 200 bytes, with a control character,
+    /// or that stands twice.
+    pub fn validate(&self) -> Result<()> {
+        let count = self.classes.len();
+        if !(2..=CLASSES).contains(&count) {
+            return Err(range("the number of classes", count, "from 2 to 1000"));
+        }
+        let mut seen = HashSet::new();
+        for (number, name) in self.classes.iter().enumerate() {
+            let problem = if name.trim().is_empty() {
+                "is blank"
+            } else if name.len() > NAME {
+                "has more than 200 bytes"
+            } else if name.contains(char::is_control) {
+                "has a control character in it"
+            } else if !seen.insert(name) {
+                "stands twice"
+            } else {
+                continue;
+            };
+            return Err(Error::Labels(format!(
+                "the name of class {number} {problem}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The number of the class of this name.
+    #[must_use]
+    pub fn class(&self, name: &str) -> Option<u32> {
+        let at = self.classes.iter().position(|class| class == name)?;
+        u32::try_from(at).ok()
+    }
+
+    /// The class that a document's values under the key say.
+    ///
+    /// # Errors
+    /// No value, several, or none of the names; the value is not in the message.
+    pub(crate) fn of_values(&self, values: &[String]) -> std::result::Result<u32, String> {
+        let [one] = values else {
+            return Err(format!(
+                "must have one class under `{}`, got {}",
+                self.field,
+                values.len()
+            ));
+        };
+        self.class(one).ok_or_else(|| {
+            format!(
+                "what stands under `{}` is none of the {} declared classes",
+                self.field,
+                self.classes.len()
+            )
+        })
+    }
+
+    /// Whether a record of a prepared corpus has the class that it must have.
+    pub(crate) fn check(
+        labels: Option<&Self>,
+        label: Option<u32>,
+    ) -> std::result::Result<(), String> {
+        match (labels.map(|l| l.classes.len()), label) {
+            (None, None) => Ok(()),
+            (Some(classes), Some(label)) if (label as usize) < classes => Ok(()),
+            (Some(classes), Some(label)) => {
+                Err(format!("class {label}; classes are below {classes}"))
+            }
+            (Some(_), None) => Err("no class, where classes are declared".to_owned()),
+            (None, Some(_)) => Err("a class, where none are declared".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_different_printable_and_at_least_two() {
+        let refused = |names: &[&str]| {
+            let error = Labels::new("c", names.iter().copied()).unwrap_err();
+            error.to_string()
+        };
+        assert!(refused(&[]).contains("from 2 to 1000"));
+        assert!(refused(&["a", " "]).contains("class 1 is blank"));
+        assert!(refused(&["a", "b", "a"]).contains("class 2 stands twice"));
+        assert!(refused(&["a\u{1b}[2J", "b"]).contains("class 0 has a control character"));
+        assert!(refused(&["a", &"b".repeat(201)]).contains("200 bytes"));
+    }
+
+    #[test]
+    fn a_documents_class_is_one_declared_value() {
+        let labels = Labels::new("mood", ["good", "bad"]).unwrap();
+        let of = |values: &[&str]| {
+            let values: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
+            labels.of_values(&values)
+        };
+        assert_eq!(of(&["bad"]), Ok(1));
+        assert!(
+            of(&[])
+                .unwrap_err()
+                .contains("one class under `mood`, got 0")
+        );
+        assert!(of(&["good", "bad"]).unwrap_err().contains("got 2"));
+        let unknown = of(&["secret"]).unwrap_err();
+        assert!(unknown.contains("none of the 2 declared classes") && !unknown.contains("secret"));
+    }
+}

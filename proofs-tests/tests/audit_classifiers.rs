@@ -1,0 +1,208 @@
+//! Classifiers and encoders through the command, from text to figures.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use reticent_proofs_tests::commands::{ok, refused, run, said};
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Texts whose class one word tells, each with a number in it.
+fn texts(from: usize, count: usize) -> String {
+    let mut out = String::new();
+    for number in from..from + count {
+        let (word, class) = [("cab", "taxi"), ("bed", "hotel")][number % 2];
+        let text = format!("a {word} for {}", 100 + 7 * number);
+        writeln!(
+            out,
+            r#"{{"id":"d{number}","text":"{text}","domain":"{class}"}}"#
+        )
+        .unwrap();
+    }
+    out
+}
+
+/// `data.jsonl`, `test.jsonl`, and `prepared/` of the first: marked, not redacted, with classes.
+fn corpus() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    std::fs::write(at.join("data.jsonl"), texts(0, 120)).unwrap();
+    std::fs::write(at.join("test.jsonl"), texts(1000, 30)).unwrap();
+    ok(
+        at,
+        &format!("{PREPARE} --label domain --classes taxi,hotel --out prepared/"),
+    );
+    home
+}
+
+const PREPARE: &str =
+    "prepare data.jsonl --unit document --policy detectors --no-redaction --no-deduplication";
+const TINY: &str =
+    "--layers 1 --width 16 --heads 2 --context 32 --optimizer adam --learning-rate 1e-2";
+
+fn json(at: &Path, line: &str) -> Value {
+    serde_json::from_str(&ok(at, &format!("{line} --format json"))).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+#[test]
+fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_folders() {
+    let home = corpus();
+    let at = home.path();
+    for (model, class) in [
+        ("gpt2", "GPT2ForSequenceClassification"),
+        ("bert", "BertForSequenceClassification"),
+    ] {
+        let line = format!("train prepared/ --recipe sgd --model {model} --epochs 6 {TINY}");
+        let trained = json(at, &format!("{line} --out {model}"));
+        let told = trained["held_out_classes"].as_array().unwrap();
+        assert_eq!(told.len(), 6, "one for each epoch");
+        assert!(number(&told[5]["accuracy"]) > 0.9, "{trained}");
+        assert!(trained.get("held_out_perplexity").is_none());
+        let config = std::fs::read_to_string(at.join(model).join("config.json")).unwrap();
+        let config: Value = serde_json::from_str(&config).unwrap();
+        assert_eq!(config["architectures"][0], class);
+        assert_eq!(config["id2label"]["1"], "hotel");
+        let classify = format!("classify --model {model} --data test.jsonl --label domain");
+        let found = json(at, &classify);
+        let rows = found["classes"].as_array().unwrap();
+        let sum = |key: &str| rows.iter().map(|row| number(&row[key])).sum::<f64>();
+        assert!((sum("records") - 30.0).abs() < 0.5 && (sum("told") - 30.0).abs() < 0.5);
+        assert!((number(&found["accuracy"]) - sum("right") / 30.0).abs() < 1e-12);
+        assert!(number(&found["accuracy"]) > 0.9, "{found}");
+        let bounds =
+            ["accuracy_lower", "accuracy", "accuracy_upper"].map(|key| number(&found[key]));
+        assert!(bounds.is_sorted(), "{bounds:?}");
+        // What asks for the likelihood of a text says that there is none.
+        for command in [
+            format!("perplexity --model {model} --data test.jsonl"),
+            format!("exposure --model {model} --canaries 2x2"),
+            format!("extract --model {model} --data test.jsonl"),
+        ] {
+            refused(at, &command, &["--model", "tells classes", "no next token"]);
+        }
+    }
+    // Another promise for the same weights: the run goes on from the folder with its classes.
+    let on = format!(
+        "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model {}",
+        "bert/"
+    );
+    let page = said(at, &format!("{on} --out on"));
+    assert!(page.contains("A classifier of 2 classes."), "{page}");
+}
+
+#[test]
+fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promises_else() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --out plain/"));
+    let epsilon = |document: &Value| number(&document["guarantees"][0]["epsilon"]["upper"]);
+    for recipe in ["dpsgd", "crt", "jft"] {
+        let first = if recipe == "jft" {
+            "--first-epochs 1"
+        } else {
+            ""
+        };
+        let line = format!(
+            "--recipe {recipe} --sigma 1 --sample-rate 0.1 --epochs 1 {first} --model gpt2 --layers 1 --width 8 --heads 2 \
+             --context 32"
+        );
+        let classes = json(at, &format!("train prepared/ {line} --out {recipe}"));
+        let text = json(at, &format!("train plain/ {line} --out {recipe}-text"));
+        assert!(
+            (epsilon(&classes) - epsilon(&text)).abs() < 1e-12,
+            "{recipe}"
+        );
+        assert_eq!(classes["mechanism"], text["mechanism"], "{recipe}");
+    }
+    let line = "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1";
+    refused(
+        at,
+        &format!("{line} --out x"),
+        &["--model", "lstm", "transformer"],
+    );
+    let adapter = format!("{line} --model gpt2-text/ --lora-rank 2 --out x");
+    ok(
+        at,
+        "train plain/ --recipe sgd --epochs 1 --model gpt2 --layers 1 --width 8 --heads 2 --context 32 --out gpt2-text",
+    );
+    refused(at, &adapter, &["lora", "class head"]);
+    // The folder of a classifier, and a corpus without classes.
+    let without = "train plain/ --recipe sgd --epochs 1 --model jft/ --out x";
+    refused(at, without, &["--model", "tells classes", "--label"]);
+    ok(
+        at,
+        &format!("{PREPARE} --label domain --classes hotel,taxi --out turned/"),
+    );
+    let turned = "train turned/ --recipe sgd --epochs 1 --model jft/ --out x";
+    refused(at, turned, &["--model", "other classes", "id2label"]);
+}
+
+#[test]
+fn an_encoder_learns_masked_tokens_and_then_classes() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --out plain/"));
+    let line = format!(
+        "train plain/ --recipe sgd --model bert --epochs 8 {TINY} --held-out plain --out masked"
+    );
+    let trained = json(at, &line);
+    let perplexity = trained["held_out_perplexity"].as_array().unwrap();
+    let (first, last) = (number(&perplexity[0]), number(&perplexity[7]));
+    assert!(last < 0.8 * first && last > 1.0, "{perplexity:?}");
+    let refusal = "perplexity --model masked --data test.jsonl";
+    refused(at, refusal, &["--model", "tells masked tokens"]);
+    let private = format!(
+        "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private"
+    );
+    assert!(said(at, &private).contains("Private steps: 10."));
+    // A class head in the place of the other, on the encoder's own layers.
+    let line = "train prepared/ --recipe sgd --model masked/ --epochs 2 --optimizer adam --learning-rate 1e-2";
+    let trained = json(at, &format!("{line} --out classes"));
+    let told = trained["held_out_classes"].as_array().unwrap();
+    assert!(number(&told[1]["accuracy"]) > 0.9, "{trained}");
+}
+
+#[test]
+fn classes_are_declared_and_a_value_that_is_none_is_not_shown() {
+    let home = corpus();
+    let at = home.path();
+    let with = |more: &str| format!("{PREPARE} {more} --out x");
+    refused(
+        at,
+        &with("--label domain --classes taxi"),
+        &["--classes", "from 2 to 1000", "got 1"],
+    );
+    refused(
+        at,
+        &with("--label domain --classes taxi,taxi"),
+        &["--classes", "twice"],
+    );
+    refused(at, &with("--label domain"), &["--classes"]);
+    let unknown = run(at, &with("--label domain --classes taxi,train"));
+    let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert_eq!(unknown.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("line 2") && message.contains("none of the 2 declared classes"),
+        "{message}"
+    );
+    assert!(!message.contains("hotel"), "{message}");
+    refused(
+        at,
+        &with("--label mood --classes a,b"),
+        &["line 1", "one class under `mood`, got 0"],
+    );
+    // A folder whose classes were edited is refused.
+    let path = at.join("prepared/records.jsonl");
+    let records = std::fs::read_to_string(&path).unwrap();
+    for (new, words) in [
+        ("\"label\":7", "classes are below 2"),
+        ("\"label\":1", "not that of its record"),
+    ] {
+        std::fs::write(&path, records.replacen("\"label\":0", new, 1)).unwrap();
+        let line = format!("train prepared/ --recipe sgd --model bert --epochs 1 {TINY} --out y");
+        refused(at, &line, &["PREPARED", words]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Arguments of `audit classify`.
+
+use crate::audit::args::preparing::unit_of_document;
+use crate::audit::args::{DeviceArg, Reading};
+use clap::Args;
+use reticent_corpus::Unit;
+use std::path::PathBuf;
+
+/// Arguments of `audit classify`.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(
+    after_help = "Example:\n  audit classify --model ckpt --data held-out.jsonl --label domain"
+)]
+pub struct Classify {
+    /// The classifier: a checkpoint folder, or a Hugging Face folder of a model for sequence classification.
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The texts, each with its class: JSON Lines or a table.
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    /// The key or column of a text's class, one of the names in the model's id2label; numbers from 0 on where it has none.
+    #[arg(long, alias = "label-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub label: String,
+    /// What one record is; the model's own unit if absent, a document if it has none.
+    #[arg(long, value_parser = unit_of_document)]
+    pub unit: Option<Unit>,
+    /// How the texts are read.
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    #[arg(long, default_value_t)]
+    pub device: DeviceArg,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}

@@ -1,0 +1,219 @@
+//! What `audit classify` says: how well a classifier tells the classes of texts that it was not trained on.
+
+pub mod args;
+#[cfg(feature = "audit")]
+pub(super) mod run;
+
+use crate::contract::{Align, Table};
+use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
+use crate::page::{Page, Section};
+use anyhow::Result;
+use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
+use reticent_accounting::{Confidence, Lower, Probability, Upper};
+use reticent_backends::Classified;
+use reticent_corpus::Unit;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Each end of the interval of the accuracy, so that both hold with 0.95.
+const EACH: f64 = 0.975;
+
+/// The result of `audit classify`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ClassifyReport {
+    /// The share of records whose most probable class is theirs, and the mean of F1 over classes.
+    #[serde(flatten)]
+    pub told: Classified,
+    /// Both ends of the accuracy with confidence 0.95, were these records a simple random sample.
+    pub accuracy_lower: Lower<Probability>,
+    /// The upper end.
+    pub accuracy_upper: Upper<Probability>,
+    /// Mean −ln p of a record's class, nats.
+    pub loss: f64,
+    /// Records.
+    pub records: u64,
+    /// Records longer than the model reads, of which only the beginning was read.
+    #[serde(skip_serializing_if = "none")]
+    pub cut: u64,
+    /// What one record is.
+    pub unit: Unit,
+    /// Class by class.
+    pub classes: Vec<ClassRow>,
+}
+
+/// What became of one class.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ClassRow {
+    /// Its name.
+    pub name: String,
+    /// Records of it.
+    pub records: u64,
+    /// Records that were told it.
+    pub told: u64,
+    /// Those of both.
+    pub right: u64,
+}
+
+impl ClassRow {
+    /// 2 · right / (records + told); nothing where neither is there.
+    fn f1(&self) -> Option<f64> {
+        let all = self.records + self.told;
+        (all > 0).then(|| 2.0 * self.right as f64 / all as f64)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn none(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What was measured on records.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured<'a> {
+    /// Of each record its class and the one it was told.
+    pub pairs: &'a [(usize, usize)],
+    /// Σ −ln p of their classes, nats.
+    pub nll: f64,
+    /// Records that were cut.
+    pub cut: u64,
+    /// What one record is.
+    pub unit: Unit,
+}
+
+impl ClassifyReport {
+    /// From what was measured, with the names of all classes.
+    ///
+    /// # Errors
+    /// No record.
+    pub fn new(measured: &Measured<'_>, names: &[String]) -> Result<Self> {
+        let Measured {
+            pairs,
+            nll,
+            cut,
+            unit,
+        } = *measured;
+        let (records, confidence) = (pairs.len() as u64, Confidence::new(EACH)?);
+        let right = pairs.iter().filter(|(class, told)| class == told).count() as u64;
+        let count = |of: &dyn Fn(&(usize, usize)) -> bool| pairs.iter().filter(|p| of(p)).count();
+        let row = |(number, name): (usize, &String)| ClassRow {
+            name: name.clone(),
+            records: count(&|(class, _)| *class == number) as u64,
+            told: count(&|(_, told)| *told == number) as u64,
+            right: count(&|pair| *pair == (number, number)) as u64,
+        };
+        Ok(Self {
+            accuracy_lower: clopper_pearson_lower(right, records, confidence)?,
+            accuracy_upper: clopper_pearson_upper(right, records, confidence)?,
+            told: Classified::of(pairs, names.len()),
+            loss: nll / records.max(1) as f64,
+            records,
+            cut,
+            unit,
+            classes: names.iter().enumerate().map(row).collect(),
+        })
+    }
+
+    /// The result in a sentence.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let most = self.classes.iter().map(|class| class.records).max();
+        let cut = match self.cut {
+            0 => String::new(),
+            cut => format!(
+                "; of {} longer than the model reads only the beginning was read",
+                grouped(cut)
+            ),
+        };
+        format!(
+            "Accuracy {} (95 %: {} to {}) and macro-F1 {} over {} of {} (unit: {}); always telling the most frequent \
+             class would have accuracy {}{cut}.",
+            nearest(self.told.accuracy, 4),
+            rounded_down(self.accuracy_lower.get().get(), 4),
+            rounded_up(self.accuracy_upper.get().get(), 4),
+            nearest(self.told.macro_f1, 4),
+            count_of(self.records, "record"),
+            count_of(self.classes.len() as u64, "class"),
+            self.unit,
+            nearest(most.unwrap_or(0) as f64 / self.records.max(1) as f64, 4),
+        )
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn to_page(&self, released: &str) -> Page {
+        let mut table = Table::new([
+            ("class", Align::Left),
+            ("records", Align::Right),
+            ("told it", Align::Right),
+            ("right", Align::Right),
+            ("F1", Align::Right),
+        ]);
+        for class in &self.classes {
+            table.row([
+                class.name.clone(),
+                grouped(class.records),
+                grouped(class.told),
+                grouped(class.right),
+                class
+                    .f1()
+                    .map_or_else(|| "–".to_owned(), |f1| nearest(f1, 4)),
+            ]);
+        }
+        let not_said = [
+            "The interval holds for records drawn at random; turns of one dialogue are no such sample.",
+            "High accuracy on text that was trained on proves no leak, and none that there is none.",
+        ];
+        Page::new(format!("Classes: {released}"), self.says())
+            .answer(Section::table("Class by class", table))
+            .section(Section::notes(
+                "What this number does not say",
+                not_said.map(str::to_owned).to_vec(),
+            ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Envelope, Inputs};
+    use crate::schema::problems;
+
+    #[test]
+    fn text_document_and_page_say_the_same() {
+        let names = ["hotel", "taxi", "train"].map(str::to_owned);
+        let measured = Measured {
+            pairs: &[(0, 0), (0, 0), (0, 1), (1, 1)],
+            nll: 2.0,
+            cut: 1,
+            unit: Unit::Turn,
+        };
+        let report = ClassifyReport::new(&measured, &names).unwrap();
+        let says = report.says();
+        assert!(
+            says.starts_with("Accuracy 0.7500 (95 %: 0.1941 to 0.993"),
+            "{says}"
+        );
+        assert!(
+            says.contains("macro-F1 0.7333") && says.contains("accuracy 0.7500;"),
+            "{says}"
+        );
+        let rows = &report.classes;
+        assert_eq!((rows[1].records, rows[1].told, rows[1].right), (1, 2, 1));
+        assert_eq!(rows[2].f1(), None);
+        let html = report.to_page("ckpt").to_html().unwrap();
+        assert!(html.contains("macro-F1 0.7333"));
+        let text = Envelope::new("classification", Inputs::new(), &report)
+            .to_text()
+            .unwrap();
+        let wrong = problems("classification.schema.json", &text);
+        assert_eq!(wrong, Vec::<String>::new());
+        let nothing = Measured {
+            pairs: &[],
+            ..measured
+        };
+        assert!(ClassifyReport::new(&nothing, &names).is_err());
+    }
+}

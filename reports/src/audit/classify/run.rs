@@ -1,0 +1,89 @@
+//! `audit classify`: how well a classifier tells the classes of texts.
+
+use crate::audit::args::Classify as Args;
+use crate::audit::classify::{ClassifyReport, Measured};
+use crate::audit::reading::documents;
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::page::Output;
+use anyhow::{Context, Result, bail, ensure};
+use reticent_backends::{Head, Model, Pretrained, open};
+use reticent_corpus::{Labels, TokenId, Unit, screening_records};
+
+/// Records told at once.
+const AT_ONCE: usize = 32;
+
+pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let output = output.and_page(args.html.as_deref())?;
+    let loaded = Pretrained::load(&args.model).context("--model")?;
+    let names = names(&loaded.model).context("--model")?;
+    let labels = Labels::new(&args.label, names.clone()).context("--model")?;
+    let own = loaded.manifest.as_ref().map(|manifest| manifest.unit);
+    let unit = args.unit.or(own).unwrap_or(Unit::Document);
+    ensure!(
+        unit != Unit::User,
+        "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
+    );
+    let read = documents(&args.data, &args.reading, (None, Some(labels))).context("--data")?;
+    let records = screening_records(&read, unit).context("--data")?;
+    ensure!(
+        !records.is_empty(),
+        "--data: {} has no record",
+        args.data.display()
+    );
+    let most = loaded.model.context().unwrap_or(usize::MAX);
+    let mut cut = 0;
+    let mut texts: Vec<(Vec<TokenId>, usize)> = Vec::with_capacity(records.len());
+    for record in &records {
+        let mut tokens = loaded.tokenizer.frame(&record.text)?;
+        cut += u64::from(tokens.len() > most);
+        tokens.truncate(most);
+        let label = record.label.context("--data: a record without a class")?;
+        texts.push((tokens, label as usize));
+    }
+    let mut model = open(&loaded.model, loaded.weights, args.device.into()).context("--device")?;
+    let progress = Progress::of(texts.len() as u64, "telling classes", "records");
+    let (mut pairs, mut nll) = (Vec::with_capacity(texts.len()), 0.0);
+    for part in texts.chunks(AT_ONCE) {
+        interrupt.check()?;
+        let sequences: Vec<&[TokenId]> = part.iter().map(|(t, _)| t.as_slice()).collect();
+        for (log_p, (_, class)) in model.classify(&sequences)?.iter().zip(part) {
+            nll -= log_p[*class];
+            pairs.push((*class, most_probable(log_p)));
+        }
+        progress.at(pairs.len() as u64);
+    }
+    let measured = Measured {
+        pairs: &pairs,
+        nll,
+        cut,
+        unit,
+    };
+    let report = ClassifyReport::new(&measured, &names)?;
+    let inputs = Inputs::new()
+        .given("model", args.model.display().to_string())?
+        .given("data", args.data.display().to_string())?
+        .given("label", &args.label)?
+        .or_assumed("unit", args.unit, unit)?;
+    output.answer(
+        &Envelope::new("classification", inputs, &report),
+        &report.to_page(&args.model.display().to_string()),
+    )?;
+    Ok(Exit::Finished)
+}
+
+/// The names of the classes; their numbers where they have none.
+fn names(model: &Model) -> Result<Vec<String>> {
+    match (model, model.head()) {
+        (Model::Transformer(config), Head::Classes(_)) if !config.class_names.is_empty() => {
+            Ok(config.class_names.clone())
+        }
+        (_, Head::Classes(classes)) => Ok((0..classes).map(|class| class.to_string()).collect()),
+        _ => bail!("it tells no classes; `audit perplexity` measures a language model"),
+    }
+}
+
+/// The first of the most probable classes.
+fn most_probable(log_p: &[f64]) -> usize {
+    let better = |best: usize, i: usize| if log_p[i] > log_p[best] { i } else { best };
+    (0..log_p.len()).fold(0, better)
+}
