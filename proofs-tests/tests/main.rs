@@ -1,6 +1,7 @@
 //! All tests in one program: it is linked once, and its tests share the processors.
 
 mod audit_attacks;
+mod audit_classifiers;
 mod audit_corpora;
 mod audit_flow;
 mod audit_own_model;
