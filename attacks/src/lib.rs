@@ -62,7 +62,7 @@ pub use membership::{
 };
 pub use null::ExposureNull;
 pub use one_run::OneRunCounts;
-pub use perplexity::{Perplexity, RecordCost, perplexity};
+pub use perplexity::{Perplexity, RecordCost, perplexity, pseudo_perplexity};
 pub use plan::{plan_search, plan_targets};
 pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};

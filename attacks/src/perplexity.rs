@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::scoring::{each_row, nll};
-use reticent_backends::Scorer;
+use reticent_backends::{Logits, Masking, Scorer};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,16 +90,146 @@ pub fn perplexity<S: Scorer + ?Sized>(
         };
         Ok(())
     })?;
-    let tokens: u64 = costs.iter().map(|c| c.tokens).sum();
-    if tokens == 0 {
-        return Err(Error::Empty("no record has a second token"));
+    Perplexity::of(costs, "no record has a second token")
+}
+
+/// Pseudo-perplexity of an encoder over records: each token of text is masked in turn and asked for, given all others.
+///
+/// exp(−Σ_i ln p(w_i | w_1 … w_{i−1}, mask, w_{i+1} … w_n) / Σ n), over all records and all their tokens but those that
+/// the masking spares; source: Salazar et al. 2020, "Masked Language Model Scoring", §2. It is no likelihood, and no
+/// number that those of language models compare with. A record takes as many forward passes as it has tokens.
+/// `progress` is called with records done and may stop the run.
+///
+/// ```
+/// use reticent_attacks::pseudo_perplexity;
+/// use reticent_backends::{Logits, Masking, Result};
+/// use std::ops::ControlFlow;
+/// struct Coin; // whatever it reads: one half for either token
+/// impl Logits for Coin {
+///     fn logits(&mut self, tokens: &[u32], _: &[u32]) -> Result<Vec<f64>> {
+///         Ok([0.0, 0.0, -1e9].repeat(tokens.len()))
+///     }
+/// }
+/// let masking = Masking::new(3, 2, vec![2])?;
+/// let found = pseudo_perplexity(&mut Coin, &masking, &[vec![0, 1, 1], vec![1]], &mut |_| {
+///     ControlFlow::Continue(())
+/// })?;
+/// assert!((found.perplexity - 2.0).abs() < 1e-12);
+/// assert_eq!(found.tokens, 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// No record with a token of text, logits that are no numbers, a failing engine, [`Error::Interrupted`].
+pub fn pseudo_perplexity<L: Logits + ?Sized>(
+    model: &mut L,
+    masking: &Masking,
+    records: &[Vec<TokenId>],
+    progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Result<Perplexity> {
+    let mut costs = Vec::with_capacity(records.len());
+    for record in records {
+        let mut cost = RecordCost {
+            nll: 0.0,
+            tokens: 0,
+        };
+        let mut read = record.clone();
+        for (i, token) in record.iter().enumerate() {
+            if masking.spares(*token) {
+                continue;
+            }
+            read[i] = masking.mask();
+            let logits = model.logits(&read, &[])?;
+            read[i] = *token;
+            let row = logits
+                .chunks_exact((logits.len() / record.len()).max(1))
+                .nth(i);
+            let ln = row.map_or(f64::NAN, |row| ln_softmax(row, *token));
+            if ln.is_nan() {
+                return Err(Error::BadScore {
+                    value: ln,
+                    token: *token,
+                });
+            }
+            cost.nll -= ln;
+            cost.tokens += 1;
+        }
+        costs.push(cost);
+        if progress(costs.len()).is_break() {
+            return Err(Error::Interrupted);
+        }
     }
-    let total: f64 = costs.iter().map(|c| c.nll).sum();
-    let mean_nll = total / tokens as f64;
-    Ok(Perplexity {
-        perplexity: mean_nll.exp(),
-        mean_nll,
-        tokens,
-        records: costs,
-    })
+    Perplexity::of(costs, "no record has a token of text")
+}
+
+/// ln p of one token; NaN where a logit is none, or there is none of the token.
+fn ln_softmax(row: &[f64], token: TokenId) -> f64 {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let all: f64 = row.iter().map(|logit| (logit - most).exp()).sum();
+    let own = row.get(token as usize).copied().unwrap_or(f64::NAN);
+    let ln = own - most - all.ln();
+    // Roundings may lift a certain token above one; what is no number stays none.
+    if ln > 0.0 { 0.0 } else { ln }
+}
+
+impl Perplexity {
+    fn of(records: Vec<RecordCost>, none: &'static str) -> Result<Self> {
+        let tokens: u64 = records.iter().map(|c| c.tokens).sum();
+        if tokens == 0 {
+            return Err(Error::Empty(none));
+        }
+        let total: f64 = records.iter().map(|c| c.nll).sum();
+        let mean_nll = total / tokens as f64;
+        Ok(Self {
+            perplexity: mean_nll.exp(),
+            mean_nll,
+            tokens,
+            records,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tells each masked token by how many masks it reads and where they stand.
+    struct Counting;
+
+    impl Logits for Counting {
+        fn logits(&mut self, tokens: &[TokenId], _: &[u32]) -> reticent_backends::Result<Vec<f64>> {
+            assert_eq!(tokens.iter().filter(|t| **t == 3).count(), 1, "{tokens:?}");
+            let row = |(at, token): (usize, &TokenId)| match token {
+                3 => [at as f64, 0.0, 0.0, f64::NEG_INFINITY],
+                _ => [f64::NAN; 4],
+            };
+            Ok(tokens.iter().enumerate().flat_map(row).collect())
+        }
+    }
+
+    /// By hand: row i gives token 0 e^i / (e^i + 2), the others 1 / (e^i + 2).
+    #[test]
+    fn each_token_of_text_is_masked_alone() {
+        let masking = Masking::new(4, 3, vec![2, 3]).unwrap();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let records = [vec![2, 0, 1, 2], vec![2, 2]];
+        let found = pseudo_perplexity(&mut Counting, &masking, &records, go_on).unwrap();
+        let all = |i: f64| (i.exp() + 2.0).ln();
+        let wanted = (all(1.0) - 1.0) + all(2.0);
+        assert!((found.records[0].nll - wanted).abs() < 1e-12, "{found:?}");
+        assert_eq!((found.tokens, found.records[1].tokens), (2, 0));
+        let bad = pseudo_perplexity(
+            &mut Counting,
+            &Masking::new(9, 3, vec![3]).unwrap(),
+            &[vec![7]],
+            go_on,
+        );
+        assert!(matches!(bad, Err(Error::BadScore { token: 7, .. })));
+        let none = pseudo_perplexity(&mut Counting, &masking, &[vec![2]], go_on);
+        assert!(matches!(none, Err(Error::Empty(_))));
+        let stop = pseudo_perplexity(&mut Counting, &masking, &records, &mut |_| {
+            ControlFlow::Break(())
+        });
+        assert!(matches!(stop, Err(Error::Interrupted)));
+    }
 }

@@ -61,6 +61,12 @@ impl Masking {
     pub const fn mask(&self) -> TokenId {
         self.mask
     }
+
+    /// Whether this token is never asked for: it is no text.
+    #[must_use]
+    pub fn spares(&self, token: TokenId) -> bool {
+        self.spared.contains(&token)
+    }
 }
 
 /// The masked tokens of one step.

@@ -90,8 +90,16 @@ impl LoadedModel {
     /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
     /// has, such as `<MASK>`, get no share of its probability.
     pub(in crate::audit) fn folder(folder: &Path, device: DeviceArg) -> Result<Self> {
-        let name = folder.display().to_string();
-        Self::ready(name, folder, Pretrained::load(folder)?, device)
+        Self::of(folder, Pretrained::load(folder)?, device)
+    }
+
+    /// The same of a folder that was read.
+    pub(in crate::audit) fn of(
+        folder: &Path,
+        loaded: Pretrained,
+        device: DeviceArg,
+    ) -> Result<Self> {
+        Self::ready(folder.display().to_string(), folder, loaded, device)
     }
 
     /// The folder of `--model`, with the adapter of `--adapter` merged into it if there is one.

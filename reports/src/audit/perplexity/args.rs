@@ -10,7 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
-    after_help = "Example:\n  audit perplexity --model ckpt --data held-out.jsonl"
+    after_help = "\
+Of an encoder it is the pseudo-perplexity: each token is masked in turn and told from all others.\n\nExample:\n  audit perplexity --model ckpt --data held-out.jsonl"
 )]
 pub struct Perplexity {
     /// The model.

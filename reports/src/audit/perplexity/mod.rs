@@ -22,6 +22,9 @@ const SHARES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 pub struct PerplexityReport {
     /// exp(mean NLL) over all tokens but the first of each record.
     pub perplexity: f64,
+    /// Of an encoder: pseudo-perplexity, of each token masked in turn and given all others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
     /// Tokens scored.
     pub tokens: u64,
     /// Records of the text.
@@ -71,6 +74,7 @@ impl PerplexityReport {
         });
         Self {
             perplexity: measured.perplexity,
+            masked: false,
             tokens: measured.tokens,
             records,
             cut,
@@ -80,18 +84,36 @@ impl PerplexityReport {
         }
     }
 
+    /// As that of an encoder.
+    #[must_use]
+    pub fn each_masked(self) -> Self {
+        Self {
+            masked: true,
+            ..self
+        }
+    }
+
     /// The result in a sentence.
     #[must_use]
     pub fn says(&self, context: Option<usize>) -> String {
         let windows = match (self.cut, context) {
             (0, _) | (_, None) => String::new(),
             (_, Some(context)) => format!(
-                "; {} of them longer than {context} tokens, scored in windows that overlap by one",
-                grouped(self.cut)
+                "; {} of them longer than {context} tokens, scored in windows{}",
+                grouped(self.cut),
+                if self.masked {
+                    ""
+                } else {
+                    " that overlap by one"
+                }
             ),
         };
+        let name = match self.masked {
+            true => "Pseudo-perplexity (each token masked in turn)",
+            false => "Perplexity",
+        };
         format!(
-            "Perplexity {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).",
+            "{name} {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).",
             nearest(self.perplexity, 4),
             count_of(self.tokens, "token"),
             count_of(self.records, "record"),
@@ -119,8 +141,15 @@ impl PerplexityReport {
         );
         let table = Section::table("Record by record, in numbers", table)
             .caption("A record that was cut counts by its windows.");
+        let per_token = match self.masked {
+            true => {
+                "It is no likelihood of a text: a masked token is told from the words on both sides. Models that predict \
+                 the next token, and models with other tokenizers, cannot be compared by it."
+            }
+            false => "It is per token: models with different tokenizers cannot be compared by it.",
+        };
         let not_said = [
-            "It is per token: models with different tokenizers cannot be compared by it.",
+            per_token,
             "A low perplexity on the training text is no proof of a leak; audit membership \
             compares it with text that was not trained on.",
         ];

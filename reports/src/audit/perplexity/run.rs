@@ -1,14 +1,15 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use crate::audit::args::Perplexity as Args;
+use crate::audit::args::{DeviceArg, Perplexity as Args};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
+use crate::audit::train::masking;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
-use anyhow::{Context, Result, ensure};
-use reticent_attacks::{Perplexity, perplexity, windows as places};
-use reticent_backends::Scorer;
-use reticent_corpus::{Record, Tokenizer, Unit, read_documents};
+use anyhow::{Context, Result, bail, ensure};
+use reticent_attacks::{Perplexity, perplexity, pseudo_perplexity, windows as places};
+use reticent_backends::{Head, Logits, Masking, Model, Pretrained, Scorer, transformer_logits};
+use reticent_corpus::{Record, TokenId, Tokenizer, Unit, read_documents};
 use std::path::Path;
 
 /// Tokens scored at once.
@@ -30,9 +31,100 @@ pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     Ok(result?)
 }
 
+/// The same of an encoder: each token of text masked in turn.
+fn measure_masked(
+    model: &mut dyn Logits,
+    masking: &Masking,
+    records: &[Record],
+    interrupt: &Interrupt,
+) -> Result<Perplexity> {
+    let sequences: Vec<_> = records.iter().map(|r| r.tokens.clone()).collect();
+    let progress = Progress::of(sequences.len() as u64, "masking each token", "records");
+    let result = pseudo_perplexity(model, masking, &sequences, &mut |done| {
+        progress.at(done as u64);
+        interrupt.flow()
+    });
+    interrupt.check()?;
+    Ok(result?)
+}
+
+/// Of an encoder, whose records are cut without overlap: a token is asked for once.
+fn masked(
+    args: &Args,
+    loaded: Pretrained,
+    interrupt: &Interrupt,
+) -> Result<(PerplexityReport, Unit, Option<usize>)> {
+    ensure!(
+        args.of.device == DeviceArg::default(),
+        "--device: pseudo-perplexity is measured on the processor, got {}",
+        args.of.device
+    );
+    ensure!(
+        !args.without_end,
+        "--without-end: belongs to models that predict the next token; an encoder is never asked for an end"
+    );
+    let own = loaded.manifest.as_ref().map(|manifest| manifest.unit);
+    let unit = args.unit.or(own).unwrap_or(Unit::Document);
+    let masking = masking(&loaded.model, &loaded.tokenizer).context("--model")?;
+    let context = loaded.model.context();
+    let Model::Transformer(config) = &loaded.model else {
+        bail!("--model: no encoder");
+    };
+    let mut model = transformer_logits(config, loaded.weights).context("--model")?;
+    let records = framed(&args.data, unit, &loaded.tokenizer).context("--data")?;
+    let most = context.unwrap_or(usize::MAX);
+    let count = records.len() as u64;
+    let cut = records.iter().filter(|r| r.tokens.len() > most).count() as u64;
+    let parts = |record: Record| -> Vec<Record> {
+        let parts = record.tokens.chunks(most).map(<[TokenId]>::to_vec);
+        let part = |tokens| Record {
+            side: record.side,
+            tokens,
+            sensitive: Vec::new(),
+            label: None,
+        };
+        parts.map(part).collect()
+    };
+    let records: Vec<Record> = records.into_iter().flat_map(parts).collect();
+    let measured = measure_masked(&mut *model, &masking, &records, interrupt)?;
+    let report = PerplexityReport::new(&measured, count, cut, unit).each_masked();
+    Ok((report, unit, context))
+}
+
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
-    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let (report, unit, context) = match (&args.of.model, &args.of.adapter) {
+        (Some(folder), None) => {
+            let loaded = Pretrained::load(folder).context("--model")?;
+            match loaded.model.head() {
+                Head::MaskedToken => masked(args, loaded, interrupt)?,
+                Head::NextToken | Head::Classes(_) => {
+                    let model = LoadedModel::of(folder, loaded, args.of.device);
+                    scored(args, model.context("--model")?, interrupt)?
+                }
+            }
+        }
+        _ => scored(args, LoadedModel::audited(&args.of, interrupt)?, interrupt)?,
+    };
+    let inputs = args
+        .of
+        .given(Inputs::new())?
+        .given("data", args.data.display().to_string())?
+        .or_assumed("unit", args.unit, unit)?
+        .given("without_end", args.without_end)?;
+    output.answer(
+        &Envelope::new("perplexity", inputs, &report),
+        &report.to_page(&args.of.name(), context)?,
+    )?;
+    Ok(Exit::Finished)
+}
+
+/// Of a model that predicts the next token.
+fn scored(
+    args: &Args,
+    mut model: LoadedModel,
+    interrupt: &Interrupt,
+) -> Result<(PerplexityReport, Unit, Option<usize>)> {
     let context = model.context;
     let unit = args.unit.unwrap_or_else(|| model.unit());
     let mut records = framed(&args.data, unit, &model.tokenizer).context("--data")?;
@@ -46,17 +138,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
-    let inputs = args
-        .of
-        .given(Inputs::new())?
-        .given("data", args.data.display().to_string())?
-        .or_assumed("unit", args.unit, unit)?
-        .given("without_end", args.without_end)?;
-    output.answer(
-        &Envelope::new("perplexity", inputs, &report),
-        &report.to_page(&args.of.name(), context)?,
-    )?;
-    Ok(Exit::Finished)
+    Ok((report, unit, context))
 }
 
 /// The text cut into units and framed, nothing masked, nothing dropped.

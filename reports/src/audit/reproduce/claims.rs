@@ -557,7 +557,16 @@ pub(super) const HUSH: &[Claim] = &[
         "masked-model",
         "the same of a masked language model",
         "BERT-Tiny",
-        Test::Open("no masked language model is trained here: models predict the next token"),
+        Test::By(
+            Rule::Ordered(&[
+                "loss of masked tokens with weights and noise",
+                "loss of masked tokens with noise alone",
+            ]),
+            &[learned(
+                "pseudo-perplexity with weights and noise",
+                "pseudo-perplexity of ordinary training",
+            )],
+        ),
     ),
     claim(
         "fig2",

@@ -292,6 +292,11 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
     ),
     (
         Paper::Hush,
+        &["fig1d"],
+        include_str!("grids/hush-masked.toml"),
+    ),
+    (
+        Paper::Hush,
         &["fig2", "fig3"],
         include_str!("grids/hush-noise.toml"),
     ),
@@ -576,6 +581,26 @@ fn of_hush(cells: &[CellDocument]) -> Vec<Series> {
             "without-noise",
             perplexity,
         ),
+        arm(
+            "loss of masked tokens with weights and noise",
+            "masked-weights-noise",
+            loss,
+        ),
+        arm(
+            "loss of masked tokens with noise alone",
+            "masked-all-noise",
+            loss,
+        ),
+        arm(
+            "pseudo-perplexity with weights and noise",
+            "masked-weights-noise",
+            perplexity,
+        ),
+        arm(
+            "pseudo-perplexity of ordinary training",
+            "masked-without-noise",
+            perplexity,
+        ),
         without,
         little,
         over(
@@ -666,7 +691,9 @@ fn sources(file: &mut GridFile, paper: Paper, text: &Text) -> Result<()> {
 
 /// What is trained, and where.
 fn on_device(file: &mut GridFile, how: &Reproduce) {
-    if let Some(model) = &how.model {
+    // An encoder stays one: other models tell no masked tokens. Its pseudo-perplexity is measured on the processor.
+    let encoder = file.models == ["bert"];
+    if let Some(model) = how.model.as_ref().filter(|_| !encoder) {
         file.models = vec![model.to_string()];
     }
     if how.device == DeviceArg::default() {
@@ -674,13 +701,11 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
     }
     let device = || ("device".to_owned(), Value::from(how.device.to_string()));
     let attacks = &mut file.attacks;
-    let own = [
-        &mut file.train,
-        &mut attacks.perplexity,
-        &mut attacks.exposure,
-    ];
+    let own = [&mut file.train, &mut attacks.exposure];
+    let perplexity = (!encoder).then_some(&mut attacks.perplexity);
     let asked = attacks.membership.iter_mut().chain(&mut attacks.extract);
     own.into_iter()
+        .chain(perplexity)
         .chain(asked)
         .for_each(|flags| flags.extend([device()]));
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::{Corpus, Head, Masking, Model, SecretRates, Sensitive};
-use reticent_corpus::{Prepared, Record, TokenId};
+use reticent_corpus::{Prepared, Record, TokenId, Tokenizer};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -42,11 +42,7 @@ impl Material {
     /// How tokens are masked, where the model tells masked ones.
     pub(in crate::audit) fn mask(&mut self, model: &Model, prepared: &Prepared) -> Result<()> {
         if model.head() == Head::MaskedToken {
-            let tokenizer = &prepared.tokenizer;
-            let mask = tokenizer.masked_token();
-            let ends = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask(), mask];
-            let spared = ends.into_iter().chain(tokenizer.padding()).collect();
-            self.masking = Some(Masking::new(model.vocabulary(), mask, spared)?);
+            self.masking = Some(masking(model, &prepared.tokenizer)?);
         }
         Ok(())
     }
@@ -65,6 +61,14 @@ impl Material {
             ..Corpus::plain(&prepared.training)
         }
     }
+}
+
+/// How an encoder's tokens are masked: all but the ends of texts, padding and masks.
+pub(in crate::audit) fn masking(model: &Model, tokenizer: &Tokenizer) -> Result<Masking> {
+    let mask = tokenizer.masked_token();
+    let ends = [tokenizer.bos(), tokenizer.eos(), tokenizer.mask(), mask];
+    let spared = ends.into_iter().chain(tokenizer.padding()).collect();
+    Ok(Masking::new(model.vocabulary(), mask, spared)?)
 }
 
 /// Text that is scored after each epoch, with the classes of its records.

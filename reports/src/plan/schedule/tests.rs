@@ -204,8 +204,9 @@ fn documents_with_samplers_fit_their_schema_and_say_what_is_known() {
 #[test]
 fn a_delta_that_protects_nobody_is_said() {
     let shown = |delta: &str| {
-        let line =
-            format!("--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9000 --delta {delta}");
+        let line = format!(
+            "--sigma 2 --batch-size 100 --dataset-size 1000000 --steps 9000 --delta {delta}"
+        );
         let asked = asked(&line).unwrap();
         answer::guarantees(&asked, &answer::answer(&asked).unwrap(), None).to_text(View::full())
     };
