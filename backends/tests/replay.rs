@@ -226,10 +226,9 @@ fn encoders_and_classifiers_keep_the_sensitivity() {
                 let make = || Ok(make());
                 let found = replay(&make, &options, &corpora[0], &corpora[1], neighbours).unwrap();
                 assert!(found.holds(), "{name}, {recipe}, {neighbours}: {found:?}");
-                assert!(
-                    found.largest > 1e-4,
-                    "{name}, {recipe}, {neighbours}: {found:?}"
-                );
+                // one record more may be in no batch
+                let moved = found.largest > 1e-4 || neighbours == Neighbours::ZeroOut;
+                assert!(moved, "{name}, {recipe}, {neighbours}: {found:?}");
             }
         }
     }
