@@ -182,7 +182,7 @@ fn headed(family: Family, head: Head) -> Box<dyn Trainer> {
 /// A record's class changes with it, and its masked tokens follow from its number alone.
 #[test]
 fn encoders_and_classifiers_keep_the_sensitivity() {
-    let models: [(&str, fn() -> Box<dyn Trainer>); 4] = [
+    let models: [common::Made; 4] = [
         ("gpt2 classes", || headed(Family::Gpt2, Head::Classes(3))),
         ("bert classes", || headed(Family::Bert, Head::Classes(3))),
         ("bert", || headed(Family::Bert, Head::MaskedToken)),

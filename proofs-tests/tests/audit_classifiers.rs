@@ -85,10 +85,7 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         }
     }
     // Another promise for the same weights: the run goes on from the folder with its classes.
-    let on = format!(
-        "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model {}",
-        "bert/"
-    );
+    let on = "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
     let page = said(at, &format!("{on} --out on"));
     assert!(page.contains("A classifier of 2 classes."), "{page}");
 }
@@ -150,10 +147,8 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     assert!(last < 0.8 * first && last > 1.0, "{perplexity:?}");
     let refusal = "perplexity --model masked --data test.jsonl";
     refused(at, refusal, &["--model", "tells masked tokens"]);
-    let private = format!(
-        "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private"
-    );
-    assert!(said(at, &private).contains("trained by dpsgd"));
+    let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
+    assert!(said(at, private).contains("trained by dpsgd"));
     // A class head in the place of the other, on the encoder's own layers.
     let line = "train prepared/ --recipe sgd --model masked/ --epochs 6 --optimizer adam --learning-rate 1e-2";
     let trained = json(at, &format!("{line} --out classes"));
