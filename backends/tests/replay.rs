@@ -182,7 +182,7 @@ fn headed(family: Family, head: Head) -> Box<dyn Trainer> {
 /// A record's class changes with it, and its masked tokens follow from its number alone.
 #[test]
 fn encoders_and_classifiers_keep_the_sensitivity() {
-    let models: [(&str, fn() -> Box<dyn Trainer>); 4] = [
+    let models: [common::Made; 4] = [
         ("gpt2 classes", || headed(Family::Gpt2, Head::Classes(3))),
         ("bert classes", || headed(Family::Bert, Head::Classes(3))),
         ("bert", || headed(Family::Bert, Head::MaskedToken)),
@@ -198,6 +198,8 @@ fn encoders_and_classifiers_keep_the_sensitivity() {
     let (here, more, fewer) = (set(4, 8, 1), set(4, 9, 1), set(4, 8, 2));
     let [here, more, fewer] = [here, more, fewer].map(labelled);
     for (name, make) in models {
+        // not of each run: a record may be in no batch, and its few tokens may all be unmasked
+        let mut largest = 0.0f64;
         for mut options in protecting() {
             let recipe = options.recipe().unwrap();
             if recipe == Recipe::Sdp {
@@ -226,12 +228,10 @@ fn encoders_and_classifiers_keep_the_sensitivity() {
                 let make = || Ok(make());
                 let found = replay(&make, &options, &corpora[0], &corpora[1], neighbours).unwrap();
                 assert!(found.holds(), "{name}, {recipe}, {neighbours}: {found:?}");
-                assert!(
-                    found.largest > 1e-4,
-                    "{name}, {recipe}, {neighbours}: {found:?}"
-                );
+                largest = largest.max(found.largest);
             }
         }
+        assert!(largest > 1e-4, "{name}: {largest}");
     }
 }
 

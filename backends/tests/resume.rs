@@ -5,8 +5,9 @@
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
 use reticent_backends::{
-    Clipping, Device, Dropout, Error, LearningRates, LstmConfig, OptimizerSpec, Precision,
-    PrivateOptions, Recipe, Surroundings, TrainOptions, Trained, Trainer, lstm, train,
+    Clipping, Corpus, Device, Dropout, Error, Family, Head, LearningRates, LstmConfig, Masking,
+    Model, OptimizerSpec, Precision, PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
+    Trainer, TransformerConfig, lstm, open, train, train_on,
 };
 use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
 use std::path::Path;
@@ -242,4 +243,57 @@ fn other_starting_weights_are_refused() {
         "{error}"
     );
     assert!(run(3, u64::MAX).is_ok());
+}
+
+/// Which tokens are masked follows from the step, so that a run that goes on masks what it would have masked.
+#[test]
+fn encoders_and_classifiers_resume_with_the_same_masks_and_figures() {
+    let mut set = corpus();
+    for (number, record) in (0..).zip(&mut set.records) {
+        record.label = Some(number % 2);
+    }
+    let masking = Masking::new(100, 99, vec![97, 98, 99]).unwrap();
+    let texts = set.records.iter().take(6).map(|r| r.tokens.clone());
+    let (texts, labels): (Vec<Vec<u32>>, [u32; 6]) = (texts.collect(), [0, 1, 0, 1, 0, 1]);
+    let options = options(Recipe::Dpsgd, Some(4));
+    for head in [Head::MaskedToken, Head::Classes(2)] {
+        let model = Model::from(TransformerConfig {
+            head,
+            ..TransformerConfig::new(Family::Bert, 100, 8, 1, 2, 64)
+        });
+        let corpus = Corpus {
+            held_out: Some(&texts),
+            held_out_labels: Some(&labels),
+            masking: Some(&masking),
+            ..Corpus::plain(&set)
+        };
+        let go = |state: Option<&Path>, stop_at: u64| {
+            let stop = AtomicBool::new(false);
+            let surroundings = Surroundings {
+                state: state.map(Path::to_path_buf),
+                snapshot_every: Duration::ZERO,
+                stop: &stop,
+                at_epoch: None,
+            };
+            let fresh = open(&model, model.starting_weights(3), Device::Cpu).unwrap();
+            train_on(fresh, &options, &corpus, &surroundings, &mut |p| {
+                stop.store(p.step >= stop_at, Ordering::Relaxed);
+            })
+        };
+        let whole = go(None, u64::MAX).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state");
+        for stop_at in [3, whole.ran.phases[0].private_steps().unwrap() - 1] {
+            assert!(matches!(
+                go(Some(&state), stop_at),
+                Err(Error::Interrupted { .. })
+            ));
+        }
+        let resumed = go(Some(&state), u64::MAX).unwrap();
+        assert_eq!(bits(&resumed), bits(&whole), "{head:?}");
+        assert_eq!(resumed.ran.held_out, whole.ran.held_out, "{head:?}");
+        assert_eq!(resumed.ran.classified, whole.ran.classified, "{head:?}");
+        let figures = whole.ran.classified.len();
+        assert_eq!(figures, if head == Head::MaskedToken { 0 } else { 2 });
+    }
 }

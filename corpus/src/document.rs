@@ -53,7 +53,9 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<Masked>,
     /// Its class, where [`crate::ReadOptions::labels`] says which there are: part of the document, and never redacted.
+    // A key of the input's own, by any name, gives it: it is no key of a corpus file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub label: Option<u32>,
 }
 

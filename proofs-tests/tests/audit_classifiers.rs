@@ -85,10 +85,7 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         }
     }
     // Another promise for the same weights: the run goes on from the folder with its classes.
-    let on = format!(
-        "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model {}",
-        "bert/"
-    );
+    let on = "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
     let page = said(at, &format!("{on} --out on"));
     assert!(page.contains("A classifier of 2 classes."), "{page}");
 }
@@ -98,7 +95,6 @@ fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promis
     let home = corpus();
     let at = home.path();
     ok(at, &format!("{PREPARE} --out plain/"));
-    let epsilon = |document: &Value| number(&document["guarantees"][0]["epsilon"]["upper"]);
     for recipe in ["dpsgd", "crt", "jft"] {
         let first = if recipe == "jft" {
             "--first-epochs 1"
@@ -111,10 +107,7 @@ fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promis
         );
         let classes = json(at, &format!("train prepared/ {line} --out {recipe}"));
         let text = json(at, &format!("train plain/ {line} --out {recipe}-text"));
-        assert!(
-            (epsilon(&classes) - epsilon(&text)).abs() < 1e-12,
-            "{recipe}"
-        );
+        assert_eq!(classes["guarantees"], text["guarantees"], "{recipe}");
         assert_eq!(classes["mechanism"], text["mechanism"], "{recipe}");
     }
     let line = "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1";
@@ -154,15 +147,13 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     assert!(last < 0.8 * first && last > 1.0, "{perplexity:?}");
     let refusal = "perplexity --model masked --data test.jsonl";
     refused(at, refusal, &["--model", "tells masked tokens"]);
-    let private = format!(
-        "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private"
-    );
-    assert!(said(at, &private).contains("Private steps: 10."));
+    let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
+    assert!(said(at, private).contains("trained by dpsgd"));
     // A class head in the place of the other, on the encoder's own layers.
-    let line = "train prepared/ --recipe sgd --model masked/ --epochs 2 --optimizer adam --learning-rate 1e-2";
+    let line = "train prepared/ --recipe sgd --model masked/ --epochs 6 --optimizer adam --learning-rate 1e-2";
     let trained = json(at, &format!("{line} --out classes"));
     let told = trained["held_out_classes"].as_array().unwrap();
-    assert!(number(&told[1]["accuracy"]) > 0.9, "{trained}");
+    assert!(number(&told[5]["accuracy"]) > 0.9, "{trained}");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 use super::host::attention::Attention;
 use super::host::vector::Normal;
 use super::portable_layers as portable;
-use super::rows::Rows;
+use super::rows::{Rows, Span};
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use reticent_corpus::TokenId;
 
 /// A matrix on the backend B.
 pub(crate) type Matrix<B> = Tensor<B, 2>;
@@ -136,6 +137,8 @@ pub(crate) struct HeadTap<B: Backend> {
     pub(crate) bias: Option<usize>,
     pub(crate) tied: bool,
     pub(crate) hidden: Matrix<B>,
+    /// The rows of each example that are here, where those that predict nothing are not.
+    pub(crate) asked: Option<Vec<Span>>,
     /// Absent where the head's sum was taken right away.
     pub(crate) delta: Option<Matrix<B>>,
 }
@@ -418,15 +421,15 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     fn activate_back(d_out: &Matrix<B>, z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
         portable::activate_back(d_out, z, nonlinearity)
     }
-    /// Loss and gradients of the head, block by block.
+    /// Loss and gradients of the head, block by block, of rows with these targets.
     fn head(
         hidden: &Matrix<B>,
         head: &HeadWeights<B>,
-        rows: &Rows,
+        targets: &[TokenId],
         precision: Precision,
         own: HeadGradient<'_, B>,
     ) -> HeadRun<B> {
-        portable::head(hidden, head, rows, precision, own)
+        portable::head(hidden, head, targets, precision, own)
     }
     /// Squared gradient norms by parameter and example.
     fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {

@@ -93,6 +93,17 @@ pub(crate) fn steps(length: usize, longest: usize) -> usize {
 /// Most rows of a pass on a device; tests take several passes where it would be one.
 pub(crate) const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
 
+/// The rows of each example that predict something, one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AskedRows {
+    /// Where each stands among all rows.
+    pub(crate) places: Vec<u32>,
+    /// What it predicts.
+    pub(crate) targets: Vec<TokenId>,
+    /// One span per example, of these rows; perhaps an empty one.
+    pub(crate) spans: Vec<Span>,
+}
+
 /// Token sequences as rows; on a grid with unused rows, which predict nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
@@ -229,6 +240,25 @@ impl Rows {
         !self.spans.iter().all(rising)
     }
 
+    /// The rows that predict something.
+    pub(crate) fn asked(&self) -> AskedRows {
+        let mut asked = AskedRows {
+            places: Vec::new(),
+            targets: Vec::new(),
+            spans: Vec::with_capacity(self.spans.len()),
+        };
+        for span in &self.spans {
+            let start = asked.places.len();
+            for row in span.range().filter(|row| self.targets[*row] != NOTHING) {
+                asked.places.push(row as u32);
+                asked.targets.push(self.targets[row]);
+            }
+            let length = asked.places.len() - start;
+            asked.spans.push(Span { start, length });
+        }
+        asked
+    }
+
     /// Number of rows that predict a token.
     pub(crate) fn predictions(&self) -> usize {
         self.targets.iter().filter(|t| **t != NOTHING).count()
@@ -236,12 +266,17 @@ impl Rows {
 
     /// One value per row from one per example; unused rows get `rest`.
     pub(crate) fn spread(&self, values: &[f32], rest: f32) -> Vec<f32> {
-        let mut out = vec![rest; self.len()];
-        for (span, value) in self.spans.iter().zip(values) {
-            out[span.range()].fill(*value);
-        }
-        out
+        spread(&self.spans, self.len(), values, rest)
     }
+}
+
+/// One value per row from one per span; rows in none get `rest`.
+pub(crate) fn spread(spans: &[Span], rows: usize, values: &[f32], rest: f32) -> Vec<f32> {
+    let mut out = vec![rest; rows];
+    for (span, value) in spans.iter().zip(values) {
+        out[span.range()].fill(*value);
+    }
+    out
 }
 
 fn check(s: &[TokenId], index: usize, least: usize, vocabulary: usize, most: usize) -> Result<()> {

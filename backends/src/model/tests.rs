@@ -110,7 +110,7 @@ fn shapes_that_ask_for_too_much_or_do_not_fit_are_refused() {
     refused(|c| c.norm_epsilon = f64::NAN, "norm epsilon");
     refused(|c| c.logit_cap = Some(3.0), "cannot say logit_cap = 3");
     refused(|c| c.rotary = None, "cannot say rotary");
-    refused(|c| c.head = Head::MaskedToken, "have a next-token head");
+    refused(|c| c.head = Head::MaskedToken, "encoders masked ones");
     refused(|c| c.query_scalar = Some(-1.0), "query scalar");
     refused(
         |c| {

@@ -34,6 +34,7 @@ pub struct ReadOptions {
     /// one, in the order in which they stand, a line break between two. They are in memory together.
     pub user: Option<String>,
     /// The key or column of a document's class, read in the place of `field`, and the classes there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,
     /// Whether a file that cannot be read, or not to its end, is left at that place without an
     /// error: [`Documents::skipped`] has what was wrong.

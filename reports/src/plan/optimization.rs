@@ -146,16 +146,16 @@ pub struct Optimization {
     /// projections of queries and values].
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub lora_targets: Option<Vec<String>>,
-    /// Layers of a fresh gpt2 [default: 4].
+    /// Layers of a fresh gpt2 or bert [default: 4; of bert 2].
     #[arg(long)]
     pub layers: Option<u64>,
-    /// Width of a fresh gpt2, a multiple of its heads [default: 256].
+    /// Width of a fresh gpt2 or bert, a multiple of its heads [default: 256; of bert 128].
     #[arg(long)]
     pub width: Option<u64>,
-    /// Attention heads of a fresh gpt2 [default: 8].
+    /// Attention heads of a fresh gpt2 or bert [default: 8; of bert 2].
     #[arg(long)]
     pub heads: Option<u64>,
-    /// Longest text of a fresh gpt2, in tokens [default: 512]; a longer record is read in windows.
+    /// Longest text of a fresh gpt2 or bert, in tokens [default: 512]; a longer record is read in windows.
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<u64>,
 }

@@ -125,11 +125,14 @@ impl PlanRequest {
         }
     }
 
-    /// The folder to go on from; a fresh model, `lstm` or `gpt2`, has none.
+    /// The folder to go on from; a fresh model, `lstm`, `gpt2` or `bert`, has none.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         let model = self.model.as_deref()?;
-        let fresh = !model.is_dir() && ["lstm", "gpt2"].iter().any(|name| model == Path::new(name));
+        let fresh = !model.is_dir()
+            && ["lstm", "gpt2", "bert"]
+                .iter()
+                .any(|name| model == Path::new(name));
         (!fresh).then_some(model)
     }
 

@@ -140,7 +140,7 @@ pub(crate) fn table_norm(index: &[TokenId], g: &[f32], width: usize) -> f64 {
 }
 
 /// Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩: the product of the head's and the embedding's gradients where
-/// both are one parameter. δ is T × V, h and e are T × d.
+/// both are one parameter. δ is S × V and h is S × d for the rows that predict something, e is T × d.
 pub(crate) fn cross_term(
     delta: &[f32],
     hidden: &[f32],
@@ -148,14 +148,17 @@ pub(crate) fn cross_term(
     tokens: &[TokenId],
     (d, vocabulary): (usize, usize),
 ) -> f64 {
-    let t = tokens.len();
-    let mut inner = vec![0.0; t * t];
+    let (t, asked) = (tokens.len(), delta.len() / vocabulary);
+    if asked == 0 {
+        return 0.0;
+    }
+    let mut inner = vec![0.0; asked * t];
     let e = View::new(embedded, d).transposed();
     dense_here(
         View::new(hidden, d),
         e,
         &mut inner,
-        (t, d, t),
+        (asked, d, t),
         Store::Set,
         None,
     );

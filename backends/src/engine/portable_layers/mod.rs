@@ -13,6 +13,7 @@ use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use reticent_corpus::TokenId;
 
 mod attention;
 mod sums;
@@ -216,16 +217,15 @@ pub(in crate::engine) fn activate_back<B: Floats>(
 pub(in crate::engine) fn head<B: Floats>(
     hidden: &Matrix<B>,
     head: &HeadWeights<B>,
-    rows: &Rows,
+    targets: &[TokenId],
     precision: Precision,
     mut own: HeadGradient<'_, B>,
 ) -> HeadRun<B> {
     let (mut nll, mut d_hidden, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
-    for start in (0..rows.len()).step_by(HEAD_ROWS) {
-        let count = (rows.len() - start).min(HEAD_ROWS);
+    for start in (0..targets.len()).step_by(HEAD_ROWS) {
+        let count = (targets.len() - start).min(HEAD_ROWS);
         let h = hidden.clone().narrow(0, start, count);
-        let (block_nll, delta) =
-            cross_entropy(&h, head, &rows.targets[start..start + count], precision);
+        let (block_nll, delta) = cross_entropy(&h, head, &targets[start..start + count], precision);
         let w = head.matrix.clone();
         let back = if head.tied { w } else { w.transpose() };
         d_hidden.push(product(delta.clone(), back, precision));

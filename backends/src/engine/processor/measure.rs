@@ -135,7 +135,7 @@ impl<'a> Measure<'a> {
             self.gains(span)
         } else {
             let ends = self.ends.as_ref();
-            ends.map_or_else(Found::default, |ends| self.ends(ends, span, keep))
+            ends.map_or_else(Found::default, |ends| self.ends(ends, example, keep))
         }
     }
 
@@ -161,6 +161,9 @@ impl<'a> Measure<'a> {
         keep: bool,
         tied: bool,
     ) -> (f64, Option<Vec<f32>>) {
+        if t == 0 {
+            return (0.0, None);
+        }
         match Way::of((t, d, p), self.keeps) {
             Way::Gram => (gram_norm(a, g, (t, d, p)), None),
             Way::Instantiated => {
@@ -193,14 +196,16 @@ impl<'a> Measure<'a> {
     }
 
     /// Embeddings and head; where they share a matrix, with the product of both gradients.
-    fn ends(&self, ends: &EndValues<'_>, span: Span, keep: bool) -> Found {
+    fn ends(&self, ends: &EndValues<'_>, example: usize, keep: bool) -> Found {
         let Ends { embedding, head } = ends.taps;
+        let span = self.rows.spans[example];
+        let asked = head.asked.as_ref().map_or(span, |spans| spans[example]);
         let (d, v) = ends.shape;
         let tokens = &self.rows.inputs[span.range()];
         let g = part(&ends.embedding, span, d);
-        let (h, delta) = (part(&ends.hidden, span, d), part(&ends.delta, span, v));
+        let (h, delta) = (part(&ends.hidden, asked, d), part(&ends.delta, asked, v));
         let scale = f64::from(embedding.scale);
-        let (norm, kept) = self.weight(h, delta, (span.length, d, v), keep, head.tied);
+        let (norm, kept) = self.weight(h, delta, (asked.length, d, v), keep, head.tied);
         let mut squared = vec![
             (head.weight, norm),
             (embedding.token, scale * scale * table_norm(tokens, g, d)),

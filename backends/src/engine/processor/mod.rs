@@ -16,11 +16,12 @@ use super::layers::{
     Attended, Ends, Factors, HeadGradient, HeadRun, HeadWeights, Layers, Losses, Matrix,
     Nonlinearity, NormWeights, Normalised, Norms, Sums, Tape,
 };
-use super::rows::{Rows, Span};
+use super::rows::{Rows, Span, spread};
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
+use reticent_corpus::TokenId;
 
 /// Values of logits at once where they need not be kept.
 const HEAD_VALUES: usize = 1 << 25;
@@ -229,7 +230,7 @@ impl Layers<Flex> for Processor {
     fn head(
         hidden: &Matrix<Flex>,
         head: &HeadWeights<Flex>,
-        rows: &Rows,
+        targets: &[TokenId],
         _: Precision,
         mut own: HeadGradient<'_, Flex>,
     ) -> HeadRun<Flex> {
@@ -249,7 +250,7 @@ impl Layers<Flex> for Processor {
             add_bias(&mut deltas, head);
             nll.extend(head::loss(
                 &mut deltas,
-                &rows.targets[start..start + count],
+                &targets[start..start + count],
                 v,
                 head.cap,
             ));
@@ -293,7 +294,7 @@ impl Layers<Flex> for Processor {
             }
             let scale = factors.of(tap.weight);
             let into = sums.host_mut(tap.weight);
-            if let Some(scale) = add_kept(kept, scale, rows, into) {
+            if let Some(scale) = add_kept(kept, scale, (&rows.spans, rows.len()), into) {
                 let (a, g) = (
                     View::new(a.slice(), d).transposed(),
                     View::new(g.slice(), p),
@@ -356,18 +357,19 @@ impl Layers<Flex> for Processor {
             );
         }
         if let Some(delta) = &head.delta {
+            let [asked, v] = delta.dims();
             let (h, delta) = (Values::of(&head.hidden), Values::of(delta));
-            let v = delta.slice().len() / rows.len().max(1);
+            let spans = head.asked.as_deref().unwrap_or(&rows.spans);
             if let Some(bias) = head.bias {
-                let scale = rows.spread(factors.of(bias), 0.0);
+                let scale = spread(spans, asked, factors.of(bias), 0.0);
                 add_rows(None, delta.slice(), Some(&scale), sums.host_mut(bias));
             }
             let into = sums.host_mut(head.weight);
             let kept = norms.kept.get(tape.linears.len());
             let kept = kept.map_or(&[][..], Vec::as_slice);
-            if let Some(scale) = add_kept(kept, factors.of(head.weight), rows, into) {
+            if let Some(scale) = add_kept(kept, factors.of(head.weight), (spans, asked), into) {
                 let (h, delta) = (View::new(h.slice(), d), View::new(delta.slice(), v));
-                add_head_sum(h, delta, &scale, into, (rows.len(), d, v), head.tied);
+                add_head_sum(h, delta, &scale, into, (asked, d, v), head.tied);
             }
         }
     }
@@ -420,7 +422,7 @@ fn add_head_sum(
 fn add_kept(
     kept: &[Option<Vec<f32>>],
     factors: &[f32],
-    rows: &Rows,
+    (spans, rows): (&[Span], usize),
     sum: &mut [f32],
 ) -> Option<Vec<f32>> {
     const BLOCK: usize = 1 << 13;
@@ -437,7 +439,7 @@ fn add_kept(
             }
         });
     }
-    if parts.len() == rows.spans.len() {
+    if parts.len() == spans.len() {
         return None;
     }
     let mut left = factors.to_vec();
@@ -446,7 +448,7 @@ fn add_kept(
             *factor = 0.0;
         }
     }
-    Some(rows.spread(&left, 0.0))
+    Some(spread(spans, rows, &left, 0.0))
 }
 
 /// Adds factor · g row by row to the rows that `index` names.

@@ -16,8 +16,8 @@ use super::layers::{
     NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
-use super::rows::{GRID_ROWS, Grid, Microbatch, NOTHING, Rows, on_grids};
-use super::transfers::upload as upload_values;
+use super::rows::{AskedRows, GRID_ROWS, Grid, Microbatch, NOTHING, Rows, on_grids};
+use super::transfers::{indices, upload as upload_values};
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
     check_shapes,
 };
-use burn::tensor::Tensor;
+use burn::tensor::{IndexingUpdateOp, Tensor};
 use flow::Recording;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
@@ -210,14 +210,18 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let hidden = flow::layers(self, &mut recording, embedded.clone());
         let hidden = flow::top(self, &mut recording, hidden);
         let (at, head) = self.head_weights();
-        let kept = hidden.clone().inner();
+        let (kept, asked) = self.asked(rows, hidden.clone().inner());
+        let targets = asked.as_ref().map_or(&rows.targets, |a| &a.targets);
         let own = match sum {
             _ if self.frozen > 0 => HeadGradient::Frozen,
             Some((sums, factor)) => HeadGradient::Added(sums, at, factor),
             None => HeadGradient::Kept,
         };
-        let run = K::head(&kept, &head, rows, self.precision, own);
-        let d_hidden = run.d_hidden;
+        let run = K::head(&kept, &head, targets, self.precision, own);
+        let d_hidden = match &asked {
+            Some(asked) => self.in_their_places(run.d_hidden, &asked.places, rows.len()),
+            None => run.d_hidden,
+        };
         // a root needs a value, and nobody reads this one
         let loss = Tensor::zeros([1, 1], &self.device);
         let gradients = ops::apply(hidden, loss, move |_| d_hidden).backward();
@@ -230,6 +234,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 bias: at.bias,
                 tied: head.tied,
                 hidden: kept,
+                asked: asked.map(|asked| asked.spans),
                 delta: run.delta,
             },
         );
@@ -238,6 +243,27 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             "every trained parameter has a tap"
         );
         (tape, run.nll)
+    }
+
+    /// What the head reads. Of an encoder or a classifier few rows predict something, and a grid apart the head's matrix,
+    /// which is as wide as the vocabulary, meets no others.
+    fn asked(&self, rows: &Rows, hidden: Matrix<B>) -> (Matrix<B>, Option<AskedRows>) {
+        if K::GRID || self.config.head == Head::NextToken {
+            return (hidden, None);
+        }
+        let asked = rows.asked();
+        if asked.places.is_empty() {
+            return (hidden, None);
+        }
+        let index = indices::<B>(&asked.places, &self.device);
+        (hidden.select(0, index), Some(asked))
+    }
+
+    /// Rows where they stand among all, the others zero.
+    fn in_their_places(&self, part: Matrix<B>, places: &[u32], rows: usize) -> Matrix<B> {
+        let zeros: Matrix<B> = Tensor::zeros([rows, part.dims()[1]], &self.device);
+        let index = indices::<B>(places, &self.device);
+        zeros.select_assign(0, index, part, IndexingUpdateOp::Add)
     }
 
     /// Most rows of a microbatch.

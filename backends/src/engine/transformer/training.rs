@@ -101,7 +101,9 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
             let rows = self.predicting(&part.sequences, part.grid, Some(masked))?;
             let hidden = self.hidden(&rows, self.embed(&rows));
             let own = HeadGradient::Frozen;
-            nll += K::head(&hidden, &head, &rows, Precision::Single, own)
+            let (hidden, asked) = self.asked(&rows, hidden);
+            let targets = asked.as_ref().map_or(&rows.targets, |a| &a.targets);
+            nll += K::head(&hidden, &head, targets, Precision::Single, own)
                 .nll
                 .total();
             predictions += rows.predictions();

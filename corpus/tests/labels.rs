@@ -1,0 +1,100 @@
+//! Classes of documents, from a file to records and back from the folder.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use reticent_corpus::{
+    Document, Labels, PolicyChoice, PolicyOptions, PrepareFiles, PrepareOptions, Prepared,
+    ReadOptions, Unit, prepare, read_readable,
+};
+use std::time::Duration;
+
+fn labels() -> Labels {
+    Labels::new("mood", ["good", "bad"]).unwrap()
+}
+
+fn options(unit: Unit) -> PrepareOptions {
+    PrepareOptions {
+        unit,
+        policy: PolicyOptions {
+            policy: PolicyChoice::Customers,
+            ..PolicyOptions::default()
+        },
+        held_out: 0.25,
+        labels: Some(labels()),
+        ..PrepareOptions::default()
+    }
+}
+
+const LINES: &str = r#"{"id":"a","text":"USR: fine, call 415-555-0123\nUSR: thanks","mood":"good"}
+{"id":"b","text":"USR: never again","mood":"bad","label":"of another key"}
+{"id":"c","text":"USR: thanks","mood":"bad"}
+{"id":"d","text":"USR: well","mood":"good"}
+"#;
+
+/// Each unit has the class of its document, redacted or not; of one text in two classes the first copy stays, as of any.
+#[test]
+fn records_keep_the_class_of_their_document_in_memory_and_on_disk() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data.jsonl");
+    std::fs::write(&data, LINES).unwrap();
+    let reading = ReadOptions {
+        labels: Some(labels()),
+        ..ReadOptions::default()
+    };
+    let options = PrepareOptions {
+        held_out: 0.0,
+        ..options(Unit::Turn)
+    };
+    let (documents, _) = read_readable(&data, &reading).unwrap();
+    let found: Vec<Option<u32>> = documents.iter().map(|d| d.label).collect();
+    assert_eq!(found, [Some(0), Some(1), Some(1), Some(0)]);
+    let made = prepare(&documents, &options).unwrap();
+    let classes: Vec<Option<u32>> = made.training.records.iter().map(|r| r.label).collect();
+    assert_eq!(classes, [Some(0), Some(0), Some(1), Some(0)]);
+    assert_eq!(made.facts.duplicates, 1);
+    assert!(made.texts[0].contains("<MASK>"));
+    let files = PrepareFiles {
+        data: &data,
+        reading: &reading,
+        options: &options,
+        threads: 2,
+        pause: Duration::ZERO,
+    };
+    let out = place.path().join("out");
+    files.write(&out, false, &|_, _| true).unwrap().unwrap();
+    let read = Prepared::load(&out).unwrap();
+    assert_eq!(read.training, made.training);
+    assert_eq!(read.options.labels, Some(labels()));
+}
+
+#[test]
+fn held_out_records_have_classes_too() {
+    let document = |number: u32| {
+        let text = format!("USR: number {number} of them");
+        Document::new(format!("d{number}"), text).with_label(number % 2)
+    };
+    let documents: Vec<Document> = (0..8).map(document).collect();
+    let made = prepare(&documents, &options(Unit::Document)).unwrap();
+    assert_eq!(made.held_out.len(), 2);
+    assert!(made.held_out.iter().all(|record| record.label.is_some()));
+}
+
+#[test]
+fn documents_without_a_declared_class_are_refused() {
+    let refused = |document: Document, options: &PrepareOptions| {
+        prepare(&[document], options).unwrap_err().to_string()
+    };
+    let plain = Document::new("d", "USR: hello");
+    let whole = PrepareOptions {
+        held_out: 0.0,
+        ..options(Unit::Turn)
+    };
+    assert!(refused(plain.clone(), &whole).contains("no class"));
+    assert!(refused(plain.clone().with_label(2), &whole).contains("classes are below 2"));
+    let none = PrepareOptions {
+        labels: None,
+        ..whole
+    };
+    assert!(refused(plain.clone().with_label(1), &none).contains("none are declared"));
+    assert!(refused(plain, &options(Unit::User)).contains("a user"));
+}
