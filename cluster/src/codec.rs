@@ -2,7 +2,7 @@
 //! operator does lies in the program.
 
 use crate::operator::StageExec;
-use crate::request::{Kind, Request, failed};
+use crate::request::{Request, failed};
 use crate::table::{Process, StageTable};
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -155,6 +155,7 @@ impl PhysicalExtensionCodec for StageCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Kind;
 
     fn codec(build: &str) -> StageCodec {
         StageCodec::new(Arc::new(Process {

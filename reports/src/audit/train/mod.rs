@@ -16,3 +16,6 @@ mod tensorboard;
 pub(super) mod uses;
 #[cfg(feature = "audit")]
 pub(super) mod workers;
+
+#[cfg(feature = "audit")]
+pub use workers::join;
