@@ -1,7 +1,7 @@
 //! The client: asks a cluster for the stages of a plan, and runs the last one itself.
 
 use crate::codec::StageCodec;
-use crate::request::{Kind, Request};
+use crate::request::{Kind, Request, readable};
 use crate::runs::BATCH;
 use crate::table::{Process, StageTable};
 use crate::trust::Trust;
@@ -107,7 +107,7 @@ impl Asked<'_> {
         };
         rows.await
             .map(drop)
-            .map_err(|error| anyhow!("--run: {}", error.strip_backtrace()))
+            .map_err(|error| anyhow!("--run: {}", readable(&error)))
     }
 
     /// What is in the files counts, not what an executor said.
@@ -168,7 +168,7 @@ async fn session(
             SessionContext::remote_with_state(&url, state(configuration)).await
         }
     };
-    made.map_err(|error| anyhow!("--run: {}", error.strip_backtrace()))
+    made.map_err(|error| anyhow!("--run: {}", readable(&error)))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The most characters of a stage's error that travel.
 const LONGEST: usize = 400;
+/// What our own errors begin with, so that the client finds them in what Ballista makes of them.
+const OURS: &str = "audit-cluster: ";
 
 /// Which stage an operator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,13 +103,34 @@ fn of_corpus(place: &str, error: Error) -> DataFusionError {
     }
 }
 
+/// The error of a query as somebody can read it: ours, without what it was wrapped in on the way.
+pub(crate) fn readable(error: &DataFusionError) -> String {
+    let whole = error.strip_backtrace();
+    let Some(at) = whole.rfind(OURS) else {
+        return whole;
+    };
+    // In a string as Rust's Debug writes it.
+    let (mut out, mut escaped) = (String::new(), false);
+    for letter in whole[at + OURS.len()..].chars() {
+        match letter {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => break,
+            _ => {
+                out.push(letter);
+                escaped = false;
+            }
+        }
+    }
+    out
+}
+
 fn short(said: &dyn std::fmt::Display) -> String {
     let said = said.to_string();
     let words: Vec<&str> = said.split_whitespace().collect();
     let line = words.join(" ");
     match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+        Some((end, _)) => format!("{OURS}{}…", &line[..end]),
+        None => format!("{OURS}{line}"),
     }
 }
 
@@ -118,8 +141,11 @@ mod tests {
     #[test]
     fn errors_are_one_short_line() {
         let said = short(&format!("a\n  b{}", "é".repeat(500)));
-        assert!(said.starts_with("a bé"), "{said}");
-        assert_eq!(said.chars().count(), LONGEST + 1);
+        assert!(said.starts_with("audit-cluster: a bé"), "{said}");
+        assert_eq!(said.chars().count(), OURS.len() + LONGEST + 1);
+        let wrapped = format!("Job 7 failed: {:?}", failed(&"a \"b\" c"));
+        let wrapped = DataFusionError::External(wrapped.into());
+        assert_eq!(readable(&wrapped), "a \"b\" c");
         let io = Error::Read {
             path: "a".into(),
             source: std::io::ErrorKind::TimedOut.into(),
