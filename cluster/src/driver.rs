@@ -54,6 +54,15 @@ impl FromStr for Run {
 /// Runs all stages of a plan that are not done, and gives what was prepared: the folder of a single run, byte for
 /// byte. After an interruption the same call goes on.
 ///
+/// ```no_run
+/// # async fn example() -> anyhow::Result<()> {
+/// use reticent_cluster::{Run, Trust, prepare};
+/// let run: Run = "ballista://127.0.0.1:50050".parse().map_err(anyhow::Error::msg)?;
+/// let made = prepare("plan.json".as_ref(), &run, 1, Trust::Loopback).await?;
+/// assert!(made.facts.units > 0);
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// A plan or a key that cannot be read; a scheduler that is not on this machine, unless the network is trusted; a
 /// scheduler or an executor of another build; a stage that failed, as [`ShardPlan::run`] says it.
