@@ -63,7 +63,7 @@ impl StageCodec {
         let message: Message = serde_json::from_slice(json).map_err(wrong)?;
         if message.build != self.process.build {
             return Err(failed(&format!(
-                "client, scheduler and executors must be one build of audit-cluster: got a message of {} at one of {}",
+                "client, scheduler and executors must be one build of audit-cluster; got a message of {} at one of {}",
                 short(&message.build),
                 short(&self.process.build)
             )));

@@ -56,3 +56,39 @@ fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     }
     plan.children().into_iter().try_for_each(check)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Kind;
+    use crate::runs::{NUMBERS, number};
+    use crate::table::Process;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::limit::GlobalLimitExec;
+
+    #[test]
+    fn nothing_but_stages_is_run() {
+        let rows = [vec![number(0).unwrap()]];
+        let rows = MemorySourceConfig::try_new_exec(&rows, NUMBERS.clone(), None).unwrap();
+        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[]}"#;
+        let process = Process {
+            build: "b".to_owned(),
+            owner: None,
+            threads: 1,
+        };
+        let request: crate::request::Request = serde_json::from_str(json).unwrap();
+        assert_eq!(request.kind, Kind::Write);
+        let stage = |input| StageExec::new(request.clone(), Arc::new(process), input);
+        let stage: Arc<dyn ExecutionPlan> = Arc::new(stage(rows));
+        check(&stage).unwrap();
+        let limited: Arc<dyn ExecutionPlan> = Arc::new(GlobalLimitExec::new(stage, 0, Some(1)));
+        let other: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(NUMBERS.clone()));
+        for plan in [limited, other] {
+            let said = check(&plan).unwrap_err().to_string();
+            assert!(
+                said.contains("only stages of a plan are run here"),
+                "{said}"
+            );
+        }
+    }
+}

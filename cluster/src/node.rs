@@ -11,12 +11,21 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_server;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Seconds for an executor to find its scheduler.
 const CONNECT: u16 = 60;
 /// The least seconds after which a silent executor is given up: it asks for work every five.
 const SILENT: u64 = 15;
+
+/// The address without its port, as Ballista puts it before one.
+fn host(address: &SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}
 
 /// Deals stages out to executors. It opens no file and needs no key.
 #[derive(Debug, Clone)]
@@ -45,9 +54,9 @@ impl Scheduler {
         let codec = Arc::new(StageCodec::new(process.clone()));
         let configuration = driver::configuration(&process, 2);
         let config = SchedulerConfig {
-            bind_host: address.ip().to_string(),
+            bind_host: host(&address),
             bind_port: address.port(),
-            external_host: address.ip().to_string(),
+            external_host: host(&address),
             scheduling_policy: TaskSchedulingPolicy::PullStaged,
             executor_timeout_seconds: self.timeout,
             no_executors_grace_period_seconds: self.timeout.max(180),
@@ -101,10 +110,10 @@ impl Executor {
         let place = folder.path().to_str().map(str::to_owned);
         let advertised = self.advertise.clone();
         let config = ExecutorProcessConfig {
-            bind_host: address.ip().to_string(),
+            bind_host: host(&address),
             port: address.port(),
-            external_host: Some(advertised.unwrap_or_else(|| address.ip().to_string())),
-            scheduler_host: scheduler.ip().to_string(),
+            external_host: Some(advertised.unwrap_or_else(|| host(&address))),
+            scheduler_host: host(&scheduler),
             scheduler_port: scheduler.port(),
             scheduler_connect_timeout_seconds: CONNECT,
             vcores: self.tasks,

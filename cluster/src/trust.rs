@@ -27,7 +27,9 @@ impl Trust {
             .to_socket_addrs()
             .with_context(|| format!("{argument}: {text:?} must be an address as HOST:PORT"))?;
         let all: Vec<SocketAddr> = found.collect();
-        let first = all.first().copied();
+        // A name may have both kinds, and most listen on the older one.
+        let first = all.iter().find(|address| address.is_ipv4());
+        let first = first.or(all.first()).copied();
         let first = first.with_context(|| format!("{argument}: {text:?} has no address"))?;
         ensure!(
             self == Self::Network || all.iter().all(|address| address.ip().is_loopback()),
