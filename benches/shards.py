@@ -92,4 +92,5 @@ def main():
         say("join", run(audit, home, "--plan", "staged.json", "--stage", "join"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -56,8 +56,8 @@ pub use prepare::{
     ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
     Phase, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, RestartCause,
     SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, ShardPlan, ShardStage,
-    Stability, Stage, StageStability, TokenizerChoice, mask_secret, neighbour_diff, prepare,
-    shard_plan_schema,
+    Stability, Stage, StageStability, TokenizerChoice, UnitDigests, mask_secret, neighbour_diff,
+    prepare, shard_plan_schema,
 };
 pub use read::{
     ChatTemplate, Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number,

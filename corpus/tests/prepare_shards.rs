@@ -10,7 +10,8 @@ mod prepare_shared;
 
 use prepare_shared::{files, full, of_each_kind};
 use reticent_corpus::{
-    Document, Masked, PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage, simulate,
+    Document, Masked, PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage,
+    UnitDigests, simulate,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -333,6 +334,65 @@ fn a_plan_is_of_one_owner_and_one_corpus() {
     std::fs::remove_file(data.join("c.txt")).unwrap();
     std::fs::write(&two, &text[half..]).unwrap();
     run(&case, ShardStage::Write(1)).unwrap();
+}
+
+/// Digests that travel otherwise than in files, in any order, make the same file of group; what is not just what the
+/// scans left does not.
+#[test]
+fn digests_are_grouped_as_they_are_from_files() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let mut missing = full("3x4", [2, 4]);
+    missing.policy.miss_rate = 0.3;
+    for options in [PrepareOptions::default(), missing]
+        .into_iter()
+        .chain(of_each_kind())
+    {
+        let case = Case::new(&data, &options);
+        let plan = case.plan(3).unwrap();
+        let mut parts: BTreeMap<u64, Vec<UnitDigests>> = BTreeMap::new();
+        for shard in (0..plan.shards()).rev() {
+            let early = plan.scanned(shard, |_| true).unwrap_err().to_string();
+            assert!(early.contains("it is not there yet"), "{early}");
+            run(&case, ShardStage::Scan(shard)).unwrap();
+            let told = plan.scanned(shard, |digests| {
+                parts.entry(digests.part).or_default().push(digests);
+                true
+            });
+            told.unwrap();
+        }
+        assert_eq!(parts.len() as u64, plan.parts());
+        let file = |part: u64| plan.folder().join(format!("group-{part}"));
+        let group = |part: u64, digests: &[UnitDigests]| {
+            plan.group_digests(part, digests.to_vec(), 1, &|_, _| true)
+        };
+        for (part, digests) in &parts {
+            run(&case, ShardStage::Group(*part)).unwrap();
+            let expected = std::fs::read(file(*part)).unwrap();
+            std::fs::remove_file(file(*part)).unwrap();
+            let mut wrong = vec![
+                digests[1..].to_vec(),
+                [digests.clone(), digests[..1].to_vec()].concat(),
+            ];
+            let mut renamed = digests.clone();
+            renamed.swap(0, 1);
+            (renamed[0].shard, renamed[1].shard) = (renamed[1].shard, renamed[0].shard);
+            wrong.push(renamed);
+            let mut changed = digests.clone();
+            changed[0].rows.push(0);
+            wrong.push(changed);
+            for digests in &wrong {
+                let said = group(*part, digests).unwrap_err().to_string();
+                assert!(said.contains("shards: digests of shard"), "{said}");
+                assert!(!file(*part).exists());
+            }
+            assert!(group(*part, digests).unwrap());
+            assert!(std::fs::read(file(*part)).unwrap() == expected);
+        }
+        let beyond = group(plan.parts(), &[]).unwrap_err().to_string();
+        assert!(beyond.contains("the part must be from 0 to"), "{beyond}");
+    }
 }
 
 /// What is stopped leaves nothing that counts, and no text under a name.

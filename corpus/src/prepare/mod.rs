@@ -34,7 +34,7 @@ pub(crate) use record_work::Work;
 pub use resume::RestartCause;
 pub(crate) use resume::{Done, DoneNow, Identity};
 pub(crate) use run::Put;
-pub use shards::{ShardPlan, ShardStage, shard_plan_schema};
+pub use shards::{ShardPlan, ShardStage, UnitDigests, shard_plan_schema};
 pub use source::Phase;
 pub(crate) use source::Seal;
 pub use stream::{Preparation, PrepareFiles};

@@ -21,3 +21,4 @@ mod sealed;
 mod stages;
 
 pub use plan::{ShardPlan, ShardStage, shard_plan_schema};
+pub use stages::UnitDigests;

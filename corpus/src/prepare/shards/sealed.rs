@@ -75,6 +75,13 @@ impl SealedFolder {
         Self { path, key }
     }
 
+    /// The code that a section with these bytes has.
+    pub(super) fn code(&self, name: &str, section: usize, bytes: &[u8]) -> String {
+        let key = self.key.derived("file", name.as_bytes());
+        let mac = section_mac(&key, section).chain_update(bytes);
+        hexadecimal(&mac.finalize().into_bytes())
+    }
+
     /// Begins a file; it has its name, in the place of one that has it already, when it is finished.
     pub(super) fn create(&self, name: &str) -> Result<SealedWriter> {
         let path = self.path.join(name);
@@ -240,6 +247,13 @@ impl SealedReader {
             path: self.path.clone(),
             source,
         }
+    }
+
+    /// The code of a section, as the table has it; none of one that is not there.
+    pub(super) fn code(&self, number: usize) -> &str {
+        self.sections
+            .get(number)
+            .map_or("", |section| &section.hmac)
     }
 
     /// Begins to read a section.

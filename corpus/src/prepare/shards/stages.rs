@@ -39,6 +39,20 @@ const SHARDS: usize = 2;
 const RECORDS: usize = 0;
 const DONE: usize = 1;
 
+/// Keyed digests of a shard's units in one part, as its scan left them, for a group whose input travels otherwise
+/// than in files. Neither a unit nor a secret can be tried out against them without the owner's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitDigests {
+    /// The shard that they are of.
+    pub shard: u64,
+    /// The part that groups them.
+    pub part: u64,
+    /// Rows of 28 bytes, in order: 20 of a digest, and the unit's place in the shard.
+    pub rows: Vec<u8>,
+    /// The code of the rows under the plan's key, in hexadecimal.
+    pub hmac: String,
+}
+
 /// What group counted.
 #[derive(Serialize, Deserialize)]
 struct Counts {
@@ -67,7 +81,12 @@ impl ShardPlan {
                 self.scan(index("the shard", shard, self.shards())?, threads, watch)?
             }
             ShardStage::Group(part) if self.by_digest() => {
-                self.group(index("the part", part, self.parts())?, watch)?
+                let part = index("the part", part, self.parts())?;
+                let mut rows = self.all().map(|shard| {
+                    self.left_by(ShardStage::Scan(shard as u64))?
+                        .bytes(PARTS + part)
+                });
+                self.group(part, &mut rows, watch)?
             }
             ShardStage::Group(part) => {
                 index("the part", part, self.parts())?;
@@ -79,6 +98,70 @@ impl ShardPlan {
             ShardStage::Join => return Ok(self.join(watch)?.map(Some)),
         };
         Ok(go_on.then_some(None))
+    }
+
+    /// Tells what the scan of a shard left for each part, in order, until `told` says no. The rows are those that group
+    /// reads from the scan's file; where it takes more than them to group units, there are none.
+    ///
+    /// # Errors
+    /// A shard that the plan does not have; a scan that is not there yet or damaged.
+    pub fn scanned(&self, shard: u64, mut told: impl FnMut(UnitDigests) -> bool) -> Result<()> {
+        index("the shard", shard, self.shards())?;
+        let mut file = self.left_by(ShardStage::Scan(shard))?;
+        for part in 0..self.parts() {
+            let section = PARTS + index("the part", part, self.parts())?;
+            let digests = UnitDigests {
+                shard,
+                part,
+                rows: file.bytes(section)?,
+                hmac: file.code(section).to_owned(),
+            };
+            if !told(digests) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The stage group of a part, with the rows of all shards given instead of read from their scans: it writes the
+    /// same file. Under a miss rate, and where it takes more than digests to group units, it reads the scans too.
+    /// False when `watch` says no.
+    ///
+    /// # Errors
+    /// Rows of another part or plan, changed, missing or given twice; as [`ShardPlan::run`].
+    pub fn group_digests(
+        &self,
+        part: u64,
+        digests: Vec<UnitDigests>,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<bool> {
+        let threads = checked_threads(threads)?;
+        let at = index("the part", part, self.parts())?;
+        let mut given: Vec<Option<Vec<u8>>> = vec![None; self.all().len()];
+        for one in digests {
+            let shard = index("the shard", one.shard, self.shards())?;
+            let name = ShardStage::Scan(one.shard).file().unwrap_or_default();
+            let code = self.folder.code(&name, PARTS + at, &one.rows);
+            if one.part != part || one.hmac != code || given[shard].is_some() {
+                return Err(Error::Sharding(format!(
+                    "digests of shard {shard} for part {part} were changed, given twice, or are of another plan or part"
+                )));
+            }
+            given[shard] = Some(one.rows);
+        }
+        let mut rows = given.into_iter().enumerate().map(|(shard, rows)| {
+            rows.ok_or_else(|| {
+                Error::Sharding(format!(
+                    "digests of shard {shard} for part {part} are missing"
+                ))
+            })
+        });
+        if self.by_digest() {
+            return self.group(at, &mut rows, watch);
+        }
+        rows.try_for_each(|rows| rows.map(drop))?;
+        self.group_all(threads, watch)
     }
 
     fn left_by(&self, stage: ShardStage) -> Result<SealedReader> {
@@ -214,13 +297,16 @@ impl ShardPlan {
         Ok(out)
     }
 
-    /// Which units of a part stand in an earlier shard.
-    fn group(&self, part: usize, watch: &dyn Fn(Phase, u64) -> bool) -> Result<bool> {
+    /// Which units of a part stand in an earlier shard. `digests`: the rows of each shard, in order.
+    fn group(
+        &self,
+        part: usize,
+        digests: &mut dyn Iterator<Item = Result<Vec<u8>>>,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<bool> {
         let mut rows: Vec<([u8; 20], u32, UnitPlace)> = Vec::new();
-        for shard in self.all() {
-            let bytes = self
-                .left_by(ShardStage::Scan(shard as u64))?
-                .bytes(PARTS + part)?;
+        for (shard, bytes) in digests.enumerate() {
+            let bytes = bytes?;
             let shard = u32::try_from(shard).unwrap_or(u32::MAX);
             rows.extend(fates::rows(&bytes).map(|(key, place)| (key, shard, place)));
             if !watch(Phase::Duplicates, 0) {

@@ -19,3 +19,5 @@ pub(super) mod workers;
 
 #[cfg(feature = "audit")]
 pub(super) use material::masking;
+#[cfg(feature = "audit")]
+pub use workers::join;

@@ -6,6 +6,7 @@ use crate::audit::owner_key;
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Collective, Tcp, TcpOptions};
+use std::sync::Mutex;
 use std::time::Duration;
 
 const ADDRESS: &str = "MASTER_ADDR";
@@ -17,10 +18,52 @@ const USUAL_PORT: &str = "29500";
 /// Seconds that a worker may be silent where nothing is said.
 const PATIENCE: u64 = 600;
 
+/// What workers talk over in place of TCP, until a run takes it.
+static OTHER: Mutex<Option<Box<dyn Collective>>> = Mutex::new(None);
+
+/// Gives the next training of this process workers that do not talk over TCP: a program with links of its own calls it
+/// before [`crate::audit::run`]. Their numbers count, and those of the environment do not.
+pub fn join(workers: Box<dyn Collective>) {
+    *other() = Some(workers);
+}
+
+fn other() -> std::sync::MutexGuard<'static, Option<Box<dyn Collective>>> {
+    OTHER
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// This process among those of the run; none where the environment names no number of them.
 pub(in crate::audit) fn of_environment(args: &Workers) -> Result<Option<TcpOptions>> {
+    if let Some(workers) = &*other() {
+        return beside_tcp(args, workers.rank(), workers.world()).map(Some);
+    }
     let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     from(args, &of)
+}
+
+/// Of workers that are connected already.
+fn beside_tcp(args: &Workers, rank: usize, world: usize) -> Result<TcpOptions> {
+    ensure!(
+        args.worker_key.is_none() && args.worker_timeout.is_none(),
+        "--worker-key, --worker-timeout: are for workers that talk over TCP"
+    );
+    checked(world, "the number of workers")?;
+    Ok(TcpOptions {
+        rank,
+        world,
+        address: String::new(),
+        key: None,
+        patience: Duration::from_secs(PATIENCE),
+    })
+}
+
+fn checked(world: usize, name: &str) -> Result<()> {
+    ensure!(
+        [1, 2, 4, 8].contains(&world),
+        "{name}: must be 1, 2, 4 or 8, so that the weights have the same bits for any of them, got {world}"
+    );
+    Ok(())
 }
 
 fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<TcpOptions>> {
@@ -41,10 +84,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
             .with_context(|| format!("{name}: must be a number, got {text:?}"))
     };
     let world = number(WORLD, world)?;
-    ensure!(
-        [1, 2, 4, 8].contains(&world),
-        "{WORLD}: must be 1, 2, 4 or 8, so that the weights have the same bits for any of them, got {world}"
-    );
+    checked(world, WORLD)?;
     let rank = of(RANK).with_context(|| format!("{RANK}: must be set where {WORLD} is"))?;
     let rank = number(RANK, rank)?;
     ensure!(
@@ -81,6 +121,9 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
 
 /// Waits for the others.
 pub(in crate::audit) fn connect(options: &TcpOptions) -> Result<Box<dyn Collective>> {
+    if let Some(workers) = other().take() {
+        return Ok(workers);
+    }
     if options.world > 1 {
         let (rank, world) = (options.rank, options.world);
         note(&format!(
@@ -100,6 +143,21 @@ mod tests {
             let found = set.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    #[test]
+    fn connected_workers_take_no_options_of_tcp() {
+        let none = Workers::default();
+        let two = beside_tcp(&none, 1, 2).unwrap();
+        assert_eq!((two.rank, two.world), (1, 2));
+        let three = beside_tcp(&none, 1, 3).unwrap_err().to_string();
+        assert!(three.contains("1, 2, 4 or 8"), "{three}");
+        let keyed = Workers {
+            worker_key: Some("k".into()),
+            worker_timeout: None,
+        };
+        let keyed = beside_tcp(&keyed, 1, 2).unwrap_err().to_string();
+        assert!(keyed.contains("talk over TCP"), "{keyed}");
     }
 
     #[test]

@@ -87,6 +87,11 @@ impl FromStr for Driver {
         let count = text.strip_prefix("local:").map(str::parse);
         match (text, count) {
             ("slurm", _) => Ok(Self::Slurm),
+            // A program of its own links Ballista; this one does not.
+            _ if text.starts_with("ballista://") => Err(format!(
+                "must be local:N or slurm here; audit-cluster, which scripts/cluster builds, follows the same plan: \
+                 audit-cluster prepare --plan FILE --run {text}"
+            )),
             (_, Some(Ok(count))) if (1..=MOST).contains(&count) => Ok(Self::Local(count)),
             _ => Err(format!(
                 "must be local:N, with N from 1 to {MOST}, or slurm"
@@ -155,5 +160,8 @@ mod tests {
             let said = Driver::from_str(text).unwrap_err();
             assert!(said.contains("from 1 to 256"), "{said}");
         }
+        let said = Driver::from_str("ballista://host:50050").unwrap_err();
+        let says = "audit-cluster prepare --plan FILE --run ballista://host:50050";
+        assert!(said.contains(says), "{said}");
     }
 }

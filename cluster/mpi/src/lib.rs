@@ -1,0 +1,120 @@
+//! Workers of a training run that talk over MPI, as a [`Collective`].
+//!
+//! MPI neither encrypts nor authenticates: sums of clipped gradients before noise, and the run's key, pass in the
+//! clear. A rank that is lost ends all of them, which is MPI's own doing.
+
+use anyhow::{Context, Result, ensure};
+use mpi::environment::{Threading, Universe, initialize_with_threading};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
+use reticent_backends::{Collective, Error};
+
+/// Values of one message: MPI counts in 32 bits, and a rank keeps one more message beside its values.
+const MESSAGE: usize = 1 << 22;
+
+/// MPI while this process is a part of it; it ends with this value.
+pub struct Started(Universe);
+
+impl Started {
+    /// Starts MPI.
+    ///
+    /// # Errors
+    /// An MPI that was started before, or that no second thread may call.
+    pub fn new() -> Result<Self> {
+        let (universe, threads) =
+            initialize_with_threading(Threading::Serialized).context("MPI was started before")?;
+        ensure!(
+            threads >= Threading::Serialized,
+            "this MPI lets no thread but the first call it"
+        );
+        Ok(Self(universe))
+    }
+
+    /// Ends all ranks, with this code.
+    pub fn abort(&self, code: u8) -> ! {
+        self.0.world().abort(code.into())
+    }
+
+    /// The ranks of the world as workers.
+    #[must_use]
+    pub fn workers(&self) -> Mpi {
+        let world = self.0.world();
+        let number = |number: i32| usize::try_from(number).unwrap_or(0);
+        Mpi {
+            rank: number(world.rank()),
+            world: number(world.size()),
+        }
+    }
+}
+
+/// All ranks of the world, one worker each.
+#[derive(Debug, Clone, Copy)]
+pub struct Mpi {
+    rank: usize,
+    world: usize,
+}
+
+/// A rank as MPI counts it; there are no more of them than it counts.
+fn counted(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+impl Collective for Mpi {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn world(&self) -> usize {
+        self.world
+    }
+
+    /// Neighbours first, then the sums of neighbours: the same bits as over any other link.
+    fn sum_to_zero(&mut self, values: &mut [f32]) -> Result<(), Error> {
+        let world = SimpleCommunicator::world();
+        let mut other = Vec::new();
+        let mut step = 1;
+        while step < self.world {
+            if !self.rank.is_multiple_of(2 * step) {
+                let to = world.process_at_rank(counted(self.rank - step));
+                values.chunks(MESSAGE).for_each(|part| to.send(part));
+                break;
+            }
+            if self.rank + step < self.world {
+                let from = world.process_at_rank(counted(self.rank + step));
+                for part in values.chunks_mut(MESSAGE) {
+                    other.resize(part.len(), 0.0f32);
+                    from.receive_into(&mut other[..]);
+                    part.iter_mut().zip(&other).for_each(|(l, r)| *l += r);
+                }
+            }
+            step *= 2;
+        }
+        Ok(())
+    }
+
+    fn broadcast(&mut self, values: &mut [f32]) -> Result<(), Error> {
+        let world = SimpleCommunicator::world();
+        let root = world.process_at_rank(0);
+        for part in values.chunks_mut(MESSAGE) {
+            root.broadcast_into(part);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let world = SimpleCommunicator::world();
+        let mut lengths = vec![0u64; self.world];
+        world.all_gather_into(&(mine.len() as u64), &mut lengths[..]);
+        // Of one length, so that no table of places is needed: they are few bytes.
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX).max(1);
+        let mut padded = mine.to_vec();
+        padded.resize(longest, 0);
+        let mut all = vec![0u8; longest * self.world];
+        world.all_gather_into(&padded[..], &mut all[..]);
+        let parts = all.chunks(longest).zip(lengths);
+        Ok(parts
+            .map(|(part, length)| part[..usize::try_from(length).unwrap_or(0)].to_vec())
+            .collect())
+    }
+}

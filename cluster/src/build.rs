@@ -1,0 +1,31 @@
+//! Which build of this program runs.
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Where Linux has the file that runs, were it replaced since.
+const RUNNING: &str = "/proc/self/exe";
+
+/// SHA-256 of this program, in hexadecimal: operators are this program's, and go to no other.
+pub(crate) fn of_this_program() -> Result<String> {
+    let running = Path::new(RUNNING);
+    let path = match running.exists() {
+        true => running.to_path_buf(),
+        false => std::env::current_exe().context("this program does not know where it lies")?,
+    };
+    let place = || format!("{}: cannot be read", path.display());
+    let mut file = File::open(&path).with_context(place)?;
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        let read = file.read(&mut buffer).with_context(place)?;
+        if read == 0 {
+            break;
+        }
+        digest.update(&buffer[..read]);
+    }
+    let bytes = digest.finalize();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
