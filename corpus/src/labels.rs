@@ -86,10 +86,10 @@ impl Labels {
         u32::try_from(at).ok()
     }
 
-    /// The class that a document's values under the key say.
+    /// The class that a document's values under the key say: by its name, or else by its number, as prepared text has it.
     ///
     /// # Errors
-    /// No value, several, or none of the names; the value is not in the message.
+    /// No value, several, or neither a name nor a number of a class; the value is not in the message.
     pub(crate) fn of_values(&self, values: &[String]) -> std::result::Result<u32, String> {
         let [one] = values else {
             return Err(format!(
@@ -98,7 +98,11 @@ impl Labels {
                 values.len()
             ));
         };
-        self.class(one).ok_or_else(|| {
+        let numbered = || {
+            let number = one.parse().ok()?;
+            ((number as usize) < self.classes.len()).then_some(number)
+        };
+        self.class(one).or_else(numbered).ok_or_else(|| {
             format!(
                 "what stands under `{}` is none of the {} declared classes",
                 self.field,
@@ -149,6 +153,10 @@ mod tests {
             labels.of_values(&values)
         };
         assert_eq!(of(&["bad"]), Ok(1));
+        assert_eq!((of(&["0"]), of(&["1"])), (Ok(0), Ok(1)));
+        assert!(of(&["2"]).is_err() && of(&["-1"]).is_err() && of(&["1.0"]).is_err());
+        let numbers = Labels::new("n", ["1", "0"]).unwrap();
+        assert_eq!(numbers.of_values(&["1".to_owned()]), Ok(0));
         assert!(
             of(&[])
                 .unwrap_err()

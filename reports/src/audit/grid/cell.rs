@@ -42,6 +42,9 @@ pub struct CellDocument {
     /// Perplexity of the held-out text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<Value>,
+    /// How well a classifier tells the classes of the held-out text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classification: Option<Value>,
     /// Exposure of the canaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Value>,
@@ -66,6 +69,7 @@ impl CellDocument {
             preparation: None,
             training: None,
             perplexity: None,
+            classification: None,
             exposure: None,
             membership: None,
             extraction: None,
@@ -85,6 +89,7 @@ impl CellDocument {
                 Work::Prepare => &mut document.preparation,
                 Work::Train => &mut document.training,
                 Work::Perplexity => &mut document.perplexity,
+                Work::Classify => &mut document.classification,
                 Work::Exposure => &mut document.exposure,
                 Work::Membership => &mut document.membership,
                 Work::Extract => &mut document.extraction,
@@ -102,6 +107,7 @@ impl CellDocument {
             Work::Prepare => self.preparation.as_ref(),
             Work::Train => self.training.as_ref(),
             Work::Perplexity => self.perplexity.as_ref(),
+            Work::Classify => self.classification.as_ref(),
             Work::Exposure => self.exposure.as_ref(),
             Work::Membership => self.membership.as_ref(),
             Work::Extract => self.extraction.as_ref(),
@@ -153,6 +159,7 @@ impl CellDocument {
             place: self.place.clone(),
             failed: self.failed.clone(),
             perplexity: number(self.measured(Known::Perplexity)),
+            accuracy: number(self.number(Work::Classify, "accuracy")),
             exposure: number(self.measured(Known::Exposure)),
             exposure_mean: number(self.measured(Known::ExposureMean)),
             auc: number(self.measured(Known::Auc)),
@@ -177,6 +184,9 @@ pub struct Row {
     /// Of the held-out text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<Number>,
+    /// The share of the held-out text whose class was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Number>,
     /// The largest, in bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Number>,

@@ -25,7 +25,7 @@ pub struct GridFile {
     pub schema: u32,
     /// The corpus of all cells.
     pub data: Data,
-    /// What perplexity is measured on, and never trained on; the held-out text if absent.
+    /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on; the held-out text if absent.
     pub test: Option<Data>,
     /// How many seeds, from 0 on: of what is held out, missed and planted. Batches and noise are never seeded.
     #[serde(default = "one")]
@@ -148,8 +148,10 @@ impl Arm {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attacks {
-    /// `audit perplexity` on the test text; always.
+    /// `audit perplexity` on the test text; always, but for classifiers.
     pub perplexity: Flags,
+    /// `audit classify` on the test text; where records have a class, and nothing else is measured there.
+    pub classify: Flags,
     /// `audit exposure`; wherever canaries are planted.
     pub exposure: Flags,
     /// `audit membership` with the held-out text as non-members; with `lookalikes` on the corpus itself.

@@ -43,6 +43,7 @@ impl GridReport {
         // What no cell has is no column.
         let measured: Vec<(&str, Vec<String>)> = [
             ("perplexity", self.column(|row| shown(&row.perplexity))),
+            ("accuracy", self.column(|row| shown(&row.accuracy))),
             ("bits", self.column(|row| shown(&row.exposure))),
             ("mean", self.column(|row| shown(&row.exposure_mean))),
             ("AUC", self.column(|row| shown(&row.auc))),

@@ -73,6 +73,8 @@ pub enum Work {
     Train,
     /// `audit perplexity`.
     Perplexity,
+    /// `audit classify`.
+    Classify,
     /// `audit exposure`.
     Exposure,
     /// `audit membership`.
@@ -95,6 +97,7 @@ impl Work {
             Self::Protect => &["protect"],
             Self::Train => &["train"],
             Self::Perplexity => &["perplexity"],
+            Self::Classify => &["classify"],
             Self::Exposure => &["exposure"],
             Self::Membership => &["membership"],
             Self::Extract => &["extract"],
@@ -122,6 +125,7 @@ impl Work {
             Self::Protect => "protection",
             Self::Train => "training",
             Self::Perplexity => "perplexity",
+            Self::Classify => "classification",
             Self::Exposure => "exposure",
             Self::Membership => "membership",
             Self::Extract => "extraction",
@@ -303,14 +307,24 @@ impl Plan {
         of_train.push(Word::Out("--out="));
         let trained = self.stage(Work::Train, of_train).context("train")?;
         stages.push(trained);
+        let label = prepare.get("label").and_then(Value::as_str);
         let planted = prepare.contains_key("canaries");
-        for (work, given) in attacks(&file.attacks, planted) {
+        for (work, given) in attacks(&file.attacks, planted, label.is_some()) {
             let mut of_attack = vec![Word::Of("--model=", trained, "")];
             match work {
-                Work::Perplexity => match &texts.test {
-                    Some(test) => of_attack.extend(as_flag("--data=", test)),
-                    None => of_attack.push(Word::Of("--data=", prepared, "test.jsonl")),
-                },
+                Work::Perplexity | Work::Classify => {
+                    let own = match &texts.test {
+                        Some(test) => {
+                            of_attack.extend(as_flag("--data=", test));
+                            label
+                        }
+                        None => {
+                            of_attack.push(Word::Of("--data=", prepared, "test.jsonl"));
+                            label.map(|_| "label")
+                        }
+                    };
+                    of_attack.extend(own.map(|key| Word::Plain(format!("--label={key}"))));
+                }
                 Work::Membership if given.get("lookalikes") == Some(&Value::Bool(true)) => {
                     of_attack.extend(as_flag("--members=", &texts.corpus));
                 }
@@ -554,8 +568,11 @@ fn places(
     found
 }
 
-/// What is measured, in order.
-fn attacks(given: &Attacks, planted: bool) -> Vec<(Work, &Flags)> {
+/// What is measured, in order; of a classifier its classes alone, since it has no likelihood of a text.
+fn attacks(given: &Attacks, planted: bool, labelled: bool) -> Vec<(Work, &Flags)> {
+    if labelled {
+        return vec![(Work::Classify, &given.classify)];
+    }
     let mut all = vec![(Work::Perplexity, &given.perplexity)];
     if planted {
         all.push((Work::Exposure, &given.exposure));
@@ -708,6 +725,29 @@ train = { sigma = 3 }
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn classifiers_are_asked_for_classes_alone() {
+        let labelled = GRID.replace(
+            "canaries = \"10x2\"",
+            "canaries = \"10x2\", label = \"mood\", classes = [\"good\", \"bad\"]",
+        );
+        let all = plan(&labelled).unwrap();
+        let attacks: Vec<&Stage> = all
+            .stages
+            .iter()
+            .filter(|s| !matches!(s.work, Work::Simulate | Work::Prepare | Work::Train))
+            .collect();
+        assert_eq!(attacks.len(), 16);
+        for stage in attacks {
+            assert_eq!(stage.work, Work::Classify);
+            assert!(stage.words.contains(&"--label=label".to_owned()));
+        }
+        let tested = format!("test = {{ dialogues = 3 }}\n{labelled}");
+        let stages = plan(&tested).unwrap().stages;
+        let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
+        assert!(told.words.contains(&"--label=mood".to_owned()));
     }
 
     #[test]
