@@ -1,4 +1,5 @@
 //! All tests in one program: it is linked once, and its tests share the processors.
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod audit_attacks;
 mod audit_classifiers;
@@ -12,3 +13,26 @@ mod audit_shadows;
 mod audit_state;
 mod readme;
 mod recipes;
+
+use std::path::Path;
+
+/// A file that no program names would never be run.
+#[test]
+fn every_file_is_among_the_tests() {
+    for program in ["tests/main.rs", "../reports/tests/main.rs"] {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(program);
+        let named = std::fs::read_to_string(&program).unwrap();
+        for entry in program.parent().unwrap().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let holds_tests =
+                path.extension().is_some_and(|end| end == "rs") || path.join("mod.rs").is_file();
+            let is_named = named.contains(&format!("mod {name};\n"));
+            assert!(
+                !holds_tests || name == "main" || is_named,
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
