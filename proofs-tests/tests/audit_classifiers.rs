@@ -145,8 +145,13 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     let perplexity = trained["held_out_perplexity"].as_array().unwrap();
     let (first, last) = (number(&perplexity[0]), number(&perplexity[7]));
     assert!(last < 0.8 * first && last > 1.0, "{perplexity:?}");
-    let refusal = "perplexity --model masked --data test.jsonl";
-    refused(at, refusal, &["--model", "tells masked tokens"]);
+    // Each token masked in turn: about what held-out text costs whose tokens are masked at random.
+    let pseudo = json(at, "perplexity --model masked --data test.jsonl");
+    assert_eq!(pseudo["masked"], true);
+    let found = number(&pseudo["perplexity"]);
+    assert!((0.5 * last..2.0 * first).contains(&found), "{pseudo}");
+    let refusal = "perplexity --model masked --data test.jsonl --without-end";
+    refused(at, refusal, &["--without-end", "never asked for an end"]);
     let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
     assert!(said(at, private).contains("trained by dpsgd"));
     // A class head in the place of the other, on the encoder's own layers.

@@ -743,13 +743,13 @@ fn other_trainers_formats_keep_their_shape() {
             "pair.jsonl",
             "{\"prompt\":\"Write to\",\"completion\":\" ada@example.org\"}\n",
             "",
-            "{\"completion\":\" <MASK>\",\"prompt\":\"Write to\"}\n",
+            "{\"prompt\":\"Write to\",\"completion\":\" <MASK>\"}\n",
         ),
         (
             "alpaca.json",
             "[{\"instruction\":\"Write\",\"input\":\"ada@example.org\",\"output\":\"ok\"}]",
             "",
-            "{\"input\":\"<MASK>\",\"instruction\":\"Write\",\"output\":\"ok\"}\n",
+            "{\"instruction\":\"Write\",\"input\":\"<MASK>\",\"output\":\"ok\"}\n",
         ),
         (
             "own.jsonl",

@@ -340,7 +340,7 @@ mod tests {
             seen.push(text.to_owned());
             (text == "5" || text == "x4").then(|| "M".to_owned())
         });
-        assert_eq!(seen, ["x3", "x4", "5"]);
+        assert_eq!(seen, ["5", "x3", "x4"]);
         assert_eq!(
             value,
             json!({"id": "x1", "n": "M", "messages": [{"role": "x2", "content": "x3", "name": "M"}]})
