@@ -176,8 +176,8 @@ fn a_default_is_the_flag_of_its_name_where_that_could_be_given() {
     for (line, whole, taken) in [
         (
             "account --sigma 1.1",
-            "account --sigma 1.1 --delta=0.00001 --max-epsilon=8.0 --neighbours=replace",
-            vec!["delta", "max_epsilon", "neighbours"],
+            "account --sigma 1.1 --delta=0.00001 --neighbours=replace --max-epsilon=8.0",
+            vec!["delta", "neighbours", "max_epsilon"],
         ),
         // Flags win.
         (

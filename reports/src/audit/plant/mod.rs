@@ -471,7 +471,7 @@ mod tests {
         let text = "{\"text\": \"a\",  \"x\":1}\n\n{\"x\":2,\"text\":\"b\"}\n";
         let new = Document::new("line-3", "b\nMy ID is: 1");
         let made = in_lines(text, &HashMap::from([(1, &new)]), None).unwrap();
-        let expected = "{\"text\": \"a\",  \"x\":1}\n\n{\"text\":\"b\\nMy ID is: 1\",\"x\":2}\n";
+        let expected = "{\"text\": \"a\",  \"x\":1}\n\n{\"x\":2,\"text\":\"b\\nMy ID is: 1\"}\n";
         assert_eq!(made, expected);
         // A chat's canary is in what it teaches, and everything else of it stays.
         let text = concat!(
