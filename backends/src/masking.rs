@@ -108,7 +108,8 @@ impl TokenMasks {
         }
     }
 
-    /// One record in one of its augmentations, by their numbers. What is drawn at a place depends on no other place.
+    /// One record, or a window of it, in one of its augmentations, by their numbers. What is drawn at a place depends on no
+    /// other place of the window; the windows of a record share their draws.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines ask for it"))]
     pub(crate) fn of(&self, record: u32, augmentation: u32, tokens: &[TokenId]) -> MaskedRecord {
         let number = [record.to_le_bytes(), augmentation.to_le_bytes()].concat();

@@ -202,3 +202,80 @@ fn classes_are_declared_and_a_value_that_is_none_is_not_shown() {
         refused(at, &line, &["PREPARED", words]);
     }
 }
+
+const SMALL: &str = "--model bert --layers 1 --width 16 --heads 2 --context 32 --epochs 1";
+
+#[test]
+fn what_is_said_of_classes_follows_the_recipe() {
+    let home = corpus();
+    let at = home.path();
+    let sgd = said(
+        at,
+        &format!("train prepared/ --recipe sgd {SMALL} --out sgd"),
+    );
+    assert!(sgd.contains("A classifier of 2 classes.") && !sgd.contains("covered"));
+    let private = format!("{SMALL} --sigma 1 --sample-rate 0.1");
+    let line = format!("train prepared/ --recipe dpsgd {private} --out dpsgd");
+    assert!(said(at, &line).contains("covered as its text is"));
+    let line = format!("train prepared/ --recipe jft {private} --first-epochs 1 --out jft");
+    let jft = said(at, &line);
+    let words: Vec<&str> = jft.split_whitespace().collect();
+    assert!(words.join(" ").contains("between records of one class"));
+}
+
+/// Weights out of all proportion are looked at by what the head gives, which is no likelihood of a text.
+#[test]
+fn classifiers_and_encoders_that_diverge_say_so() {
+    let home = corpus();
+    let at = home.path();
+    ok(at, &format!("{PREPARE} --out plain/"));
+    for (folder, what) in [
+        ("prepared", "the class of any text"),
+        ("plain", "the perplexity of any text"),
+    ] {
+        let line = format!("train {folder}/ --recipe sgd {SMALL} --optimizer sgd");
+        refused(
+            at,
+            &format!("{line} --learning-rate 1e12 --out diverged"),
+            &[what, "Lower the learning rates"],
+        );
+    }
+}
+
+/// Names that stand for none are not declared, and a folder's classes without names take the declared ones.
+#[test]
+fn classes_without_names_take_those_that_are_declared() {
+    let home = corpus();
+    let at = home.path();
+    let with = |more: &str| format!("{PREPARE} {more} --out x");
+    let nameless = with("--label domain --classes LABEL_0,LABEL_1");
+    refused(at, &nameless, &["--classes", "LABEL_0"]);
+    ok(
+        at,
+        &format!("train prepared/ --recipe sgd {SMALL} --out named"),
+    );
+    let path = at.join("named/config.json");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    config["id2label"] = serde_json::json!({"0": "LABEL_0", "1": "LABEL_1"});
+    let folder = at.join("nameless");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["model.safetensors", "tokenizer.json"] {
+        std::fs::copy(at.join("named").join(name), folder.join(name)).unwrap();
+    }
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    std::fs::write(
+        at.join("numbered.jsonl"),
+        "{\"text\":\"a cab\",\"c\":\"LABEL_0\"}\n{\"text\":\"a bed\",\"c\":1}\n",
+    )
+    .unwrap();
+    let told = json(
+        at,
+        "classify --model nameless --data numbered.jsonl --label c",
+    );
+    assert_eq!(told["records"], 2);
+    config["problem_type"] = "regression".into();
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let line = "classify --model nameless --data numbered.jsonl --label c";
+    refused(at, line, &["problem_type", "single_label_classification"]);
+}

@@ -77,6 +77,12 @@ impl TransformerConfig {
         if let Head::Classes(classes) = self.head {
             in_range("number of classes", classes, 1, 1 << 16, "[1, 65536]")?;
         }
+        if let Some(padding) = self.padding.filter(|p| *p as usize >= self.vocabulary) {
+            return Err(Error::UnknownToken {
+                token: padding,
+                size: self.vocabulary,
+            });
+        }
         let classes = match self.head {
             Head::Classes(classes) => classes,
             _ => 0,

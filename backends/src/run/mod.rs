@@ -17,11 +17,11 @@ use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
 use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
 use crate::state::{RunIdentity, State};
 use crate::step::LANES;
-use crate::trainer::{Added, Precision, Trainer};
+use crate::trainer::{Added, Precision, PublicBatch, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
-use reticent_corpus::TrainingSet;
+use reticent_corpus::{TokenId, TrainingSet};
 use side::{Seen, Side, Workers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -538,14 +538,41 @@ impl Run {
         if largest <= ORDINARY_WEIGHT {
             return Ok(());
         }
-        let tokens = self.trainer.vocabulary_size().min(3) as u32;
-        let scores = self.trainer.score(&[(0..tokens).collect()])?;
-        let scores = scores.iter().flatten().map(|s| s.log_probability);
-        let loss = -scores.clone().sum::<f64>() / scores.count().max(1) as f64;
+        let vocabulary = self.trainer.vocabulary_size() as u32;
+        let text: Vec<TokenId> = (0..vocabulary.min(3)).collect();
+        let (loss, what) = match self.trainer.model().head() {
+            Head::NextToken => {
+                let scores = self.trainer.score(&[text])?;
+                let scores = scores.iter().flatten().map(|s| s.log_probability);
+                let loss = -scores.clone().sum::<f64>() / scores.count().max(1) as f64;
+                (loss, "the perplexity of any text")
+            }
+            Head::MaskedToken => {
+                // Long enough that a token of it is chosen.
+                let most = self.trainer.context().map_or(64, |most| most.min(64)) as u32;
+                let text = (0..most).map(|i| i % vocabulary).collect();
+                let masked = TokenMasks::held_out(&Masking::new(vocabulary as usize, 0, vec![])?);
+                let batch = [(text, None)];
+                let batch = PublicBatch::held_out(0, &batch);
+                let (nll, count) = self.trainer.masked_loss(&batch, &masked)?;
+                (nll / count.max(1) as f64, "the perplexity of any text")
+            }
+            Head::Classes(_) => {
+                let told = self.trainer.classify(&[&text])?;
+                let largest = told.iter().flatten().copied().reduce(f64::max);
+                let wrong = told.iter().flatten().any(|ln| ln.is_nan());
+                let loss = if wrong {
+                    f64::NAN
+                } else {
+                    -largest.unwrap_or(f64::NAN)
+                };
+                (loss, "the class of any text")
+            }
+        };
         if loss.exp().is_finite() {
             Ok(())
         } else {
-            Err(dead("the perplexity of any text"))
+            Err(dead(what))
         }
     }
 

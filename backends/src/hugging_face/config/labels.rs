@@ -8,6 +8,13 @@ use serde_json::{Map, Value, json};
 
 /// How many classes `id2label` (else `num_labels`, else 2) says, and their names; none where they are `LABEL_0`, `LABEL_1`, ….
 pub(super) fn read(f: &Fields) -> Result<(usize, Vec<String>)> {
+    if let Some(kind) = f.text_if_there("problem_type")?
+        && kind != "single_label_classification"
+    {
+        return Err(f.bad(format!(
+            "problem_type `{kind}` is not covered; single_label_classification is"
+        )));
+    }
     let Some(labels) = f.object("id2label")? else {
         return Ok((f.size_if_there("num_labels")?.unwrap_or(2), Vec::new()));
     };

@@ -1,8 +1,9 @@
 //! How a corpus is prepared: for `audit prepare` and `audit neighbours`.
 
 use crate::audit::args::{ConservativeSign, PolicyArg, TokenizerArg};
+use crate::audit::classify::numbered;
 use crate::contract::quantity;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
@@ -216,7 +217,16 @@ impl Preparing {
     /// # Errors
     /// Names that can't be those of classes.
     pub fn labels(&self) -> Result<Option<Labels>> {
-        let labels = |field| Labels::new(field, &self.classes).context("--classes");
+        let labels = |field| {
+            let nameless = (0..)
+                .zip(&self.classes)
+                .all(|(i, name)| *name == numbered(i));
+            ensure!(
+                !nameless || self.classes.is_empty(),
+                "--classes: LABEL_0, LABEL_1, … are the names of classes without one in a model's folder; give others"
+            );
+            Labels::new(field, &self.classes).context("--classes")
+        };
         self.label.as_ref().map(labels).transpose()
     }
 

@@ -18,6 +18,11 @@ use serde::Serialize;
 /// Each end of the interval of the accuracy, so that both hold with 0.95.
 const EACH: f64 = 0.975;
 
+/// The name of a class that a model's folder gives none.
+pub(super) fn numbered(class: usize) -> String {
+    format!("LABEL_{class}")
+}
+
 /// The result of `audit classify`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ClassifyReport {

@@ -1,7 +1,7 @@
 //! `audit classify`: how well a classifier tells the classes of texts.
 
 use crate::audit::args::Classify as Args;
-use crate::audit::classify::{ClassifyReport, Measured};
+use crate::audit::classify::{ClassifyReport, Measured, numbered};
 use crate::audit::reading::documents;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
@@ -71,13 +71,13 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     Ok(Exit::Finished)
 }
 
-/// The names of the classes; their numbers where they have none.
+/// The names of the classes; LABEL_0, LABEL_1, … where they have none.
 fn names(model: &Model) -> Result<Vec<String>> {
     match (model, model.head()) {
         (Model::Transformer(config), Head::Classes(_)) if !config.class_names.is_empty() => {
             Ok(config.class_names.clone())
         }
-        (_, Head::Classes(classes)) => Ok((0..classes).map(|class| class.to_string()).collect()),
+        (_, Head::Classes(classes)) => Ok((0..classes).map(numbered).collect()),
         _ => bail!("it tells no classes; `audit perplexity` measures a language model"),
     }
 }

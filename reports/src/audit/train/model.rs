@@ -89,13 +89,16 @@ impl Beginning {
             );
             return Ok(());
         };
-        if let (Model::Transformer(config), Head::Classes(_)) = (&self.model, self.model.head()) {
+        let head = self.model.head();
+        if let (Model::Transformer(config), Head::Classes(_)) = (&mut self.model, head) {
             let count = labels.classes.len();
             let named = config.class_names.is_empty() || config.class_names == labels.classes;
             ensure!(
-                self.model.head() == Head::Classes(count) && named,
+                head == Head::Classes(count) && named,
                 "it tells other classes than the {count} of PREPARED, which must be those of its id2label in their order"
             );
+            // Classes without names take those that were declared.
+            config.class_names.clone_from(&labels.classes);
             return Ok(());
         }
         let tokenizer = &prepared.tokenizer;

@@ -535,8 +535,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     if !shown.classes.is_empty() {
         notes.push(format!(
-            "A classifier of {}. A record's class is part of it and covered as its text is; no policy redacts it.",
-            count_of(shown.classes.len() as u64, "class")
+            "A classifier of {}.{}",
+            count_of(shown.classes.len() as u64, "class"),
+            classes_covered(shown.recipe)
         ));
     }
     if !shown.held_out_classes.is_empty() {
@@ -564,4 +565,18 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
     notes.extend(run.inputs.assumed_line());
     Ok(page.answer(Section::notes("", notes)))
+}
+
+/// What a recipe promises of the classes of records.
+const fn classes_covered(recipe: Recipe) -> &'static str {
+    match recipe {
+        Recipe::Sgd => "",
+        Recipe::Dpsgd | Recipe::Protect => {
+            " A record's class is part of it and covered as its text is."
+        }
+        Recipe::Crt | Recipe::Sdp | Recipe::Jft => {
+            " No policy redacts a class: it stands beside redacted text in steps without noise. What is promised of a \
+             redacted secret is promised between records of one class, and nothing of a class."
+        }
+    }
 }
