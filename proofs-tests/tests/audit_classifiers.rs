@@ -230,13 +230,13 @@ fn classifiers_and_encoders_that_diverge_say_so() {
     let at = home.path();
     ok(at, &format!("{PREPARE} --out plain/"));
     for (folder, what) in [
-        ("prepared", "the class of any text"),
+        ("prepared", "the loss of any class"),
         ("plain", "the perplexity of any text"),
     ] {
         let line = format!("train {folder}/ --recipe sgd {SMALL} --optimizer sgd");
         refused(
             at,
-            &format!("{line} --learning-rate 1e12 --out diverged"),
+            &format!("{line} --learning-rate 1e25 --out diverged"),
             &[what, "Lower the learning rates"],
         );
     }

@@ -566,7 +566,7 @@ impl Run {
                 } else {
                     -largest.unwrap_or(f64::NAN)
                 };
-                (loss, "the class of any text")
+                (loss, "the loss of any class")
             }
         };
         if loss.exp().is_finite() {
