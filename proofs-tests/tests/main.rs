@@ -1,5 +1,4 @@
 //! All tests in one program: it is linked once, and its tests share the processors.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod audit_attacks;
 mod audit_classifiers;
