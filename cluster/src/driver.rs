@@ -8,7 +8,7 @@ use crate::table::{Process, StageTable};
 use crate::trust::Trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ballista::prelude::{SessionConfigExt, SessionContextExt};
-use ballista_core::config::BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK;
+use ballista_core::config::{BALLISTA_CLIENT_PULL, BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK};
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::serde::protobuf::CancelJobParams;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
@@ -272,6 +272,8 @@ pub(crate) fn configuration(process: &Arc<Process>, partitions: usize) -> Sessio
         .with_information_schema(false)
         // A slot runs one stage at a time, and what is tried again is one stage.
         .set_str(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, "1")
+        // A client that is told of its job learns the job's name too late to cancel it.
+        .set_str(BALLISTA_CLIENT_PULL, "true")
         .with_ballista_override_create_grpc_client_endpoint(process.trust.links())
         .with_ballista_logical_extension_codec(codec.clone())
         .with_ballista_physical_extension_codec(codec)
