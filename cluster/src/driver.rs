@@ -22,7 +22,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How a scheduler is named.
@@ -33,6 +33,9 @@ const PARTITIONS: u64 = 256;
 const MOST: usize = 256;
 /// How often a query is asked for that Ballista gave up.
 const TRIES: usize = 4;
+/// How often, and how far apart, the folder of the stages is looked for after an error.
+const GONE: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
 /// For the scheduler to take the end of a query.
 const CANCEL: Duration = Duration::from_secs(3);
 
@@ -171,11 +174,17 @@ impl Asked<'_> {
                 Err(error) => error,
             };
             let (why, said) = readable(&error, name);
+            if why != Why::Stage && there() {
+                return Ok(());
+            }
+            // Another client's last stage removes the files that a stage reads, and then their folder.
+            for _ in 0..GONE {
+                self.still_there()?;
+                tokio::time::sleep(PAUSE).await;
+            }
+            self.still_there()?;
             if why == Why::Stage {
                 bail!("--run: {said}");
-            }
-            if there() {
-                return Ok(());
             }
             if why == Why::Other || tried == TRIES {
                 bail!("--run: {said}");
@@ -194,10 +203,14 @@ impl Asked<'_> {
         let table = StageTable { request, process };
         let frame = self.session.read_table(Arc::new(table))?;
         let query = frame.create_physical_plan().await?;
-        *self.query.lock().unwrap_or_else(PoisonError::into_inner) = Some(query.clone());
+        *self.asked_for() = Some(query.clone());
         let rows = collect(query, self.session.task_ctx()).await;
-        *self.query.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.asked_for() = None;
         rows.map(drop)
+    }
+
+    fn asked_for(&self) -> MutexGuard<'_, Option<Arc<dyn ExecutionPlan>>> {
+        self.query.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn reached(&self) -> Result<()> {
@@ -209,12 +222,11 @@ impl Asked<'_> {
 
     /// What is dealt out already ends by itself.
     async fn cancel(&self) {
-        let query = self.query.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = query.as_ref().and_then(|query| {
+        let query = self.asked_for().clone();
+        let job = query.and_then(|query| {
             let sent = query.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
             sent?.job_id()
         });
-        drop(query);
         let (Some(address), Some(job)) = (self.scheduler, job) else {
             return;
         };
@@ -239,18 +251,24 @@ impl Asked<'_> {
 
     /// What is in the files counts, not what an executor said.
     fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
+        let Some(stage) = self.missing(stage, count) else {
+            return Ok(());
+        };
+        self.still_there()?;
+        bail!(
+            "--run: {stage} is done, and its file is not in {}: executors and this process must see the same files",
+            self.plan.folder().display()
+        )
+    }
+
+    fn still_there(&self) -> Result<()> {
         let folder = self.plan.folder();
-        match self.missing(stage, count) {
-            Some(_) if !folder.exists() => bail!(
-                "--run: {} is gone: another process has run the last stage of this plan, and its folder is there, or will be soon",
-                folder.display()
-            ),
-            Some(stage) => bail!(
-                "--run: {stage} is done, and its file is not in {}: executors and this process must see the same files",
-                folder.display()
-            ),
-            None => Ok(()),
-        }
+        ensure!(
+            folder.exists(),
+            "--run: {} is gone: another process has run the last stage of this plan, which removes it",
+            folder.display()
+        );
+        Ok(())
     }
 }
 

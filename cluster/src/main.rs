@@ -74,7 +74,7 @@ struct SchedulerArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     listen: String,
     /// Seconds after which a silent executor is given up, and its work dealt out again: 15 to 3600.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(SILENT))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds)]
     executor_timeout: u64,
     #[command(flatten)]
     network: Network,
@@ -99,6 +99,17 @@ struct ExecutorArgs {
     threads: u16,
     #[command(flatten)]
     network: Network,
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    let given = text.parse().ok();
+    given.filter(|given| SILENT.contains(given)).ok_or_else(|| {
+        format!(
+            "must be from {} to {} seconds, got {text:?}",
+            SILENT.start(),
+            SILENT.end()
+        )
+    })
 }
 
 fn main() -> ExitCode {

@@ -212,12 +212,14 @@ pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String
         format!("all executors of {scheduler} were lost, and none came back")
     } else {
         // Ballista's own words: its wrappers end where the innermost text begins.
-        let words = whole
-            .rsplit(['"', '(', '{'])
-            .find(|part| part.contains(' '));
-        let words = words
-            .unwrap_or(&whole)
-            .trim_matches(|end: char| !end.is_alphanumeric());
+        let ends = |part: &'_ str| {
+            part.trim_matches(|end: char| !end.is_alphanumeric())
+                .to_owned()
+        };
+        let mut parts = whole.rsplit(['"', '(', '{', '}']).map(ends);
+        let words = parts
+            .find(|part| part.contains(' '))
+            .unwrap_or(whole.clone());
         format!(
             "Ballista: {}",
             words.chars().take(LONGEST).collect::<String>()
@@ -228,8 +230,13 @@ pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String
 
 /// What the system says in an error, as "No space left on device".
 fn of_system(whole: &str) -> Option<&str> {
-    let (before, _) = whole.split_once(" (os error ")?;
-    let words = before.rsplit(['"', ':', '(', '\\']).next()?.trim();
+    let debug = || whole.split_once("message: \"")?.1.split(['"', '\\']).next();
+    let words = match whole.split_once(" (os error ") {
+        Some((before, _)) => before.rsplit(['"', ':', '(', '\\']).next(),
+        None if whole.contains("Os {") => debug(),
+        None => None,
+    };
+    let words = words?.trim();
     (!words.is_empty() && !words.contains("refused")).then_some(words)
 }
 
@@ -277,6 +284,10 @@ mod tests {
         for (whole, sentence) in [
             (
                 r#"DataFusionError(Shared(ArrowError(IoError("x", Os { code: 28 }), None))): No space left on device (os error 28)" })))))"#,
+                "an executor or its folder of temporary files failed: No space left on device",
+            ),
+            (
+                r#"Job 7 failed: DataFusionError(Shared(IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })))"#,
                 "an executor or its folder of temporary files failed: No space left on device",
             ),
             (

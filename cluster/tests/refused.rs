@@ -1,4 +1,5 @@
 //! What a scheduler and an executor refuse of whoever reaches the scheduler's port, over the wire.
+#![allow(clippy::unwrap_used)] // Helpers of a test.
 
 use ballista::prelude::{SessionConfigExt, SessionContextExt};
 use ballista_core::execution_plans::{ShuffleWriterExec, execute_physical_plan};
