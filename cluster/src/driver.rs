@@ -146,14 +146,14 @@ impl Asked<'_> {
             let there = || self.missing(ShardStage::Group, parts).is_none();
             self.done(Kind::Group, (0..shards).collect(), there).await?;
         }
-        self.all(ShardStage::Group, parts)?;
+        self.all(ShardStage::Group, parts).await?;
         let left = (0..shards).filter(|shard| !plan.has(ShardStage::Write(*shard)));
         let left: Vec<u64> = left.collect();
         if !left.is_empty() {
             let there = || self.missing(ShardStage::Write, shards).is_none();
             self.done(Kind::Write, left, there).await?;
         }
-        self.all(ShardStage::Write, shards)?;
+        self.all(ShardStage::Write, shards).await?;
         let last = plan.clone();
         let join = move || last.run(ShardStage::Join, threads, &|_, _| true);
         let made = tokio::task::spawn_blocking(join).await;
@@ -177,12 +177,7 @@ impl Asked<'_> {
             if why != Why::Stage && there() {
                 return Ok(());
             }
-            // Another client's last stage removes the files that a stage reads, and then their folder.
-            for _ in 0..GONE {
-                self.still_there()?;
-                tokio::time::sleep(PAUSE).await;
-            }
-            self.still_there()?;
+            self.stays().await?;
             if why == Why::Stage {
                 bail!("--run: {said}");
             }
@@ -250,24 +245,28 @@ impl Asked<'_> {
     }
 
     /// What is in the files counts, not what an executor said.
-    fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
+    async fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
         let Some(stage) = self.missing(stage, count) else {
             return Ok(());
         };
-        self.still_there()?;
+        self.stays().await?;
         bail!(
             "--run: {stage} is done, and its file is not in {}: executors and this process must see the same files",
             self.plan.folder().display()
         )
     }
 
-    fn still_there(&self) -> Result<()> {
+    /// That the folder of the stages does: another client's last stage removes its files, and then the folder.
+    async fn stays(&self) -> Result<()> {
         let folder = self.plan.folder();
-        ensure!(
-            folder.exists(),
-            "--run: {} is gone: another process has run the last stage of this plan, which removes it",
-            folder.display()
-        );
+        for _ in 0..GONE {
+            ensure!(
+                folder.exists(),
+                "--run: {} is gone: another process has run the last stage of this plan, which removes it",
+                folder.display()
+            );
+            tokio::time::sleep(PAUSE).await;
+        }
         Ok(())
     }
 }

@@ -230,7 +230,11 @@ pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String
 
 /// What the system says in an error, as "No space left on device".
 fn of_system(whole: &str) -> Option<&str> {
-    let debug = || whole.split_once("message: \"")?.1.split(['"', '\\']).next();
+    let quotes = ['"', '\\'];
+    let debug = || {
+        let (_, said) = whole.split_once("message: ")?;
+        said.trim_start_matches(quotes).split(quotes).next()
+    };
     let words = match whole.split_once(" (os error ") {
         Some((before, _)) => before.rsplit(['"', ':', '(', '\\']).next(),
         None if whole.contains("Os {") => debug(),
