@@ -136,7 +136,7 @@ impl PhysicalExtensionCodec for StageCodec {
         let [input] = inputs else {
             return Err(failed(&"a stage has one input"));
         };
-        guard::leaf(input)?;
+        guard::below(request.kind, input)?;
         // A scheduler has no key; the executor that gets the stage from it has.
         if let Some(owner) = self.process.owner {
             request.authentic(owner)?;

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! writer of the shuffle → stage → rows in memory, or a reader of the shuffle
+//! writer of the shuffle → group → scan → rows in memory
 //! ```
 //!
 //! The codec looks at each operator as it is decoded, which holds for every process; an executor looks at the whole.
 
 use crate::operator::StageExec;
-use crate::request::failed;
+use crate::request::{Kind, failed};
 use crate::table::StageTable;
 use crate::trust::{Trust, beyond};
 use async_trait::async_trait;
@@ -72,8 +73,18 @@ pub(crate) fn ballistas(bytes: &[u8], inputs: &[Plan]) -> Result<()> {
     }
 }
 
-/// What a stage reads: rows in memory or of the shuffle.
-pub(crate) fn leaf(plan: &Plan) -> Result<()> {
+/// What a stage reads; group reads scan without a shuffle where all is one partition.
+pub(crate) fn below(kind: Kind, plan: &Plan) -> Result<()> {
+    match plan.downcast_ref::<StageExec>() {
+        Some(scan) if kind == Kind::Group && scan.request.kind == Kind::Scan => {
+            scan.children().into_iter().try_for_each(leaf)
+        }
+        _ => leaf(plan),
+    }
+}
+
+/// Rows in memory or of the shuffle.
+fn leaf(plan: &Plan) -> Result<()> {
     if plan.is::<CooperativeExec>() {
         return plan.children().into_iter().try_for_each(leaf);
     }
@@ -119,8 +130,8 @@ fn whole(job: &str, plan: &Plan) -> Result<()> {
     let [stage] = plan.children()[..] else {
         return Err(refused(plan.name()));
     };
-    match (stage.is::<StageExec>(), &stage.children()[..]) {
-        (true, [input]) => leaf(input),
+    match (stage.downcast_ref::<StageExec>(), &stage.children()[..]) {
+        (Some(own), [input]) => below(own.request.kind, input),
         _ => Err(refused(stage.name())),
     }
 }
@@ -182,6 +193,10 @@ mod tests {
     }
 
     fn stage(input: Plan) -> Plan {
+        stage_of(Kind::Write, input)
+    }
+
+    fn stage_of(kind: Kind, input: Plan) -> Plan {
         let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[],"code":""}"#;
         let process = Process {
             build: "b".to_owned(),
@@ -189,7 +204,8 @@ mod tests {
             threads: 1,
             trust: Trust::Loopback,
         };
-        let request = serde_json::from_str(json).unwrap();
+        let request: crate::request::Request = serde_json::from_str(json).unwrap();
+        let request = request.of_kind(kind);
         Arc::new(StageExec::new(request, Arc::new(process), input))
     }
 
@@ -201,6 +217,10 @@ mod tests {
     #[test]
     fn nothing_but_stages_is_run() {
         whole("038-aB", &writer("1", stage(rows()))).unwrap();
+        let scan = stage_of(Kind::Scan, rows());
+        whole("7", &writer("1", stage_of(Kind::Group, scan.clone()))).unwrap();
+        assert!(whole("7", &writer("1", stage_of(Kind::Write, scan.clone()))).is_err());
+        assert!(whole("7", &writer("1", stage_of(Kind::Scan, scan))).is_err());
         let empty: Plan = Arc::new(EmptyExec::new(NUMBERS.clone()));
         let limited: Plan = Arc::new(GlobalLimitExec::new(stage(rows()), 0, Some(1)));
         for plan in [
