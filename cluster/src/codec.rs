@@ -1,6 +1,7 @@
 //! Operators and tables as bytes. They name the build that wrote them, and only the same one reads them: what an
 //! operator does lies in the program.
 
+use crate::guard;
 use crate::operator::StageExec;
 use crate::request::{Request, failed};
 use crate::table::{Process, StageTable};
@@ -125,11 +126,21 @@ impl PhysicalExtensionCodec for StageCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(request) = self.read(bytes)? else {
-            return self.physical.try_decode(bytes, inputs, context, converter);
+            guard::ballistas(bytes, inputs)?;
+            let plan = self
+                .physical
+                .try_decode(bytes, inputs, context, converter)?;
+            guard::reader(plan.as_ref(), self.process.trust)?;
+            return Ok(plan);
         };
         let [input] = inputs else {
             return Err(failed(&"a stage has one input"));
         };
+        guard::below(request.kind, input)?;
+        // A scheduler has no key; the executor that gets the stage from it has.
+        if let Some(owner) = self.process.owner {
+            request.authentic(owner)?;
+        }
         let stage = StageExec::new(request, self.process.clone(), input.clone());
         Ok(Arc::new(stage))
     }
@@ -156,18 +167,20 @@ impl PhysicalExtensionCodec for StageCodec {
 mod tests {
     use super::*;
     use crate::request::Kind;
+    use crate::trust::Trust;
 
     fn codec(build: &str) -> StageCodec {
         StageCodec::new(Arc::new(Process {
             build: build.to_owned(),
             owner: None,
             threads: 1,
+            trust: Trust::Loopback,
         }))
     }
 
     #[test]
     fn only_the_same_build_reads_an_operator() {
-        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[3]}"#;
+        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[3],"code":""}"#;
         let request: Request = serde_json::from_str(json).unwrap();
         assert_eq!(request.kind, Kind::Write);
         let mut bytes = Vec::new();

@@ -1,19 +1,29 @@
 //! The client: asks a cluster for the stages of a plan, and runs the last one itself.
 
 use crate::codec::StageCodec;
-use crate::request::{Kind, Request, readable};
+use crate::owner_key::OwnerKey;
+use crate::request::{Kind, Request, Why, readable};
 use crate::runs::BATCH;
 use crate::table::{Process, StageTable};
 use crate::trust::Trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ballista::prelude::{SessionConfigExt, SessionContextExt};
-use ballista_core::config::BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK;
+use ballista_core::config::{BALLISTA_CLIENT_PULL, BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK};
+use ballista_core::execution_plans::DistributedQueryExec;
+use ballista_core::serde::protobuf::CancelJobParams;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_proto::protobuf::LogicalPlanNode;
 use reticent_corpus::{Preparation, ShardPlan, ShardStage};
+use std::future::Future;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How a scheduler is named.
 const SCHEME: &str = "ballista://";
@@ -21,6 +31,13 @@ const SCHEME: &str = "ballista://";
 const PARTITIONS: u64 = 256;
 /// Most tasks at once of an embedded executor.
 const MOST: usize = 256;
+/// How often a query is asked for that Ballista gave up.
+const TRIES: usize = 4;
+/// How often, and how far apart, the folder of the stages is looked for after an error.
+const GONE: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+/// For the scheduler to take the end of a query.
+const CANCEL: Duration = Duration::from_secs(3);
 
 /// Where the stages run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,69 +84,200 @@ impl FromStr for Run {
 /// A plan or a key that cannot be read; a scheduler that is not on this machine, unless the network is trusted; a
 /// scheduler or an executor of another build; a stage that failed, as [`ShardPlan::run`] says it.
 pub async fn prepare(path: &Path, run: &Run, threads: usize, trust: Trust) -> Result<Preparation> {
-    let process = Arc::new(Process::working(threads)?);
-    let key = process.owner.context("the owner's key")?;
-    let plan = Arc::new(ShardPlan::load(path, key.0).context("--plan")?);
-    let (shards, parts) = (plan.shards(), plan.parts());
+    let made = prepare_until(path, run, threads, trust, std::future::pending());
+    made.await?.context("--run: it was stopped")
+}
+
+/// The same, until `stop` is done: then the scheduler deals out no more of it, and None comes back.
+///
+/// # Errors
+/// As [`prepare`].
+pub async fn prepare_until(
+    path: &Path,
+    run: &Run,
+    threads: usize,
+    trust: Trust,
+    stop: impl Future<Output = ()>,
+) -> Result<Option<Preparation>> {
+    let process = Arc::new(Process::working(threads, trust)?);
+    let owner = process.owner.context("the owner's key")?;
+    let plan = Arc::new(ShardPlan::load(path, owner.0).context("--plan")?);
+    let scheduler = match run {
+        Run::Standalone(_) => None,
+        Run::Ballista(host) => Some(trust.address("--run", host)?),
+    };
     let asked = Asked {
         path,
         plan: &plan,
         process: &process,
-        session: session(run, &process, parts, trust).await?,
+        owner,
+        scheduler,
+        session: session(run, scheduler, &process, plan.parts()).await?,
+        query: Mutex::default(),
     };
-    // A part is grouped when the digests of every shard are there.
-    if !(0..parts).all(|part| plan.has(ShardStage::Group(part))) {
-        asked.done(Kind::Group, (0..shards).collect()).await?;
+    tokio::select! {
+        made = asked.everything(threads) => made.map(Some),
+        () = stop => {
+            asked.cancel().await;
+            Ok(None)
+        }
     }
-    asked.all(ShardStage::Group, parts)?;
-    let left = (0..shards).filter(|shard| !plan.has(ShardStage::Write(*shard)));
-    let left: Vec<u64> = left.collect();
-    if !left.is_empty() {
-        asked.done(Kind::Write, left).await?;
-    }
-    asked.all(ShardStage::Write, shards)?;
-    let last = plan.clone();
-    let join = move || last.run(ShardStage::Join, threads, &|_, _| true);
-    let made = tokio::task::spawn_blocking(join).await;
-    let made = made.context("--run: the last stage")?.context("--run")?;
-    made.flatten()
-        .context("--run: the last stage prepared nothing")
 }
 
 /// A plan, and who is asked for its stages.
 struct Asked<'a> {
     path: &'a Path,
-    plan: &'a ShardPlan,
+    plan: &'a Arc<ShardPlan>,
     process: &'a Arc<Process>,
+    owner: OwnerKey,
+    /// None of one in this process.
+    scheduler: Option<SocketAddr>,
     session: SessionContext,
+    /// What is asked for now.
+    query: Mutex<Option<Arc<dyn ExecutionPlan>>>,
 }
 
 impl Asked<'_> {
-    async fn done(&self, kind: Kind, shards: Vec<u64>) -> Result<()> {
-        let table = StageTable {
-            request: Request::new(kind, self.path, self.plan, shards)?,
-            process: self.process.clone(),
-        };
-        let rows = async {
-            let frame = self.session.read_table(Arc::new(table))?;
-            frame.collect().await
-        };
-        rows.await
-            .map(drop)
-            .map_err(|error| anyhow!("--run: {}", readable(&error)))
+    async fn everything(&self, threads: usize) -> Result<Preparation> {
+        let plan = self.plan;
+        let (shards, parts) = (plan.shards(), plan.parts());
+        // A part is grouped when the digests of every shard are there.
+        if !(0..parts).all(|part| plan.has(ShardStage::Group(part))) {
+            let there = || self.missing(ShardStage::Group, parts).is_none();
+            self.done(Kind::Group, (0..shards).collect(), there).await?;
+        }
+        self.all(ShardStage::Group, parts).await?;
+        let left = (0..shards).filter(|shard| !plan.has(ShardStage::Write(*shard)));
+        let left: Vec<u64> = left.collect();
+        if !left.is_empty() {
+            let there = || self.missing(ShardStage::Write, shards).is_none();
+            self.done(Kind::Write, left, there).await?;
+        }
+        self.all(ShardStage::Write, shards).await?;
+        let last = plan.clone();
+        let join = move || last.run(ShardStage::Join, threads, &|_, _| true);
+        let made = tokio::task::spawn_blocking(join).await;
+        let made = made.context("--run: the last stage")?.context("--run")?;
+        made.flatten()
+            .context("--run: the last stage prepared nothing")
     }
 
-    /// What is in the files counts, not what an executor said.
-    fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
-        let missing = (0..count).map(stage).find(|stage| !self.plan.has(*stage));
-        match missing {
-            Some(stage) => bail!(
-                "--run: {stage} is done, and its file is not in {}: executors and this process must see the same files",
-                self.plan.folder().display()
-            ),
+    /// `there`: whether the files of the stages are, which is what counts.
+    async fn done(&self, kind: Kind, shards: Vec<u64>, there: impl Fn() -> bool) -> Result<()> {
+        let request = Request::new(kind, self.path, self.plan, shards, self.owner)?;
+        let name = self.scheduler.map(|address| address.to_string());
+        let name = name.as_deref().unwrap_or("this process");
+        let mut tried = 1;
+        loop {
+            let error = match self.rows(request.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let (why, said) = readable(&error, name);
+            if why != Why::Stage && there() {
+                return Ok(());
+            }
+            self.stays().await?;
+            if why == Why::Stage {
+                bail!("--run: {said}");
+            }
+            if why == Why::Other || tried == TRIES {
+                bail!("--run: {said}");
+            }
+            self.reached().await?;
+            tried += 1;
+            let _ = writeln!(
+                std::io::stderr(),
+                "--run: {said}; asked again, {tried} of {TRIES}"
+            );
+        }
+    }
+
+    async fn rows(&self, request: Request) -> datafusion::error::Result<()> {
+        let process = self.process.clone();
+        let table = StageTable { request, process };
+        let frame = self.session.read_table(Arc::new(table))?;
+        let query = frame.create_physical_plan().await?;
+        *self.asked_for() = Some(query.clone());
+        let rows = collect(query, self.session.task_ctx()).await;
+        *self.asked_for() = None;
+        rows.map(drop)
+    }
+
+    fn asked_for(&self) -> MutexGuard<'_, Option<Arc<dyn ExecutionPlan>>> {
+        self.query.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn reached(&self) -> Result<()> {
+        match self.scheduler {
+            Some(address) => reached(address).await,
             None => Ok(()),
         }
     }
+
+    /// What is dealt out already ends by itself.
+    async fn cancel(&self) {
+        let query = self.asked_for().clone();
+        let job = query.and_then(|query| {
+            let sent = query.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
+            sent?.job_id()
+        });
+        let (Some(address), Some(job)) = (self.scheduler, job) else {
+            return;
+        };
+        let told = async {
+            let mut scheduler = SchedulerGrpcClient::connect(format!("http://{address}"))
+                .await
+                .ok()?;
+            let job_id = job.to_string();
+            scheduler.cancel_job(CancelJobParams { job_id }).await.ok()
+        };
+        if !matches!(tokio::time::timeout(CANCEL, told).await, Ok(Some(_))) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "--run: the scheduler at {address} was not told, and goes on with the query"
+            );
+        }
+    }
+
+    fn missing(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Option<ShardStage> {
+        (0..count).map(stage).find(|stage| !self.plan.has(*stage))
+    }
+
+    /// What is in the files counts, not what an executor said.
+    async fn all(&self, stage: impl Fn(u64) -> ShardStage, count: u64) -> Result<()> {
+        let Some(stage) = self.missing(stage, count) else {
+            return Ok(());
+        };
+        self.stays().await?;
+        bail!(
+            "--run: {stage} is done, and its file is not in {}: executors and this process must see the same files",
+            self.plan.folder().display()
+        )
+    }
+
+    /// That the folder of the stages does: another client's last stage removes its files, and then the folder.
+    async fn stays(&self) -> Result<()> {
+        let folder = self.plan.folder();
+        for _ in 0..GONE {
+            ensure!(
+                folder.exists(),
+                "--run: {} is gone: another process has run the last stage of this plan, which removes it",
+                folder.display()
+            );
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+}
+
+async fn reached(address: SocketAddr) -> Result<()> {
+    let reached = tokio::net::TcpStream::connect(address).await;
+    ensure!(
+        reached.is_ok(),
+        "--run: no scheduler listens at {address}; start one with audit-cluster scheduler"
+    );
+    Ok(())
 }
 
 /// The configuration of every process: how batches and shuffles are cut.
@@ -141,6 +289,9 @@ pub(crate) fn configuration(process: &Arc<Process>, partitions: usize) -> Sessio
         .with_information_schema(false)
         // A slot runs one stage at a time, and what is tried again is one stage.
         .set_str(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, "1")
+        // A client that is told of its job learns the job's name too late to cancel it.
+        .set_str(BALLISTA_CLIENT_PULL, "true")
+        .with_ballista_override_create_grpc_client_endpoint(process.trust.links())
         .with_ballista_logical_extension_codec(codec.clone())
         .with_ballista_physical_extension_codec(codec)
 }
@@ -155,29 +306,25 @@ pub(crate) fn state(configuration: SessionConfig) -> SessionState {
 
 async fn session(
     run: &Run,
+    scheduler: Option<SocketAddr>,
     process: &Arc<Process>,
     parts: u64,
-    trust: Trust,
 ) -> Result<SessionContext> {
     let partitions = usize::try_from(parts.clamp(2, PARTITIONS)).unwrap_or(2);
     let configuration = configuration(process, partitions);
-    let made = match run {
-        Run::Standalone(tasks) => {
+    let made = match (run, scheduler) {
+        (Run::Standalone(tasks), _) => {
             let configuration = configuration.with_ballista_standalone_parallelism(*tasks);
             SessionContext::standalone_with_state(state(configuration)).await
         }
-        Run::Ballista(host) => {
-            let address = trust.address("--run", host)?;
-            let reached = tokio::net::TcpStream::connect(address).await;
-            ensure!(
-                reached.is_ok(),
-                "--run: no scheduler listens at {address}; start one with audit-cluster scheduler"
-            );
+        (Run::Ballista(_), Some(address)) => {
+            reached(address).await?;
             let url = format!("df://{address}");
             SessionContext::remote_with_state(&url, state(configuration)).await
         }
+        (Run::Ballista(host), None) => bail!("--run: {host:?} has no address"),
     };
-    made.map_err(|error| anyhow!("--run: {}", readable(&error)))
+    made.map_err(|error| anyhow!("--run: {}", readable(&error, "this process").1))
 }
 
 #[cfg(test)]

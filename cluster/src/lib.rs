@@ -25,6 +25,6 @@ mod runs;
 mod table;
 mod trust;
 
-pub use driver::{Run, prepare};
-pub use node::{Executor, Scheduler};
+pub use driver::{Run, prepare, prepare_until};
+pub use node::{Executor, SILENT, Scheduler};
 pub use trust::Trust;

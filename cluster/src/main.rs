@@ -2,10 +2,19 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use reticent_cluster::{Executor, Run, Scheduler, Trust};
+use reticent_cluster::{Executor, Run, SILENT, Scheduler, Trust};
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// For an executor to tell its scheduler that it ends, and to finish what it runs.
+const LEAVE: Duration = Duration::from_secs(10);
+/// For stages that still run here to look whether somebody waits for them.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Prepares a corpus on a cluster: a scheduler, executors, and a client that follows a plan of audit prepare --shards.
 ///
@@ -64,8 +73,8 @@ struct SchedulerArgs {
     /// Where clients and executors reach it.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     listen: String,
-    /// Seconds after which a silent executor is given up, and its work dealt out again.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// Seconds after which a silent executor is given up, and its work dealt out again: 15 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds)]
     executor_timeout: u64,
     #[command(flatten)]
     network: Network,
@@ -92,60 +101,93 @@ struct ExecutorArgs {
     network: Network,
 }
 
+fn seconds(text: &str) -> Result<u64, String> {
+    let given = text.parse().ok();
+    given.filter(|given| SILENT.contains(given)).ok_or_else(|| {
+        format!(
+            "must be from {} to {} seconds, got {text:?}",
+            SILENT.start(),
+            SILENT.end()
+        )
+    })
+}
+
 fn main() -> ExitCode {
     let what = Command::parse().what;
     match run(what) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            let _ = writeln!(std::io::stderr(), "error: {}", sentence(&error));
             ExitCode::from(2)
         }
     }
 }
 
-fn run(what: What) -> Result<()> {
+/// An error and its causes; one whose text has its cause's in it already says it once.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
+/// What ends a process from outside.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The status of a command that such a signal ended.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+        }
+    }
+}
+
+fn run(what: What) -> Result<u8> {
+    let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+    let within = runtime.enter();
+    let signals = Signals::listen().context("signals cannot be listened to")?;
+    drop(within);
     // Rows that wait to be fetched lie in a folder that only this user can open, and that is removed at the end.
     let folder = tempfile::Builder::new()
         .prefix("audit-cluster-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("there is no place for temporary files")?;
     tempfile::env::override_temp_dir(folder.path())
         .map_err(|_| anyhow::anyhow!("temporary files have another place already"))?;
-    let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
-    let made = runtime.block_on(async {
-        tokio::select! {
-            made = work(what) => made,
-            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; the same command goes on with what is not done"),
-        }
-    });
-    // A stage that still runs here would hold the process until its next look.
-    runtime.shutdown_background();
-    made
+    let ended = runtime.block_on(work(what, signals));
+    runtime.shutdown_timeout(LOOK);
+    ended
 }
 
-async fn work(what: What) -> Result<()> {
+async fn work(what: What, mut signals: Signals) -> Result<u8> {
     match what {
-        What::Prepare(args) => {
-            let threads = usize::from(args.threads);
-            let trust = args.network.trust();
-            let made = reticent_cluster::prepare(&args.plan, &args.run, threads, trust).await?;
-            let facts = made.facts;
-            let said = writeln!(
-                std::io::stdout(),
-                "{}: prepared {} units, {} of them duplicates.",
-                args.plan.display(),
-                facts.units,
-                facts.duplicates
-            );
-            said.context("standard output")
-        }
+        What::Prepare(args) => prepare(args, signals).await,
         What::Scheduler(args) => {
             let scheduler = Scheduler {
                 listen: args.listen,
                 timeout: args.executor_timeout,
                 trust: args.network.trust(),
             };
-            scheduler.run().await
+            tokio::select! {
+                ended = scheduler.run() => ended.map(|()| 0),
+                _ = signals.next() => Ok(0),
+            }
         }
         What::Executor(args) => {
             let executor = Executor {
@@ -156,7 +198,43 @@ async fn work(what: What) -> Result<()> {
                 threads: args.threads.into(),
                 trust: args.network.trust(),
             };
-            executor.run().await
+            let mut running = std::pin::pin!(executor.run());
+            tokio::select! {
+                ended = &mut running => {
+                    // Ballista hears the signal too.
+                    let asked = tokio::time::timeout(Duration::ZERO, signals.next()).await;
+                    ended?;
+                    anyhow::ensure!(asked.is_ok(), "executor: it ended, and nobody asked it to");
+                }
+                _ = signals.next() => {
+                    let _ = tokio::time::timeout(LEAVE, running).await;
+                }
+            }
+            Ok(0)
         }
     }
+}
+
+async fn prepare(args: Prepare, mut signals: Signals) -> Result<u8> {
+    let (threads, trust) = (usize::from(args.threads), args.network.trust());
+    let mut status = 0;
+    let stop = async { status = signals.next().await };
+    let made = reticent_cluster::prepare_until(&args.plan, &args.run, threads, trust, stop).await?;
+    let Some(made) = made else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "error: interrupted; the same command goes on with what is not done"
+        );
+        return Ok(status);
+    };
+    let facts = made.facts;
+    let said = writeln!(
+        std::io::stdout(),
+        "{}: prepared {} units, {} of them duplicates.",
+        args.plan.display(),
+        facts.units,
+        facts.duplicates
+    );
+    said.context("standard output")?;
+    Ok(0)
 }

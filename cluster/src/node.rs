@@ -2,7 +2,7 @@
 
 use crate::codec::StageCodec;
 use crate::driver;
-use crate::guard::StagesOnly;
+use crate::guard::{StagePlanner, StagesOnly};
 use crate::table::Process;
 use crate::trust::Trust;
 use anyhow::{Context, Result, anyhow};
@@ -10,14 +10,26 @@ use ballista_core::config::TaskSchedulingPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_server::SchedulerServer;
+use datafusion::execution::SessionStateBuilder;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
 
-/// Seconds for an executor to find its scheduler.
-const CONNECT: u16 = 60;
-/// The least seconds after which a silent executor is given up: it asks for work every five.
-const SILENT: u64 = 15;
+/// For an executor to find its scheduler.
+const CONNECT: Duration = Duration::from_secs(30);
+/// Between two tries of that.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The seconds after which a silent executor may be given up: it asks for work every five.
+pub const SILENT: std::ops::RangeInclusive<u64> = 15..=3600;
+/// How often the scheduler looks at its queries.
+const LOOK: Duration = Duration::from_secs(1);
+/// After this long without a task that runs or could, a query is given up: between two tasks lie milliseconds.
+const STILL: Duration = Duration::from_secs(10);
 
 /// The address without its port, as Ballista puts it before one.
 fn host(address: &SocketAddr) -> String {
@@ -46,11 +58,15 @@ impl Scheduler {
     pub async fn run(self) -> Result<()> {
         let address = self.trust.address("--listen", &self.listen)?;
         anyhow::ensure!(
-            self.timeout >= SILENT,
-            "--executor-timeout must be at least {SILENT}, got {}",
+            SILENT.contains(&self.timeout),
+            "--executor-timeout must be from {} to {} seconds, got {}",
+            SILENT.start(),
+            SILENT.end(),
             self.timeout
         );
-        let process = Arc::new(Process::planning()?);
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("--listen: {address}"))?;
+        let process = Arc::new(Process::planning(self.trust)?);
         let codec = Arc::new(StageCodec::new(process.clone()));
         let configuration = driver::configuration(&process, 2);
         let config = SchedulerConfig {
@@ -64,17 +80,66 @@ impl Scheduler {
             // Long enough for the client to fetch which stages were done.
             finished_job_data_clean_up_interval_seconds: 60,
             override_config_producer: Some(Arc::new(move || configuration.clone())),
-            override_session_builder: Some(Arc::new(|config| Ok(driver::state(config)))),
+            override_session_builder: Some(Arc::new(|config| {
+                let state = SessionStateBuilder::new_from_existing(driver::state(config));
+                Ok(state.with_query_planner(Arc::new(StagePlanner)).build())
+            })),
             override_logical_codec: Some(codec.clone()),
             override_physical_codec: Some(codec),
             ..SchedulerConfig::default()
         };
         let cluster = BallistaCluster::new_from_config(&config).await;
         let cluster = cluster.map_err(|error| anyhow!("scheduler: {error}"))?;
-        start_server(cluster, address, Arc::new(config))
-            .await
-            .map_err(|error| anyhow!("scheduler: {address}: {error}"))
+        let server = create_scheduler(cluster, Arc::new(config)).await;
+        let server: Server = server.map_err(|error| anyhow!("scheduler: {address}: {error}"))?;
+        let looked_at = server.clone();
+        tokio::select! {
+            ended = start_grpc_service_with_listener(listener, server) => {
+                ended.map_err(|error| anyhow!("scheduler: {address}: {error}"))
+            }
+            () = give_up(looked_at) => Ok(()),
+        }
     }
+}
+
+type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+
+/// Ends queries that stand still. Ballista 55 takes a stage back when an executor is lost whose rows it would read, and
+/// may then deal nothing out any more, although executors ask; the client submits such a query again.
+async fn give_up(server: Server) {
+    let mut still: HashMap<String, Instant> = HashMap::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let jobs = server.state.task_manager.get_running_job_cache();
+        still.retain(|job, _| jobs.keys().any(|other| other.as_str() == job));
+        for (job, info) in jobs.iter() {
+            let graph = info.execution_graph.read().await;
+            let name = job.as_str();
+            let works = !graph.running_tasks().is_empty() || graph.available_tasks() > 0;
+            if works || !server.is_ready() {
+                still.remove(name);
+                continue;
+            }
+            let since = still.entry(name.to_owned()).or_insert_with(Instant::now);
+            if since.elapsed() > STILL {
+                drop(graph);
+                let _ = server.cancel_job(job.clone()).await;
+            }
+        }
+    }
+}
+
+/// Waits for the scheduler, which may be started after its executors.
+async fn reached(scheduler: SocketAddr) -> Result<()> {
+    let found = async {
+        while TcpStream::connect(scheduler).await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let found = tokio::time::timeout(CONNECT, found).await;
+    let seconds = CONNECT.as_secs();
+    found
+        .map_err(|_| anyhow!("--scheduler: none listens at {scheduler}; waited {seconds} s for it"))
 }
 
 /// Runs stages. It needs the owner's key, and sees the files of the plan.
@@ -99,23 +164,36 @@ impl Executor {
     ///
     /// # Errors
     /// An address that is not this machine's own, unless the network is trusted, or that is taken; no key; no
-    /// scheduler within a minute.
+    /// scheduler within half a minute.
     pub async fn run(self) -> Result<()> {
         let scheduler = self.trust.address("--scheduler", &self.scheduler)?;
         let address = self.trust.address("--listen", &self.listen)?;
-        let process = Arc::new(Process::working(self.threads)?);
+        let advertised = match &self.advertise {
+            Some(host) => {
+                let with_port = format!("{host}:{}", address.port());
+                self.trust.address("--advertise", &with_port)?;
+                host.clone()
+            }
+            None => host(&address),
+        };
+        let process = Arc::new(Process::working(self.threads, self.trust)?);
+        // Ballista ends without a word where its address is taken.
+        drop(
+            TcpListener::bind(address)
+                .await
+                .with_context(|| format!("--listen: {address}"))?,
+        );
+        reached(scheduler).await?;
         let codec = Arc::new(StageCodec::new(process.clone()));
         let configuration = driver::configuration(&process, 2);
         let folder = tempfile::tempdir().context("there is no place for temporary files")?;
         let place = folder.path().to_str().map(str::to_owned);
-        let advertised = self.advertise.clone();
         let config = ExecutorProcessConfig {
             bind_host: host(&address),
             port: address.port(),
-            external_host: Some(advertised.unwrap_or_else(|| host(&address))),
+            external_host: Some(advertised),
             scheduler_host: host(&scheduler),
             scheduler_port: scheduler.port(),
-            scheduler_connect_timeout_seconds: CONNECT,
             vcores: self.tasks,
             task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
             work_dir: Some(place.context("the folder of temporary files is no text in UTF-8")?),

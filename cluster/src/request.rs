@@ -3,14 +3,19 @@
 use crate::owner_key::OwnerKey;
 use anyhow::{Context, Result, ensure};
 use datafusion::error::{DataFusionError, Result as FusionResult};
+use hmac::{Hmac, KeyInit, Mac};
 use reticent_corpus::{Error, ShardPlan, ShardStage};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 use std::path::{Path, PathBuf};
 
 /// The most characters of a stage's error that travel.
 const LONGEST: usize = 400;
-/// What our own errors begin with, so that the client finds them in what Ballista makes of them.
+/// What our own errors begin and end with, so that the client finds them in what Ballista makes of them.
 const OURS: &str = "audit-cluster: ";
+const END: char = '¶';
+/// What the code of a request is taken over, before its fields: the key has other uses.
+const CODE: &[u8] = b"reticent audit-cluster request 1\0";
 
 /// Which stage an operator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,10 +38,19 @@ pub(crate) struct Request {
     folder: PathBuf,
     /// The shards that are worked on.
     pub(crate) shards: Vec<u64>,
+    /// HMAC-SHA256 over plan and folder under the owner's key, in hexadecimal digits. Kind and shards are not in it: the
+    /// scheduler, which has no key, makes scan of group, and shards come as rows.
+    code: String,
 }
 
 impl Request {
-    pub(crate) fn new(kind: Kind, path: &Path, plan: &ShardPlan, shards: Vec<u64>) -> Result<Self> {
+    pub(crate) fn new(
+        kind: Kind,
+        path: &Path,
+        plan: &ShardPlan,
+        shards: Vec<u64>,
+        owner: OwnerKey,
+    ) -> Result<Self> {
         let absolute = std::path::absolute(path)
             .with_context(|| format!("--plan: {} has no absolute path", path.display()))?;
         ensure!(
@@ -44,12 +58,43 @@ impl Request {
             "--plan: {} is no text in UTF-8, and cannot travel",
             path.display()
         );
-        Ok(Self {
+        let mut request = Self {
             kind,
             folder: named(plan),
             plan: absolute,
             shards,
-        })
+            code: String::new(),
+        };
+        let code = request.mac(owner)?.finalize().into_bytes();
+        request.code = code.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(request)
+    }
+
+    fn mac(&self, owner: OwnerKey) -> Result<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&owner.0).context("the owner's key")?;
+        mac.update(CODE);
+        for path in [&self.plan, &self.folder] {
+            mac.update(path.as_os_str().as_encoded_bytes());
+            mac.update(&[0]);
+        }
+        Ok(mac)
+    }
+
+    /// That the owner asked. Before this nothing is opened that a request names, so that nobody else learns what is there.
+    pub(crate) fn authentic(&self, owner: OwnerKey) -> FusionResult<()> {
+        let digits = self.code.as_bytes().as_chunks::<2>().0;
+        let code: Option<Vec<u8>> = digits
+            .iter()
+            .map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok())
+            .collect();
+        let mac = self.mac(owner).map_err(|error| failed(&error))?;
+        let same = code.is_some_and(|code| mac.verify_slice(&code).is_ok());
+        if same && self.code.len() == 64 {
+            return Ok(());
+        }
+        Err(failed(
+            &"the request was written under another owner's key: an executor runs its own owner's plans only",
+        ))
     }
 
     pub(crate) fn of_kind(&self, kind: Kind) -> Self {
@@ -103,25 +148,100 @@ fn of_corpus(place: &str, error: Error) -> DataFusionError {
     }
 }
 
-/// The error of a query as somebody can read it: ours, without what it was wrapped in on the way.
-pub(crate) fn readable(error: &DataFusionError) -> String {
+/// Why a query failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A stage, or a message that was refused: final.
+    Stage,
+    /// It was given up, or a link broke: another try may help.
+    Lost,
+    /// All else.
+    Other,
+}
+
+/// The error of a query as somebody can read it, and why it failed: without what it was wrapped in on the way.
+/// `scheduler`: how to name it where the link to it broke.
+pub(crate) fn readable(error: &DataFusionError, scheduler: &str) -> (Why, String) {
     let whole = error.strip_backtrace();
-    let Some(at) = whole.rfind(OURS) else {
-        return whole;
-    };
-    // In a string as Rust's Debug writes it.
-    let (mut out, mut escaped) = (String::new(), false);
-    for letter in whole[at + OURS.len()..].chars() {
-        match letter {
-            '\\' if !escaped => escaped = true,
-            '"' if !escaped => break,
-            _ => {
-                out.push(letter);
-                escaped = false;
+    if let Some(at) = whole.rfind(OURS) {
+        let ours = &whole[at + OURS.len()..];
+        let ours = ours.split(END).next().unwrap_or(ours);
+        // Rust's Debug puts backslashes before quotation marks, more with each time.
+        let (mut out, mut slashes) = (String::new(), 0);
+        for letter in ours.chars() {
+            match letter {
+                '\\' => slashes += 1,
+                _ => {
+                    if slashes > 0 && letter != '"' {
+                        out.push('\\');
+                    }
+                    slashes = 0;
+                    out.push(letter);
+                }
             }
         }
+        return (Why::Stage, out);
     }
-    out
+    let has = |words: &[&str]| words.iter().any(|word| whole.contains(word));
+    let lost = |said| (Why::Lost, said);
+    let said = if has(&[
+        "code: Unimplemented",
+        "InvalidContentType",
+        "invalid content",
+    ]) {
+        format!("{scheduler} answers, and is no scheduler of audit-cluster")
+    } else if whole.ends_with("failed: Cancelled") {
+        return lost(format!(
+            "the scheduler at {scheduler} gave the query up, as it does where an executor was lost and nothing is dealt out any more"
+        ));
+    } else if let Some(system) = of_system(&whole) {
+        format!("an executor or its folder of temporary files failed: {system}")
+    } else if has(&[
+        "h2 protocol error",
+        "transport error",
+        "BrokenPipe",
+        "ConnectionReset",
+        "ConnectionRefused",
+        "Stream closed without",
+        "Unavailable",
+    ]) {
+        return lost(format!(
+            "the link to the scheduler at {scheduler} broke, or an executor's"
+        ));
+    } else if whole.contains("all executors were lost") {
+        format!("all executors of {scheduler} were lost, and none came back")
+    } else {
+        // Ballista's own words: its wrappers end where the innermost text begins.
+        let ends = |part: &'_ str| {
+            part.trim_matches(|end: char| !end.is_alphanumeric())
+                .to_owned()
+        };
+        let mut parts = whole.rsplit(['"', '(', '{', '}']).map(ends);
+        let words = parts
+            .find(|part| part.contains(' '))
+            .unwrap_or(whole.clone());
+        format!(
+            "Ballista: {}",
+            words.chars().take(LONGEST).collect::<String>()
+        )
+    };
+    (Why::Other, said)
+}
+
+/// What the system says in an error, as "No space left on device".
+fn of_system(whole: &str) -> Option<&str> {
+    let quotes = ['"', '\\'];
+    let debug = || {
+        let (_, said) = whole.split_once("message: ")?;
+        said.trim_start_matches(quotes).split(quotes).next()
+    };
+    let words = match whole.split_once(" (os error ") {
+        Some((before, _)) => before.rsplit(['"', ':', '(', '\\']).next(),
+        None if whole.contains("Os {") => debug(),
+        None => None,
+    };
+    let words = words?.trim();
+    (!words.is_empty() && !words.contains("refused")).then_some(words)
 }
 
 fn short(said: &dyn std::fmt::Display) -> String {
@@ -129,8 +249,8 @@ fn short(said: &dyn std::fmt::Display) -> String {
     let words: Vec<&str> = said.split_whitespace().collect();
     let line = words.join(" ");
     match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{OURS}{}…", &line[..end]),
-        None => format!("{OURS}{line}"),
+        Some((end, _)) => format!("{OURS}{}…{END}", &line[..end]),
+        None => format!("{OURS}{line}{END}"),
     }
 }
 
@@ -142,10 +262,14 @@ mod tests {
     fn errors_are_one_short_line() {
         let said = short(&format!("a\n  b{}", "é".repeat(500)));
         assert!(said.starts_with("audit-cluster: a bé"), "{said}");
-        assert_eq!(said.chars().count(), OURS.len() + LONGEST + 1);
-        let wrapped = format!("Job 7 failed: {:?}", failed(&"a \"b\" c"));
-        let wrapped = DataFusionError::External(wrapped.into());
-        assert_eq!(readable(&wrapped), "a \"b\" c");
+        assert_eq!(said.chars().count(), OURS.len() + LONGEST + 2);
+        let mut wrapped = failed(&"a \"b\" c (os error 28)").to_string();
+        for _ in 0..3 {
+            wrapped = format!("Job 7 failed: {:?}", Some(wrapped));
+            let error = DataFusionError::External(wrapped.clone().into());
+            let said = readable(&error, "127.0.0.1:7");
+            assert_eq!(said, (Why::Stage, "a \"b\" c (os error 28)".to_owned()));
+        }
         let io = Error::Read {
             path: "a".into(),
             source: std::io::ErrorKind::TimedOut.into(),
@@ -158,5 +282,52 @@ mod tests {
         );
         let other = of_stage(ShardStage::Join, Error::Sharding("no".to_owned()));
         assert!(matches!(other, DataFusionError::Execution(_)));
+    }
+    #[test]
+    fn errors_of_ballista_are_one_sentence() {
+        for (whole, sentence) in [
+            (
+                r#"DataFusionError(Shared(ArrowError(IoError("x", Os { code: 28 }), None))): No space left on device (os error 28)" })))))"#,
+                "an executor or its folder of temporary files failed: No space left on device",
+            ),
+            (
+                r#"Job 7 failed: DataFusionError(Shared(IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })))"#,
+                "an executor or its folder of temporary files failed: No space left on device",
+            ),
+            (
+                "status: Unknown, message: \"h2 protocol error: error reading a body\", source: BrokenPipe",
+                "the link to the scheduler at 127.0.0.1:7 broke",
+            ),
+            (
+                "Status { code: Unimplemented, metadata: MetadataMap { headers: {} }, source: None }",
+                "127.0.0.1:7 answers, and is no scheduler of audit-cluster",
+            ),
+            (
+                r#"Job 7 failed: Internal("what Ballista says")"#,
+                "Ballista: what Ballista says",
+            ),
+        ] {
+            let (why, said) = readable(&DataFusionError::External(whole.into()), "127.0.0.1:7");
+            assert!(why != Why::Stage && said.starts_with(sentence), "{said}");
+            assert!(!said.contains(['{', '"']), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_its_owners() {
+        let json = r#"{"kind":"Write","plan":"/p","folder":"f","shards":[],"code":""}"#;
+        let mut request: Request = serde_json::from_str(json).unwrap();
+        let (own, other) = (OwnerKey([1; 32]), OwnerKey([2; 32]));
+        assert!(request.authentic(own).is_err());
+        let code = request.mac(own).unwrap().finalize().into_bytes();
+        request.code = code.iter().map(|byte| format!("{byte:02x}")).collect();
+        request.authentic(own).unwrap();
+        request.of_kind(Kind::Scan).authentic(own).unwrap();
+        let said = request.authentic(other).unwrap_err().to_string();
+        assert!(said.contains("another owner's key"), "{said}");
+        request.plan = "/etc/shadow".into();
+        assert!(request.authentic(own).is_err());
+        request.code.push('0');
+        assert!(request.authentic(own).is_err());
     }
 }

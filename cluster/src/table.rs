@@ -5,6 +5,7 @@ use crate::operator::StageExec;
 use crate::owner_key::OwnerKey;
 use crate::request::{Kind, Request};
 use crate::runs::{NUMBERS, number};
+use crate::trust::Trust;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
@@ -25,24 +26,28 @@ pub(crate) struct Process {
     pub(crate) owner: Option<OwnerKey>,
     /// Of each stage.
     pub(crate) threads: usize,
+    /// Who reaches its network.
+    pub(crate) trust: Trust,
 }
 
 impl Process {
     /// One that runs stages.
-    pub(crate) fn working(threads: usize) -> anyhow::Result<Self> {
+    pub(crate) fn working(threads: usize, trust: Trust) -> anyhow::Result<Self> {
         Ok(Self {
             build: build::of_this_program()?,
             owner: Some(OwnerKey::read()?),
             threads,
+            trust,
         })
     }
 
     /// One that plans queries.
-    pub(crate) fn planning() -> anyhow::Result<Self> {
+    pub(crate) fn planning(trust: Trust) -> anyhow::Result<Self> {
         Ok(Self {
             build: build::of_this_program()?,
             owner: None,
             threads: 1,
+            trust,
         })
     }
 }

@@ -1,8 +1,11 @@
 //! Which links a process opens. Ballista neither encrypts nor authenticates them: whoever reaches a port reads what
 //! passes, and hands in work.
 
+use crate::request::failed;
 use anyhow::{Context, Result, ensure};
-use std::net::{SocketAddr, ToSocketAddrs};
+use ballista_core::extension::EndpointOverrideFn;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 /// The port of a scheduler where none is named.
 const PORT: u16 = 50050;
@@ -38,6 +41,34 @@ impl Trust {
         );
         Ok(first)
     }
+
+    /// Whether rows may be fetched from a host, as an executor has named it. No name is looked up: one that is not
+    /// this machine's is refused.
+    pub(crate) fn reaches(self, host: &str) -> bool {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>();
+        self == Self::Network
+            || bare == "localhost"
+            || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    /// What looks at each address before Ballista connects to it.
+    pub(crate) fn links(self) -> EndpointOverrideFn {
+        Arc::new(move |endpoint| {
+            let host = endpoint.uri().host().unwrap_or_default().to_owned();
+            match self.reaches(&host) {
+                true => Ok(endpoint),
+                false => Err(Box::new(failed(&beyond(&host)))),
+            }
+        })
+    }
+}
+
+/// That an executor has named a host beyond this machine.
+pub(crate) fn beyond(host: &str) -> String {
+    format!(
+        "an executor gives {host} as its address, which is not this machine's own: nothing is fetched from there without --trust-network"
+    )
 }
 
 #[cfg(test)]
@@ -67,5 +98,22 @@ mod tests {
             .address("--listen", "127.0.0.1:x")
             .unwrap_err();
         assert!(said.to_string().contains("HOST:PORT"), "{said}");
+    }
+
+    #[test]
+    fn rows_are_fetched_from_this_machine_unless_the_network_is_trusted() {
+        for host in ["127.0.0.1", "127.9.9.9", "[::1]", "::1", "localhost"] {
+            assert!(Trust::Loopback.reaches(host), "{host}");
+        }
+        for host in [
+            "203.0.113.7",
+            "[2001:db8::1]",
+            "localhost.example",
+            "127.0.0.1.example",
+            "",
+        ] {
+            assert!(!Trust::Loopback.reaches(host), "{host}");
+            assert!(Trust::Network.reaches(host), "{host}");
+        }
     }
 }
