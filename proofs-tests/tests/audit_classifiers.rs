@@ -236,7 +236,7 @@ fn classifiers_and_encoders_that_diverge_say_so() {
         let line = format!("train {folder}/ --recipe sgd {SMALL} --optimizer sgd");
         refused(
             at,
-            &format!("{line} --learning-rate 1e25 --out diverged"),
+            &format!("{line} --learning-rate 1e25 --out {folder}-diverged"),
             &[what, "Lower the learning rates"],
         );
     }
