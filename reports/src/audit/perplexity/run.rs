@@ -8,8 +8,9 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_attacks::{Perplexity, perplexity, pseudo_perplexity, windows as places};
-use reticent_backends::{Head, Logits, Masking, Model, Pretrained, Scorer, transformer_logits};
+use reticent_backends::{Head, Model, Pretrained, Scorer, transformer_logits};
 use reticent_corpus::{Record, TokenId, Tokenizer, Unit, read_documents};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Tokens scored at once.
@@ -22,25 +23,22 @@ pub(in crate::audit) fn measure<S: Scorer + ?Sized>(
     interrupt: &Interrupt,
 ) -> Result<Perplexity> {
     let sequences: Vec<_> = records.iter().map(|r| r.tokens.clone()).collect();
-    let progress = Progress::of(sequences.len() as u64, "scoring", "records");
-    let result = perplexity(scorer, &sequences, BATCH_TOKENS, &mut |done| {
-        progress.at(done as u64);
-        interrupt.flow()
-    });
-    interrupt.check()?;
-    Ok(result?)
+    watched(sequences.len(), "scoring", interrupt, |done| {
+        perplexity(scorer, &sequences, BATCH_TOKENS, done)
+    })
 }
 
-/// The same of an encoder: each token of text masked in turn.
-fn measure_masked(
-    model: &mut dyn Logits,
-    masking: &Masking,
-    records: &[Record],
+/// Shows how many records are done, and stops where it is asked to.
+fn watched(
+    records: usize,
+    doing: &str,
     interrupt: &Interrupt,
+    measure: impl FnOnce(
+        &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> reticent_attacks::Result<Perplexity>,
 ) -> Result<Perplexity> {
-    let sequences: Vec<_> = records.iter().map(|r| r.tokens.clone()).collect();
-    let progress = Progress::of(sequences.len() as u64, "masking each token", "records");
-    let result = pseudo_perplexity(model, masking, &sequences, &mut |done| {
+    let progress = Progress::of(records as u64, doing, "records");
+    let result = measure(&mut |done| {
         progress.at(done as u64);
         interrupt.flow()
     });
@@ -75,18 +73,11 @@ fn masked(
     let most = context.unwrap_or(usize::MAX);
     let count = records.len() as u64;
     let cut = records.iter().filter(|r| r.tokens.len() > most).count() as u64;
-    let parts = |record: Record| -> Vec<Record> {
-        let parts = record.tokens.chunks(most).map(<[TokenId]>::to_vec);
-        let part = |tokens| Record {
-            side: record.side,
-            tokens,
-            sensitive: Vec::new(),
-            label: None,
-        };
-        parts.map(part).collect()
-    };
-    let records: Vec<Record> = records.into_iter().flat_map(parts).collect();
-    let measured = measure_masked(&mut *model, &masking, &records, interrupt)?;
+    let parts = records.iter().flat_map(|r| r.tokens.chunks(most));
+    let sequences: Vec<Vec<TokenId>> = parts.map(<[TokenId]>::to_vec).collect();
+    let measured = watched(sequences.len(), "masking each token", interrupt, |done| {
+        pseudo_perplexity(&mut *model, &masking, &sequences, done)
+    })?;
     let report = PerplexityReport::new(&measured, count, cut, unit).each_masked();
     Ok((report, unit, context))
 }
