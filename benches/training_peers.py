@@ -35,6 +35,8 @@ def arguments():
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--device", default="cpu", help="cpu or cuda")
+    p.add_argument("--precision", choices=["single", "bf16"], default="single", help="bf16: autocast")
+    p.add_argument("--compile", action="store_true", help="plain: by torch.compile")
     p.add_argument("--source", help="checkout of a peer that no package index carries")
     return p.parse_args()
 
@@ -45,7 +47,7 @@ def make_model(args, torch):
         from transformers import GPT2Config, GPT2LMHeadModel
 
         config = GPT2Config(
-            vocab_size=args.vocabulary, n_positions=max(args.length + 1, 128), n_embd=args.width,
+            vocab_size=args.vocabulary, n_positions=max(args.length + 1, 1024), n_embd=args.width,
             n_layer=args.layers, n_head=args.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         )
         return GPT2LMHeadModel(config)
@@ -68,6 +70,13 @@ def make_model(args, torch):
 
 
 def per_example_loss(args, model, tokens, torch):
+    if args.precision == "bf16":
+        with torch.autocast(args.device, torch.bfloat16):
+            return losses(args, model, tokens, torch)
+    return losses(args, model, tokens, torch)
+
+
+def losses(args, model, tokens, torch):
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     if args.model == "gpt2":
         positions = torch.arange(args.length, device=tokens.device).expand(len(tokens), -1)
@@ -88,9 +97,15 @@ def make_step(args, model, torch):
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     if args.peer == "plain":
+        def mean_loss(tokens):
+            return per_example_loss(args, model, tokens, torch).sum() / args.batch
+
+        if args.compile:
+            mean_loss = torch.compile(mean_loss)
+
         def step(tokens):
             optimizer.zero_grad()
-            (per_example_loss(args, model, tokens, torch).sum() / args.batch).backward()
+            mean_loss(tokens).backward()
             optimizer.step()
     elif args.peer in ("opacus", "opacus-ghost"):
         from opacus.grad_sample import GradSampleModule
@@ -178,12 +193,15 @@ def main():
     for name in ("opacus", "transformers"):
         if name in sys.modules:
             versions[name] = sys.modules[name].__version__
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if args.device != "cpu":
+        peak = torch.cuda.max_memory_allocated()
     print(json.dumps({
         "peer": args.peer, "model": args.model, "batch": args.batch, "length": args.length,
-        "vocabulary": args.vocabulary, "width": args.width, "layers": args.layers,
+        "precision": args.precision, "compiled": args.compile, "vocabulary": args.vocabulary, "width": args.width, "layers": args.layers,
         "tokens_per_second": args.batch * args.length / median,
         "seconds_per_step": {"median": median, "least": min(seconds), "most": max(seconds)},
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": peak,
         "versions": versions, "blas": torch.__config__.show().split("Build settings")[0][-200:].strip(),
     }))
 

@@ -1,7 +1,8 @@
 //! The whole acceptance of a device in one call; prints one JSON object.
 //!
-//! `gpu [--device cuda:0] [--precision single] [--batches 500] [--steps 10] [--model-width 768]
-//! [--model-layers 12] [--vocabulary 50257] [--batch 32] [--length 128] [--size full|small]`
+//! `gpu [--device cuda:0] [--precision single] [--batches 500] [--steps 10] [--model gpt2]
+//! [--model-width 768] [--model-layers 12] [--vocabulary 50257] [--batch 32] [--length 128]
+//! [--size full|small]`
 //!
 //! 1. Equivalence with the processor: clipped sums of single examples, unclipped (so that their
 //!    norms are the examples' gradient norms) and clipped, LSTM and GPT-2; largest relative
@@ -12,8 +13,10 @@
 //!    where its driver computes in software): `--only memory`.
 //! 3. Products of the passes in bf16: how far gradients are from those in single precision, and
 //!    that no example's share of the sum is longer than the clipping norm: `--only bf16`.
-//! 4. Private against ordinary steps of a GPT-2, tokens per second: `--only speed`, in bf16 with
-//!    `--precision bf16`.
+//! 4. Private against ordinary steps, tokens per second, with the medians of what a private step
+//!    spends on sums (`add`) and on noise and the optimiser (`finish`): `--only speed`, in bf16 with
+//!    `--precision bf16`; `--model gpt2`, `lstm` (embedding and hidden states of `--model-width`) or
+//!    `qwen2-lora` (a Qwen2 of 0.5 billion weights, of which adapters of rank 16 are trained).
 //!
 //! `--size small` compares smaller models and runs smaller batches: for drivers in software.
 //! Without a driver it ends with the reason and exit code 2.
@@ -25,9 +28,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_accounting::NoiseMultiplier;
 use reticent_backends::{
-    ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
-    Precision, PrivateRecords, PrivateStep, RunKey, Step, Trainer, TransformerConfig, all_private,
-    open, unprotected,
+    ChaChaNoise, Clip, Device, Family, Ledger, Local, Lora, LoraSpec, LstmConfig, Model, Optimizer,
+    OptimizerSpec, Precision, PrivateRecords, PrivateStep, RunKey, Step, Trainer,
+    TransformerConfig, all_private, open, unprotected,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
@@ -230,16 +233,28 @@ struct Run {
     optimizer: Optimizer,
 }
 
+/// Seconds of a private step: sums of clipped gradients; noise, optimiser and new weights.
+#[derive(Clone, Copy)]
+struct Seconds {
+    add: f64,
+    finish: f64,
+}
+
 impl Run {
     fn new(model: &Model, device: Device) -> Result<Self, Failure> {
+        Ok(Self::of(open(model, model.starting_weights(0), device)?))
+    }
+
+    /// What the model trains now.
+    fn of(model: Box<dyn Trainer>) -> Self {
         let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
         let spec = OptimizerSpec::Adam {
             learning_rate: 1e-4,
         };
-        Ok(Self {
-            model: open(model, model.starting_weights(0), device)?,
+        Self {
+            model,
             optimizer: Optimizer::new(spec, &lengths),
-        })
+        }
     }
 
     fn private(
@@ -247,7 +262,7 @@ impl Run {
         records: &PrivateRecords,
         batch: &[u32],
         index: u64,
-    ) -> Result<f64, Failure> {
+    ) -> Result<Seconds, Failure> {
         let start = Instant::now();
         let constants = PrivateStep {
             noise_multiplier: NoiseMultiplier::new(1.0)?,
@@ -257,10 +272,12 @@ impl Run {
         };
         let mut step = Step::begin(&mut *self.model, constants, index)?;
         step.add(&records.batch(batch))?;
+        let add = start.elapsed().as_secs_f64();
         let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
         let mut ledger = Ledger::in_memory();
         step.finish(&mut noise, &mut Local, &mut self.optimizer, &mut ledger)?;
-        Ok(start.elapsed().as_secs_f64())
+        let finish = start.elapsed().as_secs_f64() - add;
+        Ok(Seconds { add, finish })
     }
 }
 
@@ -298,17 +315,86 @@ fn memory(device: Device, size: Size, batches: u64) -> Result<String, Failure> {
     ))
 }
 
+/// What the speed is measured on.
+struct Sizes {
+    model: String,
+    width: usize,
+    layers: usize,
+    vocabulary: usize,
+    batch: usize,
+    length: usize,
+}
+
+/// A Qwen2 of so many layers with random weights, shaped as the one of 0.5 billion: fourteen heads, two of keys.
+fn qwen2(sizes: &Sizes) -> Model {
+    let heads = sizes.width / 64;
+    let mut config = TransformerConfig::new(
+        Family::Qwen2,
+        sizes.vocabulary,
+        sizes.width,
+        sizes.layers,
+        heads,
+        2048,
+    );
+    config.key_value_heads = if heads.is_multiple_of(7) {
+        heads / 7
+    } else {
+        heads
+    };
+    config.feed_forward = sizes.width * 38 / 7;
+    config.tied = true;
+    config.into()
+}
+
 fn speed(
     device: Device,
     precision: Precision,
     steps: u64,
-    (width, layers): (usize, usize),
-    [vocabulary, batch, length]: [usize; 3],
+    sizes: &Sizes,
 ) -> Result<String, Failure> {
-    let config = TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, width / 64, 1024);
+    let Sizes {
+        width,
+        layers,
+        vocabulary,
+        batch,
+        length,
+        ..
+    } = *sizes;
     let set = records(batch, length + 1..length + 2, vocabulary);
     let (public, private) = (unprotected(&set), all_private(&set));
-    let mut run = Run::new(&config.into(), device)?;
+    let mut run = match sizes.model.as_str() {
+        "gpt2" => {
+            let heads = (width / 64).max(1);
+            let config =
+                TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, heads, 1024);
+            Run::new(&config.into(), device)?
+        }
+        "lstm" => {
+            let config = LstmConfig {
+                vocabulary,
+                embedding: width,
+                hidden: width,
+            };
+            Run::new(&config.into(), device)?
+        }
+        "qwen2-lora" => {
+            let base = qwen2(sizes);
+            let mut model = open(&base, base.starting_weights(0), device)?;
+            let targets = ["q_proj", "k_proj", "v_proj", "o_proj"].map(str::to_owned);
+            let spec = LoraSpec {
+                rank: 16,
+                alpha: 32.0,
+                targets: targets.to_vec(),
+            };
+            let adapter = Lora::of(&base, String::new(), spec)?;
+            let start = adapter.starting_weights(1);
+            model.adapt(adapter, start)?;
+            Run::of(model)
+        }
+        other => {
+            return Err(format!("--model must be gpt2, lstm or qwen2-lora, got {other}").into());
+        }
+    };
     run.model.compute_in(precision)?;
     let everyone: Vec<u32> = (0..batch as u32).collect();
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -323,17 +409,24 @@ fn speed(
             without.push(plain);
         }
     }
-    let median = |mut seconds: Vec<f64>| {
+    let median = |seconds: &mut dyn Iterator<Item = f64>| {
+        let mut seconds: Vec<f64> = seconds.collect();
         seconds.sort_by(f64::total_cmp);
         seconds[seconds.len() / 2]
     };
-    let (with, without) = (median(with), median(without));
+    let whole = median(&mut with.iter().map(|s| s.add + s.finish));
+    let add = median(&mut with.iter().map(|s| s.add));
+    let finish = median(&mut with.iter().map(|s| s.finish));
+    let without = median(&mut without.into_iter());
     let tokens = (batch * length) as f64;
+    let mebibytes = device_memory(device).map_or("null".into(), |m| m.to_string());
+    let parameters: usize = run.model.parameters().iter().map(|p| p.len()).sum();
     Ok(format!(
-        r#"{{"model":"gpt2","precision":"{precision}","width":{width},"layers":{layers},"vocabulary":{vocabulary},"batch":{batch},"length":{length},"tokens_per_second":{:.1},"tokens_per_second_without":{:.1},"ratio":{:.4}}}"#,
-        tokens / with,
+        r#"{{"model":"{}","precision":"{precision}","width":{width},"layers":{layers},"vocabulary":{vocabulary},"trained":{parameters},"batch":{batch},"length":{length},"tokens_per_second":{:.1},"tokens_per_second_without":{:.1},"ratio":{:.4},"add_seconds":{add:.5},"finish_seconds":{finish:.5},"mebibytes":{mebibytes}}}"#,
+        sizes.model,
+        tokens / whole,
         tokens / without,
-        with / without
+        whole / without
     ))
 }
 
@@ -381,18 +474,25 @@ fn work() -> Result<String, Failure> {
         parts.push(format!(r#""memory":{}"#, memory(device, size, batches)?));
     }
     if wanted("speed") {
-        let sizes = (
-            number("model-width", 768)? as usize,
-            number("model-layers", 12)? as usize,
-        );
-        let rest = [
-            number("vocabulary", 50_257)? as usize,
-            number("batch", 32)? as usize,
-            number("length", 128)? as usize,
-        ];
+        let model = options.get("model").map_or("gpt2", String::as_str);
+        // those of the named model
+        let [width, layers, vocabulary] = match model {
+            "lstm" => [200, 1, 8000],
+            "qwen2-lora" => [896, 24, 151_936],
+            _ => [768, 12, 50_257],
+        };
+        let sizes = Sizes {
+            model: model.into(),
+            width: number("model-width", width)? as usize,
+            layers: number("model-layers", layers)? as usize,
+            vocabulary: number("vocabulary", vocabulary)? as usize,
+            batch: number("batch", 32)? as usize,
+            length: number("length", 128)? as usize,
+        };
+        let steps = number("steps", 10)?;
         parts.push(format!(
             r#""speed":{}"#,
-            speed(device, precision, number("steps", 10)?, sizes, rest)?
+            speed(device, precision, steps, &sizes)?
         ));
     }
     Ok(format!("{{{}}}", parts.join(",")))

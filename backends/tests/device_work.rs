@@ -1,9 +1,9 @@
-//! What a step costs on a device: kernels launched, and bytes that cross. `scripts/wgpu` runs it
+//! What a step costs on a device: kernels launched, and bytes that cross. `scripts/device` runs it
 //! and shows the figures.
 //!
 //! The tensor library writes each kernel that it launches to a log, where a settings file in the
 //! working directory asks for it: so the test runs itself once more, in a folder with such a file.
-#![cfg(all(feature = "oracle", feature = "wgpu"))]
+#![cfg(all(feature = "oracle", any(feature = "cuda", feature = "wgpu")))]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::NoiseMultiplier;
@@ -16,6 +16,11 @@ use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+#[cfg(feature = "cuda")]
+const CARD: Device = Device::Cuda(0);
+#[cfg(not(feature = "cuda"))]
+const CARD: Device = Device::Wgpu(0);
 
 const VOCABULARY: usize = 64;
 const LOG: &str = "kernels.log";
@@ -103,7 +108,7 @@ fn inside(name: &str) {
     let (_, model) = models().into_iter().find(|(own, _)| *own == name).unwrap();
     let weights = model.starting_weights(3);
     let lengths: Vec<usize> = weights.iter().map(Vec::len).collect();
-    let mut engine = open(&model, weights, Device::Wgpu(0)).unwrap();
+    let mut engine = open(&model, weights, CARD).unwrap();
     let spec = OptimizerSpec::Adam {
         learning_rate: 1e-3,
     };

@@ -17,6 +17,12 @@ pub(super) trait Card: Kernels {
     fn find(number: usize) -> Result<Self::Device>;
 }
 
+/// The kind of device that this build's tests run on.
+#[cfg(all(test, feature = "cuda"))]
+pub(super) type Tested = burn_cuda::Cuda;
+#[cfg(all(test, feature = "wgpu", not(feature = "cuda")))]
+pub(super) type Tested = burn_wgpu::Wgpu;
+
 /// A model whose head predicts the next token, with these weights.
 pub(super) fn open<B: Card>(
     model: &Model,

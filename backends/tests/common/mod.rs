@@ -37,7 +37,7 @@ fn transformer(family: Family) -> Model {
     Model::from(TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16))
 }
 
-/// On the processor, or the device that the environment names: `scripts/wgpu` runs tests so.
+/// On the processor, or the device that the environment names: `scripts/device` runs tests so.
 fn fast(model: &Model) -> Box<dyn Trainer> {
     let device = std::env::var("RETICENT_DEVICE");
     let device: Device = device.map_or(Device::Cpu, |name| name.parse().unwrap());

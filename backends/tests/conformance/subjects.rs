@@ -13,17 +13,22 @@ pub(crate) const VOCABULARY: usize = 13;
 pub(crate) enum Engine {
     Processor,
     Exact,
-    /// The first device of Vulkan, Metal or DirectX 12.
-    #[cfg(feature = "wgpu")]
-    Wgpu,
+    /// The first device beside the processor.
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    Card,
 }
+
+#[cfg(feature = "cuda")]
+const CARD: Device = Device::Cuda(0);
+#[cfg(all(feature = "wgpu", not(feature = "cuda")))]
+const CARD: Device = Device::Wgpu(0);
 
 /// The engines of this build, by name.
 const ENGINES: &[(&str, Engine)] = &[
     ("cpu", Engine::Processor),
     ("exact", Engine::Exact),
-    #[cfg(feature = "wgpu")]
-    ("wgpu", Engine::Wgpu),
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    ("device", Engine::Card),
 ];
 
 /// One engine on one model.
@@ -59,8 +64,8 @@ impl Subject {
         let mut model = match engine {
             Engine::Processor => open(&self.model, weights, Device::Cpu).unwrap(),
             Engine::Exact => exact(&self.model, weights).unwrap(),
-            #[cfg(feature = "wgpu")]
-            Engine::Wgpu => open(&self.model, weights, Device::Wgpu(0)).unwrap(),
+            #[cfg(any(feature = "cuda", feature = "wgpu"))]
+            Engine::Card => open(&self.model, weights, CARD).unwrap(),
         };
         model.drop_out(self.masks(5)).unwrap();
         model

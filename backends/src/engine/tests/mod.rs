@@ -1,10 +1,10 @@
 //! The engine against independent routes to the same numbers.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod card;
 mod products;
 mod selective;
-#[cfg(feature = "wgpu")]
-mod wgpu;
 
 use super::kernels::Kernels;
 use super::packed::Packed;

@@ -2,11 +2,11 @@
 //! each example against itself in other company.
 
 mod adapters;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod card;
 mod heads;
 mod passes;
 mod scores;
-#[cfg(feature = "wgpu")]
-mod wgpu;
 
 use super::*;
 use crate::engine::layers::Portable;

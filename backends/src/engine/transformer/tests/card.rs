@@ -1,14 +1,13 @@
-//! Every decoder on the first device of Vulkan, Metal or DirectX 12: `scripts/wgpu` runs these.
+//! Every decoder on the first device: `scripts/device` runs these.
 
 use super::*;
-use crate::engine::card::Card;
-use burn_wgpu::Wgpu;
+use crate::engine::card::{Card, Tested};
 
-type Device = Transformer<Wgpu, Portable>;
+type Device = Transformer<Tested, Portable>;
 
 fn on_device(config: &TransformerConfig) -> Device {
-    let device = Wgpu::find(0).unwrap();
-    Device::new(config.clone(), weights(config), device, Wgpu::MARGIN).unwrap()
+    let device = Tested::find(0).unwrap();
+    Device::new(config.clone(), weights(config), device, Tested::MARGIN).unwrap()
 }
 
 #[test]
@@ -33,7 +32,7 @@ fn norms_equal_the_exact_ones_parameter_by_parameter() {
             worst = worst.max((found.flat()[i] / whole - 1.0).abs());
         }
     }
-    println!("transformers on wgpu: squared norms are off by at most {worst:.1e}");
+    println!("transformers on the device: squared norms are off by at most {worst:.1e}");
     assert!(worst < 1e-5, "{worst}");
 }
 
@@ -58,7 +57,9 @@ fn clipped_sums_and_public_gradients_equal_the_exact_ones() {
         worst[2] = worst[2].max((loss - mean).abs());
         assert!(worst.iter().all(|w| *w < 2e-5), "{name}: {worst:?}");
     }
-    println!("transformers on wgpu: clipped sums, gradients, losses are off by at most {worst:?}");
+    println!(
+        "transformers on the device: clipped sums, gradients, losses are off by at most {worst:?}"
+    );
 }
 
 #[test]
@@ -79,6 +80,8 @@ fn the_margin_is_far_above_what_norms_are_off() {
             worst = worst.max((norm(&own) / 0.01 - 1.0).abs());
         }
     }
-    println!("transformers on wgpu: shares are off C by at most {worst:.1e} without a margin");
-    assert!(worst < Wgpu::MARGIN / 20.0, "{worst}");
+    println!(
+        "transformers on the device: shares are off C by at most {worst:.1e} without a margin"
+    );
+    assert!(worst < Tested::MARGIN / 20.0, "{worst}");
 }

@@ -1,25 +1,24 @@
-//! The engine on the first device of Vulkan, Metal or DirectX 12: `scripts/wgpu` runs these.
+//! The engine on the first device: `scripts/device` runs these.
 
 use super::*;
-use crate::engine::card::Card;
+use crate::engine::card::{Card, Tested};
 use crate::engine::kernels::Kernels;
 use crate::engine::lstm::Lstm;
 use crate::trainer::Trainer;
-use burn_wgpu::Wgpu;
 
-fn on_device() -> Lstm<Wgpu> {
-    let device = Wgpu::find(0).unwrap();
-    Lstm::new(CONFIG, CONFIG.starting_weights(7), device, Wgpu::MARGIN).unwrap()
+fn on_device() -> Lstm<Tested> {
+    let device = Tested::find(0).unwrap();
+    Lstm::new(CONFIG, CONFIG.starting_weights(7), device, Tested::MARGIN).unwrap()
 }
 
 /// All that the gradient of each example is made of, and its norms, as bits.
-fn footprints(model: &Lstm<Wgpu>, batch: &[Vec<u32>]) -> Vec<Vec<u64>> {
+fn footprints(model: &Lstm<Tested>, batch: &[Vec<u32>]) -> Vec<Vec<u64>> {
     let examples = PrivateBatch::in_order(views(batch)).0;
     let mut out = vec![Vec::new(); batch.len()];
     for part in model.parts(&examples) {
         let packed = model.packed(&part.sequences, part.grid).unwrap();
         let (taps, _) = model.taps(&packed);
-        let norms = Wgpu::squared_norms(&taps, &model.weights, &packed);
+        let norms = Tested::squared_norms(&taps, &model.weights, &packed);
         for matrix in [&taps.hidden, &taps.d_gates, &taps.d_logits] {
             let width = matrix.dims()[1];
             let values = portable::host(matrix.clone());
@@ -72,6 +71,6 @@ fn the_margin_is_far_above_what_norms_are_off() {
         model.add(&batch, &wide).unwrap();
         worst = worst.max((norm(model.accumulator()) / 1e-3 - 1.0).abs());
     }
-    println!("lstm on wgpu: shares are off C by at most {worst:.1e} without a margin");
-    assert!(worst < Wgpu::MARGIN / 20.0, "{worst}");
+    println!("lstm on the device: shares are off C by at most {worst:.1e} without a margin");
+    assert!(worst < Tested::MARGIN / 20.0, "{worst}");
 }
