@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::OnceLock;
 
 /// Values per parallel block.
 const BLOCK: usize = 1 << 15;
@@ -103,6 +105,11 @@ pub trait Update: Send {
     fn update(&mut self, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]);
     /// The standard deviation of the noise in each value of the gradient that comes next.
     fn noised(&mut self, _deviation: f64) {}
+    /// The same as something whose steps a device can take, where it is that.
+    #[doc(hidden)]
+    fn as_optimizer(&mut self) -> Option<&mut Optimizer> {
+        None
+    }
 }
 
 /// What a snapshot stores beside the weights: a number of steps, and values like those of the weights.
@@ -129,20 +136,72 @@ fn same_lengths(have: &[Vec<f32>], new: &[Vec<f32>]) -> Result<()> {
     })
 }
 
+/// Moments on a device.
+pub(crate) trait DeviceMoments: Any + Send + Sync + std::fmt::Debug {
+    /// Their values: first moments, second moments.
+    fn download(&self) -> [Vec<Vec<f32>>; 2];
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Both moments, on the host or on a device that makes a copy when the host asks for one.
+#[derive(Debug)]
+enum Kept {
+    Host([Vec<Vec<f32>>; 2]),
+    Device {
+        moments: Box<dyn DeviceMoments>,
+        copy: OnceLock<[Vec<Vec<f32>>; 2]>,
+    },
+}
+
+impl Kept {
+    fn get(&self) -> &[Vec<Vec<f32>>; 2] {
+        match self {
+            Self::Host(moments) => moments,
+            Self::Device { moments, copy } => copy.get_or_init(|| moments.download()),
+        }
+    }
+    /// On the host, where they stay.
+    fn on_host(&mut self) -> &mut [Vec<Vec<f32>>; 2] {
+        if let Self::Device { moments, copy } = self {
+            let moments = copy.take().unwrap_or_else(|| moments.download());
+            *self = Self::Host(moments);
+        }
+        match self {
+            Self::Host(moments) => moments,
+            Self::Device { .. } => unreachable!("just brought to the host"),
+        }
+    }
+}
+
+/// One step of an optimiser in f32, as [`Optimizer`] says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rule {
+    Sgd {
+        rate: f32,
+        momentum: f32,
+    },
+    /// w ← keep·w − rate·m/(√v + ε).
+    Adam {
+        rate: f32,
+        keep: f32,
+        epsilon: f32,
+    },
+}
+
 /// An optimiser with its state, which a snapshot stores.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Optimizer {
     spec: OptimizerSpec,
     steps: u64,
-    first: Vec<Vec<f32>>,
-    second: Vec<Vec<f32>>,
+    kept: Kept,
     scale: f64,
     /// Φ of the gradient that comes next.
     noise_variance: f64,
 }
 
-const BETA1: f64 = 0.9;
-const BETA2: f64 = 0.999;
+/// What is kept of the first moment, and of the second.
+pub(crate) const BETA1: f64 = 0.9;
+pub(crate) const BETA2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
 impl Optimizer {
@@ -160,8 +219,7 @@ impl Optimizer {
         Self {
             spec,
             steps: 0,
-            first,
-            second,
+            kept: Kept::Host([first, second]),
             scale: 1.0,
             noise_variance: 0.0,
         }
@@ -178,14 +236,15 @@ impl Optimizer {
 
 impl Moments for Optimizer {
     fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]) {
-        (self.steps, &self.first, &self.second)
+        let [first, second] = self.kept.get();
+        (self.steps, first, second)
     }
     fn restore(&mut self, steps: u64, first: Vec<Vec<f32>>, second: Vec<Vec<f32>>) -> Result<()> {
-        same_lengths(&self.first, &first)?;
-        same_lengths(&self.second, &second)?;
+        let [old_first, old_second] = self.kept.get();
+        same_lengths(old_first, &first)?;
+        same_lengths(old_second, &second)?;
         self.steps = steps;
-        self.first = first;
-        self.second = second;
+        self.kept = Kept::Host([first, second]);
         Ok(())
     }
 }
@@ -193,55 +252,118 @@ impl Moments for Optimizer {
 impl Update for Optimizer {
     fn update(&mut self, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
         self.steps += 1;
-        match self.spec {
-            OptimizerSpec::Sgd {
-                learning_rate,
-                momentum,
-            } => {
-                let (rate, momentum) = ((learning_rate * self.scale) as f32, momentum as f32);
-                if self.first.is_empty() {
-                    for (w, g) in weights.iter_mut().zip(gradients) {
-                        let values = w.par_iter_mut().zip(g).with_min_len(BLOCK);
-                        values.for_each(|(w, g)| *w -= rate * g);
-                    }
-                    return;
-                }
-                for ((w, v), g) in weights.iter_mut().zip(&mut self.first).zip(gradients) {
-                    let values = w.par_iter_mut().zip(v).zip(g);
-                    values.with_min_len(BLOCK).for_each(|((w, v), g)| {
-                        *v = momentum * *v + g;
-                        *w -= rate * *v;
-                    });
-                }
+        match (self.rule(), self.spec) {
+            (Some(Rule::Sgd { rate, momentum }), _) => {
+                self.sgd((rate, momentum), weights, gradients);
             }
-            OptimizerSpec::Adam { learning_rate } => {
-                self.adam(learning_rate, 0.0, weights, gradients);
-            }
-            OptimizerSpec::AdamW {
-                learning_rate,
-                weight_decay,
-            } => self.adam(learning_rate, weight_decay, weights, gradients),
-            OptimizerSpec::AdamBc {
-                learning_rate,
-                floor,
-            } => self.adam_bc(learning_rate, floor, weights, gradients),
+            (
+                Some(Rule::Adam {
+                    rate,
+                    keep,
+                    epsilon,
+                }),
+                _,
+            ) => self.by_moments(weights, gradients, |w, m, v| {
+                *w = keep * *w - rate * m / (v.sqrt() + epsilon);
+            }),
+            (
+                None,
+                OptimizerSpec::AdamBc {
+                    learning_rate,
+                    floor,
+                },
+            ) => self.adam_bc(learning_rate, floor, weights, gradients),
+            (None, _) => unreachable!("every other optimiser has a rule"),
         }
     }
     fn noised(&mut self, deviation: f64) {
         self.noise_variance = deviation * deviation;
     }
+    fn as_optimizer(&mut self) -> Option<&mut Optimizer> {
+        Some(self)
+    }
 }
 
 impl Optimizer {
-    fn adam(&mut self, rate: f64, decay: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
-        let (first_correction, second_correction) = self.corrections();
-        let second_correction = second_correction.sqrt();
-        let keep = (1.0 - rate * self.scale * decay) as f32;
-        let rate = (rate * self.scale * second_correction / first_correction) as f32;
-        let epsilon = (EPSILON * second_correction) as f32;
-        self.by_moments(weights, gradients, |w, m, v| {
-            *w = keep * *w - rate * m / (v.sqrt() + epsilon);
-        });
+    /// The step that was just begun, where f32 is enough for it.
+    fn rule(&self) -> Option<Rule> {
+        let adam = |rate: f64, decay: f64| {
+            let (first_correction, second_correction) = self.corrections();
+            let second_correction = second_correction.sqrt();
+            Rule::Adam {
+                rate: (rate * self.scale * second_correction / first_correction) as f32,
+                keep: (1.0 - rate * self.scale * decay) as f32,
+                epsilon: (EPSILON * second_correction) as f32,
+            }
+        };
+        match self.spec {
+            OptimizerSpec::Sgd {
+                learning_rate,
+                momentum,
+            } => Some(Rule::Sgd {
+                rate: (learning_rate * self.scale) as f32,
+                momentum: momentum as f32,
+            }),
+            OptimizerSpec::Adam { learning_rate } => Some(adam(learning_rate, 0.0)),
+            OptimizerSpec::AdamW {
+                learning_rate,
+                weight_decay,
+            } => Some(adam(learning_rate, weight_decay)),
+            OptimizerSpec::AdamBc { .. } => None,
+        }
+    }
+
+    /// Begins a step that a device takes: its rule, and the moments, which `upload` moves there where they are not yet.
+    /// Nothing for an optimiser whose steps need f64.
+    pub(crate) fn on_device<T: DeviceMoments>(
+        &mut self,
+        upload: impl FnOnce(&[Vec<Vec<f32>>; 2]) -> T,
+    ) -> Option<(Rule, &mut T)> {
+        self.steps += 1;
+        let Some(rule) = self.rule() else {
+            self.steps -= 1;
+            return None;
+        };
+        let known = match &mut self.kept {
+            Kept::Device { moments, .. } => moments.as_any_mut().is::<T>(),
+            Kept::Host(_) => false,
+        };
+        if !known {
+            let moments = Box::new(upload(self.kept.on_host()));
+            self.kept = Kept::Device {
+                moments,
+                copy: OnceLock::new(),
+            };
+        }
+        let Kept::Device { moments, copy } = &mut self.kept else {
+            unreachable!("just moved there");
+        };
+        copy.take();
+        let moments = moments.as_any_mut().downcast_mut();
+        Some((rule, moments.expect("of this type, or just made")))
+    }
+
+    fn sgd(
+        &mut self,
+        (rate, momentum): (f32, f32),
+        weights: &mut [Vec<f32>],
+        gradients: &[Vec<f32>],
+    ) {
+        let [first, _] = self.kept.on_host();
+        if first.is_empty() {
+            for (w, g) in weights.iter_mut().zip(gradients) {
+                let values = w.par_iter_mut().zip(g).with_min_len(BLOCK);
+                values.for_each(|(w, g)| *w -= rate * g);
+            }
+            return;
+        }
+        for ((w, v), g) in weights.iter_mut().zip(first).zip(gradients) {
+            let values = w.par_iter_mut().zip(v).zip(g);
+            values.with_min_len(BLOCK).for_each(|((w, v), g)| {
+                *v = momentum * *v + g;
+                *w -= rate * *v;
+            });
+        }
     }
 
     fn adam_bc(&mut self, rate: f64, floor: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
@@ -269,7 +391,8 @@ impl Optimizer {
         step: impl Fn(&mut f32, f32, f32) + Sync,
     ) {
         let (b1, b2) = (BETA1 as f32, BETA2 as f32);
-        let moments = self.first.iter_mut().zip(&mut self.second);
+        let [first, second] = self.kept.on_host();
+        let moments = first.iter_mut().zip(second);
         for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradients) {
             let moments = m.par_chunks_mut(BLOCK).zip(v.par_chunks_mut(BLOCK));
             let blocks = w.par_chunks_mut(BLOCK).zip(moments);

@@ -123,6 +123,10 @@ pub trait Noise: Send {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]);
     /// Whether an adversary can't predict it.
     fn is_secret(&self) -> bool;
+    /// The same noise as something that a device can draw, where it is that.
+    fn as_chacha(&self) -> Option<&ChaChaNoise> {
+        None
+    }
 }
 
 /// No noise, for plans that leave it out and promise nothing.
@@ -143,7 +147,7 @@ pub struct ChaChaNoise {
 }
 
 /// Values per noise stream.
-const NOISE_BLOCK: usize = 1 << 14;
+pub(crate) const NOISE_BLOCK: usize = 1 << 14;
 
 impl ChaChaNoise {
     /// Noise from a run's key.
@@ -151,14 +155,35 @@ impl ChaChaNoise {
     pub const fn new(key: RunKey) -> Self {
         Self { key }
     }
+    /// The key of a block: tensor and block in the purpose, step in the position of the stream, so that no two draws
+    /// ever share words.
+    fn key_of(&self, tensor: usize, block: usize) -> [u8; 32] {
+        let purpose = format!("noise/{tensor}/{block}");
+        keyed_digest(&self.key.bytes, purpose.as_bytes())
+    }
+    /// The keys of all blocks of so many values, eight words each.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn keys(&self, tensor: usize, values: usize) -> Vec<u32> {
+        let blocks = (0..values.div_ceil(NOISE_BLOCK)).into_par_iter();
+        let words = |block| {
+            let key = self.key_of(tensor, block);
+            let (words, _) = key.as_chunks::<4>();
+            <[u32; 8]>::try_from(
+                words
+                    .iter()
+                    .map(|w| u32::from_le_bytes(*w))
+                    .collect::<Vec<_>>(),
+            )
+            .expect("eight words of four bytes")
+        };
+        blocks.flat_map_iter(words).collect()
+    }
 }
 
 impl Noise for ChaChaNoise {
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]) {
         let block = |(block, values): (usize, &mut [f32])| {
-            // tensor and block in the purpose, step in the position: no two ever share a stream
-            let purpose = format!("noise/{tensor}/{block}");
-            let key = keyed_digest(&self.key.bytes, purpose.as_bytes());
+            let key = self.key_of(tensor, block);
             crate::gaussian::add(&mut KeyStream::new(key, step), std, values);
         };
         if values.len() <= NOISE_BLOCK {
@@ -173,6 +198,27 @@ impl Noise for ChaChaNoise {
     }
     fn is_secret(&self) -> bool {
         self.key.is_secret()
+    }
+    fn as_chacha(&self) -> Option<&ChaChaNoise> {
+        Some(self)
+    }
+}
+
+/// What turns a sum of clipped gradients into a noised mean: noise of this step and deviation, and the number that
+/// all is divided by.
+#[derive(Debug, Clone, Copy)]
+pub struct MeanNoise<'a> {
+    pub(crate) noise: &'a ChaChaNoise,
+    pub(crate) step: u64,
+    pub(crate) std: f64,
+    pub(crate) divisor: f64,
+}
+
+impl MeanNoise<'_> {
+    /// On the host.
+    pub(crate) fn add_to(&self, tensor: usize, sum: &mut [f32]) {
+        self.noise.clone().add(self.step, tensor, self.std, sum);
+        crate::step::divide(sum, self.divisor);
     }
 }
 

@@ -5,10 +5,10 @@ use crate::collective::{Collective, add};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::optimizer::Update;
-use crate::random::Noise;
+use crate::random::{MeanNoise, Noise};
 use crate::recipe::TrainOptions;
 use crate::segments::SelectiveBatch;
-use crate::trainer::{Added, PrivateBatch, Privatized, Trainer};
+use crate::trainer::{Added, Gradients, PrivateBatch, Privatized, Trainer};
 use rayon::prelude::*;
 use reticent_accounting::NoiseMultiplier;
 use std::sync::{Mutex, PoisonError};
@@ -246,6 +246,23 @@ impl<'a> Step<'a> {
     ) -> Result<Added> {
         let std = self.constants.noise_multiplier.get() * self.constants.clip.sensitivity();
         let divisor = self.constants.expected_batch;
+        let alone = collective.world() == 1 && self.sums.is_empty();
+        if let (true, Some(noise)) = (alone, noise.as_chacha())
+            && let Some(resident) = self.trainer.resident()
+        {
+            let (gradients, finite) = resident.noised(&MeanNoise {
+                noise,
+                step: self.index,
+                std,
+                divisor,
+            });
+            ledger.record_private(self.index)?;
+            self.check(finite)?;
+            update.noised(std / divisor);
+            let gradients = Gradients::Device(gradients);
+            self.trainer.apply(Privatized { gradients }, update)?;
+            return Ok(self.added);
+        }
         let mut gradients: Vec<Vec<f32>> = match self.sums.pop() {
             Some((_, sums)) => sums,
             None => {
@@ -264,31 +281,37 @@ impl<'a> Step<'a> {
         for gradient in &mut gradients {
             collective.broadcast(gradient)?;
         }
-        let added = added_by_all(self.added, self.trainer.weights(), collective)?;
-        // after it is written down: that it failed is a function of what would be released
-        if gradients.par_iter().flatten().any(|g| !g.is_finite()) {
-            return Err(Error::Diverged {
-                step: self.index,
-                what: "the noised gradient".into(),
-            });
-        }
+        let added = added_by_all(self.added, self.trainer, collective)?;
+        self.check(gradients.par_iter().flatten().all(|g| g.is_finite()))?;
         update.noised(std / divisor);
+        let gradients = Gradients::Host(gradients);
         self.trainer.apply(Privatized { gradients }, update)?;
         Ok(added)
+    }
+
+    /// Called after the step is written down: that it failed is a function of what would be released.
+    fn check(&self, finite: bool) -> Result<()> {
+        match finite {
+            true => Ok(()),
+            false => Err(Error::Diverged {
+                step: self.index,
+                what: "the noised gradient".into(),
+            }),
+        }
     }
 }
 
 /// What all workers added up, whose weights must be the same.
 pub(crate) fn added_by_all(
     mine: Added,
-    weights: &[Vec<f32>],
+    trainer: &dyn Trainer,
     collective: &mut dyn Collective,
 ) -> Result<Added> {
     if collective.world() == 1 {
         return Ok(mine);
     }
     let counts = [mine.examples, mine.clipped, mine.rejected].map(|n| n as u64);
-    let own = fingerprint(weights);
+    let own = fingerprint(trainer.weights());
     let words = [counts[0], counts[1], counts[2], own];
     let words: Vec<u8> = words.iter().flat_map(|n| n.to_le_bytes()).collect();
     let mut all = Added::default();
@@ -330,7 +353,7 @@ fn fingerprint(weights: &[Vec<f32>]) -> u64 {
 }
 
 /// Divides every value, in f64.
-fn divide(values: &mut [f32], divisor: f64) {
+pub(crate) fn divide(values: &mut [f32], divisor: f64) {
     values.par_chunks_mut(BLOCK).for_each(|values| {
         let block = Divide { values, divisor };
         #[cfg(feature = "cpu")]

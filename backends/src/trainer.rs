@@ -6,8 +6,10 @@ use crate::error::{Error, Result};
 use crate::masking::TokenMasks;
 use crate::model::{Lora, Model};
 use crate::optimizer::Update;
+use crate::random::MeanNoise;
 use crate::scorer::PrefixScorer;
 use crate::segments::SelectiveBatch;
+use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +104,52 @@ pub struct Added {
 #[derive(Debug)]
 pub struct Privatized {
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
-    pub(crate) gradients: Vec<Vec<f32>>,
+    pub(crate) gradients: Gradients,
+}
+
+/// Where the values lie.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+pub(crate) enum Gradients {
+    Host(Vec<Vec<f32>>),
+    /// On the device of the trainer that made them, in its own tensors.
+    Device(Box<dyn std::any::Any + Send>),
+}
+
+impl Privatized {
+    /// The values on the host.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] for those of another engine's device.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate) fn into_host(self) -> Result<Vec<Vec<f32>>> {
+        match self.gradients {
+            Gradients::Host(values) => Ok(values),
+            Gradients::Device(_) => Err(Error::Engine(
+                "the gradient lies on another engine's device".into(),
+            )),
+        }
+    }
+}
+
+/// A trainer whose device can end a private step by itself. Not exported: only engines of this crate are.
+pub trait Resident {
+    /// Takes the sum of clipped gradients and gives it back noised and divided, in tensors of the device; and whether
+    /// every value is finite.
+    fn noised(&mut self, noise: &MeanNoise<'_>) -> (Box<dyn std::any::Any + Send>, bool);
+}
+
+/// The largest magnitude, where all are finite.
+pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
+    // f32::max passes over what is no number
+    let of = |values: &[f32]| {
+        let finite = values.iter().all(|v| v.is_finite());
+        finite.then(|| values.iter().fold(0f32, |most, v| most.max(v.abs())))
+    };
+    let blocks = weights
+        .par_iter()
+        .flat_map(|tensor| tensor.par_chunks(1 << 16));
+    blocks.map(of).try_reduce(|| 0.0, |a, b| Some(a.max(b)))
 }
 
 /// A model that can be trained, with and without protection.
@@ -237,6 +284,27 @@ pub trait Trainer: PrefixScorer {
     /// # Errors
     /// A failing engine.
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()>;
+    /// Moves the weights by the public gradient of a batch, and returns its mean loss as
+    /// [`Self::public_gradient`] does. Where that is not finite the weights stay.
+    ///
+    /// # Errors
+    /// As [`Self::public_gradient`].
+    fn public_step(&mut self, batch: &PublicBatch<'_>, update: &mut dyn Update) -> Result<f64> {
+        let (gradient, loss) = self.public_gradient(batch)?;
+        if loss.is_finite() {
+            self.apply_public(gradient, update)?;
+        }
+        Ok(loss)
+    }
+    /// The largest magnitude of a trained weight, where all are finite.
+    fn largest_weight(&self) -> Option<f32> {
+        largest(self.weights())
+    }
+    /// The same model as one whose device ends private steps by itself, where the sum lies there now.
+    #[doc(hidden)]
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        None
+    }
 }
 
 /// Clips and noises the state that leaves a sensitive segment: example, segment, h, c.

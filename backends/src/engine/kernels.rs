@@ -3,7 +3,7 @@
 //! Every method has a portable body in tensor operations ([`super::portable`]), which is what
 //! CUDA and wgpu run; the processor replaces all of them ([`super::flex`]).
 
-use super::layers::{Losses, Sums};
+use super::layers::{Floats, Losses, Sums};
 use super::packed::Packed;
 use super::portable;
 use crate::clip::Factors;
@@ -75,7 +75,7 @@ pub(crate) const GROUP: [usize; 6] = [0, 1, 1, 1, 2, 2];
 pub(crate) const GROUPS: usize = 3;
 
 /// What a device must be able to do; bodies default to the portable ones.
-pub(crate) trait Kernels: Backend<FloatElem = f32> {
+pub(crate) trait Kernels: Floats {
     /// Whether rows come on a grid of fixed shape, so that no example's sums follow the examples
     /// beside it.
     const GRID: bool = true;

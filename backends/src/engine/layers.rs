@@ -8,6 +8,7 @@ use super::host::vector::Normal;
 use super::portable_layers as portable;
 use super::rows::{Rows, Span};
 use crate::model::Activation;
+use crate::random::MeanNoise;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
@@ -17,8 +18,31 @@ use reticent_corpus::TokenId;
 pub(crate) type Matrix<B> = Tensor<B, 2>;
 
 /// A backend that computes in f32.
-pub(crate) trait Floats: Backend<FloatElem = f32> {}
-impl<B: Backend<FloatElem = f32>> Floats for B {}
+pub(crate) trait Floats: Backend<FloatElem = f32> {
+    /// Most rows of a pass on a grid; tests take several passes where it would be one.
+    const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
+    /// Most values of dL/dlogits at once (256 MiB).
+    const LOGITS: usize = 1 << 26;
+    /// Rows whose logits are there at once.
+    const HEAD_ROWS: usize = 512;
+
+    /// a b in f32, never in a shorter format: norms and clipped sums are made of these.
+    fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
+        a.matmul(b)
+    }
+    /// (sum + N(0, std²)) / divisor, value by value, with the bits of the host's noise.
+    fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
+        let on_host = |(tensor, sum): (usize, Matrix<Self>)| {
+            let (shape, device) = (sum.dims(), sum.device());
+            let mut values = super::portable::host(sum);
+            noise.add_to(tensor, &mut values);
+            super::transfers::upload(values, shape, &device)
+        };
+        sums.into_iter().enumerate().map(on_host).collect()
+    }
+}
+
+impl Floats for burn_flex::Flex {}
 
 /// Gain and bias of a norm, each 1 × d, with its kind.
 #[derive(Debug, Clone)]

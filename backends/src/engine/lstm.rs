@@ -4,7 +4,7 @@ use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::layers::{Losses, Sums};
 use super::ops;
 use super::packed::Packed;
-use super::rows::{GRID_ROWS, Grid, Microbatch, on_grids};
+use super::rows::{Grid, Microbatch, on_grids};
 use super::selective::Plain;
 use super::transfers::upload as upload_values;
 use crate::clip::{Clip, Factors, SquaredNorms};
@@ -26,9 +26,6 @@ mod scoring;
 pub(super) use scoring::row_scores;
 
 pub(crate) use crate::model::LstmConfig;
-
-/// Most values of dL/dlogits on a grid (256 MiB).
-const LOGITS: usize = 1 << 26;
 
 /// The model on a device, with its weights on the host too (the optimiser's side).
 pub(crate) struct Lstm<B: Kernels> {
@@ -75,8 +72,8 @@ impl<B: Kernels> Lstm<B> {
     /// What one pass takes: all of it, or examples of one length on a grid.
     pub(super) fn parts<S: Copy + AsRef<[TokenId]>>(&self, batch: &[S]) -> Vec<Microbatch<S>> {
         if B::GRID {
-            let most = GRID_ROWS.min(LOGITS / self.config.vocabulary).max(1);
-            return on_grids(batch, most, usize::MAX);
+            let most = B::GRID_ROWS.min(B::LOGITS / self.config.vocabulary).max(1);
+            return on_grids(batch, 1, most, usize::MAX);
         }
         vec![Microbatch::consecutive(batch, 0..batch.len())]
     }
@@ -320,7 +317,7 @@ impl<B: Kernels> Trainer for Lstm<B> {
     }
 
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
-        self.step(update, &gradient.gradients)
+        self.step(update, &gradient.into_host()?)
     }
 
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {

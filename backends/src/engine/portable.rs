@@ -26,13 +26,13 @@ pub(super) fn computes_in<B: Backend>(precision: Precision, device: &B::Device) 
 }
 
 /// a b as training passes compute it: norms and sums multiply by themselves, in f32.
-pub(super) fn product<B: Backend, const D: usize>(
+pub(super) fn product<B: Floats, const D: usize>(
     a: Tensor<B, D>,
     b: Tensor<B, D>,
     precision: Precision,
 ) -> Tensor<B, D> {
     match precision {
-        Precision::Single => a.matmul(b),
+        Precision::Single => B::product(a, b),
         Precision::Bf16 => {
             let half = |x: Tensor<B, D>| x.cast(FloatDType::BF16);
             half(a).matmul(half(b)).cast(FloatDType::F32)
@@ -40,7 +40,7 @@ pub(super) fn product<B: Backend, const D: usize>(
     }
 }
 
-pub(super) fn linear<B: Backend>(
+pub(super) fn linear<B: Floats>(
     x: Tensor<B, 2>,
     w: Tensor<B, 2>,
     b: Tensor<B, 1>,
@@ -49,7 +49,7 @@ pub(super) fn linear<B: Backend>(
     product(x, w, precision) + b.unsqueeze()
 }
 
-pub(super) fn linear_backward<B: Backend>(
+pub(super) fn linear_backward<B: Floats>(
     dy: Tensor<B, 2>,
     w: Tensor<B, 2>,
     precision: Precision,
@@ -83,16 +83,16 @@ fn advance<B: Backend>(
     (hidden, cell)
 }
 
-pub(super) fn cell<B: Backend>(
+pub(super) fn cell<B: Floats>(
     z: Tensor<B, 2>,
     recurrent: Tensor<B, 2>,
     hidden: Tensor<B, 2>,
     cell: Tensor<B, 2>,
 ) -> (Tensor<B, 2>, Tensor<B, 2>) {
-    advance(&activate(z + hidden.matmul(recurrent)), Some(cell))
+    advance(&activate(z + B::product(hidden, recurrent)), Some(cell))
 }
 
-pub(super) fn recurrence<B: Backend>(
+pub(super) fn recurrence<B: Floats>(
     z: Tensor<B, 2>,
     recurrent: Tensor<B, 2>,
     packed: &Packed,
@@ -134,7 +134,7 @@ fn grow<B: Backend>(x: Tensor<B, 2>, rows: usize) -> Tensor<B, 2> {
     Tensor::cat(vec![x, Tensor::zeros([rows - have, width], &device)], 0)
 }
 
-pub(super) fn recurrence_backward<B: Backend>(
+pub(super) fn recurrence_backward<B: Floats>(
     run: Recurrence<B>,
     d_hidden: Tensor<B, 2>,
     recurrent: Tensor<B, 2>,
@@ -214,8 +214,8 @@ fn padded<B: Backend>(x: Tensor<B, 2>, index: &Tensor<B, 1, Int>, examples: usiz
         .reshape([examples, longest, width])
 }
 
-fn gram<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
-    x.clone().matmul(x.swap_dims(1, 2))
+fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+    B::product(x.clone(), x.swap_dims(1, 2))
 }
 
 /// Partial sums, examples × pieces, each of at most [`DEVICE_SUM`] terms: the host adds them in f64.
@@ -263,7 +263,7 @@ fn inputs<B: Backend>(packed: &Packed, device: &B::Device) -> Tensor<B, 1, Int> 
 }
 
 /// Embedded tokens as the layer read them, and dL/d(embedding) row by row from dL/dz.
-fn embedded<B: Backend>(
+fn embedded<B: Floats>(
     taps: &Taps<B>,
     d_gates: Tensor<B, 2>,
     weights: &Weights<B>,
@@ -281,7 +281,7 @@ fn embedded<B: Backend>(
     }
 }
 
-pub(super) fn squared_norms<B: Backend>(
+pub(super) fn squared_norms<B: Floats>(
     taps: &Taps<B>,
     weights: &Weights<B>,
     packed: &Packed,
@@ -360,9 +360,9 @@ pub(super) fn add_weighted_sums<B: Floats>(
     let d_logits = taps.d_logits * by_group[GROUP[4]].clone();
     sums.add_rows(0, inputs::<B>(packed, &device), &packed.inputs, d_embedded);
     let previous = previous_hidden(taps.hidden, packed);
-    sums.add(1, embedded.transpose().matmul(d_gates.clone()));
-    sums.add(2, previous.transpose().matmul(d_gates.clone()));
+    sums.add(1, B::product(embedded.transpose(), d_gates.clone()));
+    sums.add(2, B::product(previous.transpose(), d_gates.clone()));
     sums.add(3, d_gates.sum_dim(0));
-    sums.add(4, read.transpose().matmul(d_logits.clone()));
+    sums.add(4, B::product(read.transpose(), d_logits.clone()));
     sums.add(5, d_logits.sum_dim(0));
 }

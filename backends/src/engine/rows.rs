@@ -61,15 +61,17 @@ impl<S: Copy> Microbatch<S> {
 /// Microbatches on grids of fixed shapes: rows per example follow its own length alone, so that no
 /// example's shape, and with it no order of its sums, follows the examples beside it.
 ///
-/// `most` is the number of rows of a grid, `longest` the model's context.
+/// `unread` is how many tokens of each no row reads, `most` the number of rows of a grid, `longest` the model's
+/// context.
 pub(crate) fn on_grids<S: Copy + AsRef<[TokenId]>>(
     all: &[S],
+    unread: usize,
     most: usize,
     longest: usize,
 ) -> Vec<Microbatch<S>> {
     let mut by_steps: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (i, sequence) in all.iter().enumerate() {
-        let length = sequence.as_ref().len();
+        let length = sequence.as_ref().len().saturating_sub(unread);
         by_steps.entry(steps(length, longest)).or_default().push(i);
     }
     let one = |(steps, places): (usize, Vec<usize>)| {
@@ -89,9 +91,6 @@ pub(crate) fn steps(length: usize, longest: usize) -> usize {
         .max(16)
         .min(longest.max(length).max(1))
 }
-
-/// Most rows of a pass on a device; tests take several passes where it would be one.
-pub(crate) const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
 
 /// The rows of each example that predict something, one behind the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -341,7 +340,7 @@ mod tests {
             .map(|n| vec![1; *n])
             .collect();
         let views: Vec<&[u32]> = all.iter().map(Vec::as_slice).collect();
-        let together = on_grids(&views, 128, 250);
+        let together = on_grids(&views, 0, 128, 250);
         let shape = |examples, steps| Some(Grid { examples, steps });
         let found: Vec<_> = together
             .iter()
@@ -355,16 +354,18 @@ mod tests {
         ];
         assert_eq!(found, expected);
         for (i, view) in views.iter().enumerate() {
-            let alone = on_grids(&[*view], 128, 250);
+            let alone = on_grids(&[*view], 0, 128, 250);
             let own = together.iter().find(|m| m.places.contains(&i)).unwrap();
             assert_eq!(alone[0].grid, own.grid, "{i}");
         }
+        // the token that is predicted and not read takes no row
+        assert_eq!(on_grids(&[views[2]], 1, 128, 250)[0].grid, shape(8, 16));
         let many = vec![views[0]; 19];
-        let sizes: Vec<usize> = on_grids(&many, 128, 250)
+        let sizes: Vec<usize> = on_grids(&many, 0, 128, 250)
             .iter()
             .map(|m| m.sequences.len())
             .collect();
         assert_eq!(sizes, [8, 8, 3]);
-        assert!(on_grids::<&[u32]>(&[], 128, 250).is_empty());
+        assert!(on_grids::<&[u32]>(&[], 0, 128, 250).is_empty());
     }
 }

@@ -4,11 +4,14 @@
 use super::card::{Card, beyond, missing};
 use super::device::{Device, DeviceKind, FoundDevice, Probed};
 use super::kernels::Kernels;
+use super::layers::Floats;
 use crate::error::Result;
 use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuSetup};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use wgpu::{Adapter, Backends, DeviceType, Features, Instance};
+
+impl Floats for Wgpu {}
 
 impl Kernels for Wgpu {}
 

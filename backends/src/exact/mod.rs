@@ -406,7 +406,7 @@ impl Trainer for Exact {
         &mut self.accumulator
     }
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
-        self.step(update, &gradient.gradients)
+        self.step(update, &gradient.into_host()?)
     }
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {
         self.step(update, &gradient)

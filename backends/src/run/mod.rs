@@ -18,7 +18,6 @@ use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
 use crate::state::{RunIdentity, State};
 use crate::step::LANES;
 use crate::trainer::{Added, Precision, PublicBatch, Trainer};
-use rayon::prelude::*;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
 use reticent_corpus::{TokenId, TrainingSet};
@@ -271,19 +270,6 @@ fn run(
 /// No weight of a model that says anything is larger; one that is alone proves nothing yet.
 const ORDINARY_WEIGHT: f32 = 1e3;
 
-/// The largest magnitude, where all are finite.
-fn largest(weights: &[Vec<f32>]) -> Option<f32> {
-    // f32::max passes over what is no number
-    let of = |values: &[f32]| {
-        let finite = values.iter().all(|v| v.is_finite());
-        finite.then(|| values.iter().fold(0f32, |most, v| most.max(v.abs())))
-    };
-    let blocks = weights
-        .par_iter()
-        .flat_map(|tensor| tensor.par_chunks(1 << 16));
-    blocks.map(of).try_reduce(|| 0.0, |a, b| Some(a.max(b)))
-}
-
 pub(crate) struct Run {
     pub(crate) trainer: Box<dyn Trainer>,
     options: TrainOptions,
@@ -520,7 +506,7 @@ impl Run {
         )?;
         if !matches!(stage.work, Work::Private { .. }) {
             // Where nothing is shared, a worker that is gone would not be missed.
-            self.workers.meet(self.trainer.weights())?;
+            self.workers.meet(self.trainer.as_ref())?;
         }
         Ok(seen)
     }
@@ -534,7 +520,10 @@ impl Run {
             step: self.position + 1,
             what: what.to_owned(),
         };
-        let largest = largest(self.trainer.weights()).ok_or_else(|| dead("a weight"))?;
+        let largest = self
+            .trainer
+            .largest_weight()
+            .ok_or_else(|| dead("a weight"))?;
         if largest <= ORDINARY_WEIGHT {
             return Ok(());
         }

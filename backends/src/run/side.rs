@@ -145,14 +145,13 @@ impl Side {
                 let pass = place.epoch * passes + place.offset / each;
                 let part = self.part(pass, place.offset % each, records.len(), *batch_size);
                 let batch = records.batch(&part).in_windows(trainer.context());
-                let (gradient, loss) = trainer.public_gradient(&batch)?;
+                let loss = trainer.public_step(&batch, &mut optimizers[stage.optimizer])?;
                 if !loss.is_finite() {
                     return Err(Error::Diverged {
                         step: place.offset + place.epoch * stage.steps + 1,
                         what: "the loss of an ordinary batch".into(),
                     });
                 }
-                trainer.apply_public(gradient, &mut optimizers[stage.optimizer])?;
                 Ok(Seen {
                     loss: Some(loss),
                     added: None,

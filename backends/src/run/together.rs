@@ -9,6 +9,7 @@ use crate::random::RunKey;
 use crate::state::RunIdentity;
 use crate::step::{LANES, added_by_all};
 use crate::trainer::Added;
+use crate::trainer::Trainer;
 use serde::{Deserialize, Serialize};
 
 /// Where rank 0 goes on from.
@@ -59,8 +60,8 @@ impl Workers {
     }
 
     /// Whether all workers are there and have the same weights.
-    pub(super) fn meet(&mut self, weights: &[Vec<f32>]) -> Result<()> {
-        added_by_all(Added::default(), weights, self.collective.as_mut()).map(|_| ())
+    pub(super) fn meet(&mut self, trainer: &dyn Trainer) -> Result<()> {
+        added_by_all(Added::default(), trainer, self.collective.as_mut()).map(|_| ())
     }
 
     /// Compares what the workers would train, under a key for this alone.

@@ -22,9 +22,6 @@ pub(in crate::engine) use sums::{add_sums, norms};
 
 /// 1.702 in the sigmoid form of the Gaussian error linear unit.
 const QUICK: f32 = 1.702;
-/// Rows of logits at once.
-const HEAD_ROWS: usize = 512;
-
 pub(in crate::engine) fn zeros<B: Floats>(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
     let matrix = |p: &Parameter| match p.shape[..] {
         [rows, columns] => Tensor::zeros([rows, columns], device),
@@ -222,8 +219,8 @@ pub(in crate::engine) fn head<B: Floats>(
     mut own: HeadGradient<'_, B>,
 ) -> HeadRun<B> {
     let (mut nll, mut d_hidden, mut deltas) = (Vec::new(), Vec::new(), Vec::new());
-    for start in (0..targets.len()).step_by(HEAD_ROWS) {
-        let count = (targets.len() - start).min(HEAD_ROWS);
+    for start in (0..targets.len()).step_by(B::HEAD_ROWS) {
+        let count = (targets.len() - start).min(B::HEAD_ROWS);
         let h = hidden.clone().narrow(0, start, count);
         let (block_nll, delta) = cross_entropy(&h, head, &targets[start..start + count], precision);
         let w = head.matrix.clone();
@@ -251,9 +248,9 @@ pub(in crate::engine) fn head<B: Floats>(
 
 fn head_sum<B: Floats>(hidden: Matrix<B>, delta: Matrix<B>, tied: bool) -> Matrix<B> {
     if tied {
-        delta.transpose().matmul(hidden)
+        B::product(delta.transpose(), hidden)
     } else {
-        hidden.transpose().matmul(delta)
+        B::product(hidden.transpose(), delta)
     }
 }
 

@@ -9,7 +9,7 @@ fn steps<B: Floats>(x: &Matrix<B>, (examples, steps): (usize, usize)) -> Tensor<
 }
 
 fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
-    x.clone().matmul(x.swap_dims(1, 2))
+    B::product(x.clone(), x.swap_dims(1, 2))
 }
 
 /// Partial sums of norms, by parameter.
@@ -36,7 +36,7 @@ fn weight_pieces<B: Floats>(
     let examples = a.dims()[0];
     let one = |i: usize| {
         let (a, g) = (a.clone().narrow(0, i, 1), g.clone().narrow(0, i, 1));
-        pieces(a.swap_dims(1, 2).matmul(g).powi_scalar(2))
+        pieces(B::product(a.swap_dims(1, 2), g).powi_scalar(2))
     };
     Tensor::cat((0..examples).map(one).collect(), 0)
 }
@@ -127,7 +127,7 @@ fn cross_pieces<B: Floats>(
         .reshape([examples, 1, steps])
         .repeat_dim(1, steps);
     let chosen = delta.clone().gather(2, index);
-    let inner = hidden.clone().matmul(embedded.swap_dims(1, 2));
+    let inner = B::product(hidden.clone(), embedded.swap_dims(1, 2));
     pieces(chosen * inner * 2.0)
 }
 
@@ -167,7 +167,7 @@ pub(in crate::engine) fn add_sums<B: Floats>(
             sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
         }
         let g = tap.gradient * factor(tap.weight);
-        sums.add(tap.weight, tap.input.transpose().matmul(g));
+        sums.add(tap.weight, B::product(tap.input.transpose(), g));
     }
     for tap in tape.norms {
         if let Some(bias) = tap.bias {

@@ -2,6 +2,7 @@
 
 mod flow;
 mod heads;
+mod resident;
 mod scoring;
 mod states;
 #[cfg(test)]
@@ -16,8 +17,8 @@ use super::layers::{
     NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
-use super::rows::{AskedRows, GRID_ROWS, Grid, Microbatch, NOTHING, Rows, on_grids};
-use super::transfers::{indices, upload as upload_values};
+use super::rows::{AskedRows, Grid, Microbatch, NOTHING, Rows, on_grids};
+use super::transfers::{host, indices, upload as upload_values};
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
 use crate::error::{Error, Result};
@@ -37,12 +38,10 @@ use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use states::States;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Most rows of a microbatch: bounds the taps.
 const ROWS: usize = 2048;
-/// Most values of dL/dlogits at once (256 MiB).
-const LOGITS: usize = 1 << 26;
 /// Values per block of copies.
 const COPY: usize = 1 << 16;
 
@@ -54,7 +53,8 @@ pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     /// Those that are trained: the model's, or its adapter's.
     parameters: Vec<Parameter>,
     groups: Vec<usize>,
-    values: Vec<Vec<f32>>,
+    /// What is trained, on the host; absent after steps that the device took, until somebody asks.
+    values: OnceLock<Vec<Vec<f32>>>,
     adapter: Option<Lora>,
     /// How many of the weights stay as they are: all of the model's, where an adapter is trained.
     frozen: usize,
@@ -92,7 +92,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             groups: model.groups(),
             config,
             parameters,
-            values,
+            values: OnceLock::from(values),
             adapter: None,
             frozen: 0,
             weights,
@@ -268,14 +268,25 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Most rows of a microbatch.
     fn most_rows(&self) -> usize {
-        ROWS.min(LOGITS / self.config.vocabulary).max(1)
+        let most = if K::GRID { B::GRID_ROWS } else { ROWS };
+        most.min(B::LOGITS / self.config.vocabulary).max(1)
+    }
+
+    /// Microbatches of examples as the head asks for them: of a decoder no row reads the last token.
+    fn microbatches<S: Copy + AsRef<[TokenId]>>(&self, sequences: &[S]) -> Vec<Microbatch<S>> {
+        let unread = usize::from(self.config.head == Head::NextToken);
+        self.microbatches_without(unread, sequences)
     }
 
     /// Consecutive examples that fit into a microbatch, or examples of one length on a grid.
-    fn microbatches<S: Copy + AsRef<[TokenId]>>(&self, sequences: &[S]) -> Vec<Microbatch<S>> {
+    fn microbatches_without<S: Copy + AsRef<[TokenId]>>(
+        &self,
+        unread: usize,
+        sequences: &[S],
+    ) -> Vec<Microbatch<S>> {
         let most = self.most_rows();
         if K::GRID {
-            return on_grids(sequences, most.min(GRID_ROWS), self.config.longest());
+            return on_grids(sequences, unread, most, self.config.longest());
         }
         let mut parts = Vec::new();
         let (mut start, mut used) = (0, 0);
@@ -419,18 +430,29 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     fn step(&mut self, update: &mut dyn Update, gradient: Vec<Vec<f32>>) -> Result<()> {
         check_shapes(&self.parameters, &gradient)?;
-        update.update(&mut self.values, &gradient);
+        self.trained();
+        let mut values = self.values.take().expect("just brought to the host");
+        update.update(&mut values, &gradient);
         self.spare = gradient;
-        self.reload();
+        self.reload(values);
         Ok(())
     }
 
-    fn reload(&mut self) {
+    fn reload(&mut self, values: Vec<Vec<f32>>) {
         // the old weights go first: no moment with three copies
         self.weights.truncate(self.frozen);
-        let moved = upload(&self.parameters, &self.values, &self.device);
+        let moved = upload(&self.parameters, &values, &self.device);
         self.weights.extend(moved);
+        self.values = OnceLock::from(values);
         self.states.clear();
+    }
+
+    /// What is trained, on the host.
+    fn trained(&self) -> &[Vec<f32>] {
+        self.values.get_or_init(|| {
+            let trained = self.weights[self.frozen..].iter();
+            trained.map(|w| host(w.clone())).collect()
+        })
     }
 
     fn zeros(&mut self) -> Sums<B> {

@@ -27,7 +27,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Rows of hidden states at once whose logits fit into memory.
     pub(super) fn logit_rows(&self) -> usize {
-        (super::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS)
+        (B::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS)
     }
 }
 
@@ -103,7 +103,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let mut out = Vec::with_capacity(rows * d);
         for row in 0..rows {
             let kind = token_types.get(row).map_or(0, |t| *t as usize);
-            out.extend_from_slice(&self.values[table][kind * d..(kind + 1) * d]);
+            out.extend_from_slice(&self.trained()[table][kind * d..(kind + 1) * d]);
         }
         self.matrix(out, d)
     }

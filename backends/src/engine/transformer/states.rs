@@ -221,7 +221,7 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
         // nothing is kept of a call that fails
         Rows::reading(&views, self.limits(), None)?;
         let mut out = vec![StateId(0); prefixes.len()];
-        for part in self.microbatches(&views) {
+        for part in self.microbatches_without(0, &views) {
             let started = self.start_part(&part.sequences, part.grid)?;
             for (place, state) in part.places.iter().zip(started) {
                 out[*place] = state;

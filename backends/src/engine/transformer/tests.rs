@@ -6,6 +6,7 @@ mod adapters;
 mod card;
 mod heads;
 mod passes;
+mod resident;
 mod scores;
 
 use super::*;

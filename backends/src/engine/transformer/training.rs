@@ -1,37 +1,13 @@
 //! Training with and without protection.
 
+use super::resident::largest;
 use super::*;
 use crate::engine::host::layers::log_softmax;
-use crate::engine::portable::host;
+use crate::trainer::{Gradients, Resident};
 
-impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
-    fn model(&self) -> Model {
-        self.config.clone().into()
-    }
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-    fn weights(&self) -> &[Vec<f32>] {
-        &self.values
-    }
-    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
-        check_shapes(&self.parameters, &weights)?;
-        self.values = weights;
-        self.reload();
-        Ok(())
-    }
-    fn groups(&self) -> &[usize] {
-        &self.groups
-    }
-    fn norm_margin(&self) -> f64 {
-        self.margin
-    }
-
-    fn context(&self) -> Option<usize> {
-        Some(self.config.longest())
-    }
-
-    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
+impl<B: Floats, K: Layers<B>> Transformer<B, K> {
+    /// Σ of gradients over a public batch divided by its predictions, where the device wants it, and the mean loss.
+    fn public_sums(&mut self, batch: &PublicBatch<'_>) -> Result<(Sums<B>, f64)> {
         let parts = self.microbatches(&batch.0);
         let rows: Vec<Rows> = parts
             .iter()
@@ -48,7 +24,39 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
             let none = Norms::new(0, 0, 0);
             K::add_sums(tape, &none, &factors, &rows, &mut sums);
         }
-        Ok((sums.into_host(), nll / total.max(1) as f64))
+        Ok((sums, nll / total.max(1) as f64))
+    }
+}
+
+impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
+    fn model(&self) -> Model {
+        self.config.clone().into()
+    }
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+    fn weights(&self) -> &[Vec<f32>] {
+        self.trained()
+    }
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()> {
+        check_shapes(&self.parameters, &weights)?;
+        self.reload(weights);
+        Ok(())
+    }
+    fn groups(&self) -> &[usize] {
+        &self.groups
+    }
+    fn norm_margin(&self) -> f64 {
+        self.margin
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.config.longest())
+    }
+
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)> {
+        let (sums, loss) = self.public_sums(batch)?;
+        Ok((sums.into_host(), loss))
     }
 
     fn begin(&mut self) {
@@ -156,11 +164,10 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         self.frozen = self.parameters.len();
         self.groups = groups(&parameters);
         self.parameters = parameters;
-        self.values = weights;
         self.adapter = Some(adapter);
         self.spare = Vec::new();
         self.sums = Sums::Host(Vec::new());
-        self.reload();
+        self.reload(weights);
         Ok(())
     }
 
@@ -169,7 +176,40 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     }
 
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
-        self.step(update, gradient.gradients)
+        match gradient.gradients {
+            Gradients::Host(values) => self.step(update, values),
+            Gradients::Device(tensors) => match tensors.downcast() {
+                Ok(tensors) => self.step_on_device(*tensors, update),
+                Err(_) => Err(Error::Engine(
+                    "the gradient lies on another engine's device".into(),
+                )),
+            },
+        }
+    }
+
+    fn public_step(&mut self, batch: &PublicBatch<'_>, update: &mut dyn Update) -> Result<f64> {
+        let (sums, loss) = self.public_sums(batch)?;
+        if loss.is_finite() {
+            match sums {
+                Sums::Host(sums) => self.step(update, sums)?,
+                Sums::Device(sums) => self.step_on_device(sums, update)?,
+            }
+        }
+        Ok(loss)
+    }
+
+    fn largest_weight(&self) -> Option<f32> {
+        match self.values.get() {
+            Some(values) => crate::trainer::largest(values),
+            None => largest(&self.weights[self.frozen..]),
+        }
+    }
+
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        match self.sums {
+            Sums::Device(_) => Some(self),
+            Sums::Host(_) => None,
+        }
     }
 
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()> {

@@ -85,3 +85,10 @@ fn the_margin_is_far_above_what_norms_are_off() {
     );
     assert!(worst < Tested::MARGIN / 20.0, "{worst}");
 }
+
+#[cfg(feature = "cuda")]
+#[test]
+fn noise_drawn_on_the_device_has_the_hosts_bits() {
+    let device = Tested::find(0).unwrap();
+    assert!(crate::engine::cuda::draws_as_the_host(&device));
+}

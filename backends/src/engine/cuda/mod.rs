@@ -1,16 +1,37 @@
 //! CUDA devices: probed before the tensor library touches them, since it panics without a driver.
 
-use super::card::{Card, beyond, missing};
-use super::device::{Device, DeviceKind, FoundDevice, Probed, nvidia_names};
-use super::kernels::Kernels;
+use crate::engine::card::{Card, beyond, missing};
+use crate::engine::device::{Device, DeviceKind, FoundDevice, Probed, nvidia_names};
+use crate::engine::kernels::Kernels;
+use crate::engine::layers::{Floats, Matrix};
 use crate::error::Result;
+use crate::random::MeanNoise;
+use burn::tensor::Tensor;
 use burn_cuda::{Cuda, CudaDevice};
+
+mod noise;
+mod product;
+
+#[cfg(test)]
+pub(in crate::engine) use noise::draws_as_the_host;
+
+impl Floats for Cuda {
+    const GRID_ROWS: usize = if cfg!(test) { 256 } else { 8192 };
+    const LOGITS: usize = 1 << 28;
+    const HEAD_ROWS: usize = 2048;
+
+    fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
+        product::single(a, b)
+    }
+    fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
+        noise::noised(sums, noise)
+    }
+}
 
 impl Kernels for Cuda {}
 
 impl Card for Cuda {
-    /// Products in f32 may run in TF32, whose mantissa has ten bits.
-    const MARGIN: f64 = 2e-3;
+    const MARGIN: f64 = 2.5e-4;
 
     fn find(number: usize) -> Result<CudaDevice> {
         let refused = |why: String| missing(Device::Cuda(number), why);
@@ -23,7 +44,7 @@ impl Card for Cuda {
 }
 
 /// The devices that the driver sees.
-pub(super) fn probe() -> Probed {
+pub(in crate::engine) fn probe() -> Probed {
     let (count, version) = driver()?;
     let names = nvidia_names();
     let found = (0..count).map(|number| FoundDevice {
