@@ -77,14 +77,14 @@ def per_example_loss(args, model, tokens, torch):
 
 
 def losses(args, model, tokens, torch):
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     if args.model == "gpt2":
-        positions = torch.arange(args.length, device=tokens.device).expand(len(tokens), -1)
+        positions = torch.arange(args.length, device=tokens.device).repeat(len(tokens), 1)
         logits = model(input_ids=inputs, position_ids=positions).logits
     else:
         logits = model(inputs)
-    loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
-    return loss.sum(dim=1)
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    return loss.view(targets.shape).sum(dim=1)
 
 
 def engine_options(args):

@@ -18,6 +18,8 @@
 //!    `--precision bf16`; `--model gpt2`, `lstm` (embedding and hidden states of `--model-width`) or
 //!    `qwen2-lora` (a Qwen2 of 0.5 billion weights, of which adapters of rank 16 are trained).
 //!
+//! 5. Scoring sequences of `--length` by a GPT-2, tokens per second: `--only score`.
+//!
 //! `--size small` compares smaller models and runs smaller batches: for drivers in software.
 //! Without a driver it ends with the reason and exit code 2.
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
@@ -430,6 +432,46 @@ fn speed(
     ))
 }
 
+/// Tokens per second of scores of `batch` sequences.
+fn score(device: Device, steps: u64, sizes: &Sizes) -> Result<String, Failure> {
+    let heads = (sizes.width / 64).max(1);
+    let model: Model = TransformerConfig::new(
+        Family::Gpt2,
+        sizes.vocabulary,
+        sizes.width,
+        sizes.layers,
+        heads,
+        1024,
+    )
+    .into();
+    let mut engine = open(&model, model.starting_weights(0), device)?;
+    let set = records(
+        sizes.batch,
+        sizes.length + 1..sizes.length + 2,
+        sizes.vocabulary,
+    );
+    let sequences: Vec<Vec<u32>> = set.records.into_iter().map(|r| r.tokens).collect();
+    let mut seconds = Vec::new();
+    for i in 0..steps + 1 {
+        let start = Instant::now();
+        engine.score(&sequences)?;
+        if i >= 1 {
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+    }
+    seconds.sort_by(f64::total_cmp);
+    let tokens = (sizes.batch * sizes.length) as f64;
+    Ok(format!(
+        r#"{{"model":"gpt2","width":{},"layers":{},"vocabulary":{},"batch":{},"length":{},"tokens_per_second":{:.1}}}"#,
+        sizes.width,
+        sizes.layers,
+        sizes.vocabulary,
+        sizes.batch,
+        sizes.length,
+        tokens / seconds[seconds.len() / 2]
+    ))
+}
+
 fn work() -> Result<String, Failure> {
     let mut options = HashMap::new();
     let mut arguments = std::env::args().skip(1);
@@ -473,7 +515,7 @@ fn work() -> Result<String, Failure> {
         let batches = number("batches", 500)?;
         parts.push(format!(r#""memory":{}"#, memory(device, size, batches)?));
     }
-    if wanted("speed") {
+    if wanted("speed") || wanted("score") {
         let model = options.get("model").map_or("gpt2", String::as_str);
         // those of the named model
         let [width, layers, vocabulary] = match model {
@@ -490,10 +532,13 @@ fn work() -> Result<String, Failure> {
             length: number("length", 128)? as usize,
         };
         let steps = number("steps", 10)?;
-        parts.push(format!(
-            r#""speed":{}"#,
-            speed(device, precision, steps, &sizes)?
-        ));
+        if wanted("speed") {
+            let speed = speed(device, precision, steps, &sizes)?;
+            parts.push(format!(r#""speed":{speed}"#));
+        }
+        if wanted("score") {
+            parts.push(format!(r#""score":{}"#, score(device, steps, &sizes)?));
+        }
     }
     Ok(format!("{{{}}}", parts.join(",")))
 }

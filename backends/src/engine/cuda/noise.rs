@@ -154,7 +154,6 @@ fn add_noise(
             step_high,
             32usize,
         );
-        #[unroll]
         for k in 0..16usize {
             let radius = radius(words[k], words[16 + k]);
             let turn = turn(words[16 + k], words[32 + k]);
@@ -215,7 +214,6 @@ fn block(
     for i in 0..16usize {
         s[i] = start[i];
     }
-    #[unroll]
     for _ in 0..10usize {
         quarter(&mut s, 0usize, 4usize, 8usize, 12usize);
         quarter(&mut s, 1usize, 5usize, 9usize, 13usize);
@@ -302,7 +300,7 @@ fn logarithm(u: f64) -> f64 {
 
 #[cube]
 fn constant(#[comptime] value: f64) -> f64 {
-    f64::reinterpret(comptime!(value.to_bits()).runtime())
+    comptime!(value).runtime()
 }
 
 /// y = 1/4 - |turn|, the length of what sine and cosine are taken of, and whether they change places.
