@@ -402,8 +402,8 @@ fn speed(
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for i in 0..steps + 2 {
         let start = Instant::now();
-        let (gradient, _) = run.model.public_gradient(&public.batch(&everyone))?;
-        run.model.apply_public(gradient, &mut run.optimizer)?;
+        let Run { model, optimizer } = &mut run;
+        model.public_step(&public.batch(&everyone), optimizer)?;
         let plain = start.elapsed().as_secs_f64();
         let private = run.private(&private, &everyone, i)?;
         if i >= 2 {
