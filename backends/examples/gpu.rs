@@ -6,8 +6,7 @@
 //!
 //! 1. Equivalence with the processor: clipped sums of single examples, unclipped (so that their
 //!    norms are the examples' gradient norms) and clipped, LSTM and GPT-2; largest relative
-//!    difference, which must stay within 3e-3. The settings of fusion and autotune come from
-//!    outside (`benches/gpu.sh` runs this part under each): `--only equivalence`.
+//!    difference, which must stay within 1e-4: `--only equivalence`.
 //! 2. Poisson batches of changing size, empty ones too, with the device's memory in use before
 //!    and after (CUDA: the card's, by `nvidia-smi`; wgpu: the process's, which is the device's
 //!    where its driver computes in software): `--only memory`.
@@ -164,14 +163,14 @@ fn equivalence(device: Device, size: Size) -> Result<String, Failure> {
             let got = sum(&mut *there, &private, &everyone, clip)?;
             sums = sums.max(distance(&got, &want) / norm(&want));
         }
-        passed &= norms <= 3e-3 && sums <= 3e-3;
+        passed &= norms <= 1e-4 && sums <= 1e-4;
         parts.push(format!(
             r#"{{"model":"{name}","norms":{norms:e},"sums":{sums:e}}}"#
         ));
     }
     let parts = parts.join(",");
     Ok(format!(
-        r#"{{"passed":{passed},"limit":3e-3,"models":[{parts}]}}"#
+        r#"{{"passed":{passed},"limit":1e-4,"models":[{parts}]}}"#
     ))
 }
 
@@ -278,6 +277,7 @@ impl Run {
         let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
         let mut ledger = Ledger::in_memory();
         step.finish(&mut noise, &mut Local, &mut self.optimizer, &mut ledger)?;
+        let _ = self.model.largest_weight();
         let finish = start.elapsed().as_secs_f64() - add;
         Ok(Seconds { add, finish })
     }
@@ -404,6 +404,8 @@ fn speed(
         let start = Instant::now();
         let Run { model, optimizer } = &mut run;
         model.public_step(&public.batch(&everyone), optimizer)?;
+        // a run looks at its weights after each step, which waits for the device
+        let _ = model.largest_weight();
         let plain = start.elapsed().as_secs_f64();
         let private = run.private(&private, &everyone, i)?;
         if i >= 2 {

@@ -56,7 +56,7 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
-    /// f32 (on CUDA perhaps TF32).
+    /// f32.
     #[default]
     Single,
     /// Operands and results rounded to bf16, on devices that have it.
