@@ -28,6 +28,7 @@ const OF_PLAN: [&str; 24] = [
     "vocabulary",
     "label",
     "classes",
+    "loss_on",
     "max_tokens",
     "held_out",
     "seed",
