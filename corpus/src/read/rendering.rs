@@ -39,7 +39,7 @@ pub(super) fn generates(source: &str) -> bool {
 }
 
 /// The text of a block, between the marks where there are any.
-fn generation(state: &State<'_, '_>, options: Kwargs) -> Result<String, Error> {
+fn generation(state: &mut State<'_, '_>, options: Kwargs) -> Result<String, Error> {
     let text = options.get::<Value>("caller")?.call(state, &[])?;
     let marks = state.lookup(MARKS);
     let marks = marks.as_ref().and_then(Value::as_str).unwrap_or_default();

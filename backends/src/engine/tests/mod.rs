@@ -380,7 +380,7 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
     );
 }
 
-/// Norms, clipped sums and means of records of which only some tokens are learned, and the portable engine on a grid.
+/// Norms, clipped sums and means of records of which only some tokens are learned.
 #[test]
 fn tokens_without_loss_are_in_no_gradient_of_the_exact_engine_either() {
     use crate::trainer::{Example, Trainer};

@@ -216,7 +216,7 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                 }
                 Head::NextToken => {
                     let scores = model.score(&all).unwrap();
-                    let (mut nll, mut count) = (0.0, 0);
+                    let (mut nll, mut count) = (0.0, 0usize);
                     for (example, scores) in examples.iter().zip(&scores) {
                         let asked = |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
                         for (_, score) in (1..).zip(scores).filter(|(at, _)| asked(*at)) {
@@ -224,8 +224,8 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                             count += 1;
                         }
                     }
-                    assert!(count > 20 && count < all.iter().map(|s| s.len() - 1).sum());
-                    nll / f64::from(count)
+                    assert!(count > 20 && count < all.iter().map(|s| s.len() - 1).sum::<usize>());
+                    nll / count as f64
                 }
                 Head::MaskedToken => {
                     let (nll, count) = model.masked_loss(&batch, &token_masks()).unwrap();
@@ -290,7 +290,7 @@ fn the_gradients_of_answers_and_of_the_rest_are_that_of_the_whole() {
     let tokens = [1, 5, 3, 3, 9, 2, 7, 4];
     for (name, config) in models().into_iter().filter(|m| m.1.head == Head::NextToken) {
         for mut model in [exact(&config), Box::new(fast(&config)) as Box<dyn Trainer>] {
-            let mut of = |ignored| {
+            let mut of = |ignored: &[std::ops::Range<usize>]| {
                 let example = Example {
                     ignored,
                     ..Example::whole(0, &tokens)
