@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Labels,
-    LossOn, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Error,
+    Labels, LossOn, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 use std::path::PathBuf;
 
@@ -214,7 +214,13 @@ impl Preparing {
             labels: self.labels()?,
             loss_on: self.loss_on,
         };
-        options.validate().context("audit prepare")?;
+        options.validate().map_err(|error| {
+            let about = match error {
+                Error::Answers(_) => "--loss-on",
+                _ => "audit prepare",
+            };
+            anyhow::Error::from(error).context(about)
+        })?;
         Ok(options)
     }
 
