@@ -11,8 +11,8 @@ use common::{
 use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::{
-    Corpus, Device, Dropout, Family, Head, Masking, Model, Recipe, Replay, Sensitive, TrainOptions,
-    Trainer, TransformerConfig, open, replay,
+    Corpus, Dropout, Family, Head, Masking, Recipe, Replay, Sensitive, TrainOptions, Trainer,
+    replay,
 };
 use reticent_corpus::TrainingSet;
 

@@ -274,7 +274,7 @@ fn every_head_resumes_with_the_same_masks_and_figures() {
         };
         let model = Model::from(TransformerConfig {
             head,
-            ..TransformerConfig::new(family, 100, 8, 1, 2, 64)
+            ..TransformerConfig::new(family, 100, 8, 1, 2, 128)
         });
         let corpus = Corpus {
             held_out: Some(&texts),
