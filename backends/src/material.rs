@@ -289,6 +289,7 @@ mod tests {
 
     /// Against every token looked at by itself; ranges and spans begin and end inside each other.
     #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
     fn what_carries_no_loss_moves_with_the_masks() {
         for bits in 0..1u32 << 8 {
             for spans in [vec![], vec![2..5], vec![1..2, 4..7], vec![3..4, 6..9]] {

@@ -121,6 +121,11 @@ fn what_learns_no_answers_is_refused() {
         &train("--recipe sgd --held-out whole/"),
         &["--held-out", "another --loss-on"],
     );
+    refused(
+        at,
+        &train("--recipe sgd --model nowhere/ --lora-rank 2 --lora-alpha 2e6"),
+        &["--lora-alpha", "(0, 1000000], got 2000000"],
+    );
     let with = |more: &str| format!("{PREPARE} {more} --out y");
     refused(
         at,

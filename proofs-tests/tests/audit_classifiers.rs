@@ -289,4 +289,13 @@ fn classes_without_names_take_those_that_are_declared() {
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let line = "classify --model nameless --data numbered.jsonl --label c";
     refused(at, line, &["problem_type", "single_label_classification"]);
+    // Another number of names than the head has rows.
+    config["problem_type"] = Value::Null;
+    config["id2label"] = serde_json::json!({"0": "a", "1": "b", "2": "c"});
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    refused(
+        at,
+        line,
+        &["--model", "tells 2 classes", "names 3 (id2label)"],
+    );
 }

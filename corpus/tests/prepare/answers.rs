@@ -1,4 +1,5 @@
 //! Loss on the assistant's messages alone, from the template to the record.
+#![allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
 
 use super::{corpus, numbers};
 use reticent_corpus::{

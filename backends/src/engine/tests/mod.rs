@@ -382,6 +382,7 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
 
 /// Norms, clipped sums and means of records of which only some tokens are learned.
 #[test]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
 fn tokens_without_loss_are_in_no_gradient_of_the_exact_engine_either() {
     use crate::trainer::{Example, Trainer};
     let all = sequences(25, 13);

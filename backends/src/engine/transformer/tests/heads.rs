@@ -50,6 +50,7 @@ fn token_masks() -> TokenMasks {
 }
 
 /// What carries no loss in a decoder's examples, in turn; perhaps nothing does.
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
 const IGNORED: [&[std::ops::Range<usize>]; 4] = [&[1..2, 5..9], &[], &[1..3, 4..5, 7..31], &[2..3]];
 
 /// All sequences with their numbers, classes and answers; the padding ends some of them.
@@ -286,6 +287,7 @@ fn a_token_that_is_left_out_is_no_class_of_its_number() {
 
 /// What carries no loss is in no gradient: the gradient of a record is that of some of its predictions and that of the others.
 #[test]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
 fn the_gradients_of_answers_and_of_the_rest_are_that_of_the_whole() {
     let tokens = [1, 5, 3, 3, 9, 2, 7, 4];
     for (name, config) in models().into_iter().filter(|m| m.1.head == Head::NextToken) {
