@@ -50,6 +50,7 @@ fn records(count: usize, lengths: std::ops::Range<usize>, vocabulary: usize) -> 
                 .collect(),
             sensitive: Vec::new(),
             label: None,
+            ignored: Vec::new(),
         }
     });
     TrainingSet {

@@ -251,6 +251,7 @@ fn main() -> Result<(), Failure> {
             .collect(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     });
     let set = TrainingSet {
         unit: Unit::Turn,

@@ -203,6 +203,13 @@ fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if plan.within_a_class() {
+        list.push(
+            "classes: no policy redacts the class of a record; what is promised of redacted content is promised between \
+             records of one class, and nothing of a class"
+                .to_owned(),
+        );
+    }
     if plan.noiseless {
         list.insert(
             0,
@@ -253,6 +260,7 @@ impl Manifest {
             course: Some(ran.course),
             initial,
             adapter: None,
+            loss_on: prepared.options.loss_on,
             weights: String::new(),
             digests: None,
             canaries: None,

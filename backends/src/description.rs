@@ -48,6 +48,13 @@ impl Description {
         if run.adapter.is_some() {
             data.extend([digest(key, "adapter and its base", &run.adapter)?]);
         }
+        if corpus.held_out_ignored.is_some() {
+            data.extend([digest(
+                key,
+                "tokens of held-out text without loss",
+                &corpus.held_out_ignored,
+            )?]);
+        }
         // Classes and masked tokens are read in place of next ones.
         if corpus.held_out_labels.is_some() {
             data.extend([digest(

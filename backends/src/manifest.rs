@@ -12,7 +12,7 @@ use reticent_accounting::training::{
     CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
 };
 use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
-use reticent_corpus::{Origin, StageStability, Unit};
+use reticent_corpus::{LossOn, Origin, StageStability, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -349,6 +349,9 @@ pub struct Manifest {
     /// The adapter that was trained, where the weights that training began with stayed as they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<LoraSpec>,
+    /// Whose messages of a conversation carried loss; absent where every token did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_on: Option<LossOn>,
     /// SHA-256 of `model.safetensors`, or of `adapter_model.safetensors`, hexadecimal.
     pub weights: String,
     /// Of the files beside it; absent in manifests of earlier versions.

@@ -7,7 +7,7 @@ use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
 use reticent_accounting::{Probability, SamplingRate};
-use reticent_corpus::{TokenId, TrainingSet, misplaced};
+use reticent_corpus::{Record, TokenId, TrainingSet, misplaced};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Range;
@@ -23,6 +23,9 @@ pub struct Corpus<'a> {
     pub rates: Option<&'a SecretRates>,
     /// Text that is not trained on, scored after every epoch of the last phase.
     pub held_out: Option<&'a [Vec<TokenId>]>,
+    /// Which tokens of the held-out text carry no loss, text by text; all but the first of each do where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out_ignored: Option<&'a [Vec<Range<usize>>]>,
     /// The classes of the held-out text, where the model tells classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out_labels: Option<&'a [u32]>,
@@ -40,6 +43,7 @@ impl<'a> Corpus<'a> {
             sensitive: None,
             rates: None,
             held_out: None,
+            held_out_ignored: None,
             held_out_labels: None,
             masking: None,
         }
@@ -130,18 +134,47 @@ impl Sensitive {
         Probability::new(share).expect("a share lies in [0, 1]")
     }
 
-    /// A record with one mask in place of each span.
-    pub(crate) fn redacted(&self, record: usize, tokens: &[TokenId]) -> Vec<TokenId> {
+    /// The tokens of a record with one mask in place of each span, and which of them carry no loss: a mask does where a
+    /// token of its span did.
+    pub(crate) fn redacted(
+        &self,
+        number: usize,
+        record: &Record,
+    ) -> (Vec<TokenId>, Vec<Range<usize>>) {
+        let tokens = &record.tokens;
+        let spans = self.of(number);
         let mut out = Vec::with_capacity(tokens.len());
         let mut from = 0;
-        for span in self.of(record) {
+        for span in spans {
             out.extend_from_slice(&tokens[from..span.start]);
             out.push(self.mask);
             from = span.end;
         }
         out.extend_from_slice(&tokens[from..]);
-        out
+        (out, moved(&record.ignored, spans))
     }
+}
+
+/// Ranges of a record's tokens after each of some spans has become one token, which belongs to a range that held all of it.
+fn moved(ranges: &[Range<usize>], spans: &[Range<usize>]) -> Vec<Range<usize>> {
+    // How many tokens are gone before a place, and the span that holds it.
+    let before = |at: usize| {
+        let ended = spans.partition_point(|span| span.end <= at);
+        let gone: usize = spans[..ended].iter().map(|span| span.len() - 1).sum();
+        (gone, spans.get(ended).filter(|span| span.start < at))
+    };
+    let start = |at: usize| match before(at) {
+        (gone, Some(cut)) => cut.start + 1 - gone,
+        (gone, None) => at - gone,
+    };
+    let end = |at: usize| match before(at) {
+        (gone, Some(cut)) => cut.start - gone,
+        (gone, None) => at - gone,
+    };
+    let each = ranges
+        .iter()
+        .map(|range| start(range.start)..end(range.end));
+    each.filter(|range| range.start < range.end).collect()
 }
 
 /// Sampling rates of secret protection: of each record, and which records hold which secret.
@@ -223,7 +256,7 @@ impl SecretRates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::{Record, Side, Unit};
+    use reticent_corpus::{Side, Unit};
 
     fn set() -> TrainingSet {
         let record = |tokens: &[u32]| Record {
@@ -231,6 +264,7 @@ mod tests {
             tokens: tokens.to_vec(),
             sensitive: Vec::new(),
             label: None,
+            ignored: Vec::new(),
         };
         TrainingSet {
             unit: Unit::Turn,
@@ -244,13 +278,46 @@ mod tests {
         let set = set();
         let spans = vec![Some(1..3).into_iter().collect(), vec![]];
         let sensitive = Sensitive::new(&set, spans, 9, RedactedAlike::YES).unwrap();
-        assert_eq!(sensitive.redacted(0, &set.records[0].tokens), [0, 9, 7, 1]);
-        assert_eq!(sensitive.redacted(1, &set.records[1].tokens), [0, 5, 1]);
+        assert_eq!(sensitive.redacted(0, &set.records[0]).0, [0, 9, 7, 1]);
+        assert_eq!(sensitive.redacted(1, &set.records[1]).0, [0, 5, 1]);
         assert!((sensitive.share(&set).get() - 2.0 / 6.0).abs() < 1e-15);
         let mut marked = set;
         marked.records[0].sensitive.push(1..3);
         let read = Sensitive::marked(&marked, 9, RedactedAlike::YES).unwrap();
         assert_eq!(read, sensitive);
+    }
+
+    /// Against every token looked at by itself; ranges and spans begin and end inside each other.
+    #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
+    fn what_carries_no_loss_moves_with_the_masks() {
+        for bits in 0..1u32 << 8 {
+            for spans in [vec![], vec![2..5], vec![1..2, 4..7], vec![3..4, 6..9]] {
+                let ignores = |at: usize| at > 0 && bits >> (at - 1) & 1 == 1;
+                let mut ignored: Vec<Range<usize>> = Vec::new();
+                for at in (1..9).filter(|at| ignores(*at)) {
+                    match ignored.last_mut() {
+                        Some(last) if last.end == at => last.end += 1,
+                        _ => ignored.push(at..at + 1),
+                    }
+                }
+                let (mut expected, mut at, mut place) = (Vec::new(), 0, 0);
+                while at < 9 {
+                    let span = spans.iter().find(|s: &&Range<usize>| s.start == at);
+                    let next = span.map_or(at + 1, |s| s.end);
+                    if (at..next).all(ignores) {
+                        expected.push(place);
+                    }
+                    (at, place) = (next, place + 1);
+                }
+                let found = moved(&ignored, &spans).into_iter().flatten();
+                assert_eq!(
+                    found.collect::<Vec<usize>>(),
+                    expected,
+                    "{ignored:?} {spans:?}"
+                );
+            }
+        }
     }
 
     #[test]

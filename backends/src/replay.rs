@@ -258,6 +258,7 @@ mod tests {
                     tokens: (0..6).map(|t| (i + t * t) % 10).collect(),
                     sensitive: Vec::new(),
                     label: None,
+                    ignored: Vec::new(),
                 })
                 .collect(),
             mask_only: 0,

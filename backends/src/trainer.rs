@@ -15,12 +15,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod records;
-#[cfg(feature = "cpu")]
 pub(crate) use records::Example;
 pub use records::{
     PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, split, unprotected,
 };
-pub(crate) use records::{redacted, redacted_private, windows};
+pub(crate) use records::{redacted, redacted_private};
 
 /// A trainable parameter by name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]

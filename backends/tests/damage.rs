@@ -13,8 +13,8 @@ use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Authentication, Checkpoint, Device, Error, Family, Initial, LstmConfig, Manifest, Model, Owner,
-    Phase, Pretrained, Recipe, TrainOptions, Trained, TransformerConfig, open, owner_folder,
+    Authentication, Checkpoint, Device, Error, Family, Head, Initial, LstmConfig, Manifest, Model,
+    Owner, Phase, Pretrained, Recipe, TrainOptions, Trained, TransformerConfig, open, owner_folder,
 };
 use reticent_corpus::{PrepareOptions, Prepared, prepare, simulate};
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepa
     }
 }
 
-/// Every recipe on an LSTM, and all but `sdp` on a GPT-2.
+/// Every recipe on an LSTM, and all but `sdp` on a GPT-2; `jft` on an encoder and a classifier too.
 fn subjects() -> Vec<Subject> {
     let corpus = PrepareOptions::default();
     let prepared = prepare(&simulate(2, 1).unwrap(), &corpus).unwrap();
@@ -115,6 +115,12 @@ fn subjects() -> Vec<Subject> {
         2,
         16,
     ));
+    let headed = |family, head| {
+        Model::from(TransformerConfig {
+            head,
+            ..TransformerConfig::new(family, vocabulary, 8, 1, 2, 16)
+        })
+    };
     let light = jft(light(), &set(4, 8, 1));
     let mut recipes: Vec<(Recipe, TrainOptions)> = [
         Recipe::Sgd,
@@ -135,6 +141,13 @@ fn subjects() -> Vec<Subject> {
         if recipe != Recipe::Sdp {
             all.push(subject(&format!("gpt2, {recipe}"), with(&gpt2), &prepared));
         }
+    }
+    for (name, model) in [
+        ("bert", headed(Family::Bert, Head::MaskedToken)),
+        ("gpt2 classes", headed(Family::Gpt2, Head::Classes(2))),
+    ] {
+        let with = (model, options(Recipe::Jft));
+        all.push(subject(&format!("{name}, jft"), with, &prepared));
     }
     all
 }

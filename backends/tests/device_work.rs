@@ -49,6 +49,7 @@ fn records() -> TrainingSet {
         tokens: (0..9 + i % 4).map(|t| (i * 7 + t * 3) % 64).collect(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     TrainingSet {
         unit: Unit::Turn,

@@ -5,21 +5,26 @@
 mod common;
 
 use common::{
-    for_epochs, given, jft, light, model, options, scheduled, set, trained, weights, with_corpus,
+    adapted, for_epochs, given, headed, jft, light, model, options, scheduled, set, weights,
+    with_corpus,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
-    Corpus, Decay, Recipe, Schedule, Surroundings, TrainOptions, Trained, train_on,
+    Corpus, Decay, Family, Head, Recipe, Schedule, Surroundings, TrainOptions, Trained, Trainer,
+    TransformerConfig, train_on,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Every recipe, long enough to be killed after a snapshot.
-fn recipes() -> Vec<TrainOptions> {
+/// How a model is made.
+type Make = fn() -> Box<dyn Trainer>;
+
+/// Every recipe, long enough to be killed after a snapshot; some of them on an adapter, an encoder and a classifier.
+fn recipes() -> Vec<(TrainOptions, Make)> {
     let light = jft(light(), &set(4, 8, 1));
     let others = [
         Recipe::Sgd,
@@ -32,6 +37,18 @@ fn recipes() -> Vec<TrainOptions> {
     let all = others.map(options).into_iter().chain([light]);
     let mut all: Vec<TrainOptions> = all.map(|options| for_epochs(options, 6)).collect();
     all.push(plateau());
+    let mut all: Vec<(TrainOptions, Make)> = all.into_iter().map(|o| (o, model as Make)).collect();
+    let heads: [Make; 3] = [
+        || {
+            adapted(
+                &TransformerConfig::new(Family::Llama, 11, 8, 1, 2, 16).into(),
+                1,
+            )
+        },
+        || headed(Family::Bert, Head::MaskedToken),
+        || headed(Family::Gpt2, Head::Classes(2)),
+    ];
+    all.extend(heads.map(|make| (for_epochs(options(Recipe::Jft), 6), make)));
     all
 }
 
@@ -51,6 +68,7 @@ fn with_text<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
     with_corpus(|corpus| {
         work(&Corpus {
             held_out: Some(&text),
+            held_out_labels: Some(&[0, 1, 0]),
             ..*corpus
         })
     })
@@ -98,7 +116,7 @@ fn die(death: Death, state: &Path) {
     };
     let mut killer = None;
     with_text(|corpus| {
-        let options = &recipes()[death.recipe];
+        let (options, model) = &recipes()[death.recipe];
         let last = Schedule::of(options, corpus).unwrap().total() - 1;
         let end = train_on(model(), options, corpus, &surroundings, &mut |at| {
             if at.step == death.step {
@@ -124,7 +142,7 @@ fn die(death: Death, state: &Path) {
 fn resumed(recipe: usize, state: &Path, corpus: &Corpus<'_>) -> Trained {
     let stop = AtomicBool::new(false);
     let surroundings = Surroundings::resumable(state.to_path_buf(), &stop);
-    let options = &recipes()[recipe];
+    let (options, model) = &recipes()[recipe];
     train_on(model(), options, corpus, &surroundings, &mut |_| {}).unwrap()
 }
 
@@ -155,7 +173,7 @@ fn killed_runs_resume_with_an_exact_ledger() {
     let mut random = ChaCha20Rng::seed_from_u64(20);
     let count = recipes().len();
     let totals: Vec<u64> = with_text(|corpus| {
-        let total = |o: &TrainOptions| Schedule::of(o, corpus).unwrap().total();
+        let total = |(o, _): &(TrainOptions, Make)| Schedule::of(o, corpus).unwrap().total();
         recipes().iter().map(total).collect()
     });
     let deaths: Vec<Death> = (0..150)
@@ -166,8 +184,14 @@ fn killed_runs_resume_with_an_exact_ledger() {
             store: [0, 0, 1000, 1_000_000][random.random::<u64>() as usize % 4],
         })
         .collect();
-    let whole: Vec<Trained> =
-        with_text(|corpus| recipes().iter().map(|o| trained(o, corpus)).collect());
+    let whole = |(options, model): &(TrainOptions, Make)| {
+        with_text(|corpus| {
+            let stop = AtomicBool::new(false);
+            let alone = Surroundings::in_memory(&stop);
+            train_on(model(), options, corpus, &alone, &mut |_| {}).unwrap()
+        })
+    };
+    let whole: Vec<Trained> = recipes().iter().map(whole).collect();
     let expected: Vec<_> = whole
         .iter()
         .map(|w| (w.ran.phases.clone(), w.ran.plan.clone(), weights(w)))

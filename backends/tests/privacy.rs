@@ -22,6 +22,7 @@ fn set(count: u32) -> TrainingSet {
             tokens: (0..3 + i % 5).map(|t| (i * 7 + t * 3) % 9).collect(),
             sensitive: Vec::new(),
             label: None,
+            ignored: Vec::new(),
         })
         .collect();
     TrainingSet {

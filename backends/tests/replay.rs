@@ -5,14 +5,14 @@
 mod common;
 
 use common::{
-    CLIPPINGS, OPTIMIZERS, direct, for_epochs, jft, light, models, noisy, options, secret_rates,
-    seeded, sensitive, set,
+    CLIPPINGS, OPTIMIZERS, direct, for_epochs, headed, jft, light, models, noisy, options,
+    secret_rates, seeded, sensitive, set, with_answers,
 };
 use reticent_accounting::training::{FirstPhase, StepDecay};
 use reticent_accounting::{Neighbours, Sampling};
 use reticent_backends::{
-    Corpus, Device, Dropout, Family, Head, Masking, Model, Recipe, Replay, Sensitive, TrainOptions,
-    Trainer, TransformerConfig, open, replay,
+    Corpus, Dropout, Family, Head, Masking, Recipe, Replay, Sensitive, TrainOptions, Trainer,
+    replay,
 };
 use reticent_corpus::TrainingSet;
 
@@ -168,15 +168,52 @@ fn dropout_keeps_the_sensitivity() {
     }
 }
 
-/// A small encoder or classifier.
-fn headed(family: Family, head: Head) -> Box<dyn Trainer> {
-    let config = TransformerConfig {
-        head,
-        ..TransformerConfig::new(family, 11, 8, 1, 2, 16)
+/// Which tokens carry loss is part of a record, in its windows and under its masks too: what only some tokens add moves
+/// no release further, whatever they are in the other record.
+#[test]
+fn loss_on_answers_keeps_the_sensitivity() {
+    let long = |mut set: TrainingSet| {
+        set.records[6].tokens = (0..50).map(|at| (at * at + 3) % 10).collect();
+        with_answers(set)
     };
-    let model = Model::from(config);
-    let weights = model.starting_weights(3);
-    open(&model, weights, Device::Cpu).unwrap()
+    let [here, more, fewer] = [set(4, 8, 1), set(4, 9, 1), set(4, 8, 2)].map(long);
+    for (name, make) in models() {
+        for options in protecting() {
+            let recipe = options.recipe().unwrap();
+            if recipe == Recipe::Sdp {
+                continue; // refused, as the end says
+            }
+            let whole = !selective(recipe);
+            let mut there = replaced(&here, 6, whole);
+            if whole {
+                there.records[6].ignored = vec![4..9, 20..21];
+            }
+            let found = compared(make, &options, [&here, &there], Neighbours::Replace);
+            assert!(
+                found.holds() && found.largest > 1e-4,
+                "{name}, {recipe}: {found:?}"
+            );
+            if whole {
+                let found = compared(make, &options, [&fewer, &more], Neighbours::ZeroOut);
+                assert!(found.holds(), "{name}, {recipe}: {found:?}");
+            }
+        }
+    }
+    let (spans, lstm) = (sensitive(&here), models()[0].1);
+    let corpus = Corpus {
+        sensitive: Some(&spans),
+        ..Corpus::plain(&here)
+    };
+    let make = || Ok(lstm());
+    let found = replay(
+        &make,
+        &options(Recipe::Sdp),
+        &corpus,
+        &corpus,
+        Neighbours::Replace,
+    );
+    let error = found.unwrap_err().to_string();
+    assert!(error.contains("learn every token"), "{error}");
 }
 
 /// A record's class changes with it, and its masked tokens follow from its number alone.

@@ -245,27 +245,43 @@ fn other_starting_weights_are_refused() {
     assert!(run(3, u64::MAX).is_ok());
 }
 
-/// Which tokens are masked follows from the step, so that a run that goes on masks what it would have masked.
+/// Which tokens are masked follows from the step, so that a run that goes on masks what it would have masked; which carry
+/// loss is in the corpus.
 #[test]
-fn encoders_and_classifiers_resume_with_the_same_masks_and_figures() {
-    let mut set = corpus();
-    for (number, record) in (0..).zip(&mut set.records) {
+fn every_head_resumes_with_the_same_masks_and_figures() {
+    let mut labelled = corpus();
+    for (number, record) in (0..).zip(&mut labelled.records) {
         record.label = Some(number % 2);
     }
+    let mut answers = corpus();
+    for record in answers.records.iter_mut().step_by(2) {
+        record.ignored.push(1..record.tokens.len() / 2 + 1);
+    }
+    let ignored: Vec<_> = answers
+        .records
+        .iter()
+        .take(6)
+        .map(|r| r.ignored.clone())
+        .collect();
     let masking = Masking::new(100, 99, vec![97, 98, 99]).unwrap();
-    let texts = set.records.iter().take(6).map(|r| r.tokens.clone());
+    let texts = labelled.records.iter().take(6).map(|r| r.tokens.clone());
     let (texts, labels): (Vec<Vec<u32>>, [u32; 6]) = (texts.collect(), [0, 1, 0, 1, 0, 1]);
     let options = options(Recipe::Dpsgd, Some(4));
-    for head in [Head::MaskedToken, Head::Classes(2)] {
+    for head in [Head::MaskedToken, Head::Classes(2), Head::NextToken] {
+        let (family, set) = match head {
+            Head::NextToken => (Family::Gpt2, &answers),
+            Head::MaskedToken | Head::Classes(_) => (Family::Bert, &labelled),
+        };
         let model = Model::from(TransformerConfig {
             head,
-            ..TransformerConfig::new(Family::Bert, 100, 8, 1, 2, 64)
+            ..TransformerConfig::new(family, 100, 8, 1, 2, 128)
         });
         let corpus = Corpus {
             held_out: Some(&texts),
-            held_out_labels: Some(&labels),
+            held_out_ignored: (head == Head::NextToken).then_some(&ignored),
+            held_out_labels: (head != Head::NextToken).then_some(&labels),
             masking: Some(&masking),
-            ..Corpus::plain(&set)
+            ..Corpus::plain(set)
         };
         let go = |state: Option<&Path>, stop_at: u64| {
             let stop = AtomicBool::new(false);
@@ -294,6 +310,22 @@ fn encoders_and_classifiers_resume_with_the_same_masks_and_figures() {
         assert_eq!(resumed.ran.held_out, whole.ran.held_out, "{head:?}");
         assert_eq!(resumed.ran.classified, whole.ran.classified, "{head:?}");
         let figures = whole.ran.classified.len();
-        assert_eq!(figures, if head == Head::MaskedToken { 0 } else { 2 });
+        assert_eq!(figures, if head == Head::Classes(2) { 2 } else { 0 });
+        if head == Head::NextToken {
+            // The held-out loss is of what carries loss, and not of the rest.
+            let mut model = whole.trainer;
+            let (mut total, mut count) = (0.0, 0);
+            for (scores, ignored) in model.score(&texts).unwrap().iter().zip(&ignored) {
+                let asked = (1..)
+                    .zip(scores)
+                    .filter(|(at, _)| !ignored.iter().any(|r| r.contains(at)));
+                for (_, score) in asked {
+                    total -= score.log_probability;
+                    count += 1;
+                }
+            }
+            let last = whole.ran.held_out.last().unwrap();
+            assert!((total / f64::from(count) - last).abs() < 1e-9, "{last}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A document with marked spans, as it comes in.
 
+use crate::answers::Answers;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,11 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub label: Option<u32>,
+    /// What of its text is learned, where [`crate::ReadOptions::loss_on`] says whose messages are; all of it where nothing is said.
+    // Of what a chat template made: it is no key of a corpus file either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub answers: Option<Answers>,
 }
 
 impl Document {
@@ -69,6 +75,7 @@ impl Document {
             secrets: Vec::new(),
             masked: Vec::new(),
             label: None,
+            answers: None,
         }
     }
 
@@ -110,7 +117,9 @@ impl Document {
     /// # Errors
     /// [`Error::Span`] with the offending numbers and the allowed range.
     pub fn validate(&self) -> Result<()> {
-        if self.secrets.is_empty() && self.masked.is_empty() {
+        let answers = self.answers.iter().flat_map(|answers| &answers.spans);
+        let answers = answers.map(|span| (span.start, span.end));
+        if self.secrets.is_empty() && self.masked.is_empty() && answers.clone().next().is_none() {
             return Ok(());
         }
         let length = self.text.chars().count();
@@ -118,6 +127,7 @@ impl Document {
         let masked = self.masked.iter().map(|s| (s.start, s.end));
         check("secret", length, secrets)
             .and_then(|()| check("masked", length, masked))
+            .and_then(|()| check("answer", length, answers))
             .map_err(|problem| Error::Span {
                 document: self.id.clone(),
                 problem,

@@ -37,6 +37,9 @@ pub enum Error {
     /// Classes that do not fit, or a document that does not fit them.
     #[error("labels: {0}")]
     Labels(String),
+    /// Loss on answers where there are none.
+    #[error("loss on answers: {0}")]
+    Answers(&'static str),
     /// A line that is not what the format asks for.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {

@@ -9,6 +9,7 @@
 //! [`CandidateSpace`] is what an exposure attack searches; a [`Trigram`] is the baseline a
 //! trained model has to beat.
 
+mod answers;
 mod canary;
 mod dedup;
 mod document;
@@ -34,6 +35,7 @@ mod unit;
 #[cfg(feature = "workers")]
 mod worker;
 
+pub use answers::{Answers, LossOn};
 pub use canary::{
     Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CanaryWords,
     CandidateSpace, Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight,

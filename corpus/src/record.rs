@@ -19,7 +19,7 @@ pub enum Side {
     Private,
 }
 
-/// One record: beginning-of-text, content, end-of-text. Loss falls on every token but the first.
+/// One record: beginning-of-text, content, end-of-text. Loss falls on every token but the first and those that are ignored.
 /// A record that was cut to length has no end-of-text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
@@ -34,6 +34,18 @@ pub struct Record {
     /// The class of the whole record, where records have one: its number among the names that were declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<u32>,
+    /// What is read and carries no loss: ranges of `tokens`, ascending, none touching the next. Empty where every token
+    /// behind the first is learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<Range<usize>>,
+}
+
+impl Record {
+    /// How many of its tokens carry loss.
+    #[must_use]
+    pub fn loss_tokens(&self) -> u64 {
+        crate::answers::learned(self.tokens.len(), &self.ignored)
+    }
 }
 
 /// 64 bits of the SHA-256 of a record's text and tokens, in hexadecimal.
@@ -77,7 +89,7 @@ pub(crate) fn numbered(number: u64, digest: &str) -> String {
     format!("unit-{number}-{digest}")
 }
 
-/// The first of a record's sensitive ranges that is out of place: they rise behind the beginning
+/// The first of a record's sensitive or ignored ranges that is out of place: they rise behind the beginning
 /// of text and inside the record's `tokens`, without touching each other.
 ///
 /// ```

@@ -22,6 +22,10 @@ pub(crate) struct UnitText<'a> {
     pub(crate) secrets: Vec<MarkedSecret<'a>>,
     /// Masked spans that touch the unit, clipped to it, in bytes of `text`.
     pub(crate) masked: Vec<Range<usize>>,
+    /// What is learned, clipped to the unit, in bytes of `text`; none where all of it is.
+    pub(crate) answers: Option<Vec<Range<usize>>>,
+    /// Whether the end of text is learned, where not all of it is.
+    pub(crate) end: bool,
 }
 
 impl UnitText<'_> {
@@ -47,7 +51,8 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
     document.validate()?;
     let text = document.text.as_str();
     // Without spans there is nothing to count characters for.
-    let plain = document.secrets.is_empty() && document.masked.is_empty();
+    let plain =
+        document.secrets.is_empty() && document.masked.is_empty() && document.answers.is_none();
     let offsets = Offsets::new(if plain { "" } else { text });
     let byte_span = |start, end| offsets.bytes(start, end).unwrap_or(0..0);
     let secrets: Vec<(Range<usize>, &str)> = document
@@ -60,6 +65,12 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
         .iter()
         .map(|m| byte_span(m.start, m.end))
         .collect();
+    let learned = document.answers.as_ref().map(|answers| {
+        let spans = answers.spans.iter();
+        spans
+            .map(|span| byte_span(span.start, span.end))
+            .collect::<Vec<Range<usize>>>()
+    });
     let mut out = Vec::new();
     for source in ranges(text, unit) {
         let piece = &text[source.clone()];
@@ -84,6 +95,10 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
                 })
                 .collect(),
             masked: masked.iter().filter_map(local).collect(),
+            answers: learned
+                .as_ref()
+                .map(|spans| spans.iter().filter_map(local).collect()),
+            end: document.answers.as_ref().is_some_and(|answers| answers.end),
         };
         escape(&mut cut);
         out.push(cut);
@@ -191,7 +206,11 @@ fn escape(unit: &mut UnitText<'_>) {
     for secret in &mut unit.secrets {
         secret.range = moved(secret.range.start)..moved(secret.range.end);
     }
-    for range in &mut unit.masked {
+    for range in unit
+        .masked
+        .iter_mut()
+        .chain(unit.answers.iter_mut().flatten())
+    {
         *range = moved(range.start)..moved(range.end);
     }
     unit.text = Cow::Owned(text);

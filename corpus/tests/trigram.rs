@@ -14,6 +14,7 @@ fn record(content: &[u32]) -> Record {
         tokens,
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! All tests in one program: it is linked once, and its tests share the processors.
 
+mod audit_answers;
 mod audit_attacks;
 mod audit_classifiers;
 mod audit_corpora;

@@ -29,6 +29,7 @@ fn corpus(shift: u32) -> TrainingSet {
             .collect(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     let public = (0..12).map(|i| record(Side::Public, i, 0));
     let private = (12..20).map(|i| record(Side::Private, i, shift));

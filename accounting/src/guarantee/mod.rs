@@ -127,6 +127,9 @@ pub struct Guarantee {
     pub about: Option<Subject>,
     /// Who is compared with whom.
     pub neighbours: Neighbours,
+    /// Whether those that are compared have one class: where a class stands beside redacted text, nothing is promised of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub same_class: bool,
     /// Whether these are the notion's own neighbours.
     pub convention: Convention,
     /// What one record is.
@@ -199,6 +202,7 @@ impl Guarantee {
             notion,
             about: None,
             neighbours,
+            same_class: false,
             convention: Convention::Definition,
             unit,
             method,

@@ -96,12 +96,31 @@ impl TrainingPlan {
             Ok(row) => Ok(Some(Guarantee {
                 convention,
                 about: Some(Subject::Record),
+                same_class: self.within_a_class(),
                 ..row
             })),
             // A sampler without an answer for these neighbours.
             Err(Error::Unsupported { .. }) if neighbours == Neighbours::AddRemove => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether what is promised is promised between records of one class: they have classes, which no policy redacts, and
+    /// redacted text is trained on without noise beside them.
+    ///
+    /// ```
+    /// use reticent_accounting::UnitName;
+    /// use reticent_accounting::training::{NoisySteps, Run, TrainingPlan};
+    /// let private = NoisySteps::poisson(1.0, 0.1, 10)?;
+    /// let plan = TrainingPlan::new(Run::Dpsgd { private }, UnitName::new("document")?);
+    /// assert!(!TrainingPlan { labelled: true, ..plan }.within_a_class()); // the class is part of the record
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn within_a_class(&self) -> bool {
+        let narrower = narrower(self.run.recipe(), self.secrets.everything_private);
+        let redacts = matches!(narrower, Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
+        self.labelled && redacts
     }
 
     /// The most records that one secret is trained on in, in this run or in the one that it goes on
@@ -183,6 +202,7 @@ impl TrainingPlan {
         };
         Ok(Some(Guarantee {
             about: Some(Subject::Secret),
+            same_class: self.within_a_class(),
             ..row
         }))
     }

@@ -100,6 +100,10 @@ pub struct TrainingPlan {
     /// change any number of training records, so no guarantee passes through it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unbounded_stability: bool,
+    /// Whether records have classes. No policy redacts them, so that what redaction promises is promised between records of
+    /// one class.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub labelled: bool,
     /// Early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
@@ -151,6 +155,7 @@ impl TrainingPlan {
             continues: None,
             vocabulary_leaks: false,
             unbounded_stability: false,
+            labelled: false,
             stopping: None,
             rates_by_public_text: None,
             seeded: false,

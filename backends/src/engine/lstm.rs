@@ -100,6 +100,9 @@ impl<B: Kernels> Lstm<B> {
         if let Some(token) = self.left_out {
             packed.leave_out(token);
         }
+        if batch.iter().any(|example| !example.ignored.is_empty()) {
+            packed.ignore(batch);
+        }
         Ok(Arc::new(packed))
     }
 

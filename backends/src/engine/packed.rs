@@ -4,6 +4,7 @@ use super::rows::Grid;
 use super::transfers::Kept;
 use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
+use crate::trainer::Example;
 use reticent_corpus::TokenId;
 
 /// Examples per group: small batches still make several groups, so that several cores have
@@ -156,6 +157,21 @@ impl Packed {
     pub(crate) fn leave_out(&mut self, token: TokenId) {
         let targets = self.targets.iter_mut();
         targets.filter(|t| **t == token).for_each(|t| *t = NO_LOSS);
+    }
+
+    /// Predictions of the tokens that examples do not learn carry no loss.
+    pub(crate) fn ignore(&mut self, batch: &[Example<'_>]) {
+        for group in &self.groups {
+            for (lane, &number) in group.examples.iter().enumerate() {
+                let Some(example) = batch.get(number) else {
+                    continue; // an unused one of a grid
+                };
+                let rows: Vec<usize> = group.rows_of(lane).collect();
+                for unlearned in example.unlearned().filter(|at| *at > 0) {
+                    self.targets[rows[unlearned - 1]] = NO_LOSS;
+                }
+            }
+        }
     }
 
     /// What the values of a place are multiplied by, N × width; nothing where none is dropped.

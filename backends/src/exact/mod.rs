@@ -219,7 +219,10 @@ impl Exact {
         let tokens = example.tokens;
         match (self.model.head(), &self.masked) {
             (Head::NextToken, _) => {
-                let targets = tokens[1..].iter().map(|t| Some(*t)).collect();
+                let mut targets: Vec<Option<u32>> = tokens[1..].iter().map(|t| Some(*t)).collect();
+                for unlearned in example.unlearned().filter(|at| *at > 0) {
+                    targets[unlearned - 1] = None;
+                }
                 (tokens[..tokens.len() - 1].to_vec(), targets)
             }
             (Head::MaskedToken, Some(masked)) => {

@@ -2,7 +2,7 @@
 
 use super::names::{Names, TensorPart};
 use crate::error::{Error, Result};
-use crate::model::TransformerConfig;
+use crate::model::{Head, TransformerConfig};
 use crate::trainer::Parameter;
 use crate::weights::{Named, each_tensor, values};
 use safetensors::tensor::TensorView;
@@ -175,6 +175,20 @@ impl<'a> Gathering<'a> {
         let parameter = &self.parameters[place.parameter];
         let part = &self.names.parts[place.parameter][place.part];
         let shape = part.shape(parameter);
+        let rows = |shape: &[usize]| shape.first().copied().unwrap_or_default();
+        if let Head::Classes(classes) = self.config.head
+            && (first.starts_with("classifier.") || first.starts_with("score."))
+            && (rows(&shape), shape.len()) == (classes, view.shape().len())
+            && rows(view.shape()) != classes
+        {
+            return Err(Error::Checkpoint {
+                path: path.to_path_buf(),
+                why: format!(
+                    "tensor {name} tells {} classes, and config.json names {classes} (id2label)",
+                    rows(view.shape())
+                ),
+            });
+        }
         if view.shape() != shape {
             return Err(Error::Checkpoint {
                 path: path.to_path_buf(),

@@ -466,6 +466,11 @@ fn selectively(
 ) -> Result<Stage> {
     let what = "the sensitive tokens of each record";
     let sensitive = needs(options, what, corpus.sensitive)?;
+    if corpus.set.records.iter().any(|r| !r.ignored.is_empty()) {
+        return Err(Error::Unsuitable(
+            "selective steps learn every token of a record; some of these carry no loss".into(),
+        ));
+    }
     let records = selective(corpus.set, sensitive);
     let states = records.most_states();
     if states > *plan.states {

@@ -362,6 +362,12 @@ impl Run {
                 "an encoder that tells masked tokens needs to know how they are masked".into(),
             ));
         }
+        if head != Head::NextToken && corpus.set.records.iter().any(|r| !r.ignored.is_empty()) {
+            return Err(Error::Unsuitable(
+                "a model that predicts no next token learns records as they are; some of these have tokens without loss"
+                    .into(),
+            ));
+        }
         self.masking = match head {
             Head::MaskedToken => corpus.masking.cloned(),
             Head::NextToken | Head::Classes(_) => None,
@@ -541,7 +547,7 @@ impl Run {
                 let most = self.trainer.context().map_or(64, |most| most.min(64)) as u32;
                 let text = (0..most).map(|i| i % vocabulary).collect();
                 let masked = TokenMasks::held_out(&Masking::new(vocabulary as usize, 0, vec![])?);
-                let batch = [(text, None)];
+                let batch = [text];
                 let batch = PublicBatch::held_out(0, &batch);
                 let (nll, count) = self.trainer.masked_loss(&batch, &masked)?;
                 (nll / count.max(1) as f64, "the perplexity of any text")

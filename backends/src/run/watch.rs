@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::masking::{Masking, TokenMasks};
 use crate::material::Corpus;
 use crate::model::Head;
-use crate::trainer::{PublicBatch, Trainer, windows};
+use crate::trainer::{Example, PublicBatch, Trainer};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,17 +65,41 @@ impl Watch {
     }
 }
 
-/// Text that is not trained on, with its classes where the model tells classes.
+/// Text that is not trained on, with its classes where the model tells classes, and what of it carries no loss.
 #[derive(Debug, Default)]
-pub(super) struct HeldOut(Vec<(Vec<TokenId>, Option<u32>)>);
+pub(super) struct HeldOut {
+    texts: Vec<Vec<TokenId>>,
+    labels: Vec<u32>,
+    /// Places in each text.
+    unlearned: Vec<Vec<usize>>,
+}
 
 impl HeldOut {
     /// In the sequences in which a model of that context reads it; of a labelled text that is longer only the beginning.
     pub(super) fn of(corpus: &Corpus<'_>, head: Head, context: Option<usize>) -> Result<Self> {
         let texts = corpus.held_out.unwrap_or_default();
         let Head::Classes(classes) = head else {
-            let parts = texts.iter().flat_map(|tokens| windows(tokens, context));
-            return Ok(Self(parts.map(|part| (part.to_vec(), None)).collect()));
+            let given = corpus.held_out_ignored;
+            if let Some(given) = given.filter(|given| given.len() != texts.len()) {
+                return Err(Error::Unsuitable(format!(
+                    "what carries no loss must be said of each of the {} held-out texts or of none, got {}",
+                    texts.len(),
+                    given.len()
+                )));
+            }
+            let mut ignored = given.unwrap_or_default().iter();
+            let mut out = Self::default();
+            for tokens in texts {
+                let record = Example {
+                    ignored: ignored.next().map_or(&[], Vec::as_slice),
+                    ..Example::whole(0, tokens)
+                };
+                for part in record.windows(context) {
+                    out.texts.push(part.tokens.to_vec());
+                    out.unlearned.push(part.unlearned().collect());
+                }
+            }
+            return Ok(out);
         };
         let labels = corpus.held_out_labels.unwrap_or_default();
         if labels.len() != texts.len() {
@@ -94,12 +118,15 @@ impl HeldOut {
             let most = context.unwrap_or(usize::MAX).min(tokens.len());
             tokens[..most].to_vec()
         };
-        let each = texts.iter().zip(labels);
-        Ok(Self(each.map(|(t, l)| (cut(t), Some(*l))).collect()))
+        Ok(Self {
+            texts: texts.iter().map(cut).collect(),
+            labels: labels.to_vec(),
+            unlearned: Vec::new(),
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.texts.is_empty()
     }
 
     /// Mean negative log-likelihood (nats) per predicted token or per class, and how classes were told.
@@ -113,7 +140,7 @@ impl HeldOut {
             (Head::MaskedToken, Some(masking)) => {
                 let masked = TokenMasks::held_out(masking);
                 let (mut total, mut tokens) = (0.0, 0);
-                for (number, part) in (0u32..).zip(self.0.chunks(AT_ONCE)) {
+                for (number, part) in (0u32..).zip(self.texts.chunks(AT_ONCE)) {
                     let batch = PublicBatch::held_out(number * AT_ONCE as u32, part);
                     let (nll, count) = trainer.masked_loss(&batch, &masked)?;
                     total += nll;
@@ -123,11 +150,15 @@ impl HeldOut {
             }
             _ => {
                 let (mut total, mut tokens) = (0.0, 0usize);
-                for part in self.0.chunks(AT_ONCE) {
-                    let texts: Vec<Vec<TokenId>> = part.iter().map(|(t, _)| t.clone()).collect();
-                    for score in trainer.score(&texts)?.iter().flatten() {
-                        total -= score.log_probability;
-                        tokens += 1;
+                let mut unlearned = self.unlearned.iter();
+                for part in self.texts.chunks(AT_ONCE) {
+                    for (scores, unlearned) in trainer.score(part)?.iter().zip(&mut unlearned) {
+                        // The first score is of the second token.
+                        let learned = scores.iter().zip(1..);
+                        for (score, _) in learned.filter(|(_, at)| !unlearned.contains(at)) {
+                            total -= score.log_probability;
+                            tokens += 1;
+                        }
                     }
                 }
                 mean(total, tokens).map(|loss| (loss, None))
@@ -137,10 +168,11 @@ impl HeldOut {
 
     fn told(&self, trainer: &mut dyn Trainer, classes: usize) -> Result<(f64, Option<Classified>)> {
         let (mut total, mut pairs) = (0.0, Vec::new());
-        for part in self.0.chunks(AT_ONCE) {
-            let texts: Vec<&[TokenId]> = part.iter().map(|(tokens, _)| tokens.as_slice()).collect();
-            for (log_p, (_, label)) in trainer.classify(&texts)?.iter().zip(part) {
-                let label = label.unwrap_or_default() as usize;
+        let mut labels = self.labels.iter();
+        for part in self.texts.chunks(AT_ONCE) {
+            let texts: Vec<&[TokenId]> = part.iter().map(Vec::as_slice).collect();
+            for (log_p, label) in trainer.classify(&texts)?.iter().zip(&mut labels) {
+                let label = *label as usize;
                 total -= log_p[label];
                 pairs.push((label, largest(log_p)));
             }

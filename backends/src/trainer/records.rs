@@ -3,12 +3,14 @@
 use crate::error::{Error, Result};
 use crate::material::Sensitive;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
+use std::ops::Range;
 
 /// What training reads of a record.
 #[derive(Debug, Clone)]
 struct ReadRecord {
     tokens: Vec<TokenId>,
     label: Option<u32>,
+    ignored: Vec<Range<usize>>,
 }
 
 impl ReadRecord {
@@ -16,6 +18,7 @@ impl ReadRecord {
         Self {
             tokens: record.tokens.clone(),
             label: record.label,
+            ignored: record.ignored.clone(),
         }
     }
 }
@@ -80,8 +83,10 @@ pub(crate) fn redacted(
         let record = set.records.get(number as usize);
         match record {
             Some(record) if seen.insert(number) => {
+                let (tokens, ignored) = sensitive.redacted(number as usize, record);
                 records.push(ReadRecord {
-                    tokens: sensitive.redacted(number as usize, &record.tokens),
+                    tokens,
+                    ignored,
                     label: record.label,
                 });
             }
@@ -191,6 +196,34 @@ pub(crate) struct Example<'a> {
     pub(crate) tokens: &'a [TokenId],
     /// The class of the whole record, where records have one.
     pub(crate) label: Option<u32>,
+    /// Which tokens of the whole record carry no loss.
+    pub(crate) ignored: &'a [Range<usize>],
+    /// Where in the record these tokens begin.
+    pub(crate) start: usize,
+}
+
+impl<'a> Example<'a> {
+    /// A whole record of which every token is learned.
+    pub(crate) const fn whole(record: u32, tokens: &'a [TokenId]) -> Self {
+        Self {
+            record,
+            augmentation: 0,
+            tokens,
+            label: None,
+            ignored: &[],
+            start: 0,
+        }
+    }
+
+    /// Which of its tokens carry no loss, counted among them.
+    pub(crate) fn unlearned(&self) -> impl Iterator<Item = usize> + '_ {
+        let end = self.start + self.tokens.len();
+        let inside = move |r: &Range<usize>| r.start.max(self.start)..r.end.min(end);
+        self.ignored
+            .iter()
+            .flat_map(inside)
+            .map(|at| at - self.start)
+    }
 }
 
 impl AsRef<[TokenId]> for Example<'_> {
@@ -201,7 +234,7 @@ impl AsRef<[TokenId]> for Example<'_> {
 
 /// The windows in which a model of that context reads a sequence: each token but the first is predicted once, in the
 /// first window that reaches it; a window begins with the last token of the one before.
-pub(crate) fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
+fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
     match context {
         Some(context) if tokens.len() > context && context > 1 => (0..tokens.len() - 1)
             .step_by(context - 1)
@@ -214,13 +247,21 @@ pub(crate) fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[Token
 impl<'a> Example<'a> {
     /// The sequences in which a model of that context reads it. One with a label has one loss: of a longer one only the
     /// beginning is read.
-    fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
+    pub(crate) fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
         let parts = match (self.label, context) {
             (Some(_), Some(context)) => vec![&self.tokens[..self.tokens.len().min(context)]],
             _ => windows(self.tokens, context),
         };
-        let parts = parts.into_iter();
-        parts.map(move |tokens| Self { tokens, ..self })
+        let mut next = self.start;
+        parts.into_iter().map(move |tokens| {
+            let start = next;
+            next += tokens.len().saturating_sub(1);
+            Self {
+                tokens,
+                start,
+                ..self
+            }
+        })
     }
 }
 
@@ -229,10 +270,9 @@ fn numbered<'a>(records: &'a [ReadRecord], indices: &[u32]) -> Vec<Example<'a>> 
     let one = |&record: &u32| {
         let read = records.get(record as usize)?;
         Some(Example {
-            record,
-            augmentation: 0,
-            tokens: &read.tokens,
             label: read.label,
+            ignored: &read.ignored,
+            ..Example::whole(record, &read.tokens)
         })
     };
     indices.iter().filter_map(one).collect()
@@ -258,24 +298,14 @@ impl<'a> PublicBatch<'a> {
 fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
     (0..)
         .zip(sequences)
-        .map(|(record, tokens)| Example {
-            record,
-            augmentation: 0,
-            tokens,
-            label: None,
-        })
+        .map(|(record, tokens)| Example::whole(record, tokens))
         .collect()
 }
 
 impl<'a> PublicBatch<'a> {
-    /// Held-out texts with their labels, where they have any, numbered from a first one.
-    pub(crate) fn held_out(first: u32, texts: &'a [(Vec<TokenId>, Option<u32>)]) -> Self {
-        let one = |(record, (tokens, label)): (u32, &'a (Vec<TokenId>, Option<u32>))| Example {
-            record,
-            augmentation: 0,
-            tokens,
-            label: *label,
-        };
+    /// Held-out texts, numbered from a first one.
+    pub(crate) fn held_out(first: u32, texts: &'a [Vec<TokenId>]) -> Self {
+        let one = |(record, tokens): (u32, &'a Vec<TokenId>)| Example::whole(record, tokens);
         Self((first..).zip(texts).map(one).collect())
     }
 }
@@ -341,10 +371,8 @@ mod tests {
     fn of_a_labelled_record_that_is_too_long_the_beginning_is_read_once() {
         let tokens: Vec<TokenId> = (0..9).collect();
         let example = |label| Example {
-            record: 3,
-            augmentation: 0,
-            tokens: &tokens,
             label,
+            ..Example::whole(3, &tokens)
         };
         let read = |label| {
             let public = PublicBatch(vec![example(label)]).in_windows(Some(4));
@@ -358,5 +386,23 @@ mod tests {
         };
         assert_eq!(read(Some(1)), [4]);
         assert_eq!(read(None), [4, 4, 3]);
+    }
+
+    /// Each token that carries no loss carries none in the one window that is asked for it.
+    #[test]
+    fn windows_keep_what_carries_no_loss() {
+        let tokens: Vec<TokenId> = (0..9).collect();
+        let ignored = [1..3, 5..7];
+        let example = Example {
+            ignored: &ignored,
+            ..Example::whole(3, &tokens)
+        };
+        let read = PublicBatch(vec![example]).in_windows(Some(4));
+        let asked = read.0.iter().flat_map(|window| {
+            let unlearned: Vec<usize> = window.unlearned().collect();
+            let asked = (1..window.tokens.len()).filter(move |at| !unlearned.contains(at));
+            asked.map(|at| window.tokens[at])
+        });
+        assert_eq!(asked.collect::<Vec<TokenId>>(), [3, 4, 7, 8]);
     }
 }

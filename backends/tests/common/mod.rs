@@ -9,9 +9,10 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
 use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Error, Family, LearningRates, Lora, LoraSpec, LstmConfig,
-    Model, OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings,
-    TrainOptions, Trained, Trainer, TransformerConfig, exact, open, train_on, weights_digest,
+    Clipping, Corpus, Device, Dropout, Error, Family, Head, LearningRates, Lora, LoraSpec,
+    LstmConfig, Masking, Model, OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive,
+    Surroundings, TrainOptions, Trained, Trainer, TransformerConfig, exact, open, train_on,
+    weights_digest,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;
@@ -64,6 +65,17 @@ pub(crate) fn adapted(model: &Model, seed: u64) -> Box<dyn Trainer> {
     trainer
 }
 
+/// A small encoder or classifier.
+pub(crate) fn headed(family: Family, head: Head) -> Box<dyn Trainer> {
+    let config = TransformerConfig {
+        head,
+        ..TransformerConfig::new(family, VOCABULARY, 8, 1, 2, 16)
+    };
+    let model = Model::from(config);
+    let weights = model.starting_weights(3);
+    open(&model, weights, Device::Cpu).unwrap()
+}
+
 /// Every model the harness runs on, by name; a model joins by one line.
 pub(crate) fn models() -> Vec<Made> {
     vec![
@@ -112,12 +124,21 @@ pub(crate) fn set(public: u32, private: u32, mask_only: u64) -> TrainingSet {
         tokens: (0..6 + i % 4).map(|t| (i * 7 + t * 3) % 10).collect(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     TrainingSet {
         unit: Unit::Turn,
         records: (0..public + private).map(record).collect(),
         mask_only,
     }
+}
+
+/// The same where every other record has tokens without loss, around and inside what is sensitive.
+pub(crate) fn with_answers(mut set: TrainingSet) -> TrainingSet {
+    for record in set.records.iter_mut().step_by(2) {
+        record.ignored = vec![1..3, 5..record.tokens.len()];
+    }
+    set
 }
 
 /// Tokens 2 and 3 of every record, and the last two of every third, are sensitive.
@@ -141,11 +162,16 @@ pub(crate) fn secret_rates(records: usize) -> SecretRates {
     SecretRates::new(rates, secrets.collect()).unwrap()
 }
 
-/// set(4, 8, 1) with what each recipe needs to know of it.
+/// set(4, 8, 1) with what each recipe and each head needs to know of it.
 pub(crate) fn with_corpus<T>(work: impl FnOnce(&Corpus<'_>) -> T) -> T {
-    let set = set(4, 8, 1);
+    let mut set = set(4, 8, 1);
+    for (number, record) in (0..).zip(&mut set.records) {
+        record.label = Some(number % 2);
+    }
     let (spans, rates) = (sensitive(&set), secret_rates(12));
+    let masking = Masking::new(VOCABULARY, MASK, vec![MASK]).unwrap();
     work(&Corpus {
+        masking: Some(&masking),
         sensitive: Some(&spans),
         rates: Some(&rates),
         ..Corpus::plain(&set)

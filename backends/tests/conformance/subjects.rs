@@ -195,6 +195,7 @@ pub(crate) fn set(records: &[Vec<TokenId>]) -> TrainingSet {
         tokens: tokens.clone(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     TrainingSet {
         unit: Unit::Turn,

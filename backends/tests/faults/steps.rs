@@ -113,6 +113,7 @@ fn no_batch_is_cut_short() {
         tokens: (0..600).map(|t| (i + t * 3) % 10).collect(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     let set = TrainingSet {
         unit: Unit::Turn,
@@ -319,6 +320,7 @@ fn augmentations_of_a_record_are_averaged_and_clipped_as_one() {
             tokens: (0..9 + 9 * i).map(|at| (at * at + i) % 10).collect(),
             sensitive: Vec::new(),
             label: None,
+            ignored: Vec::new(),
         })
         .collect();
     let records = all_private(&TrainingSet {
@@ -377,6 +379,7 @@ fn a_long_record_is_the_clipped_sum_of_its_windows() {
         tokens: tokens.to_vec(),
         sensitive: Vec::new(),
         label: None,
+        ignored: Vec::new(),
     };
     let set_of = |records: Vec<Record>| TrainingSet {
         unit: Unit::Turn,

@@ -120,6 +120,19 @@ fn line_starts(document: &Document) -> Vec<usize> {
         .collect()
 }
 
+/// Ranges in order, those that overlap or touch as one.
+fn joined(mut ranges: Vec<std::ops::Range<usize>>) -> Vec<std::ops::Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut out: Vec<std::ops::Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match out.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => out.push(range),
+        }
+    }
+    out
+}
+
 fn extend(
     document: &Document,
     number: usize,
@@ -170,6 +183,15 @@ fn extend(
         let by = moved(masked.start) - masked.start;
         masked.start += by;
         masked.end += by;
+    }
+    if let Some(answers) = &mut out.answers {
+        // Lines that are planted are learned, wherever they stand; a span around one takes it in.
+        let added = planted
+            .iter()
+            .map(|(add, at)| *at..at + add.text.chars().count());
+        let own = std::mem::take(&mut answers.spans).into_iter();
+        let own = own.map(|span| moved(span.start)..moved(span.end - 1) + 1);
+        answers.spans = joined(own.chain(added).collect());
     }
     for (add, at) in planted {
         let (start, end) = (at + add.secret.start, at + add.secret.end);

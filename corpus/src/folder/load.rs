@@ -8,7 +8,7 @@ use crate::canary::{CanaryPlan, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
-use crate::prepare::{Copies, Facts, Prepared};
+use crate::prepare::{Copies, Facts, PrepareOptions, Prepared};
 use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use reticent_disk as disk;
@@ -33,11 +33,10 @@ impl Prepared {
         let tokenizer = load_tokenizer(&folder.join(TOKENIZER), facts)?;
         let path = folder.join(RECORDS);
         let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
-        let frame = Frame::new(&tokenizer, sheet.options.max_tokens);
-        let labels = sheet.options.labels.as_ref();
-        let (records, points) = check_records(&path, lines, facts, (&frame, labels))?;
+        let frame = Frame::new(&tokenizer, &sheet.options);
+        let (records, points) = check_records(&path, lines, facts, &frame)?;
         let texts = read_texts(&folder.join(TEXTS), &records, &points)?;
-        let (held_out, held_out_texts) = load_held_out(folder, facts, (&frame, labels))?;
+        let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
         let path = folder.join(CANARIES);
         let plan = load_plan(&path, facts)?;
         if let (Some(plan), Some(preflight)) = (&plan, &facts.canaries) {
@@ -132,7 +131,8 @@ fn load_tokenizer(path: &Path, facts: &Facts) -> Result<Tokenizer> {
 }
 
 /// What every record must look like.
-struct Frame {
+struct Frame<'a> {
+    options: &'a PrepareOptions,
     vocabulary: usize,
     bos: TokenId,
     eos: TokenId,
@@ -141,18 +141,30 @@ struct Frame {
     longest: usize,
 }
 
-impl Frame {
-    fn new(tokenizer: &Tokenizer, max_tokens: Option<usize>) -> Self {
+impl<'a> Frame<'a> {
+    fn new(tokenizer: &Tokenizer, options: &'a PrepareOptions) -> Self {
         Self {
+            options,
             vocabulary: tokenizer.vocabulary_size(),
             bos: tokenizer.bos(),
             eos: tokenizer.eos(),
             spelt: tokenizer.spells_ends(),
-            longest: max_tokens.unwrap_or(usize::MAX),
+            longest: options.max_tokens.unwrap_or(usize::MAX),
         }
     }
 
-    fn check(&self, tokens: &[TokenId]) -> std::result::Result<(), String> {
+    fn check(&self, line: &RecordLine<'_>) -> std::result::Result<(), String> {
+        let (tokens, ignored) = (&*line.tokens, &*line.ignored);
+        self.check_tokens(tokens)?;
+        check_ranges("sensitive", &line.sensitive, tokens.len())?;
+        check_ranges("ignored", ignored, tokens.len())?;
+        if !ignored.is_empty() && self.options.loss_on.is_none() {
+            return Err("tokens without loss, where nothing asks for them".to_owned());
+        }
+        Labels::check(self.options.labels.as_ref(), line.label)
+    }
+
+    fn check_tokens(&self, tokens: &[TokenId]) -> std::result::Result<(), String> {
         let length = tokens.len();
         if !(2..=self.longest).contains(&length) {
             return Err(format!("a record of {length} tokens"));
@@ -182,15 +194,13 @@ fn check_records(
     path: &Path,
     lines: Vec<RecordLine<'_>>,
     facts: &Facts,
-    (frame, labels): (&Frame, Option<&Labels>),
+    frame: &Frame<'_>,
 ) -> Result<(Vec<Record>, Vec<u64>)> {
     let mut records = Vec::with_capacity(lines.len());
     let mut points: Vec<u64> = Vec::with_capacity(lines.len());
     for (number, line) in (1u64..).zip(lines) {
         let at = |problem: String| wrong(path, format!("line {number}: {problem}"));
-        frame.check(&line.tokens).map_err(at)?;
-        check_ranges(&line.sensitive, line.tokens.len()).map_err(at)?;
-        Labels::check(labels, line.label).map_err(at)?;
+        frame.check(&line).map_err(at)?;
         let point = line
             .point
             .ok_or_else(|| at("a record without its point".to_owned()))?;
@@ -206,6 +216,7 @@ fn check_records(
             side: line.side,
             tokens: line.tokens.into_owned(),
             sensitive: line.sensitive.into_owned(),
+            ignored: line.ignored.into_owned(),
             label: line.label,
         });
     }
@@ -221,23 +232,23 @@ fn check_records(
         training.private_size(),
         facts.private,
     )?;
-    let loss: u64 = training.records.iter().map(targets).sum();
+    let loss: u64 = training.records.iter().map(Record::loss_tokens).sum();
     expect(path, "tokens that carry loss", loss, facts.loss_tokens)?;
     Ok((training.records, points))
 }
 
-fn check_ranges(ranges: &[Range<usize>], tokens: usize) -> std::result::Result<(), String> {
+fn check_ranges(
+    what: &str,
+    ranges: &[Range<usize>],
+    tokens: usize,
+) -> std::result::Result<(), String> {
     match misplaced(ranges, tokens) {
         None => Ok(()),
         Some(range) => Err(format!(
-            "sensitive range {}..{}; ranges rise inside 1..{tokens} without touching",
+            "{what} range {}..{}; ranges rise inside 1..{tokens} without touching",
             range.start, range.end
         )),
     }
-}
-
-fn targets(record: &Record) -> u64 {
-    record.tokens.len() as u64 - 1
 }
 
 /// Texts with the ids that their content and `numbers` give them.
@@ -275,7 +286,7 @@ fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<St
 fn load_held_out(
     folder: &Path,
     facts: &Facts,
-    (frame, labels): (&Frame, Option<&Labels>),
+    frame: &Frame<'_>,
 ) -> Result<(Vec<Record>, Vec<String>)> {
     if facts.held_out_documents == 0 {
         return Ok((Vec::new(), Vec::new()));
@@ -285,20 +296,19 @@ fn load_held_out(
     let mut records = Vec::with_capacity(lines.len());
     for (number, line) in (1u64..).zip(lines) {
         frame
-            .check(&line.tokens)
-            .and_then(|()| check_ranges(&line.sensitive, line.tokens.len()))
-            .and_then(|()| Labels::check(labels, line.label))
+            .check(&line)
             .map_err(|problem| wrong(&path, format!("line {number}: {problem}")))?;
         records.push(Record {
             side: line.side,
             tokens: line.tokens.into_owned(),
             sensitive: line.sensitive.into_owned(),
+            ignored: line.ignored.into_owned(),
             label: line.label,
         });
     }
     let count = records.len() as u64;
     expect(&path, "records", count, facts.held_out_records)?;
-    let tokens: u64 = records.iter().map(targets).sum();
+    let tokens: u64 = records.iter().map(Record::loss_tokens).sum();
     expect(&path, "tokens scored", tokens, facts.held_out_tokens)?;
     let numbers: Vec<u64> = (0..count).collect();
     let texts = read_texts(&folder.join(TEST), &records, &numbers)?;

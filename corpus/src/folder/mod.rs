@@ -78,6 +78,9 @@ struct RecordLine<'a> {
     /// What the policy found in text that was left as it is: ranges of `tokens`.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     sensitive: Cow<'a, [Range<usize>]>,
+    /// What is read and carries no loss: ranges of `tokens`.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    ignored: Cow<'a, [Range<usize>]>,
     /// The number of the record's class in `options.labels.classes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<u32>,

@@ -143,6 +143,7 @@ fn record_line(record: &Record) -> Result<Vec<u8>> {
         side: record.side,
         tokens: Cow::Borrowed(&[]),
         sensitive: Cow::Borrowed(&record.sensitive),
+        ignored: Cow::Borrowed(&record.ignored),
         label: record.label,
     };
     const EMPTY: &[u8] = b"\"tokens\":[]";
@@ -464,6 +465,7 @@ mod tests {
                 let record = Record {
                     side: Side::Private,
                     tokens: lengths[..count].to_vec(),
+                    ignored: sensitive.clone(),
                     sensitive,
                     label: (count % 2 == 0).then_some(7),
                 };
@@ -472,6 +474,7 @@ mod tests {
                     side: record.side,
                     tokens: Cow::Borrowed(&record.tokens),
                     sensitive: Cow::Borrowed(&record.sensitive),
+                    ignored: Cow::Borrowed(&record.ignored),
                     label: record.label,
                 };
                 let expected = serde_json::to_string(&line).unwrap();

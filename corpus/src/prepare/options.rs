@@ -1,5 +1,6 @@
 //! What a preparation is asked to do.
 
+use crate::answers::LossOn;
 use crate::canary::CanaryOptions;
 use crate::dedup::Deduplication;
 use crate::error::{Error, Result, range};
@@ -89,6 +90,9 @@ pub struct PrepareOptions {
     /// The classes of documents, which records keep; none where they have no class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,
+    /// Whose messages carry loss; all text does where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_on: Option<LossOn>,
 }
 
 impl Default for PrepareOptions {
@@ -107,6 +111,7 @@ impl Default for PrepareOptions {
             held_out: 0.0,
             seed: 0,
             labels: None,
+            loss_on: None,
         }
     }
 }
@@ -135,6 +140,18 @@ impl PrepareOptions {
             if self.unit == Unit::User {
                 return Err(Error::Labels(
                     "the documents of a user have no one class: the unit must be turn, sentence, dialogue or document".into(),
+                ));
+            }
+        }
+        if self.loss_on.is_some() {
+            if self.labels.is_some() {
+                return Err(Error::Answers(
+                    "a record with a class has one loss, that of its class",
+                ));
+            }
+            if matches!(self.unit, Unit::Turn | Unit::Sentence) {
+                return Err(Error::Answers(
+                    "the unit must be document, dialogue or user: lines are cut out of their conversation",
                 ));
             }
         }

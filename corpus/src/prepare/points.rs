@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::record::{Record, Side};
 use crate::split::units;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 /// Of the tokens before redaction: copies have the same.
 type Key = [u8; 20];
@@ -173,8 +174,12 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
 }
 
 fn of_record(record: &Record) -> Key {
-    let spans = record.sensitive.iter();
-    let spans = spans.flat_map(|span| [span.start as u64, span.end as u64]);
+    // A number that no range begins with stands between the two lists.
+    let numbers = |span: &Range<usize>| [span.start as u64, span.end as u64];
+    let spans = record.sensitive.iter().flat_map(numbers);
+    let ignored = record.ignored.iter().flat_map(numbers);
+    let between = (!record.ignored.is_empty()).then_some(0);
+    let spans = spans.chain(between).chain(ignored);
     let bytes: Vec<u8> = (record.tokens.len() as u64)
         .to_le_bytes()
         .into_iter()

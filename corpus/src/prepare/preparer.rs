@@ -220,7 +220,7 @@ impl Preparer {
         let mut texts = Vec::new();
         for (number, document) in documents.iter().enumerate() {
             for unit in units(document, number, settled.options.unit)? {
-                settled.labelled(&unit)?;
+                settled.fits(&unit)?;
                 let mut work = Work::new(&unit, &settled.tokenizer)?;
                 let made = settled.shape(&mut work);
                 if let Some(record) = settled.record(made, unit.label) {

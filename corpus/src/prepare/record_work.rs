@@ -245,6 +245,34 @@ impl<'a> Work<'a> {
         runs
     }
 
+    /// Runs of content tokens that are only read: those that no answer touches. A run of masked tokens is one, and is
+    /// learned where one of them is.
+    pub(super) fn ignored(&self) -> Vec<Range<usize>> {
+        let Some(answers) = &self.masks.unit.answers else {
+            return Vec::new();
+        };
+        let learned = self.touching(answers);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let (mut at, mut from) = (0, 0);
+        while from < learned.len() {
+            let alike = |i: &usize| self.masked[from] && self.masked[*i];
+            let end = (from + 1..learned.len()).take_while(alike).count() + from + 1;
+            if !learned[from..end].contains(&true) {
+                match runs.last_mut() {
+                    Some(last) if last.end == at => last.end += 1,
+                    _ => runs.push(at..at + 1),
+                }
+            }
+            (at, from) = (at + 1, end);
+        }
+        runs
+    }
+
+    /// Whether the end of text is only read.
+    pub(super) const fn ignores_end(&self) -> bool {
+        self.masks.unit.answers.is_some() && !self.masks.unit.end
+    }
+
     /// Marked secrets that were not found from end to end, nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
         let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);

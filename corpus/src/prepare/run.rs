@@ -381,7 +381,7 @@ impl<'a> Run<'a> {
         };
         self.records += 1;
         self.facts.truncated += u64::from(record.truncated);
-        self.facts.loss_tokens += record.length - 1;
+        self.facts.loss_tokens += record.loss;
         let side = match kept.side {
             Side::Public => &mut self.facts.public,
             Side::Private => &mut self.facts.private,
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
 
     fn held_out<O>(&mut self, record: Recorded<O>, sink: &mut impl Sink<O>) -> Result<()> {
         self.facts.held_out_records += 1;
-        self.facts.held_out_tokens += record.length - 1;
+        self.facts.held_out_tokens += record.loss;
         sink.put(Put::HeldOut, record.form)
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Made {
     pub(super) tokens: Vec<TokenId>,
     /// What the policy found in them, where it was not masked.
     pub(super) sensitive: Vec<Range<usize>>,
+    /// Which of them are only read, and whether the end of text is.
+    ignored: (Vec<Range<usize>>, bool),
     /// What the policy finds before simulated errors, in the unit's text.
     pub(super) found: Vec<(Range<usize>, Arc<str>)>,
     /// Marked secrets that the policy did not find, where it was not masked.
@@ -51,6 +53,7 @@ impl PreparationContext {
         Made {
             tokens: work.tokens(self.tokenizer.mask()),
             sensitive,
+            ignored: (work.ignored(), work.ignores_end()),
             found,
             uncaught,
             side,
@@ -58,8 +61,14 @@ impl PreparationContext {
         }
     }
 
-    /// A unit has a class where classes are declared, and nowhere else.
-    pub(super) fn labelled(&self, unit: &UnitText<'_>) -> Result<()> {
+    /// A unit has a class where classes are declared, and answers where these alone are learned, and nowhere else.
+    pub(super) fn fits(&self, unit: &UnitText<'_>) -> Result<()> {
+        if self.options.loss_on.is_some() != unit.answers.is_some() {
+            return Err(Error::Answers(match unit.answers {
+                Some(_) => "a document has answers, and nothing asks for loss on them alone",
+                None => "a document is no conversation, so it has no answers to learn",
+            }));
+        }
         Labels::check(self.options.labels.as_ref(), unit.label).map_err(|problem| {
             Error::Labels(format!("document number {} has {problem}", unit.document))
         })
@@ -70,18 +79,30 @@ impl PreparationContext {
         if made.tokens.is_empty() || made.tokens == [self.tokenizer.mask()] {
             return None;
         }
+        let content = made.tokens.len();
         let mut tokens = self.tokenizer.frame_tokens(made.tokens);
         if let Some(most) = self.options.max_tokens {
             tokens.truncate(most);
         }
+        let (mut ignored, end) = made.ignored;
+        if end {
+            match ignored.last_mut() {
+                Some(last) if last.end == content => last.end += 1,
+                _ => ignored.push(content..content + 1),
+            }
+        }
         // behind the beginning of text, and no further than what is left of the record
-        let framed = made.sensitive.into_iter().filter_map(|span| {
-            let (start, end) = (span.start + 1, (span.end + 1).min(tokens.len()));
-            (start < end).then_some(start..end)
-        });
+        let framed = |spans: Vec<Range<usize>>| -> Vec<Range<usize>> {
+            let each = spans.into_iter().filter_map(|span| {
+                let (start, end) = (span.start + 1, (span.end + 1).min(tokens.len()));
+                (start < end).then_some(start..end)
+            });
+            each.collect()
+        };
         Some(Record {
             side: made.side,
-            sensitive: framed.collect(),
+            sensitive: framed(made.sensitive),
+            ignored: framed(ignored),
             tokens,
             label,
         })

@@ -138,6 +138,13 @@ impl Seal {
             bytes(&(masked.start as u64).to_le_bytes());
             bytes(&(masked.end as u64).to_le_bytes());
         }
+        if let Some(answers) = &document.answers {
+            bytes(&[u8::from(answers.end)]);
+            for span in &answers.spans {
+                bytes(&(span.start as u64).to_le_bytes());
+                bytes(&(span.end as u64).to_le_bytes());
+            }
+        }
     }
 
     /// What belongs to the document that was entered last.

@@ -43,8 +43,8 @@ pub(super) struct KeptUnit<O> {
 /// A record, in the form it is kept in.
 pub(super) struct Recorded<O> {
     pub(super) form: O,
-    /// How many tokens it has.
-    pub(super) length: u64,
+    /// How many of its tokens carry loss.
+    pub(super) loss: u64,
     /// Whether it was cut to length.
     pub(super) truncated: bool,
 }
@@ -74,7 +74,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
     ) -> Result<UnitMade<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
-        self.settled.labelled(unit)?;
+        self.settled.fits(unit)?;
         let work = Work::new(unit, &settled.tokenizer)?;
         let tokens = work.content(mask);
         let (key, mut marks) = (digest(&tokens), self.marker.marks(&tokens));
@@ -130,6 +130,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
+        let loss = record.as_ref().map_or(0, Record::loss_tokens);
         let fates = copies.iter().zip(spans).map(|(place, span)| {
             if settled.catches(place.canary) {
                 return Err(CopyFate::Caught);
@@ -153,7 +154,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 .map(|record| {
                     Ok(Recorded {
                         form: (self.form)(record, work.text())?,
-                        length: length as u64,
+                        loss,
                         truncated: length < whole,
                     })
                 })
@@ -203,17 +204,17 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
 
     /// A unit for evaluation: not deduplicated, nothing counted.
     pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
-        self.settled.labelled(unit)?;
+        self.settled.fits(unit)?;
         let mut work = Work::new(unit, &self.settled.tokenizer)?;
         let made = self.settled.shape(&mut work);
         let whole = made.tokens.len() + 2;
         let Some(record) = self.settled.record(made, unit.label) else {
             return Ok(None);
         };
-        let length = record.tokens.len();
+        let (length, loss) = (record.tokens.len(), record.loss_tokens());
         Ok(Some(Recorded {
             form: (self.form)(record, work.text())?,
-            length: length as u64,
+            loss,
             truncated: length < whole,
         }))
     }

@@ -1,9 +1,12 @@
 //! Chat templates: a conversation as the text that a model was taught to read.
 
-use super::rendering::{LARGEST, Rendering};
+use super::rendering::{LARGEST, Rendering, generates, marks, unmarked};
+use crate::answers::{Answers, LossOn};
+use crate::document::Offsets;
 #[cfg(feature = "workers")]
 use crate::worker::{Refusal, Worker};
 use serde_json::{Map, Value as Json, json};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -137,7 +140,10 @@ impl ChatTemplate {
     /// # Errors
     /// What the template refuses, and where it is stopped; never a text of the conversation.
     pub fn render(&self, messages: &[Json], tools: Option<&Json>) -> Result<String, String> {
-        let said = json!({ "messages": messages, "tools": tools });
+        self.ask(json!({ "messages": messages, "tools": tools }))
+    }
+
+    fn ask(&self, said: Json) -> Result<String, String> {
         match &self.runs {
             Runs::Here(rendering) => rendering.render(said),
             #[cfg(feature = "workers")]
@@ -152,15 +158,113 @@ impl ChatTemplate {
         }
     }
 
+    /// The same with the bytes of it that the assistant writes: what stands in the template's `{% generation %}` blocks, as
+    /// transformers' `return_assistant_tokens_mask` takes it. Without such blocks an answer is what the template adds for its
+    /// message behind the beginning of an answer (`add_generation_prompt`), if it writes each beginning of the conversation
+    /// as the whole begins.
+    ///
+    /// ```
+    /// use reticent_corpus::ChatTemplate;
+    /// use serde_json::{Map, json};
+    /// let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}
+    /// {% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+    /// let template = ChatTemplate::new(source.to_owned(), &Map::new())?;
+    /// let said = [json!({"role": "user", "content": "Hi"}), json!({"role": "assistant", "content": "Hello"})];
+    /// let (text, answers) = template.answers(&said, None)?;
+    /// assert_eq!(&text[answers[0].clone()], "Hello\n");
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::render`], and a template whose text does not say what the assistant writes.
+    pub fn answers(
+        &self,
+        messages: &[Json],
+        tools: Option<&Json>,
+    ) -> Result<(String, Vec<Range<usize>>), String> {
+        let said = json!({ "messages": messages, "tools": tools });
+        if !generates(&self.source) {
+            let whole = self.ask(said)?;
+            let spans = self.by_prefixes(messages, tools, &whole)?;
+            return Ok((whole, spans));
+        }
+        let marks = marks([&said.to_string(), &self.source])
+            .ok_or("a conversation with every character that could mark its answers")?;
+        let mut marked = said;
+        marked["marks"] = Json::String(marks.iter().collect());
+        unmarked(&self.ask(marked)?, marks).ok_or_else(|| {
+            "the chat template cuts what it writes in its {% generation %} blocks".to_owned()
+        })
+    }
+
+    /// The answers of a template without blocks around them.
+    fn by_prefixes(
+        &self,
+        messages: &[Json],
+        tools: Option<&Json>,
+        whole: &str,
+    ) -> Result<Vec<Range<usize>>, String> {
+        let inexact = || {
+            "the chat template has no {% generation %} block, and writes the beginning of a conversation in another way than \
+             the whole, so that it does not say which text is the assistant's"
+                .to_owned()
+        };
+        let length = |count: usize, prompt: bool| {
+            if count == messages.len() && !prompt {
+                return Ok(whole.len());
+            }
+            let said = json!({ "messages": messages[..count], "tools": tools, "add_generation_prompt": prompt });
+            let begins = self.ask(said).map_err(|_| inexact())?;
+            whole
+                .starts_with(&begins)
+                .then_some(begins.len())
+                .ok_or_else(inexact)
+        };
+        let mut spans = Vec::new();
+        let assistant =
+            |message: &Json| message.get("role").and_then(Json::as_str) == Some("assistant");
+        for (number, _) in messages.iter().enumerate().filter(|(_, m)| assistant(m)) {
+            let span = length(number, true)?..length(number + 1, false)?;
+            if span.start > span.end {
+                return Err(inexact());
+            }
+            spans.extend((!span.is_empty()).then_some(span));
+        }
+        Ok(spans)
+    }
+
     /// The same for a record, which gets the tokens of beginning and end of text by itself: not twice.
-    pub(super) fn record(&self, messages: &[Json], tools: Option<&Json>) -> Result<String, String> {
-        let whole = self.render(messages, tools)?;
+    pub(super) fn record(
+        &self,
+        messages: &[Json],
+        tools: Option<&Json>,
+        loss_on: Option<LossOn>,
+    ) -> Result<(String, Option<Answers>), String> {
+        let (whole, spans) = match loss_on {
+            None => (self.render(messages, tools)?, None),
+            Some(LossOn::Assistant) => {
+                let (whole, spans) = self.answers(messages, tools)?;
+                (whole, Some(spans))
+            }
+        };
         let special = |name: &str| self.specials.get(name).and_then(Json::as_str).unwrap_or("");
         let text = whole.strip_prefix(special("bos_token")).unwrap_or(&whole);
-        Ok(text
-            .strip_suffix(special("eos_token"))
-            .unwrap_or(text)
-            .to_owned())
+        let begin = whole.len() - text.len();
+        let text = text.strip_suffix(special("eos_token")).unwrap_or(text);
+        let end = begin + text.len();
+        let answers = spans.map(|spans| {
+            let offsets = Offsets::new(text);
+            let inside = spans.iter().filter_map(|span| {
+                let (from, to) = (span.start.max(begin), span.end.min(end));
+                let character = |byte: usize| offsets.character(byte - begin);
+                (from < to).then(|| character(from)..character(to))
+            });
+            Answers {
+                spans: inside.collect(),
+                end: spans.iter().any(|span| span.end > end),
+            }
+        });
+        Ok((text.to_owned(), answers))
     }
 }
 

@@ -4,6 +4,7 @@
 use super::shape::{self, Object};
 use super::source::Source;
 use super::{ChatTemplate, Entry, ReadOptions, values};
+use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::json_problem;
 use crate::error::{Error, Result};
@@ -36,6 +37,7 @@ pub(super) struct Dialogues {
     limit: u64,
     field: Option<String>,
     chat: Option<ChatTemplate>,
+    loss_on: Option<LossOn>,
     /// Closes the whole: `]` or `}`.
     close: u8,
     /// Of the element last read, counted from 1.
@@ -54,6 +56,7 @@ impl Dialogues {
             limit: options.longest,
             field: options.field.clone(),
             chat: options.chat.clone(),
+            loss_on: options.loss_on,
             close: b']',
             number: 0,
             at: 0,
@@ -100,11 +103,11 @@ impl Dialogues {
         let id = name
             .or(dialogue.dialogue_id)
             .unwrap_or_else(|| format!("dialogue-{}", self.number));
-        let (text, object) = match dialogue.turns.or(dialogue.log) {
-            Some(turns) => (lines(&turns), None),
+        let ((text, answers), object) = match dialogue.turns.or(dialogue.log) {
+            Some(turns) => ((lines(&turns), None), None),
             None => {
                 let object: Object = self.parse(&bytes)?;
-                let text = shape::text_of(&object, self.chat.as_ref())
+                let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
                     .map_err(|problem| self.wrong(&problem))?;
                 let Some(text) = text else {
                     let missing = format!("none of turns, log, {} in it", shape::SHAPES);
@@ -120,7 +123,10 @@ impl Dialogues {
         };
         Ok(Some(Entry {
             number: self.number,
-            document: Document::new(id, text),
+            document: Document {
+                answers,
+                ..Document::new(id, text)
+            },
             values,
             object,
         }))

@@ -4,6 +4,7 @@ use super::files::{CorpusFile, list};
 use super::format::{Format, Raw};
 use super::users::Users;
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object};
+use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
@@ -26,6 +27,9 @@ pub struct ReadOptions {
     /// What makes a text of messages; a line for each where nothing is said.
     #[serde(skip)]
     pub chat: Option<ChatTemplate>,
+    /// Whose messages alone carry loss, which needs [`Self::chat`]; all text does where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_on: Option<LossOn>,
     /// What separates documents of plain text; blank lines where nothing is said.
     pub separator: Option<String>,
     /// A key or column besides text and id, whose values [`Documents::values`] gives.
@@ -47,6 +51,7 @@ impl Default for ReadOptions {
             longest: LINE_LIMIT,
             text: None,
             chat: None,
+            loss_on: None,
             separator: None,
             field: None,
             user: None,
@@ -361,6 +366,13 @@ impl Documents {
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };
+        if self.options.loss_on.is_some() && entry.document.answers.is_none() {
+            return Err(Error::Line {
+                path: file.path.clone(),
+                line: entry.number,
+                problem: "no messages whose answers could be learned".to_owned(),
+            });
+        }
         if let (Some(key), false) = (&self.options.user, whose(&self.values).is_some()) {
             return Err(Error::Line {
                 path: file.path.clone(),

@@ -5,7 +5,9 @@ use crate::worker::{Refusal, Work};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
+use regex::Regex;
 use serde_json::{Map, Value as Json};
+use std::ops::Range;
 
 /// Longest template, and longest text that one may make of a conversation, in bytes: 16 MiB.
 pub(super) const LARGEST: usize = 1 << 24;
@@ -13,6 +15,69 @@ pub(super) const LARGEST: usize = 1 << 24;
 const FUEL: u64 = 2_000_000;
 /// How deep macros may call each other.
 const DEPTH: usize = 64;
+
+/// What `{% generation %}` calls, and the variable that holds what it puts around its text, where that is to be found.
+const GENERATION: &str = "reticent_generation";
+const MARKS: &str = "reticent_marks";
+
+/// Transformers' block around what a model writes, as a call of ours; none where the template has no such block.
+fn with_calls(source: &str) -> Option<String> {
+    let tag = |name: &str| Regex::new(&format!(r"\{{%([-+]?)\s*{name}\s*([-+]?)%\}}"));
+    let (Ok(begin), Ok(end)) = (tag("generation"), tag("endgeneration")) else {
+        return None; // they are regular expressions
+    };
+    if !begin.is_match(source) {
+        return None;
+    }
+    let begun = begin.replace_all(source, format!("{{%$1 call {GENERATION}() $2%}}"));
+    Some(end.replace_all(&begun, "{%$1 endcall $2%}").into_owned())
+}
+
+/// Whether a template says by itself what the assistant writes.
+pub(super) fn generates(source: &str) -> bool {
+    with_calls(source).is_some()
+}
+
+/// The text of a block, between the marks where there are any.
+fn generation(state: &mut State<'_, '_>, options: Kwargs) -> Result<String, Error> {
+    let text = options.get::<Value>("caller")?.call(state, &[])?;
+    let marks = state.lookup(MARKS);
+    let marks = marks.as_ref().and_then(Value::as_str).unwrap_or_default();
+    Ok(match marks.chars().collect::<Vec<char>>()[..] {
+        [open, close] => format!("{open}{text}{close}"),
+        _ => text.to_string(),
+    })
+}
+
+/// Two characters that stand for no text, neither of which a request or a template has.
+pub(super) fn marks(texts: [&str; 2]) -> Option<[char; 2]> {
+    let mut free =
+        ('\u{fdd0}'..='\u{fdef}').filter(|c| !texts.iter().any(|text| text.contains(*c)));
+    Some([free.next()?, free.next()?])
+}
+
+/// A text without its marks, and the bytes that stood between them; none where they do not match.
+pub(super) fn unmarked(
+    text: &str,
+    [open, close]: [char; 2],
+) -> Option<(String, Vec<Range<usize>>)> {
+    let (mut out, mut spans, mut open_at) =
+        (String::with_capacity(text.len()), Vec::new(), Vec::new());
+    for c in text.chars() {
+        if c == open {
+            open_at.push(out.len());
+        } else if c == close {
+            // A block inside another is part of it.
+            let start = open_at.pop()?;
+            if open_at.is_empty() && start < out.len() {
+                spans.push(start..out.len());
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    open_at.is_empty().then_some((out, spans))
+}
 
 /// A template with its special tokens, and what it may call.
 pub(crate) struct Rendering {
@@ -43,8 +108,9 @@ impl Rendering {
         environment.set_unknown_method_callback(method);
         environment.add_filter("tojson", to_json);
         environment.add_function("raise_exception", raise);
+        environment.add_function(GENERATION, generation);
         environment
-            .add_template_owned("chat", source)
+            .add_template_owned("chat", with_calls(&source).unwrap_or(source))
             .map_err(|e| wrong(&e))?;
         Ok(Self {
             specials,
@@ -52,7 +118,7 @@ impl Rendering {
         })
     }
 
-    /// The text of what has `messages` and `tools`.
+    /// The text of what has `messages` and `tools`, and perhaps `add_generation_prompt` and `marks`.
     ///
     /// # Errors
     /// What the template refuses, and where it is stopped; never a text of the conversation.
@@ -62,10 +128,13 @@ impl Rendering {
             .get_template("chat")
             .map_err(|e| wrong(&e))?;
         let mut seen = self.specials.clone();
+        seen.insert("add_generation_prompt".into(), Json::Bool(false));
         if let Json::Object(said) = said {
             seen.extend(said);
         }
-        seen.insert("add_generation_prompt".into(), Json::Bool(false));
+        if let Some(marks) = seen.remove("marks") {
+            seen.insert(MARKS.into(), marks);
+        }
         seen.insert("documents".into(), Json::Null);
         let mut out = Bounded(Vec::new());
         template

@@ -2,6 +2,7 @@
 //! texts in it.
 
 use super::ChatTemplate;
+use crate::answers::{Answers, LossOn};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -24,14 +25,19 @@ const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
 /// A message without a text; what a chat template refuses.
 pub(super) fn text_of(
     object: &Object,
-    chat: Option<&ChatTemplate>,
-) -> Result<Option<String>, String> {
+    (chat, loss_on): (Option<&ChatTemplate>, Option<LossOn>),
+) -> Result<Option<(String, Option<Answers>)>, String> {
     if let Some(chat) = chat
         && let Some((key, said)) = conversation(object)
     {
-        let text = chat.record(&said, object.get("tools"));
+        let text = chat.record(&said, object.get("tools"), loss_on);
         return text.map(Some).map_err(|why| format!("{key}: {why}"));
     }
+    Ok(plain_text(object)?.map(|text| (text, None)))
+}
+
+/// The same without a template.
+fn plain_text(object: &Object) -> Result<Option<String>, String> {
     for key in ["messages", "conversations"] {
         if let Some(Value::Array(said)) = object.get(key) {
             return messages(key, said).map(Some);
@@ -241,7 +247,7 @@ mod tests {
         let Value::Object(object) = value else {
             panic!("an object");
         };
-        text_of(&object, None)
+        text_of(&object, (None, None)).map(|found| found.map(|(text, _)| text))
     }
 
     #[test]
@@ -277,7 +283,7 @@ mod tests {
             let Value::Object(object) = value else {
                 panic!("an object");
             };
-            text_of(&object, Some(&template))
+            text_of(&object, (Some(&template), None)).map(|found| found.map(|(text, _)| text))
         };
         let both = "[user] Hi</s>[assistant] Hello";
         let (user, assistant) = (

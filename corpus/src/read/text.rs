@@ -3,6 +3,7 @@
 use super::lines::Lines;
 use super::shape::{self, Object};
 use super::{ChatTemplate, Entry, ReadOptions, values};
+use crate::answers::LossOn;
 use crate::document::{Document, Masked, Secret};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
@@ -38,6 +39,7 @@ pub(super) struct JsonLines {
     /// The key that holds the text, where it is not `text`.
     text: Option<String>,
     chat: Option<ChatTemplate>,
+    loss_on: Option<LossOn>,
 }
 
 impl JsonLines {
@@ -47,6 +49,7 @@ impl JsonLines {
             field,
             text: options.text.clone(),
             chat: options.chat.clone(),
+            loss_on: options.loss_on,
         }
     }
 
@@ -71,7 +74,7 @@ impl JsonLines {
             Some(Id::Number(id)) => id.to_string(),
             None => format!("line-{}", lines.number),
         };
-        let mut object = None;
+        let (mut object, mut answers) = (None, None);
         let text = match (&self.text, parsed.text, parsed.summary) {
             (None, Some(text), _) => text,
             (asked, _, summary) => {
@@ -80,17 +83,17 @@ impl JsonLines {
                 })?;
                 let found = match asked {
                     Some(key) => match whole.get(key) {
-                        Some(Value::String(text)) => Ok(Some(text.clone())),
+                        Some(Value::String(text)) => Ok(Some((text.clone(), None))),
                         Some(other) => {
                             Err(format!("{key} must be text, got {}", shape::kind(other)))
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None => shape::text_of(&whole, self.chat.as_ref()),
+                    None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {
-                    (Some(text), _) => {
-                        object = Some(whole);
+                    (Some((text, own)), _) => {
+                        (object, answers) = (Some(whole), own);
                         text
                     }
                     (None, Some(Value::String(text))) => text,
@@ -112,6 +115,7 @@ impl JsonLines {
             secrets: parsed.secrets,
             masked: parsed.masked,
             label: None,
+            answers,
         };
         document.validate().map_err(|error| {
             lines.problem(match error {

@@ -44,6 +44,12 @@ impl Users {
                 span.end += from;
                 span
             }));
+        if let (Some(answers), Some(own)) = (&mut all.answers, document.answers) {
+            let spans = own.spans.into_iter();
+            let moved = spans.map(|span| span.start + from..span.end + from);
+            answers.spans.extend(moved);
+            answers.end = own.end;
+        }
         *before = from + length;
     }
 

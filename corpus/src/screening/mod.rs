@@ -48,6 +48,7 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
                     })
                     .collect(),
                 label: cut.label,
+                answers: None,
                 text: cut.text.into_owned(),
             });
         }

@@ -5,6 +5,7 @@
     reason = "helpers of tests; the lint exempts test functions only"
 )]
 
+mod answers;
 mod appendix;
 mod counts;
 mod preflight;

@@ -30,6 +30,10 @@ pub(crate) fn promise(row: &Guarantee) -> String {
         Notion::Gdp => format!("Gaussian differential privacy, {together}"),
         Notion::SecretProtection => format!("guessing a secret in {records}"),
     };
+    let said = match row.same_class {
+        true => format!("{said}, between records of one class"),
+        false => said,
+    };
     match row.about {
         Some(Subject::Canary) => format!("{said}, a planted canary"),
         Some(Subject::Secret) => format!("{said}, a marked secret"),

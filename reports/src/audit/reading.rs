@@ -3,7 +3,7 @@
 use crate::audit::args::Reading;
 use crate::contract::{Progress, note};
 use anyhow::Result;
-use reticent_corpus::{Document, Error, Labels, Phase, ReadOptions, read_readable};
+use reticent_corpus::{Document, Error, Labels, LossOn, Phase, ReadOptions, read_readable};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ pub(in crate::audit) const PAUSE: Duration = Duration::from_secs(10);
 pub(in crate::audit) fn documents(
     path: &Path,
     reading: &Reading,
-    (user, labels): (Option<String>, Option<Labels>),
+    (user, labels, loss_on): (Option<String>, Option<Labels>, Option<LossOn>),
 ) -> Result<Vec<Document>> {
     let options = ReadOptions {
         user,
         labels,
+        loss_on,
         ..reading.options(None)?
     };
     let (documents, mut errors) = read_readable(path, &options)?;

@@ -52,6 +52,8 @@ pub(super) struct KnownInputs {
     epsilon: Option<f64>,
     /// The neighbouring relation.
     neighbours: Option<Neighbours>,
+    /// Which tokens an audit scores, where training did not learn all of them.
+    scored: Option<String>,
     /// What one record is.
     unit: Option<String>,
     /// How wide the two certified ends may be, relative to the answer.

@@ -91,6 +91,7 @@ impl Builder<'_> {
             delta: self.or_assumed(request.delta, "delta", delta),
             continues: self.continues()?,
             vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
+            labelled: self.corpus.is_some_and(|corpus| corpus.labelled),
             unbounded_stability: self
                 .corpus
                 .is_some_and(|corpus| corpus.secrets.spread() == Spread::Unbounded),

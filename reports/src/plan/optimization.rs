@@ -262,7 +262,6 @@ impl Optimization {
             ("clip", self.clip),
             ("private_learning_rate", self.private_learning_rate),
             ("second_moment_floor", self.second_moment_floor),
-            ("lora_alpha", self.lora_alpha),
         ] {
             match value {
                 Some(value) if !(value > 0.0 && value.is_finite()) => {
@@ -270,6 +269,15 @@ impl Optimization {
                 }
                 _ => {}
             }
+        }
+        match self.lora_alpha {
+            Some(alpha) if !(alpha > 0.0 && alpha <= 1e6) => {
+                bail!(
+                    "{}: must be a number in (0, 1000000], got {alpha}",
+                    name("lora_alpha")
+                )
+            }
+            _ => {}
         }
         for (key, value) in [
             ("momentum", self.momentum),

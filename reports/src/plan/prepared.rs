@@ -38,6 +38,8 @@ pub struct PreparedFacts {
     pub marked: bool,
     /// Whether the vocabulary was fitted on the private text.
     pub vocabulary_leaks: bool,
+    /// Whether records have classes.
+    pub labelled: bool,
     /// Planted secrets.
     pub canaries: Option<Canaries>,
 }
@@ -61,6 +63,8 @@ struct Options {
     redact: bool,
     #[serde(default)]
     policy: Option<PolicyOptions>,
+    #[serde(default)]
+    labels: Option<serde_json::Value>,
 }
 
 const fn yes() -> bool {
@@ -283,6 +287,7 @@ impl PreparedFacts {
             uncaught: facts.uncaught,
             marked: gold && facts.uncaught == 0,
             vocabulary_leaks: facts.vocabulary == Vocabulary::Leaks,
+            labelled: options.labels.is_some(),
             canaries: facts
                 .canaries
                 .map(|preflight| canaries(&preflight, candidates)),

@@ -163,6 +163,7 @@ fn guarantee() -> Guarantee {
         about: None,
         notion: Notion::GroupDp,
         neighbours: Neighbours::Replace,
+        same_class: false,
         convention: Convention::Definition,
         unit: UnitName::new("turn").unwrap(),
         method: Method::Pld,

@@ -379,3 +379,39 @@ fn a_token_left_out_of_the_loss_is_in_no_gradient() {
         "dL/dlogits",
     );
 }
+
+/// Norms, clipped sums and means of records of which only some tokens are learned.
+#[test]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
+fn tokens_without_loss_are_in_no_gradient_of_the_exact_engine_either() {
+    use crate::trainer::{Example, Trainer};
+    let all = sequences(25, 13);
+    let ignored: [&[std::ops::Range<usize>]; 3] = [&[1..2, 4..6], &[], &[2..11]];
+    let one = |(record, tokens): (u32, _)| Example {
+        ignored: ignored[record as usize % 3],
+        ..Example::whole(record, tokens)
+    };
+    let examples: Vec<Example<'_>> = (0..).zip(views(&all)).map(one).collect();
+    let mut exact = crate::exact::exact(&CONFIG.into(), CONFIG.starting_weights(7)).unwrap();
+    let mut fast = engine();
+    let sum = |model: &mut dyn Trainer, clip: f64| {
+        model.begin();
+        let clip = Clip::new(clip, 0.0).unwrap();
+        let added = model.add(&PrivateBatch(examples.clone()), &clip).unwrap();
+        assert_eq!((added.examples, added.rejected), (25, 0));
+        model.accumulator().to_vec()
+    };
+    for clip in [0.3, 1e9] {
+        let (got, want) = (sum(&mut fast, clip), sum(&mut *exact, clip));
+        for (got, want) in got.iter().zip(&want) {
+            close(got, want, "clipped sum");
+        }
+    }
+    let batch = PublicBatch(examples.clone());
+    let (got, own) = fast.public_gradient(&batch).unwrap();
+    let (want, loss) = exact.public_gradient(&batch).unwrap();
+    assert!((own - loss).abs() < 1e-6, "{own} against {loss}");
+    for (got, want) in got.iter().zip(&want) {
+        close(got, want, "mean");
+    }
+}

@@ -339,7 +339,15 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         masked: Option<&TokenMasks>,
     ) -> Result<Rows> {
         match self.config.head {
-            Head::NextToken => Rows::predicting(examples, self.limits(), grid),
+            Head::NextToken => {
+                let mut rows = Rows::predicting(examples, self.limits(), grid)?;
+                for (span, example) in rows.spans.iter().zip(examples) {
+                    for unlearned in example.unlearned().filter(|at| *at > 0) {
+                        rows.targets[span.start + unlearned - 1] = NOTHING;
+                    }
+                }
+                Ok(rows)
+            }
             Head::MaskedToken => {
                 let masked = masked.ok_or_else(|| {
                     Error::Unsuitable("an encoder needs masked tokens to train on".into())

@@ -104,9 +104,28 @@ impl Audited {
     /// # Errors
     /// None; as [`Inputs::given`].
     pub fn given(&self, inputs: Inputs) -> serde_json::Result<Inputs> {
-        inputs
+        let inputs = inputs
             .given("model", self.source().ok().map(|s| s.to_string()))?
-            .given_path("adapter", self.adapter.as_deref())
+            .given_path("adapter", self.adapter.as_deref())?;
+        match self.learned() {
+            // What an audit asks for is the likelihood of whole texts.
+            Some(learned) => inputs.assumed(
+                "scored",
+                format!("every token, where training learned those of the {learned}"),
+            ),
+            None => Ok(inputs),
+        }
+    }
+
+    /// Whose messages alone the model learned, as the manifest beside its weights says.
+    fn learned(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Learned {
+            loss_on: Option<String>,
+        }
+        let folder = self.adapter.as_ref().or(self.model.as_ref())?;
+        let text = crate::contract::read_text(&folder.join("manifest.json")).ok()?;
+        serde_json::from_str::<Learned>(&text).ok()?.loss_on
     }
 }
 

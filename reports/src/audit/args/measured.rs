@@ -34,7 +34,7 @@ impl Measured {
     /// # Errors
     /// Files that cannot be read.
     pub fn documents(&self) -> Result<Vec<Document>> {
-        documents(&self.data, &self.reading, (None, None)).context("DATA")
+        documents(&self.data, &self.reading, (None, None, None)).context("DATA")
     }
 
     /// The policy as data.

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
 use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Labels,
-    Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
+    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Error,
+    Labels, LossOn, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
 };
 use std::path::PathBuf;
 
@@ -146,6 +146,11 @@ pub struct Preparing {
     /// model: a list made from the text would tell what occurs in it.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "label")]
     pub classes: Vec<String>,
+    /// Whose messages carry loss; the others are read alone: assistant, as transformers' return_assistant_tokens_mask and
+    /// TRL's assistant_only_loss do. They are what stands in the {% generation %} blocks of --chat-template; one without
+    /// such blocks must write the beginning of a conversation as it writes the whole. Planted canaries carry loss.
+    #[arg(long, value_name = "WHO", value_parser = loss_on, requires = "chat_template", conflicts_with = "label")]
+    pub loss_on: Option<LossOn>,
     /// Longest record in tokens, at least 3; longer ones are cut.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
     pub max_tokens: Option<u64>,
@@ -207,8 +212,15 @@ impl Preparing {
             held_out: self.held_out.get(),
             seed,
             labels: self.labels()?,
+            loss_on: self.loss_on,
         };
-        options.validate().context("audit prepare")?;
+        options.validate().map_err(|error| {
+            let about = match error {
+                Error::Answers(_) => "--loss-on",
+                _ => "audit prepare",
+            };
+            anyhow::Error::from(error).context(about)
+        })?;
         Ok(options)
     }
 
@@ -318,6 +330,9 @@ fn duplicates(text: &str) -> Result<Deduplication, String> {
     };
     method.validate().map_err(|error| error.to_string())?;
     Ok(method)
+}
+fn loss_on(text: &str) -> Result<LossOn, String> {
+    named(text, "assistant")
 }
 fn sight(text: &str) -> Result<CanarySight, String> {
     named(text, "ordinary, missed-by-policy, missed-by-both")

@@ -23,7 +23,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit != Unit::User,
         "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
     );
-    let read = documents(&args.data, &args.reading, (None, Some(labels))).context("--data")?;
+    let read =
+        documents(&args.data, &args.reading, (None, Some(labels), None)).context("--data")?;
     let records = screening_records(&read, unit).context("--data")?;
     ensure!(
         !records.is_empty(),

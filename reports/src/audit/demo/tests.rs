@@ -54,6 +54,7 @@ fn guarantee(convention: Convention, group: Option<u32>, epsilon: f64) -> Guaran
     Guarantee {
         about: None,
         notion: group.map_or(Notion::Dp, |_| Notion::GroupDp),
+        same_class: false,
         neighbours: match convention {
             Convention::Definition => Neighbours::Replace,
             Convention::Paper => Neighbours::AddRemove,

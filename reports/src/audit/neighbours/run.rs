@@ -59,7 +59,11 @@ pub(in crate::audit) fn run(
 ) -> Result<Exit> {
     let (texts, _) = sampled(&args.prepare.shape, args.prepare.canaries, interrupt)?;
     let options = args.prepare.options(texts)?;
-    let whose = (args.prepare.user_field.clone(), options.labels.clone());
+    let whose = (
+        args.prepare.user_field.clone(),
+        options.labels.clone(),
+        options.loss_on,
+    );
     let read = documents(&args.data, &args.reading, whose).context("DATA")?;
     interrupt.check()?;
     let (documents, marked) = marked(read, args, &options.policy.policy)?;

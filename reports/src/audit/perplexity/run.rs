@@ -149,6 +149,7 @@ fn framed(data: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Record>>
                 tokens: tokenizer.frame(text)?,
                 sensitive: Vec::new(),
                 label: None,
+                ignored: Vec::new(),
             })
         })
         .collect()
@@ -168,6 +169,7 @@ fn windows(records: Vec<Record>, context: Option<usize>) -> (Vec<Record>, u64) {
         out.extend(parts.into_iter().map(|part| Record {
             tokens: record.tokens[part].to_vec(),
             sensitive: Vec::new(),
+            ignored: Vec::new(),
             ..record
         }));
     }
@@ -185,6 +187,7 @@ mod tests {
             tokens: (0..length).collect(),
             sensitive: Vec::new(),
             label: None,
+            ignored: Vec::new(),
         };
         let (parts, cut) = windows(vec![record(4), record(9)], Some(4));
         let parts: Vec<Vec<u32>> = parts.into_iter().map(|p| p.tokens).collect();

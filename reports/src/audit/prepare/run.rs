@@ -12,8 +12,8 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
 use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, PolicyChoice, Preparation, PrepareFiles, PrepareOptions,
-    ReadOptions, SecretSource, TaggerModel,
+    CopyFate, Cover, Facts, Level, Levels, LossOn, PolicyChoice, Preparation, PrepareFiles,
+    PrepareOptions, ReadOptions, SecretSource, TaggerModel,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,6 +88,7 @@ impl<'a> Request<'a> {
         let mut reading = args.reading.options(None)?;
         reading.user.clone_from(&args.how.user_field);
         reading.labels.clone_from(&options.labels);
+        reading.loss_on = options.loss_on;
         Ok(Self {
             data,
             out,
@@ -159,6 +160,7 @@ pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path
         }
         E::Several(_) | E::EmptyCorpus { .. } | E::Changed { .. } | E::Span { .. } => "DATA",
         E::Labels(_) => "--label",
+        E::Answers(_) => "--loss-on",
         E::Plan(_) | E::NotCompositional(_) => "--canaries",
         _ => return error.into(),
     };
@@ -220,8 +222,12 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         (
             "tokens",
             format!(
-                "{} with loss, vocabulary of {} ({})",
+                "{} with loss{}, vocabulary of {} ({})",
                 grouped(f.loss_tokens),
+                match prepared.options.loss_on {
+                    Some(LossOn::Assistant) => ", those of the assistant",
+                    None => "",
+                },
                 f.vocabulary_size,
                 origin(prepared)
             ),

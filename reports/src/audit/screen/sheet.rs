@@ -81,6 +81,7 @@ impl Line {
             secrets: self.secrets.clone().unwrap_or_default(),
             masked: Vec::new(),
             label: None,
+            answers: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use reticent_accounting::training::{FirstPhase, Recipe, Run, TrainingPlan};
 use reticent_backends::{Corpus, Head, Masking, Model, SecretRates, Sensitive};
 use reticent_corpus::{Prepared, Record, TokenId, Tokenizer};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// Sensitive tokens and rates, where the recipe needs them.
@@ -53,6 +54,10 @@ impl Material {
             sensitive: self.sensitive.as_ref(),
             rates: self.rates.as_ref(),
             held_out: self.held_out.as_ref().map(|held| held.texts.as_slice()),
+            held_out_ignored: self
+                .held_out
+                .as_ref()
+                .and_then(|held| held.ignored.as_deref()),
             held_out_labels: self
                 .held_out
                 .as_ref()
@@ -75,15 +80,24 @@ pub(in crate::audit) fn masking(model: &Model, tokenizer: &Tokenizer) -> Result<
 struct HeldOut {
     texts: Vec<Vec<TokenId>>,
     labels: Option<Vec<u32>>,
+    /// What of each text carries no loss; nothing where every token does.
+    ignored: Option<Vec<Vec<Range<usize>>>>,
 }
 
 impl HeldOut {
     /// Nothing where no record has a token to predict.
     fn of(records: impl IntoIterator<Item = Record>) -> Option<Self> {
         let records = records.into_iter().filter(|r| r.tokens.len() > 1);
-        let (texts, labels): (Vec<_>, Vec<_>) = records.map(|r| (r.tokens, r.label)).unzip();
+        let (texts, rest): (Vec<_>, Vec<_>) =
+            records.map(|r| (r.tokens, (r.label, r.ignored))).unzip();
+        let (labels, ignored): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
         let labels = labels.into_iter().collect();
-        (!texts.is_empty()).then_some(Self { texts, labels })
+        let some = ignored.iter().any(|ranges| !ranges.is_empty());
+        (!texts.is_empty()).then_some(Self {
+            texts,
+            labels,
+            ignored: some.then_some(ignored),
+        })
     }
 }
 
@@ -108,6 +122,11 @@ fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<HeldOut>> {
     ensure!(
         classes(&held_out) == classes(prepared),
         "--held-out: {} has other classes than PREPARED",
+        folder.display()
+    );
+    ensure!(
+        held_out.options.loss_on == prepared.options.loss_on,
+        "--held-out: {} was prepared with another --loss-on than PREPARED",
         folder.display()
     );
     let records = HeldOut::of(held_out.training.records);

@@ -67,6 +67,16 @@ impl Beginning {
             }
         };
         begun.tells(prepared, seed).context("--model")?;
+        if prepared.options.loss_on.is_some() {
+            ensure!(
+                begun.model.head() == Head::NextToken,
+                "--model: {model} predicts no next token, and PREPARED has loss on some tokens alone (--loss-on)"
+            );
+            ensure!(
+                plan.run.recipe() != Some(Recipe::Sdp),
+                "--recipe: sdp learns every token, and PREPARED has loss on some tokens alone (--loss-on)"
+            );
+        }
         if let (Some(spec), ModelArg::Folder(folder)) = (lora(request)?, model) {
             begun.adapter = Some(begun.fresh(spec, folder, seed).with_context(|| {
                 let targets = request.optimization.lora_targets.is_some();

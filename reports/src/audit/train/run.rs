@@ -28,7 +28,7 @@ use reticent_backends::{
     TrainProgress, Trained, erase_finished, free_for, open, state_folder, train_on, train_together,
     weights_digest,
 };
-use reticent_corpus::Prepared;
+use reticent_corpus::{LossOn, Prepared};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -172,6 +172,9 @@ pub(crate) struct Body {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
+    /// Whose messages carried loss; absent where every token did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_on: Option<LossOn>,
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
@@ -398,6 +401,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         because: trained.ran.plan.unprotected(),
         estimates: trained.ran.estimates,
         seeded: trained.ran.plan.seeded,
+        loss_on: prepared.options.loss_on,
         caveat: unauthenticated(&trained.ran.plan),
         held_out_perplexity: match model.head() {
             Head::Classes(_) => Vec::new(),
@@ -520,6 +524,13 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     if let Mechanism::Repeat { times, .. } = &shown.mechanism {
         notes.push(format!("Private steps: {}.", grouped(times.get())));
+    }
+    if let Some(LossOn::Assistant) = shown.loss_on {
+        notes.push(
+            "Loss is on the assistant's messages alone, in training and on held-out text; the rest of a record is read, \
+             and covered as it is."
+                .into(),
+        );
     }
     notes.extend(shown.adapter.as_ref().map(TrainedAdapter::text));
     notes.extend(shown.caveat.map(str::to_owned));

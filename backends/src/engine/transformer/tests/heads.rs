@@ -8,7 +8,7 @@ use crate::random::RunKey;
 
 const CLASSES: usize = 3;
 
-/// Every head but that for the next token.
+/// Every head but that for the next token, and decoders, of whose examples only some tokens are learned.
 fn models() -> Vec<(&'static str, TransformerConfig)> {
     let with = |family, head| TransformerConfig {
         head,
@@ -39,6 +39,8 @@ fn models() -> Vec<(&'static str, TransformerConfig)> {
         ("opt classes", classes(Family::Opt)),
         ("llama classes", padded(classes(Family::Llama))),
         ("gemma2 classes", gemma2),
+        ("gpt2", tiny(Family::Gpt2)),
+        ("llama", tiny(Family::Llama)),
     ]
 }
 
@@ -47,13 +49,16 @@ fn token_masks() -> TokenMasks {
     TokenMasks::new(&RunKey::from_seed(4), 6, &masking)
 }
 
-/// All sequences with their numbers and classes; the padding ends some of them.
+/// What carries no loss in a decoder's examples, in turn; perhaps nothing does.
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
+const IGNORED: [&[std::ops::Range<usize>]; 4] = [&[1..2, 5..9], &[], &[1..3, 4..5, 7..31], &[2..3]];
+
+/// All sequences with their numbers, classes and answers; the padding ends some of them.
 fn examples(all: &[Vec<u32>]) -> Vec<Example<'_>> {
     let one = |(record, tokens)| Example {
-        record,
-        augmentation: 0,
-        tokens,
         label: Some(record % CLASSES as u32),
+        ignored: IGNORED[record as usize % IGNORED.len()],
+        ..Example::whole(record, tokens)
     };
     (0..).zip(all.iter().map(Vec::as_slice)).map(one).collect()
 }
@@ -210,15 +215,30 @@ fn classes_and_masked_losses_are_those_that_training_sees() {
                     let nll = own.map(|(p, e)| -p[e.label.unwrap() as usize]);
                     nll.sum::<f64>() / all.len() as f64
                 }
-                _ => {
+                Head::NextToken => {
+                    let scores = model.score(&all).unwrap();
+                    let (mut nll, mut count) = (0.0, 0usize);
+                    for (example, scores) in examples.iter().zip(&scores) {
+                        let asked = |at: usize| !example.ignored.iter().any(|r| r.contains(&at));
+                        for (_, score) in (1..).zip(scores).filter(|(at, _)| asked(*at)) {
+                            nll -= score.log_probability;
+                            count += 1;
+                        }
+                    }
+                    assert!(count > 20 && count < all.iter().map(|s| s.len() - 1).sum::<usize>());
+                    nll / count as f64
+                }
+                Head::MaskedToken => {
                     let (nll, count) = model.masked_loss(&batch, &token_masks()).unwrap();
                     nll / count as f64
                 }
             };
             assert!((told - mean).abs() < 1e-5, "{name}: {told} against {mean}");
-            let error = model.score(&all).unwrap_err().to_string();
-            assert!(error.contains("no next token"), "{name}: {error}");
-            assert!(model.start(&all).is_err());
+            if config.head != Head::NextToken {
+                let error = model.score(&all).unwrap_err().to_string();
+                assert!(error.contains("no next token"), "{name}: {error}");
+                assert!(model.start(&all).is_err());
+            }
         }
     }
 }
@@ -230,10 +250,8 @@ fn records_without_a_class_or_of_an_unknown_one_are_refused() {
     let clip = Clip::new(1.0, 0.0).unwrap();
     for (label, words) in [(None, "with a label"), (Some(3), "[0, 3), got 3")] {
         let example = Example {
-            record: 0,
-            augmentation: 0,
-            tokens: &[1, 2],
             label,
+            ..Example::whole(0, &[1, 2])
         };
         model.begin();
         let error = model.add(&PrivateBatch(vec![example]), &clip).unwrap_err();
@@ -264,5 +282,31 @@ fn a_token_that_is_left_out_is_no_class_of_its_number() {
         assert!(distance(&got, &want) < 4e-6 * norm(&want), "{name}");
         let same = distance(&got, &before) < 1e-6 * norm(&before);
         assert_eq!(same, matches!(config.head, Head::Classes(_)), "{name}");
+    }
+}
+
+/// What carries no loss is in no gradient: the gradient of a record is that of some of its predictions and that of the others.
+#[test]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
+fn the_gradients_of_answers_and_of_the_rest_are_that_of_the_whole() {
+    let tokens = [1, 5, 3, 3, 9, 2, 7, 4];
+    for (name, config) in models().into_iter().filter(|m| m.1.head == Head::NextToken) {
+        for mut model in [exact(&config), Box::new(fast(&config)) as Box<dyn Trainer>] {
+            let mut of = |ignored: &[std::ops::Range<usize>]| {
+                let example = Example {
+                    ignored,
+                    ..Example::whole(0, &tokens)
+                };
+                sum_of(&mut *model, &[example], 1e9)
+            };
+            let (whole, nothing) = (of(&[]), of(&[1..8]));
+            let (mut one, other) = (of(&[2..4, 6..7]), of(&[1..2, 4..6, 7..8]));
+            for (one, other) in one.iter_mut().flatten().zip(other.iter().flatten()) {
+                *one += other;
+            }
+            assert!(norm(&nothing) < 1e-12, "{name}");
+            let error = distance(&one, &whole) / norm(&whole);
+            assert!(error < 1e-5, "{name}: {error}");
+        }
     }
 }

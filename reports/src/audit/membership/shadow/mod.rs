@@ -82,6 +82,7 @@ fn one(
                 tokens,
                 sensitive: Vec::new(),
                 label: None,
+                ignored: Vec::new(),
             })
             .collect(),
         mask_only: 0,

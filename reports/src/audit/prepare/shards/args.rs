@@ -8,7 +8,7 @@ use std::str::FromStr;
 const MOST: usize = 256;
 
 /// What a plan settles: given with it, and not again.
-const OF_PLAN: [&str; 24] = [
+const OF_PLAN: [&str; 25] = [
     "data",
     "out",
     "unit",
@@ -28,6 +28,7 @@ const OF_PLAN: [&str; 24] = [
     "vocabulary",
     "label",
     "classes",
+    "loss_on",
     "max_tokens",
     "held_out",
     "seed",
