@@ -43,4 +43,23 @@ impl Draw {
             }),
         }
     }
+
+    /// P(independent draws are distinct), or less, for distinct ones; 1 for independent ones.
+    ///
+    /// Distinct secrets are independent ones under that condition, so a test that errs with probability α on
+    /// independent secrets errs with at most α divided by this on distinct ones: P(A | B) ≤ P(A)/P(B).
+    ///
+    /// # Errors
+    /// As [`Self::effective_candidates`].
+    pub fn uncollided(self, candidates: u64, canaries: u64) -> Result<f64> {
+        self.effective_candidates(candidates, canaries)?;
+        Ok(match self {
+            Self::Independent => 1.0,
+            Self::Distinct => {
+                let n = candidates as f64;
+                let ln: f64 = (1..canaries).map(|i| (-(i as f64) / n).ln_1p()).sum();
+                ln.exp() * (1.0 - 1e-12)
+            }
+        })
+    }
 }

@@ -19,6 +19,7 @@ mod membership;
 mod normal;
 mod null;
 mod one_run;
+mod paired;
 mod perplexity;
 mod plan;
 mod rank_audit;
@@ -62,6 +63,7 @@ pub use membership::{
 };
 pub use null::ExposureNull;
 pub use one_run::OneRunCounts;
+pub use paired::{Crossings, ExposurePair, PairedEValue};
 pub use perplexity::{Perplexity, RecordCost, perplexity, pseudo_perplexity};
 pub use plan::{plan_search, plan_targets};
 pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};

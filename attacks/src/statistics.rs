@@ -14,6 +14,16 @@ pub(crate) fn binomial_upper_tail(least: u64, trials: u64, q: f64) -> f64 {
         .map_or(1.0, Probability::get)
 }
 
+/// ln of the mean of exponentials.
+pub(crate) fn ln_mean(logarithms: &[f64]) -> f64 {
+    let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !top.is_finite() {
+        return top;
+    }
+    let sum: f64 = logarithms.iter().map(|ln| (ln - top).exp()).sum();
+    top + (sum / logarithms.len() as f64).ln()
+}
+
 /// The sign test, one-sided: P(`rose` or more of rose + fell coins show heads); 1 without a coin.
 ///
 /// ```

@@ -57,6 +57,11 @@ fn membership_is_attacked_by_every_score() {
         home,
         &format!("membership --model ckpt {sides} --reference base --group-size 5 --html m.html"),
     );
+    refused(
+        home,
+        &format!("membership --model ckpt {sides} --reference ckpt"),
+        &["--reference", "ckpt has the weights of the audited model"],
+    );
     let attacks = found["attacks"]["rows"].as_array().unwrap();
     let names: Vec<&str> = attacks
         .iter()
@@ -137,6 +142,11 @@ fn passages_and_secrets_are_extracted() {
         home,
         "extract --model ckpt --data in.jsonl --suffix 100000",
         &["--suffix", "the longest has"],
+    );
+    refused(
+        home,
+        "extract --model ckpt --data in.jsonl --baseline ckpt",
+        &["--baseline", "ckpt has the weights of the audited model"],
     );
 
     let secret = r#"{"id":"a","context":"My ID is: ","secret":"12","candidates":["12","13","20","45"],"prior":0.25,"posterior":0.5}"#;
@@ -260,4 +270,36 @@ fn two_reports_are_compared() {
     assert_eq!(over["earlier"][0]["summary"], over["summary"]);
     let page = std::fs::read_to_string(home.join("e.html")).unwrap();
     assert!(page.contains("Over training") && page.contains("For the model card"));
+    assert!(over["earlier"][0].get("note").is_none());
+    refused(
+        home,
+        "exposure --model ckpt --earlier base",
+        &["--earlier", "base was trained with other canaries"],
+    );
+    // The same canaries in another training, which its owner's folder tells.
+    let train = "--ordinary-batch-size 16 --seed 2 --epochs 1";
+    ok(
+        home,
+        &format!("train in-data --recipe sgd {train} --out again"),
+    );
+    let over = json(home, "exposure --model ckpt --earlier again");
+    assert_eq!(
+        over["earlier"][0]["note"],
+        "another training with these canaries"
+    );
+    std::fs::remove_dir_all(home.join("again.owner")).unwrap();
+    refused(
+        home,
+        "exposure --model ckpt --earlier again",
+        &["--earlier", "its owner's folder is not beside it"],
+    );
+    ok(
+        home,
+        &format!("train in-data --recipe sgd {train} --layers 2 --out deeper"),
+    );
+    refused(
+        home,
+        "exposure --model ckpt --earlier deeper",
+        &["--earlier", "deeper has another architecture"],
+    );
 }

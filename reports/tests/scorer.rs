@@ -273,6 +273,9 @@ fn coins_from_planting_to_the_bound() {
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out tossed",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
         "train ready --recipe sgd --epochs 2 --out toss",
+        "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
+        "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
+        "train whole --recipe sgd --epochs 1 --out long",
     ] {
         let output = audit(at, line, "");
         assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
@@ -293,6 +296,12 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(found["preflight"]["lacking"], 0);
     let (lower, most) = (&found["epsilon"]["lower"], &found["provable"]);
     assert!(lower.as_f64().unwrap() <= most.as_f64().unwrap(), "{found}");
+    // What ran is known from the checkpoint.
+    let why = found["no_verdict"].as_str().unwrap();
+    assert!(why.starts_with("nothing was promised"), "{why}");
+    let noisy = json(at, &line.replace("toss --", "noisy --"), "");
+    assert!(noisy["verdict"]["at_most"].is_number(), "{noisy}");
+    assert_eq!(noisy["verdict"]["terms"]["neighbours"], "add-remove");
     let through = json(
         at,
         "coins --scorer {} --tokenizer toss/tokenizer.json --coins-file tossed/coins.json --reference base",
@@ -307,6 +316,14 @@ fn coins_from_planting_to_the_bound() {
         (
             "coins --model toss --coins-file planted/canaries.json",
             "--coins-file",
+        ),
+        (
+            "coins --model long --coins-file tossed/coins.json",
+            "one record is a turn in it and a document in the training of long",
+        ),
+        (
+            "coins --model toss --coins-file tossed/coins.json --reference toss",
+            "toss has the weights of the audited model",
         ),
         (
             "plant tossed/in.jsonl --canaries 4x1 --coins --doses 1 --out again",

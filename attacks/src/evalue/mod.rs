@@ -60,7 +60,7 @@ use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit};
-use crate::statistics::bisect_last;
+use crate::statistics::{bisect_last, ln_mean};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Upper};
 use reticent_corpus::Unit;
 use schemars::JsonSchema;
@@ -168,7 +168,8 @@ impl EValueAudit {
         if self.copies == 0 {
             return Err(Error::out_of_range("copies", "[1, inf)", self.copies));
         }
-        let alpha = (1.0 - self.confidence.get()) * self.uncollided();
+        let alpha =
+            (1.0 - self.confidence.get()) * self.draw.uncollided(self.candidates, self.canaries)?;
         test_of(
             alpha,
             self.delta.get(),
@@ -177,21 +178,6 @@ impl EValueAudit {
             self.pool,
             self.tempers.len(),
         )
-    }
-
-    /// P(independent draws are distinct), or less: distinct secrets are independent ones under that
-    /// condition, so a false alarm is at most 1/P times as likely.
-    fn uncollided(&self) -> f64 {
-        match self.draw {
-            Draw::Independent => 1.0,
-            Draw::Distinct => {
-                let n = self.candidates as f64;
-                let ln: f64 = (1..self.canaries.min(self.candidates))
-                    .map(|i| (-(i as f64) / n).ln_1p())
-                    .sum();
-                ln.exp() * (1.0 - 1e-12)
-            }
-        }
     }
 
     /// The lower bound on ε that these guesses support.
@@ -324,16 +310,6 @@ fn ln_clipped(weight: f64, floor: f64, epsilon: f64) -> f64 {
     } else {
         over.min(0.0)
     }
-}
-
-/// ln of the mean of exponentials.
-fn ln_mean(logarithms: &[f64]) -> f64 {
-    let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if !top.is_finite() {
-        return top;
-    }
-    let sum: f64 = logarithms.iter().map(|ln| (ln - top).exp()).sum();
-    top + (sum / logarithms.len() as f64).ln()
 }
 
 /// Shares of α that the slack of a δ > 0 may take, the smallest that will do first.

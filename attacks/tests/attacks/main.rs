@@ -8,6 +8,9 @@
 #[path = "../../../schemas/check.rs"]
 mod check;
 
+#[path = "../../examples/compared/simulated.rs"]
+mod compared;
+
 #[path = "../../examples/false_alarms/simulated.rs"]
 mod simulated;
 
@@ -24,6 +27,7 @@ mod null;
 mod null_attacks;
 mod null_membership;
 mod null_simulations;
+mod paired;
 mod perplexity;
 mod plan;
 mod rank_audit;

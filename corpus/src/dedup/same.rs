@@ -14,6 +14,13 @@ const SHAPE: Shape = Shape {
     similarity: 0.8,
 };
 
+/// Characters of texts that are the same but for one letter: of longer texts one letter is little enough for the
+/// sequences, of shorter ones it is much of the text.
+const SHORT: std::ops::Range<usize> = 24..128;
+
+/// Short texts with one character left out that are held at once.
+const HELD: usize = 1 << 22;
+
 /// Texts of a side that are looked at for what most texts share, and the fewest that say anything.
 const SAMPLE: usize = 256;
 const FEWEST: usize = 10;
@@ -23,7 +30,8 @@ const FEWEST: usize = 10;
 ///
 /// Texts are compared in lower case and by their letters and digits only, runs of everything else
 /// being one space. Two are nearly the same where the sets of their sequences of twelve
-/// characters have a Jaccard similarity of at least 0.8. Sequences that stand in more than half
+/// characters have a Jaccard similarity of at least 0.8, and two of 24 to 127 characters also where one letter that
+/// is changed, inserted or left out makes one the other; digits have to agree then. Sequences that stand in more than half
 /// of the texts of each side, such as a prompt that all chats begin with, do not count.
 ///
 /// ```
@@ -107,8 +115,89 @@ impl Distinct {
                 }
             }
         }
+        join_by_a_letter(&texts, &mut roots, HELD);
         (0..roots.len()).map(|at| root(&mut roots, at)).collect()
     }
+}
+
+/// Joins short texts that differ in one character, which is no digit in either.
+///
+/// Two such texts are equal where that character is left out of both, or of one of them. So texts are sorted by what
+/// remains without a character: `held` of them at once.
+fn join_by_a_letter(texts: &[Vec<TokenId>], roots: &mut [usize], held: usize) {
+    /// In the place of a character's: nothing is left out.
+    const WHOLE: usize = usize::MAX;
+    let short = || {
+        let texts = texts.iter().enumerate();
+        texts.filter(|(_, text)| SHORT.contains(&text.len()))
+    };
+    let all: usize = short().map(|(_, text)| 1 + text.len()).sum();
+    let parts = all.div_ceil(held).max(1) as u64;
+    for part in 0..parts {
+        let mut remain: Vec<(u64, usize, usize)> = Vec::new();
+        for (number, text) in short() {
+            let each = remainders(text).filter(|(hash, _)| hash % parts == part);
+            remain.extend(each.map(|(hash, out)| (hash, out.unwrap_or(WHOLE), number)));
+        }
+        remain.sort_unstable();
+        for alike in remain.chunk_by(|a, b| a.0 == b.0) {
+            let whole = alike.last().filter(|(_, out, _)| *out == WHOLE);
+            for pair in alike.windows(2) {
+                let [(_, out, number), (_, beside, next)] = *pair else {
+                    continue;
+                };
+                let mut join = |other: usize, left_out: usize| {
+                    if without(&texts[number], out).eq(without(&texts[other], left_out)) {
+                        let (a, b) = (root(roots, number), root(roots, other));
+                        roots[a.max(b)] = a.min(b);
+                    }
+                };
+                if out == beside {
+                    join(next, beside);
+                }
+                if let Some((_, _, whole)) = whole {
+                    join(*whole, WHOLE);
+                }
+            }
+        }
+    }
+}
+
+/// A text but for one character.
+fn without(text: &[TokenId], out: usize) -> impl Iterator<Item = &TokenId> {
+    let kept = text.iter().enumerate().filter(move |(at, _)| *at != out);
+    kept.map(|(_, character)| character)
+}
+
+/// Hashes of a text, and of it without each character that is no digit, with the place of that.
+fn remainders(text: &[TokenId]) -> impl Iterator<Item = (u64, Option<usize>)> {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let next = |hash: u64, character: TokenId| {
+        hash.wrapping_mul(FACTOR)
+            .wrapping_add(u64::from(character) + 1)
+    };
+    // The hash of what stands before each place, and FACTOR to the power of what stands behind it.
+    let mut before = vec![0_u64];
+    let mut powers = vec![1_u64; text.len() + 1];
+    for (at, character) in text.iter().enumerate() {
+        before.push(next(before[at], *character));
+        powers[text.len() - at - 1] = powers[text.len() - at].wrapping_mul(FACTOR);
+    }
+    let whole = before[text.len()];
+    let is_digit = |c: TokenId| char::from_u32(c).is_some_and(char::is_numeric);
+    let places = (0..text.len()).filter(move |at| !is_digit(text[*at]));
+    let each = places.map(move |at| {
+        let behind = whole.wrapping_sub(before[at + 1].wrapping_mul(powers[at + 1]));
+        let hash = before[at].wrapping_mul(powers[at + 1]).wrapping_add(behind);
+        (mixed(hash), Some(at))
+    });
+    std::iter::once((mixed(whole), None)).chain(each)
+}
+
+/// All bits of a hash count in its remainders.
+const fn mixed(hash: u64) -> u64 {
+    let folded = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    folded ^ (folded >> 32)
 }
 
 /// Where a chain of equal texts ends.
@@ -216,6 +305,92 @@ mod tests {
         assert_eq!(same(&[long, short], &others), [vec![0, 1], vec![0, 2]]);
         let numbers = ["my number is 1234567", "my number is 7654321"].map(String::from);
         assert_eq!(same(&numbers, &[]), [vec![0, 1], vec![]]);
+    }
+
+    /// A letter that is changed, inserted or left out; a digit, another letter or a text too short for it is more.
+    #[test]
+    fn short_texts_may_differ_in_a_letter() {
+        let text = "please send order 4711 to Brown today";
+        let near = [
+            "please send order 4711 to Crown today",
+            "please sends order 4711 to Brown today!",
+            "please send order 4711 toBrown today",
+        ];
+        let far = [
+            "please send order 4712 to Brown today",
+            "please send order 471 to Brown today",
+            "please send order 4711 to Green today",
+            "please send order x711 to Brown today",
+        ];
+        for other in near {
+            assert_eq!(
+                same(&[text.into()], &[other.into()]),
+                [vec![0], vec![0]],
+                "{other}"
+            );
+        }
+        for other in far {
+            assert_eq!(
+                same(&[text.into()], &[other.into()]),
+                [vec![0], vec![1]],
+                "{other}"
+            );
+        }
+        assert_eq!(
+            same(&["my name is Anna".into()], &["my name is Anne".into()]),
+            [vec![0], vec![1]]
+        );
+    }
+
+    /// However few remainders are held at once, what is joined is what comparing all pairs joins.
+    #[test]
+    fn parts_join_what_all_pairs_join() {
+        let mut texts: Vec<Vec<TokenId>> = Vec::new();
+        for i in 0..60_usize {
+            let mut text = normalised(&words(i / 6 * 40, 6));
+            match i % 6 {
+                0 => {}
+                1 => text[i % 20] = u32::from('q'),
+                2 => text.insert(i % 30, u32::from('q')),
+                3 => drop(text.remove(i % 30)),
+                4 => text[7..9].fill(u32::from('q')),
+                _ => text.push(u32::from('7')),
+            }
+            texts.push(text);
+        }
+        let is_digit = |c: &TokenId| char::from_u32(*c).unwrap().is_numeric();
+        let one_letter = |a: &[TokenId], b: &[TokenId]| {
+            let (a, b) = if a.len() < b.len() { (b, a) } else { (a, b) };
+            let mut places = (0..a.len()).filter(|at| !is_digit(&a[*at]));
+            places.any(|at| match a.len() - b.len() {
+                0 => !is_digit(&b[at]) && without(a, at).eq(without(b, at)),
+                1 => without(a, at).eq(b),
+                _ => false,
+            })
+        };
+        let mut wanted: Vec<usize> = (0..texts.len()).collect();
+        for a in 0..texts.len() {
+            for b in 0..a {
+                if texts[a] == texts[b] || one_letter(&texts[a], &texts[b]) {
+                    let (a, b) = (root(&mut wanted, a), root(&mut wanted, b));
+                    wanted[a.max(b)] = a.min(b);
+                }
+            }
+        }
+        let wanted: Vec<usize> = (0..texts.len()).map(|at| root(&mut wanted, at)).collect();
+        assert!(
+            wanted
+                .iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .len()
+                < 40
+        );
+        for held in [1_000_000, 500, 50] {
+            let mut roots: Vec<usize> = (0..texts.len()).collect();
+            join_by_a_letter(&texts, &mut roots, held);
+            let found: Vec<usize> = (0..texts.len()).map(|at| root(&mut roots, at)).collect();
+            assert_eq!(found, wanted, "{held}");
+        }
     }
 
     /// Each text differs from the next in two words of forty, and from the last in all.

@@ -195,7 +195,11 @@ pub(crate) fn exposure(
                 Earlier::Found(found) => found.get().report.finding.summary,
                 Earlier::Summary(json) => of("earlier", serde_json::from_str(&json))?,
             };
-            Ok(Checkpoint { model, summary })
+            Ok(Checkpoint {
+                model,
+                note: None,
+                summary,
+            })
         })
         .collect::<PyResult<_>>()?;
     let mut scorer = CallableScorer::new(scorer, vocabulary, batch);

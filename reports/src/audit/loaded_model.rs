@@ -70,6 +70,33 @@ impl LoadedModel {
         Ok(other)
     }
 
+    /// The same of a model that scores are held against: it has to be another one.
+    pub(in crate::audit) fn against(
+        &self,
+        source: &Source,
+        args: &Audited,
+        flag: &'static str,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let other = self.beside(source, args, flag, interrupt)?;
+        self.differs_from(&other, flag)?;
+        Ok(other)
+    }
+
+    /// Refuses a model with the same weights: whatever is held against itself shows no difference, which reads as
+    /// "no leak". What answers behind a command has no weights to compare.
+    pub(in crate::audit) fn differs_from(&self, other: &Self, flag: &'static str) -> Result<()> {
+        let same = self
+            .weights()
+            .is_some_and(|own| Some(own) == other.weights());
+        ensure!(
+            !same,
+            "{flag}: {} has the weights of the audited model, so no text can be likelier under one of them; name the model that training started from, or another that never saw the text",
+            other.name
+        );
+        Ok(())
+    }
+
     /// A second model, of which [`cuts_alike`] has to say that it reads these texts in the same tokens.
     pub(in crate::audit) fn second(
         &self,

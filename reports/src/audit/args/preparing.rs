@@ -119,7 +119,7 @@ pub struct Preparing {
     /// Mask nothing in the text; the policy still decides what is private.
     #[arg(long)]
     pub no_redaction: bool,
-    /// Canaries to plant: how many, and how often each.
+    /// Canaries to plant: how many, and how often each. In or out by a coin each: `audit plant --coins` before.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
     /// What the canaries are.

@@ -32,7 +32,8 @@ pub struct Coins {
     /// likelier it became.
     #[arg(long, value_name = "DIR")]
     pub reference: Option<PathBuf>,
-    /// What ran on every record, for the verdict: any file that `account --mechanism` takes.
+    /// What ran on every record, for the verdict: any file that `account --mechanism` takes. A checkpoint of ours
+    /// says so itself.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
     /// δ of the ε that is bounded; the promise's own if absent.

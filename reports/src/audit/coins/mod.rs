@@ -47,6 +47,10 @@ pub struct CoinsReport {
     pub epsilon: AuditBound,
     /// The largest that so many coins can prove.
     pub provable: Upper<Epsilon>,
+    /// That the manifest which the promise rests on is not authenticated; absent where it is, or
+    /// where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// Promise and measurement side by side; absent without a promise in the same terms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -164,6 +168,9 @@ impl CoinsReport {
                 ),
             ));
         }
+        if let Some(caveat) = &self.manifest {
+            facts.push(("manifest", caveat.clone()));
+        }
         match (&self.verdict, &self.no_verdict) {
             (Some(verdict), _) => facts.push(("verdict", verdict.to_string())),
             (None, Some(why)) => facts.push(("verdict", format!("none: {why}"))),
@@ -222,6 +229,7 @@ mod tests {
             }),
             epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
             provable: coin_provable(40, &terms).unwrap(),
+            manifest: None,
             verdict: None,
             no_verdict: Some("what ran is not known: give --mechanism".into()),
             limit: Some(Epsilon::new(0.1).unwrap()),

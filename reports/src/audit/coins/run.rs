@@ -32,9 +32,13 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let coins = read(args)?;
     let preflight = preflight(args, &coins)?;
     let unit = UnitName::new(coins.plan.unit.to_string())?;
-    let run = match &args.mechanism {
-        Some(path) => Some(of_mechanism(path, &coins.plan).context("--mechanism")?),
-        None => None,
+    let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let run = match (&args.mechanism, own(&model, &coins)?) {
+        // A file gives back nothing that the checkpoint itself says is lost.
+        (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
+            Some(of_mechanism(path, &coins.plan).context("--mechanism")?)
+        }
+        (_, own) => own,
     };
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
@@ -48,7 +52,6 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit,
         copies: u64::from(coins.plan.copies),
     };
-    let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let scores = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let canaries = coins.inside.len() as u64;
@@ -59,6 +62,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         preflight,
         epsilon: coin_bound(&guesses, &terms)?,
         provable: coin_provable(canaries, &terms)?,
+        manifest: model.caveat(),
         verdict: None,
         no_verdict: None,
         limit: args.max_epsilon,
@@ -83,6 +87,24 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         || Ok(Csv::of_rows([&report.epsilon])?),
     )?;
     Ok(report.exit())
+}
+
+/// What ran, as a checkpoint of ours says it.
+///
+/// # Errors
+/// A checkpoint whose records are others than those of the coins.
+fn own(model: &LoadedModel, coins: &CoinPlan) -> Result<Option<TrainingPlan>> {
+    let Some(manifest) = &model.manifest else {
+        return Ok(None);
+    };
+    ensure!(
+        manifest.unit == coins.plan.unit,
+        "--coins-file: one record is a {} in it and a {} in the training of {}: no promise about one bounds the other; plant and prepare with one --unit",
+        coins.plan.unit,
+        manifest.unit,
+        model.name
+    );
+    Ok(Some(manifest.planned()?))
 }
 
 fn read(args: &Args) -> Result<CoinPlan> {
@@ -159,7 +181,7 @@ fn scores(
         return Ok(own);
     };
     let source = Source::Folder(folder.clone());
-    let mut reference = model.beside(&source, &args.of, "--reference", interrupt)?;
+    let mut reference = model.against(&source, &args.of, "--reference", interrupt)?;
     let other = likelihoods(reference.scorer(), &sequences, interrupt)?;
     ensure!(
         other.iter().all(|score| score.is_finite()),

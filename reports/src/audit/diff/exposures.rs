@@ -1,43 +1,37 @@
-//! Exposures of two models, canary by canary.
+//! Exposures of two models, canary by canary, and each model's own bounds.
 
-use crate::number::{nearest, shortest};
-use anyhow::{Result, ensure};
-use reticent_attacks::sign_test;
+use super::Change;
+use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
+use anyhow::{Context, Result, ensure};
+use reticent_accounting::Confidence;
+use reticent_attacks::{
+    Draw, EpsilonBound, Exposure, ExposurePair, PairedEValue, Rank, RankAudit, RankCount,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Exposures, bits, at which canaries are counted; fixed before anything is measured.
-const LINES: [f64; 4] = [2.0, 5.0, 10.0, 15.0];
-
-/// The same canaries in two models.
+/// The same canaries in two models, by a [`PairedEValue`].
 ///
-/// Counted is who comes above a line and who falls below it. Where neither model saw the secrets,
-/// a secret drawn at random is above the line with one probability in both, whatever the models
-/// are: as many candidates rank so high in one as in the other. So as many come as go on average,
-/// given both models, and McNemar's test is exact. Who merely rose and fell says nothing: a model
-/// that likes one digit less lifts nine tenths of all candidates a little and drops the rest far.
+/// Who merely rose and fell says nothing: a model that likes one digit less lifts nine tenths of all candidates a little
+/// and drops the rest far. So canaries are counted that come above a line and fall below it.
 pub(super) struct Exposures {
     /// Mean exposures, ties at their worst for a leak.
     pub(super) means: (f64, f64),
-    more: Crossed,
-    less: Crossed,
-    /// How many canaries there are, and how many of them have one number of copies, at most.
-    canaries: u64,
-    largest_dose: u64,
-    lines: usize,
+    pairs: Vec<ExposurePair>,
+    more: PairedEValue,
+    less: PairedEValue,
+    candidates: u64,
+    draw: Draw,
+    /// A canary that the two trainings held in different numbers of copies.
+    other_copies: Option<String>,
 }
 
-/// Canaries at the line where a test of one direction says most.
-struct Crossed {
-    line: f64,
-    crossed: u64,
-    back: u64,
-    /// Over all lines: at most their number times the smallest.
-    p_value: f64,
+/// One canary of a document.
+#[derive(Clone, Copy)]
+struct Canary {
+    exposure: Exposure,
+    copies: u64,
 }
-
-/// Both ends of an exposure, where ties leave it open.
-type Ends = (f64, f64);
 
 impl Exposures {
     /// Of two documents.
@@ -52,81 +46,119 @@ impl Exposures {
             before.len(),
             after.len()
         );
+        let candidates = old["candidates"]
+            .as_u64()
+            .context("OLD names no candidates")?;
         ensure!(
             old["candidates"] == new["candidates"],
             "OLD and NEW rank among {} and {} candidates",
             old["candidates"],
             new["candidates"]
         );
-        let top = old["candidates"].as_f64().unwrap_or(1.0).log2();
-        let lines: Vec<f64> = LINES.into_iter().filter(|line| *line <= top).collect();
-        let mean = |all: &BTreeMap<String, Ends>| {
-            all.values().map(|ends| ends.0).sum::<f64>() / all.len() as f64
+        let mean = |all: &BTreeMap<String, Canary>| {
+            all.values().map(|canary| canary.exposure.min).sum::<f64>() / all.len() as f64
         };
-        let pairs: Vec<(Ends, Ends)> = before
-            .values()
-            .copied()
-            .zip(after.values().copied())
-            .collect();
-        let back: Vec<(Ends, Ends)> = pairs.iter().map(|(old, new)| (*new, *old)).collect();
+        let both = || before.iter().zip(after.values());
+        let pair = |copies: u64, first: &Canary, second: &Canary| ExposurePair {
+            copies,
+            first: first.exposure,
+            second: second.exposure,
+        };
+        // Sets of canaries are those of the new training, in both directions.
+        let pairs: Vec<_> = both().map(|((_, a), b)| pair(b.copies, a, b)).collect();
+        let back: Vec<_> = both().map(|((_, a), b)| pair(b.copies, b, a)).collect();
+        // Where one document does not say it, the draw that costs more.
+        let independent = [old, new].iter().all(|d| d["draw"] == "independent");
+        let draw = if independent {
+            Draw::Independent
+        } else {
+            Draw::Distinct
+        };
+        let other = both().find(|((_, a), b)| a.copies != b.copies);
         Ok(Self {
             means: (mean(&before), mean(&after)),
-            more: crossed(&pairs, &lines),
-            less: crossed(&back, &lines),
-            canaries: pairs.len() as u64,
-            largest_dose: largest_dose(new),
-            lines: lines.len(),
+            more: PairedEValue::of(&pairs, candidates, draw)?,
+            less: PairedEValue::of(&back, candidates, draw)?,
+            pairs,
+            candidates,
+            draw,
+            other_copies: other.map(|((id, a), b)| {
+                format!(
+                    "{id} is in {} of OLD and {} of NEW",
+                    count_of(a.copies, "copy"),
+                    b.copies
+                )
+            }),
         })
     }
 
-    /// Whether the new model is certainly more exposed at this level.
-    pub(super) fn more(&self, level: f64) -> bool {
-        self.more.p_value <= level
-    }
-
-    /// Whether the old one is.
-    pub(super) fn less(&self, level: f64) -> bool {
-        self.less.p_value <= level
-    }
-
-    /// The fewest canaries that have to cross one line for the test to say anything at this level.
-    fn needed(&self, level: f64) -> u64 {
-        (1..64)
-            .find(|&count| sign_test(count, 0) * self.lines as f64 <= level)
-            .unwrap_or(64)
+    /// What the paired test says at this level.
+    pub(super) fn says(&self, level: f64) -> Change {
+        if self.more.p_value() <= level {
+            Change::More
+        } else if self.less.p_value() <= level {
+            Change::Less
+        } else {
+            Change::Unseen
+        }
     }
 
     /// The test in words, of the direction that it says more about; and that it could not have said
     /// anything, where that is so.
-    pub(super) fn how(&self, level: f64) -> String {
-        let fell = self.less.p_value < self.more.p_value;
-        let shift = if fell { &self.less } else { &self.more };
-        let (crossed, back) = if fell {
+    ///
+    /// # Errors
+    /// None for pairs that were tested.
+    pub(super) fn how(&self, level: f64) -> Result<String> {
+        let fell = self.less.p_value() < self.more.p_value();
+        let test = if fell { &self.less } else { &self.more };
+        let (came, went) = if fell {
             ("fell below", "came above it")
         } else {
             ("came above", "fell below it")
         };
-        let needed = self.needed(level);
-        let weak = if self.canaries < needed {
-            format!(
-                "; it cannot say more: {needed} canaries would have to cross one line, and there are {}",
-                self.canaries
-            )
-        } else if self.largest_dose < needed {
-            format!(
-                "; {needed} canaries have to cross one line, and at most {} have one number of copies",
-                self.largest_dose
-            )
-        } else {
-            String::new()
+        let crossings = test.crossings();
+        let mut how = format!(
+            "paired e-value: {} {came} {} bits, {} {went}, p = {} over all lines",
+            crossings.came,
+            shortest(crossings.line),
+            crossings.went,
+            nearest(test.p_value(), 2),
+        );
+        if let Some(weak) = self.weak(level)? {
+            how = format!("{how}; {weak}");
+        }
+        if let Some(other) = &self.other_copies {
+            how = format!("{how}; {other}");
+        }
+        Ok(how)
+    }
+
+    /// Why no exposures, or none of the canaries in the most copies alone, could say more.
+    fn weak(&self, level: f64) -> Result<Option<String>> {
+        let least = |from: u64| {
+            PairedEValue::least_p_value(&self.pairs, self.candidates, self.draw, |c| c >= from)
         };
-        format!(
-            "McNemar's test: {} {crossed} {} bits, {} {back}, p = {} over all lines{weak}",
-            shift.crossed,
-            shortest(shift.line),
-            shift.back,
-            nearest(shift.p_value, 2)
-        )
+        let whole = least(0)?;
+        if whole > level {
+            return Ok(Some(format!(
+                "it cannot say more: were all {} to come above every line, p would be {}, and {} is wanted",
+                count_of(self.pairs.len() as u64, "canary"),
+                nearest(whole, 2),
+                nearest(level, 2)
+            )));
+        }
+        let most = self.pairs.iter().map(|pair| pair.copies).max().unwrap_or(0);
+        let of_most = self.pairs.iter().filter(|pair| pair.copies == most).count();
+        let alone = least(most)?;
+        Ok((alone > level).then(|| {
+            format!(
+                "{} of {} alone cannot say more: p would be {}, and {} is wanted",
+                count_of(of_most as u64, "canary"),
+                count_of(most, "copy"),
+                nearest(alone, 2),
+                nearest(level, 2)
+            )
+        }))
     }
 }
 
@@ -184,51 +216,154 @@ fn p_values(document: &Value) -> Option<Vec<f64>> {
     )
 }
 
-/// The most canaries that have one number of copies.
-fn largest_dose(document: &Value) -> u64 {
-    let mut by_copies: BTreeMap<Option<u64>, u64> = BTreeMap::new();
-    for canary in document["canaries"].as_array().into_iter().flatten() {
-        *by_copies.entry(canary["copies"].as_u64()).or_default() += 1;
-    }
-    by_copies.into_values().max().unwrap_or(0)
+/// What one model proves against what the other promised: more than the other can leak, if both
+/// bounds hold.
+///
+/// The promise is a certified upper end, so the only error is that of the measured bound: "more" of a training whose ε is no
+/// larger than the other's has the probability of that error at most.
+pub(super) struct Against {
+    /// Promised at most, of the one.
+    pub(super) promised: f64,
+    proof: Proof,
 }
 
-fn by_id(document: &Value) -> BTreeMap<String, Ends> {
+enum Proof {
+    /// The bound of the other's own verdict.
+    Verdict {
+        at_least: f64,
+        provable: f64,
+        false_alarm: f64,
+    },
+    /// Ranks, whose bound is taken at the row's share of the level.
+    Ranks {
+        audit: RankAudit,
+        counts: Vec<RankCount>,
+    },
+}
+
+impl Against {
+    /// The promise of `one` against what `other` proves; nothing where the one promises nothing, or where they speak of
+    /// different things. A verdict's bound may take a tenth of the level.
+    pub(super) fn of(one: &Value, other: &Value, level: f64) -> Option<Self> {
+        let promised = one["verdict"]["at_most"].as_f64()?;
+        let terms = &one["verdict"]["terms"];
+        let verdict = &other["verdict"];
+        let alike = |part: &&str| terms[*part] == verdict["terms"][*part];
+        let false_alarm = verdict["false_alarm"].as_f64();
+        if let Some(false_alarm) = false_alarm.filter(|alarm| *alarm <= 0.1 * level) {
+            let parts = ["notion", "neighbours", "unit", "delta", "group", "prior"];
+            return parts.iter().all(alike).then_some(Self {
+                promised,
+                proof: Proof::Verdict {
+                    at_least: verdict["at_least"].as_f64()?,
+                    provable: verdict["provable"].as_f64().unwrap_or(f64::INFINITY),
+                    false_alarm,
+                },
+            });
+        }
+        let bound: EpsilonBound = serde_json::from_value(other["epsilon"].clone()).ok()?;
+        let agree = terms["neighbours"] == other["epsilon"]["neighbours"]
+            && terms["unit"] == other["epsilon"]["unit"]
+            && terms["delta"].as_f64() == Some(bound.delta.get())
+            && terms["group"].as_u64() == Some(bound.copies);
+        let candidates = other["candidates"].as_u64()?;
+        let canaries = other["canaries"].as_array()?;
+        let counts = canaries.iter().map(|canary| {
+            let rank: Rank = serde_json::from_value(canary["rank"].clone()).ok()?;
+            Some(RankCount {
+                candidates,
+                nll: 0.0,
+                below: rank.min.checked_sub(1)?,
+                ties: rank.max.checked_sub(rank.min)?,
+                unresolved: 0,
+            })
+        });
+        let counts: Vec<RankCount> = counts.collect::<Option<_>>()?;
+        agree.then_some(Self {
+            promised,
+            proof: Proof::Ranks {
+                audit: RankAudit {
+                    thresholds: RankAudit::planned_thresholds(candidates, counts.len() as u64),
+                    confidence: bound.confidence,
+                    delta: bound.delta,
+                    draw: serde_json::from_value(other["draw"].clone()).ok()?,
+                    unit: bound.unit,
+                    copies: bound.copies,
+                },
+                counts,
+            },
+        })
+    }
+
+    /// What it takes of the level whatever the others do.
+    pub(super) const fn costs(&self) -> f64 {
+        match &self.proof {
+            Proof::Verdict { false_alarm, .. } => *false_alarm,
+            Proof::Ranks { .. } => 0.0,
+        }
+    }
+
+    /// What is proved at this level, the most that could have been, and the error.
+    ///
+    /// # Errors
+    /// As [`RankAudit::bound`].
+    pub(super) fn proved(&self, level: f64) -> Result<(f64, f64, f64)> {
+        Ok(match &self.proof {
+            Proof::Verdict {
+                at_least,
+                provable,
+                false_alarm,
+            } => (*at_least, *provable, *false_alarm),
+            Proof::Ranks { audit, counts } => {
+                let audit = RankAudit {
+                    confidence: Confidence::new(1.0 - level)?,
+                    ..audit.clone()
+                };
+                let bound = audit.bound(counts)?;
+                let most = audit.provable(counts[0].candidates, counts.len() as u64)?;
+                (bound.lower.get().get(), most.get().get(), level)
+            }
+        })
+    }
+
+    /// In words.
+    ///
+    /// # Errors
+    /// As [`Self::proved`].
+    pub(super) fn how(&self, level: f64) -> Result<String> {
+        let (at_least, provable, error) = self.proved(level)?;
+        let weak = if provable <= self.promised {
+            format!(
+                "; it cannot say more: at most {} could be proved",
+                rounded_up(provable, 4)
+            )
+        } else {
+            String::new()
+        };
+        Ok(format!(
+            "certified bounds: the old one promised ε ≤ {}, the new one proves ε ≥ {}, wrong with probability {} at most{weak}",
+            rounded_up(self.promised, 4),
+            rounded_down(at_least, 4),
+            nearest(error, 2)
+        ))
+    }
+}
+
+fn by_id(document: &Value) -> BTreeMap<String, Canary> {
     let canaries = document["canaries"].as_array();
     canaries
         .into_iter()
         .flatten()
         .filter_map(|c| {
             let id = c["id"].as_str()?.to_owned();
-            let low = c["exposure"]["min"].as_f64()?;
-            Some((id, (low, c["exposure"]["max"].as_f64().unwrap_or(low))))
+            let min = c["exposure"]["min"].as_f64()?;
+            let exposure = Exposure {
+                min,
+                mid: None,
+                max: c["exposure"]["max"].as_f64().unwrap_or(min),
+            };
+            let copies = c["copies"].as_u64().unwrap_or(0);
+            Some((id, Canary { exposure, copies }))
         })
         .collect()
-}
-
-/// The line with the smallest p-value. Ties count for the first model and against the second.
-fn crossed(pairs: &[(Ends, Ends)], lines: &[f64]) -> Crossed {
-    let at = |line: f64| {
-        let sides = || {
-            pairs
-                .iter()
-                .map(move |(first, second)| (first.1 >= line, second.0 >= line))
-        };
-        let crossed = sides().filter(|(first, second)| !first && *second).count() as u64;
-        let back = sides().filter(|(first, second)| *first && !second).count() as u64;
-        Crossed {
-            line,
-            crossed,
-            back,
-            p_value: (sign_test(crossed, back) * lines.len() as f64).min(1.0),
-        }
-    };
-    let all = lines.iter().map(|line| at(*line));
-    all.min_by(|a, b| a.p_value.total_cmp(&b.p_value))
-        .unwrap_or(Crossed {
-            line: LINES[0],
-            crossed: 0,
-            back: 0,
-            p_value: 1.0,
-        })
 }

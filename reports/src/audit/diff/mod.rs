@@ -1,10 +1,11 @@
 //! `audit diff`: whether the new model leaks more than the old one, beyond noise.
 //!
-//! Exposures are compared canary by canary: how many came above a line, how many fell below it
-//! ([`exposures`]); and the new model against chance alone, where the old one was not seen to leak. Rates and areas
-//! are compared by their intervals: "more" is said where the new one's lower end lies above the
-//! old one's upper end, which takes no independence. All rows share the level; an area's interval
-//! is the document's own, so it takes one minus that confidence, and the rest share what is left.
+//! Exposures are compared canary by canary, by a paired e-value over those that came above a line and those that fell
+//! below it ([`reticent_attacks::PairedEValue`] has the hypothesis and its proof); the new model against chance alone,
+//! where the old one was not seen to leak; and what the new one proves of ε against what the old one promised. Rates
+//! and areas are compared by their intervals: "more" is said where the new one's lower end lies above the
+//! old one's upper end, which takes no independence. All rows share the level; an area's interval and a verdict's bound
+//! are the document's own, so they take what may be wrong of them, and the rest share what is left.
 
 pub mod args;
 mod exposures;
@@ -15,7 +16,7 @@ use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::nearest;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use exposures::{AgainstChance, Exposures};
+use exposures::{Against, AgainstChance, Exposures};
 use reticent_accounting::Confidence;
 use reticent_attacks::Rate;
 use schemars::JsonSchema;
@@ -103,6 +104,8 @@ pub(super) fn document(path: &Path) -> Result<Value> {
 enum Waiting {
     Exposures(Exposures),
     AgainstChance(AgainstChance),
+    /// What the new one proves against the old one's promise, and the other way round.
+    Promised(Against, Option<Against>),
     Area {
         attack: String,
         old: Value,
@@ -130,12 +133,12 @@ impl DiffReport {
         );
         let mut waiting = Vec::new();
         match old["type"].as_str().unwrap_or_default() {
-            "exposure" => waiting.extend(exposures(old, new)?),
+            "exposure" => waiting.extend(exposures(old, new, level)?),
             "membership" => waiting.extend(areas(old, new)),
             "extraction" => waiting.extend(rates(old, new)),
             "report" => {
                 if old["exposure"].is_object() && new["exposure"].is_object() {
-                    waiting.extend(exposures(&old["exposure"], &new["exposure"])?);
+                    waiting.extend(exposures(&old["exposure"], &new["exposure"], level)?);
                 }
                 waiting.extend(areas(&old["membership"], &new["membership"]));
                 waiting.extend(rates(&old["extraction"], &new["extraction"]));
@@ -224,6 +227,7 @@ impl Waiting {
     const fn costs(&self) -> f64 {
         match self {
             Self::Area { costs, .. } => *costs,
+            Self::Promised(against, _) => against.costs(),
             Self::Exposures(_) | Self::AgainstChance(_) | Self::Rate { .. } => 0.0,
         }
     }
@@ -234,14 +238,8 @@ impl Waiting {
                 quantity: "exposure, mean bits".to_owned(),
                 old: both.means.0,
                 new: both.means.1,
-                says: if both.more(level) {
-                    Change::More
-                } else if both.less(level) {
-                    Change::Less
-                } else {
-                    Change::Unseen
-                },
-                how: both.how(level),
+                says: both.says(level),
+                how: both.how(level)?,
             },
             Self::AgainstChance(both) => Row {
                 quantity: "exposure, p without a leak".to_owned(),
@@ -254,6 +252,24 @@ impl Waiting {
                 },
                 how: both.how(),
             },
+            Self::Promised(more, less) => {
+                let beyond = |against: &Against| {
+                    Ok::<_, anyhow::Error>(against.proved(level)?.0 > against.promised)
+                };
+                Row {
+                    quantity: "ε, the old promise and the new proof".to_owned(),
+                    old: more.promised,
+                    new: more.proved(level)?.0,
+                    says: if beyond(&more)? {
+                        Change::More
+                    } else if less.as_ref().map_or(Ok(false), beyond)? {
+                        Change::Less
+                    } else {
+                        Change::Unseen
+                    },
+                    how: more.how(level)?,
+                }
+            }
             Self::Area {
                 attack, old, new, ..
             } => {
@@ -282,9 +298,11 @@ impl Waiting {
 }
 
 /// What two exposure documents can be compared by.
-fn exposures(old: &Value, new: &Value) -> Result<Vec<Waiting>> {
+fn exposures(old: &Value, new: &Value, level: f64) -> Result<Vec<Waiting>> {
     let mut both = vec![Waiting::Exposures(Exposures::of(old, new)?)];
     both.extend(AgainstChance::of(old, new).map(Waiting::AgainstChance));
+    let back = || Against::of(new, old, level);
+    both.extend(Against::of(old, new, level).map(|more| Waiting::Promised(more, back())));
     Ok(both)
 }
 

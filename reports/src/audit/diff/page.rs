@@ -22,9 +22,11 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     ))
 }
 
-/// Rates and areas share an axis; exposures have none here.
+/// Rates and areas share an axis; exposures and ε have none here.
 fn is_share(row: &Row) -> bool {
-    !row.quantity.starts_with("exposure")
+    !["exposure", "ε"]
+        .iter()
+        .any(|other| row.quantity.starts_with(other))
 }
 
 fn plot(rows: &[&Row]) -> Plot {

@@ -176,7 +176,7 @@ fn fires(old: &Value, new: &Value) -> bool {
 }
 
 /// Twelve canaries in three doses, the four of the largest at ranks 1 to 4: four that cross a line
-/// are p = 4 · 2^-4 for McNemar's test, and against chance the new model alone is past doubt.
+/// are E = 2^4 at most, and against chance the new model alone is past doubt.
 #[test]
 fn a_leak_of_the_largest_dose_is_seen() {
     let doses = [1, 5, 20];
@@ -195,9 +195,9 @@ fn a_leak_of_the_largest_dose_is_seen() {
         "The new model leaks, and the old one was not seen to."
     );
     assert!(
-        report.rows[0].how.ends_with(
-            "8 canaries have to cross one line, and at most 4 have one number of copies"
-        ),
+        report.rows[0]
+            .how
+            .contains("4 canaries of 20 copies alone cannot say more: p would be"),
         "{}",
         report.rows[0].how
     );
@@ -207,7 +207,9 @@ fn a_leak_of_the_largest_dose_is_seen() {
     let five = whole(&[10, 20, 30, 40, 50], &[20]);
     let report = DiffReport::of(&five, &five, 0.05).unwrap();
     assert!(
-        report.rows[0].how.contains("cannot say more: 8 canaries"),
+        report.rows[0].how.contains(
+            "it cannot say more: were all 5 canaries to come above every line, p would be"
+        ),
         "{}",
         report.rows[0].how
     );

@@ -7,9 +7,12 @@ pub(super) fn exposure(bits: &[f64]) -> Value {
     let canaries: Vec<Value> = bits
         .iter()
         .enumerate()
-        .map(|(i, b)| json!({"id": format!("canary-{i}"), "exposure": {"min": b, "max": b}}))
+        .map(|(i, b)| {
+            json!({"id": format!("canary-{i}"), "copies": 20, "exposure": {"min": b, "max": b}})
+        })
         .collect();
-    json!({"schema": 1, "type": "exposure", "candidates": 1_000_000, "canaries": canaries})
+    json!({"schema": 1, "type": "exposure", "candidates": 1_000_000, "draw": "independent",
+        "canaries": canaries})
 }
 
 pub(super) fn membership(low: f64, high: f64, confidence: f64) -> Value {
@@ -28,9 +31,9 @@ pub(super) fn says(old: &Value, new: &Value) -> Vec<Change> {
     report.rows.iter().map(|r| r.says).collect()
 }
 
-/// Ten of ten canaries come above five bits: p = 4 lines · 2^-10. Of ten that rise by half a bit two
-/// come above two bits and one above five: no more than noise. Five that come above five are not
-/// enough: p = 0.125.
+/// Of ten canaries four come above two bits, ten above five, six above ten: E is the mean over four lines and four
+/// stakes, (1/16) Σ (1 + λ)^came = 116.7, p = 0.0086. Of ten that rise by half a bit one comes above two bits and one
+/// above five: no more than noise. Five that come above five are not enough.
 #[test]
 fn exposures_are_compared_canary_by_canary() {
     let low: Vec<f64> = (0..10).map(|i| 0.1 + f64::from(i) / 2.0).collect();
@@ -50,7 +53,7 @@ fn exposures_are_compared_canary_by_canary() {
         .unwrap()
         .to_text(View::full());
     assert!(
-        text.contains("10 came above 5 bits, 0 fell below it, p = 0.0039"),
+        text.contains("10 came above 5 bits, 0 fell below it, p = 0.0086"),
         "{text}"
     );
     let text = Envelope::new("diff", Inputs::new(), &report)
@@ -59,8 +62,8 @@ fn exposures_are_compared_canary_by_canary() {
     assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
 }
 
-/// Eight canaries that come are p = 4 · 2^-8 = 0.016: enough alone, not beside an area at 99 % and two
-/// rates, which leave 0.013 for each.
+/// Eight canaries that come above two lines of four are E = 57.5, p = 0.0174: enough alone, not beside an area at 99 % and
+/// two rates, which leave 0.013 for each.
 #[test]
 fn rows_share_the_level() {
     let (old, mut new) = (exposure(&[0.1; 10]), vec![8.0; 10]);
@@ -137,4 +140,93 @@ fn the_page_alarms_where_the_text_does() {
     let report = DiffReport::of(&bits, &bits, 0.05).unwrap();
     let html = page::page(&report, "old", "new").unwrap();
     assert!(!html.to_html().unwrap().contains("<svg"));
+}
+
+/// A verdict's parts, as `audit exposure` writes them.
+fn verdict(at_least: f64, at_most: f64, copies: u64) -> Value {
+    json!({"at_least": at_least, "at_most": at_most, "provable": 12.0, "false_alarm": 5e-4,
+        "terms": {"released": "m", "notion": "group-dp", "neighbours": "replace", "unit": "turn",
+            "delta": 1e-6, "group": copies}})
+}
+
+/// What the old model promised is less than what the new one proves: by the new one's own verdict, in the same terms.
+#[test]
+fn a_promise_meets_what_the_other_proves() {
+    let document = |at_least, at_most, copies| {
+        let mut document = exposure(&[1.0; 10]);
+        document["verdict"] = verdict(at_least, at_most, copies);
+        document
+    };
+    let old = document(0.5, 3.0, 20);
+    for (at_least, at_most, expected) in [
+        (3.1, 9.0, Change::More),
+        (2.9, 9.0, Change::Unseen),
+        (0.0, 0.4, Change::Less),
+    ] {
+        let report = DiffReport::of(&old, &document(at_least, at_most, 20), 0.05).unwrap();
+        let row = &report.rows[1];
+        assert_eq!((row.says, row.old, row.new), (expected, 3.0, at_least));
+        assert_eq!(report.exit() == Exit::Exceeded, expected == Change::More);
+        assert!(
+            row.how.contains("the old one promised ε ≤ 3"),
+            "{}",
+            row.how
+        );
+    }
+    // Other terms meet nothing, and what could prove no more says so.
+    assert_eq!(says(&old, &document(8.0, 9.0, 5)).len(), 1);
+    let far = document(0.0, 12.0, 20);
+    let report = DiffReport::of(&far, &far, 0.05).unwrap();
+    assert!(
+        report.rows[1]
+            .how
+            .ends_with("it cannot say more: at most 12.00 could be proved"),
+        "{}",
+        report.rows[1].how
+    );
+}
+
+/// A new model that promises nothing has no verdict: its ranks are held against the old promise, at the row's share of the
+/// level.
+#[test]
+fn ranks_meet_the_old_promise_where_the_new_model_has_none() {
+    let mut old = exposure(&[1.0; 10]);
+    old["verdict"] = verdict(0.0, 5.0, 20);
+    let new = |rank: u64, copies: u64| {
+        let mut new = exposure(&[1.0; 10]);
+        for canary in new["canaries"].as_array_mut().unwrap() {
+            canary["rank"] = json!({"min": rank, "max": rank});
+        }
+        new["epsilon"] = json!({"lower": 1.0, "confidence": 0.95, "delta": 1e-6,
+            "neighbours": "replace", "unit": "turn", "copies": copies, "method": "rank-audit",
+            "assumes": "approximate-dp", "canaries": 10});
+        new
+    };
+    let report = DiffReport::of(&old, &new(1, 20), 0.05).unwrap();
+    assert_eq!(report.rows[1].says, Change::More);
+    // Ten of ten within rank 10, at a third of .025: ln(q/(1 − q)) + ln(99 999), q^10 = .0083 − slack.
+    let wanted = report.rows[1].new;
+    assert!((11.5..12.2).contains(&wanted), "{wanted}");
+    let report = DiffReport::of(&old, &new(500_000, 20), 0.05).unwrap();
+    assert_eq!(
+        (report.rows[1].says, report.rows[1].new),
+        (Change::Unseen, 0.0)
+    );
+    assert_eq!(says(&old, &new(1, 5)).len(), 1, "other groups");
+}
+
+/// Other copies of a canary are said, as more copies are remembered better whatever the model.
+#[test]
+fn other_numbers_of_copies_are_said() {
+    let old = exposure(&[1.0; 10]);
+    let mut new = exposure(&[1.0; 10]);
+    new["canaries"][3]["copies"] = 5.into();
+    let report = DiffReport::of(&old, &new, 0.05).unwrap();
+    assert!(
+        report.rows[0]
+            .how
+            .ends_with("canary-3 is in 20 copies of OLD and 5 of NEW"),
+        "{}",
+        report.rows[0].how
+    );
 }

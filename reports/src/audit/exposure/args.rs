@@ -42,6 +42,7 @@ pub struct Exposure {
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
     /// Earlier checkpoints of the same training, oldest first, with commas between them: their exposures beside this one's.
+    /// One of another training with the same canaries is said to be one; other canaries and other architectures are refused.
     #[arg(
         long,
         value_name = "DIRS",

@@ -76,11 +76,14 @@ pub struct ExposureReport {
     pub limit: Option<f64>,
 }
 
-/// An earlier checkpoint of the same training.
+/// An earlier checkpoint, with the same canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its folder.
     pub model: String,
+    /// What is to be said of it where it is not known to be of the same training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Its exposures.
     pub summary: ExposureSummary,
 }

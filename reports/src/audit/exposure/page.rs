@@ -135,10 +135,16 @@ fn by_checkpoint(report: &ExposureReport) -> Table {
         ("mean", Align::Right),
     ]);
     let earlier = report.earlier.iter();
-    let earlier = earlier.map(|before| (before.model.as_str(), &before.summary));
-    for (model, summary) in earlier.chain([("this model", &report.finding.summary)]) {
+    let earlier = earlier.map(|before| {
+        let name = match &before.note {
+            Some(note) => format!("{} ({note})", before.model),
+            None => before.model.clone(),
+        };
+        (name, &before.summary)
+    });
+    for (model, summary) in earlier.chain([("this model".to_owned(), &report.finding.summary)]) {
         table.row([
-            model.to_owned(),
+            model,
             nearest(summary.max().lower(), 2),
             nearest(summary.mean().lower(), 2),
         ]);

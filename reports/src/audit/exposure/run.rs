@@ -142,12 +142,54 @@ pub(in crate::audit) fn measured(
     for folder in &args.earlier {
         let source = Source::Folder(folder.clone());
         let mut before = model.beside(&source, &args.of, "--earlier", interrupt)?;
+        let note = kinship(model, &before, folder, &plan)?;
         report.earlier.push(Checkpoint {
+            note,
             summary: attack.summary(before.scorer(), interrupt)?,
             model: before.name,
         });
     }
     Ok(report)
+}
+
+/// What is to be said of an earlier checkpoint that is not known to be one of the model's training.
+///
+/// A checkpoint of the same training has the model's own seal of the canaries. One with another seal may have been
+/// trained on the same canaries by itself, which its own owner's folder tells.
+///
+/// # Errors
+/// Another architecture; other canaries.
+fn kinship(
+    model: &LoadedModel,
+    before: &LoadedModel,
+    folder: &Path,
+    plan: &CanaryPlan,
+) -> Result<Option<String>> {
+    if let (Some((own, _)), Some((other, _))) = (model.weights(), before.weights()) {
+        ensure!(
+            own == other,
+            "--earlier: {} has another architecture than the model, so it is no earlier checkpoint of it",
+            before.name
+        );
+    }
+    let seal = |manifest: &Manifest| manifest.canaries.as_ref().map(|seal| seal.digest.clone());
+    let own = model.manifest.as_ref().and_then(seal);
+    let note = match before.manifest.as_ref().map(seal) {
+        Some(Some(other)) if own.as_ref() == Some(&other) => return Ok(None),
+        Some(Some(other)) => {
+            let kept = Owner::open(folder).ok().map(|owner| owner.digest(plan));
+            ensure!(
+                kept.transpose()?.as_ref() == Some(&other),
+                "--earlier: {} was trained with other canaries, or its owner's folder is not beside it to show that they are these",
+                before.name
+            );
+            "another training with these canaries"
+        }
+        Some(None) => "trained without canaries",
+        None if own.is_none() => return Ok(None),
+        None => "not known to be of this training",
+    };
+    Ok(Some(note.to_owned()))
 }
 
 fn inputs(args: &Args) -> Result<Inputs> {

@@ -12,6 +12,7 @@ mod tables;
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
 use crate::contract::{Envelope, Exit, Inputs};
+use crate::number::{count_of, grouped};
 use reticent_accounting::Confidence;
 use reticent_attacks::{PromptRates, Rate, Stratum};
 use schemars::JsonSchema;
@@ -30,11 +31,52 @@ pub struct WithinDraws {
     pub strata: Vec<Stratum>,
 }
 
+/// Records that are no passage of their own, as another asks for the same suffix behind the same prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct Merged {
+    /// Those that repeat the other token by token.
+    pub copies: u64,
+    /// Those that differ from it before the prompt or behind the suffix.
+    pub alike: u64,
+}
+
+impl Merged {
+    const fn is_none(&self) -> bool {
+        self.copies + self.alike == 0
+    }
+
+    /// In a sentence that follows the number of passages; nothing where there are none.
+    fn says(self) -> String {
+        let behind = "asks for the same suffix behind the same prompt as another record";
+        let alike = match self.alike {
+            0 => String::new(),
+            1 => format!(", 1 that {behind} and differs from it elsewhere"),
+            many => format!(
+                ", {} that ask for the same suffix behind the same prompt as another record and differ from it elsewhere",
+                grouped(many)
+            ),
+        };
+        if self.is_none() {
+            String::new()
+        } else {
+            format!(
+                " {} long enough and not counted: {}{alike}.",
+                count_of(self.copies + self.alike, "more record"),
+                count_of(self.copies, "copy"),
+            )
+        }
+    }
+}
+
 /// The result of `audit extract`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExtractReport {
-    /// Records of the text that are long enough for a passage, duplicates counted once.
+    /// Records of the text that are long enough for a passage, those that ask for the same suffix behind the same
+    /// prompt counted once.
     pub passages: u64,
+    /// Records beside these that are long enough.
+    #[serde(skip_serializing_if = "Merged::is_none")]
+    pub merged: Merged,
     /// Tokens of a suffix.
     pub suffix: usize,
     /// Tokens that the model reads at once, where the usual lengths of prompts or suffixes were shortened for it.

@@ -41,12 +41,13 @@ pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result
             .answer(Section::text(
                 "Passages",
                 vec![format!(
-                    "{} passages, suffixes of {} tokens{}. Each interval holds with probability {}.",
+                    "{} passages, suffixes of {} tokens{}.{} Each interval holds with probability {}.",
                     grouped(report.passages),
                     report.suffix,
                     report.context.map_or_else(String::new, |context| format!(
                         " (the model reads {context} tokens at once: the usual prompts of 10, 25, 50 and 100 tokens and suffixes of 50 are shortened)"
                     )),
+                    report.merged.says(),
                     shortest(report.confidence.get())
                 )],
             ));

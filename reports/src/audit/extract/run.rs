@@ -2,7 +2,7 @@
 
 use crate::audit::args::Extract as Args;
 use crate::audit::extract::candidates as secrets;
-use crate::audit::extract::{ExtractReport, WithinDraws};
+use crate::audit::extract::{ExtractReport, Merged, WithinDraws};
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
 use crate::audit::perplexity::run::BATCH_TOKENS;
@@ -35,7 +35,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let output = output.and_page(args.html.as_deref())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let mut baseline = match &args.baseline {
-        Some(source) => Some(model.beside(source, &args.of, "--baseline", interrupt)?),
+        Some(source) => Some(model.against(source, &args.of, "--baseline", interrupt)?),
         None => None,
     };
     let report = match measured(args, &mut model, baseline.as_mut(), interrupt)? {
@@ -153,6 +153,7 @@ pub(in crate::audit) fn measured(
         },
         None => ExtractReport {
             passages: 0,
+            merged: Merged::default(),
             suffix: SUFFIX,
             context: None,
             near_at_most: None,
@@ -228,7 +229,7 @@ fn study(
         suffix,
         shortened,
     } = lengths;
-    let chosen = distinct(&records, &lengths, suffix);
+    let (chosen, merged) = distinct(&records, &lengths, suffix);
     if chosen.is_empty() {
         return Ok(Err(TooShort::Records {
             data: data.display().to_string(),
@@ -256,6 +257,7 @@ fn study(
     };
     let mut report = ExtractReport {
         passages: chosen.len() as u64,
+        merged,
         suffix,
         context: shortened,
         near_at_most: args.near,
@@ -319,15 +321,26 @@ fn study(
     Ok(Ok(report))
 }
 
-/// Records that are long enough, one of those that ask for the same suffix behind the same prompt.
-fn distinct(records: &[Vec<TokenId>], prompts: &[usize], suffix: usize) -> Vec<usize> {
-    let mut seen = BTreeSet::new();
-    (0..records.len())
-        .filter(|&i| {
-            Passage::of_record(&records[i], prompts[0], prompts, suffix)
-                .is_some_and(|p| seen.insert((p.prompt, p.suffix)))
-        })
-        .collect()
+/// Records that are long enough, one of those that ask for the same suffix behind the same prompt, and how many more
+/// there are.
+fn distinct(records: &[Vec<TokenId>], prompts: &[usize], suffix: usize) -> (Vec<usize>, Merged) {
+    let mut asked = BTreeSet::new();
+    let mut texts = BTreeSet::new();
+    let (mut kept, mut merged) = (Vec::new(), Merged::default());
+    for (i, record) in records.iter().enumerate() {
+        let Some(passage) = Passage::of_record(record, prompts[0], prompts, suffix) else {
+            continue;
+        };
+        let new_text = texts.insert(record);
+        if asked.insert((passage.prompt, passage.suffix)) {
+            kept.push(i);
+        } else if new_text {
+            merged.alike += 1;
+        } else {
+            merged.copies += 1;
+        }
+    }
+    (kept, merged)
 }
 
 fn forced(
@@ -376,6 +389,36 @@ fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Behind prompts of two tokens and suffixes of two: copies, and records that differ elsewhere alone.
+    #[test]
+    fn records_that_ask_the_same_are_counted() {
+        let records = [
+            &[0, 1, 2, 3, 4][..],
+            &[0, 1, 2, 3, 4],
+            &[0, 1, 2, 3, 4, 9],
+            &[0, 1, 2, 3, 4, 9],
+            &[0, 5, 2, 3, 4],
+            &[0, 1, 2, 3],
+        ]
+        .map(<[TokenId]>::to_vec);
+        let (kept, merged) = distinct(&records, &[2], 2);
+        assert_eq!(
+            (kept, merged),
+            (
+                vec![0, 4],
+                Merged {
+                    copies: 2,
+                    alike: 1
+                }
+            )
+        );
+        assert_eq!(
+            merged.says(),
+            " 3 more records long enough and not counted: 2 copies, 1 that asks for the same suffix behind the same prompt as another record and differs from it elsewhere."
+        );
+        assert_eq!(Merged::default().says(), "");
+    }
 
     /// The usual lengths shrink with the context, and what is asked for doesn't.
     #[test]

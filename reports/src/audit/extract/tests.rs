@@ -82,6 +82,7 @@ fn report(baseline: bool) -> ExtractReport {
     let rate = |hits| Rate::of(hits, 40, level()).unwrap();
     ExtractReport {
         passages: 40,
+        merged: Merged::default(),
         suffix: 50,
         context: None,
         near_at_most: Some(0.1),

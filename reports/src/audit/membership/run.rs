@@ -40,7 +40,11 @@ pub(in crate::audit) fn run(
     let outputs = Outputs::open(args, output)?;
     let mut model = LoadedModel::audited(&args.on.of, interrupt)?;
     let mut reference = match &args.on.reference {
-        Some(source) => Some(model.second(source, &args.on.of, "--reference", interrupt)?),
+        Some(source) => {
+            let other = model.second(source, &args.on.of, "--reference", interrupt)?;
+            model.differs_from(&other, "--reference")?;
+            Some(other)
+        }
         None => None,
     };
     let (report, details) = measured(args, &mut model, reference.as_mut(), interrupt)?;

@@ -9,7 +9,8 @@ use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt};
-use crate::page::{Output, Page};
+use crate::number::shortest;
+use crate::page::{Output, Page, Section};
 use anyhow::{Result, ensure};
 use reticent_accounting::Confidence;
 use schemars::JsonSchema;
@@ -134,7 +135,7 @@ fn measured(
 ) -> Result<(Document, Vec<HeatLine>)> {
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let mut reference = match &args.reference {
-        Some(source) => Some(model.beside(source, &args.of, "--reference", interrupt)?),
+        Some(source) => Some(model.against(source, &args.of, "--reference", interrupt)?),
         None => None,
     };
     let manifest = model.manifest.as_ref();
@@ -234,7 +235,23 @@ fn page(
     if let Some(exposure) = &document.exposure {
         page = page.brief(exposure.what_follows());
     }
-    Ok(parts
+    let page = parts
         .into_iter()
-        .fold(page, |page, (name, part)| page.with(name, part)))
+        .fold(page, |page, (name, part)| page.with(name, part));
+    if document.membership.is_none() && document.extraction.is_none() {
+        return Ok(page);
+    }
+    let exposure = document
+        .exposure
+        .as_ref()
+        .map_or_else(String::new, |found| {
+            format!(
+                "; the bound on ε with {}",
+                shortest(found.finding.bound().confidence.get())
+            )
+        });
+    let said = format!(
+        "Each interval of membership and extraction holds with probability {CONFIDENCE}, so that `audit diff` has some of its level left for other rows{exposure}."
+    );
+    Ok(page.answer(Section::text("Confidence", vec![said])))
 }
