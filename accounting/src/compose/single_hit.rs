@@ -34,7 +34,8 @@ const ABOVE: f64 = 40.0;
 const INNER: f64 = 3.0;
 /// Losses over ε from which outcomes are loud: less of a δ is left to quiet runs by the smaller ones, and more runs
 /// have several loud steps.
-const LOUD: [f64; 3] = [0.5, 0.35, 0.2];
+const LOUD: [f64; 3] = [HALF, 0.35, 0.2];
+const HALF: f64 = 0.5;
 /// Cells per deviation, and per e-fold of what a single step loses.
 const CELLS: (f64, f64) = (10.0, 140.0);
 /// Steps of an octave to which deviations and cells are rounded, so that neighbouring ε share places.
@@ -514,12 +515,17 @@ impl OneHit {
             (end(p, p_error), end(q + epsilon, q_error))
         };
         // What runs with another loud step have in ∫ p(x) δ'(ε − l(x)) dx at most, of the masses of x: by the
-        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊, which is linear in e^y.
+        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊. Two losses of at least half of ε
+        // leave nothing of y, so that this is linear in e^y; of others it is one at most.
         let at_zero = other(0.0).upper.exp().min(1.0);
         let [(p_loud, p_error), (q_loud, q_error)] = pair.ln_tails(loud);
         let p_loud = (p_loud + p_error).exp();
         // Room for the roundings of both products, which nearly cancel.
-        let q_loud = (q_loud - q_error).exp() * (1.0 - 32.0 * ROUND);
+        let q_loud = if share < HALF {
+            0.0
+        } else {
+            (q_loud - q_error).exp() * (1.0 - 32.0 * ROUND)
+        };
         let another = |p: f64, q: f64| {
             let all = count * p_loud * p;
             (all * (1.0 + at_zero) - count * q_loud * q).clamp(0.0, all) * (1.0 + ROOM)
@@ -818,6 +824,22 @@ mod tests {
                 assert!(ends.upper >= truth.lower, "{query:?} {ends:?} {truth:?}");
                 assert!(ends.width() <= 2e-3, "{query:?} {ends:?}");
                 assert!(truth.width() <= 2e-3, "{query:?} {truth:?}");
+            }
+        }
+    }
+
+    /// Steps that are loud by a small share of ε are often several, and each of those runs counts once.
+    #[test]
+    fn several_loud_steps_count_once() {
+        let query = Query::single(Neighbours::AddRemove);
+        for (sigma, rate, steps, epsilon) in [(0.4, 0.02, 20, 4.0), (0.3, 0.01, 40, 8.0)] {
+            let loss = PrivacyLoss::of(&run(sigma, rate, steps), query, Direction::Remove).unwrap();
+            let truth = Solver::new(&loss).new_grid_ln_delta(epsilon, 1e-4).unwrap();
+            for share in LOUD {
+                let mut hit = Solver::new(&loss).one_hit().unwrap();
+                let ends = hit.ln_delta_of_loud(epsilon, share, 0.3).unwrap();
+                assert!(ends.lower <= truth.upper, "{share} {ends:?} {truth:?}");
+                assert!(ends.upper >= truth.lower, "{share} {ends:?} {truth:?}");
             }
         }
     }
