@@ -628,7 +628,7 @@ fn least_at(
         // The share of the far place's distance, in e^place.
         let share = (place - near).exp_m1() / -(far - near).exp_m1();
         (share >= 0.0)
-            .then(|| (low * (1.0 + share) - high * share) * (1.0 - ROOM) - ROOM * share * high)
+            .then_some((low * (1.0 + share) - high * share) * (1.0 - ROOM) - ROOM * share * high)
     };
     let falls = above.map_or(0.0, |(_, (low, _))| low);
     let chords = [chord(above, farther_above), chord(below, farther_below)];
