@@ -3,7 +3,7 @@
 use super::minimum::Minimum;
 use crate::compose::Answer;
 use crate::compose::coarse::with_coarse;
-use crate::compose::solver::{AS_CLOSE, Solver, TRIM};
+use crate::compose::solver::{AS_CLOSE, FEW_STEPS, Solver, TRIM};
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
 use crate::loss::{LossDistribution, Pair, PrivacyLoss};
@@ -265,6 +265,18 @@ impl Solver {
         }
         let mut engine = Engine::Contour;
         self.finest = false;
+        // Of many steps one that decides spares the grids, as for δ.
+        if best.is_none_or(|best| best.width() > 4.0 * goal)
+            && self.loss.steps() > FEW_STEPS
+            && let Some(ends) = self.ln_blow_up_of_one_hit(ln_x, goal)
+        {
+            let met = best.map_or(ends, |best| best.meet(ends));
+            if met.width() <= AS_CLOSE {
+                self.finest = true;
+                return Ok((met, engine));
+            }
+            best = Some(met);
+        }
         if best.is_none_or(|best| best.width() > 4.0 * goal)
             && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
         {

@@ -3,7 +3,7 @@
 use super::convert::Answer;
 use super::found::Found;
 use super::roots::{ROOM, both_ends, ends_of_step};
-use super::solver::{AS_CLOSE, Solver, TRIM};
+use super::solver::{AS_CLOSE, FEW_STEPS, Solver, TRIM};
 use crate::compose::on_grid::MOST_COMPONENTS;
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
@@ -203,13 +203,25 @@ impl Solver {
             }
             best = Some(met);
         }
+        // Of few steps grids see all, and take less than one step that decides.
+        let few = self.loss.steps() <= FEW_STEPS;
+        if few {
+            best = self.epsilon_on_grids(delta, tolerance, best);
+            if let Some(found) = best
+                && found.upper.is_finite()
+                && self.close_enough(&found, tolerance)
+            {
+                return Ok(found);
+            }
+        }
         let coarse = self.epsilon_coarse(delta);
-        // One step that decides spares the grids, which see no farther.
+        // Of many it spares the grids, which see no farther.
         let ends = match (best, &coarse) {
             (Some(found), Ok(coarse)) => Some(found.meet(*coarse)),
             (found, coarse) => found.or_else(|| coarse.as_ref().ok().copied()),
         };
         if let Some(found) = ends
+            && found.width() > AS_CLOSE * found.upper
             && let Some(hit) = self.epsilon_of_one_hit(delta.ln(), &found, tolerance)
         {
             if hit.width() <= AS_DECIDED * hit.upper {
@@ -217,21 +229,8 @@ impl Solver {
             }
             best = Some(best.map_or(hit, |before| before.meet(hit)));
         }
-        if let Some(found) = self.epsilon_of_cut_on_grid(delta, tolerance) {
-            let met = best.map_or(found, |before| before.meet(found));
-            if met.upper.is_finite() && self.close_enough(&met, tolerance) {
-                return Ok(met);
-            }
-            best = Some(met);
-        }
-        if self.grid_may_help()
-            && let Ok(found) = self.grid_epsilon(delta, tolerance)
-        {
-            let met = best.map_or(found, |before| before.meet(found));
-            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
-                return Ok(met);
-            }
-            best = Some(met);
+        if !few {
+            best = self.epsilon_on_grids(delta, tolerance, best);
         }
         let Some(found) = best else {
             return coarse;
@@ -241,6 +240,31 @@ impl Solver {
             Ok(coarse) => found.meet(coarse),
             Err(_) => found,
         })
+    }
+
+    /// What is known with a grid of the run without far outcomes, and where that is not close with one of
+    /// all of it.
+    fn epsilon_on_grids(
+        &mut self,
+        delta: f64,
+        tolerance: f64,
+        mut best: Option<Found>,
+    ) -> Option<Found> {
+        let meet =
+            |best: Option<Found>, found: Found| best.map_or(found, |before| before.meet(found));
+        if let Some(found) = self.epsilon_of_cut_on_grid(delta, tolerance) {
+            let met = meet(best, found);
+            if met.upper.is_finite() && self.close_enough(&met, tolerance) {
+                return Some(met);
+            }
+            best = Some(met);
+        }
+        if self.grid_may_help()
+            && let Ok(found) = self.grid_epsilon(delta, tolerance)
+        {
+            best = Some(meet(best, found));
+        }
+        best
     }
 
     /// Whether no other grid is worth its time.
@@ -509,6 +533,27 @@ mod tests {
         let added = Solver::new(&mild).epsilon_added_up(delta, 1e-6).unwrap();
         assert!(added.upper >= each(0.5 * delta) * (1.0 - 1e-9), "{added:?}");
         assert!(added.upper >= own.upper && added.lower.unwrap() <= own.upper);
+    }
+
+    /// Grids see all of few steps: single steps, which took seconds, are not looked for.
+    #[test]
+    fn few_steps_of_rare_records_are_laid_on_a_grid_at_once() {
+        for (rate, steps) in [(1e-4, 2), (1e-3, 9), (1e-5, 30)] {
+            let run = Mechanism::dp_sgd(
+                NoiseMultiplier::new(2.0).unwrap(),
+                SamplingRate::new(rate).unwrap(),
+                Steps::new(steps),
+            );
+            let run = loss(&run, Query::single(Neighbours::AddRemove));
+            let mut solver = Solver::new(&run);
+            let found = solver.epsilon(1e-5, 1e-6).unwrap();
+            assert!(found.width() <= 1e-6 * found.upper, "{found:?}");
+            assert_eq!(found.engine, Engine::Grid);
+            assert!(solver.hit.is_none());
+            let (ends, engine) = solver.ln_delta(found.upper, 1e-6).unwrap();
+            assert!(ends.width() <= 1e-3 && engine == Engine::Grid, "{ends:?}");
+            assert!(solver.hit.is_none());
+        }
     }
 
     /// Few components may be dropped from the contour, and none from a grid.

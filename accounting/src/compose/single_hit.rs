@@ -1,24 +1,29 @@
 //! δ(ε) where one step alone decides: records that are hardly ever drawn, at an ε far above what all
 //! other steps add up to.
 //!
-//! An outcome is loud where its loss exceeds half of ε, and runs are told apart by their loud steps, so
+//! An outcome is loud where its loss exceeds a share of ε, and runs are told apart by their loud steps, so
 //! that their shares of δ add up. Runs without one have at most Chernoff's bound of the quiet outcomes.
 //! Runs with one or more have, for each step that is loud, at most
 //!
 //!   ∫ p(x) δ'(ε − l(x)) dx,  x loud, δ' the profile of the T − 1 other steps,
 //!
 //! and runs with exactly one no less than that with δ' lowered by what runs with another loud step have in it.
-//! δ' is convex in α = e^ε: on a cell of x a chord bounds it from above, its value at the mean of α from
-//! below, and with α(x) = e^ε q(x)/p(x) both integrals are masses of P and Q.
+//! δ' is convex in α = e^ε: on a cell of x a chord bounds it from above, and by Jensen its value at the mean
+//! of α from below, which the chords of the neighbouring cells, continued, bound in turn. With
+//! α(x) = e^ε q(x)/p(x) both integrals are masses of P and Q. The places where δ' is asked for hardly depend
+//! on ε, so that a search over ε asks for most of them once.
 
 use super::found::Found;
+use super::minimum::Minimum;
 use super::on_grid::MOST_WORK;
 use super::solver::Solver;
 use crate::engine::Engine;
+use crate::engine::contour::inversion::Contour;
 use crate::engine::contour::kernel::Kernel;
 use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{ROUND, ln_add_exp};
+use std::collections::HashMap;
 
 /// Relative room for the roundings of masses, losses and sums.
 const ROOM: f64 = 1e-9;
@@ -27,8 +32,16 @@ const NEAR: f64 = 12.0;
 const ABOVE: f64 = 40.0;
 /// Within so many deviations evenly.
 const INNER: f64 = 3.0;
+/// Losses over ε from which outcomes are loud: less of a δ is left to quiet runs by the smaller ones, and more runs
+/// have several loud steps.
+const LOUD: [f64; 3] = [HALF, 0.35, 0.2];
+const HALF: f64 = 0.5;
 /// Cells per deviation, and per e-fold of what a single step loses.
-const CELLS: (f64, f64) = (5.0, 70.0);
+const CELLS: (f64, f64) = (10.0, 140.0);
+/// Steps of an octave to which deviations and cells are rounded, so that neighbouring ε share places.
+const STEPS: f64 = 4.0;
+/// Contours that serve other places.
+const MOST_CONTOURS: usize = 3;
 /// Deviations of this share of that e-fold are passed over from below.
 const FEW: f64 = 0.015;
 /// How exactly the profile of the others is asked for.
@@ -45,10 +58,17 @@ const RATIO: f64 = 1.4;
 /// Where one step is looked for below the upper end of ε, as a share of it, and at how many places.
 const FARTHEST_BELOW: f64 = 1e-8;
 const MOST_PLACES: usize = 20;
+/// The fewest where a blow-up is looked for, how far apart the first two are, as a share of ε, and ends that may be
+/// as close as they get.
+const FEWEST_PLACES: usize = 6;
+const STEP: f64 = 0.05;
+const AS_DECIDED: f64 = 1e-2;
+/// The farthest outcome that is looked at, in deviations beyond the farthest component.
+const FARTHEST: f64 = 38.0;
 /// Places that no engine follows closely before what is kept has to do.
 const MOST_IN_VAIN: u32 = 24;
-/// What a single δ takes, as grids do.
-const WORK: f64 = 1.0;
+/// What a single δ takes, as grids do, and each place where the others' profile is new.
+const WORK: (f64, f64) = (0.05, 0.01);
 /// With more components in both laws it takes longer.
 const FEW_COMPONENTS: f64 = 12.0;
 /// With more than this it is not tried: far components are left out wherever it is known what matters.
@@ -166,22 +186,35 @@ impl Quiet {
 }
 
 /// A run of many equal steps, one of which may decide.
-struct OneHit {
+#[derive(Debug)]
+pub(crate) struct OneHit {
     pair: Pair,
     count: f64,
     /// First-law mass of the whole run that is not there.
     missing: f64,
-    /// All steps but one.
-    others: Solver,
+    others: Others,
+}
+
+/// All steps but one.
+#[derive(Debug)]
+struct Others {
+    solver: Solver,
     /// Those without far outcomes, whose profile is followed, if it has one.
     cut: Option<Solver>,
+    /// The latest contours along which it is known.
+    contours: Vec<Contour>,
     /// How many places no engine followed closely.
     in_vain: u32,
+    /// What is known of the profile, by place.
+    known: HashMap<u64, LnBounds>,
 }
 
 impl Solver {
-    /// The run as one of many equal steps; `None` for other runs.
-    fn one_hit(&self) -> Option<OneHit> {
+    /// The run as one of many equal steps, with what is known of it; `None` for other runs.
+    fn one_hit(&mut self) -> Option<Box<OneHit>> {
+        if let Some(hit) = self.hit.take() {
+            return Some(hit);
+        }
         let [(pair, times)] = self.loss.parts.as_slice() else {
             return None;
         };
@@ -191,25 +224,61 @@ impl Solver {
         }
         let mut others = self.loss.clone();
         others.parts[0].1 -= 1;
-        Some(OneHit {
+        Some(Box::new(OneHit {
             pair: pair.clone(),
             count: *times as f64,
             missing: self.loss.missing(),
-            others: self.derived(&others),
-            cut: None,
-            in_vain: 0,
-        })
+            others: Others {
+                solver: self.derived(&others),
+                cut: None,
+                contours: Vec::new(),
+                in_vain: 0,
+                known: HashMap::new(),
+            },
+        }))
+    }
+
+    /// ln δ(ε) of the run as one of many equal steps, whose work counts as that of grids.
+    fn ask_one_hit(&self, hit: &mut OneHit, epsilon: f64) -> Option<LnBounds> {
+        let work = self.grid_work.get();
+        if work >= MOST_WORK {
+            return None;
+        }
+        let components = hit.components();
+        if components > MOST_COMPONENTS {
+            return None;
+        }
+        let before = hit.others.known.len();
+        let found = hit.ln_delta(epsilon);
+        let places = (hit.others.known.len() - before) as f64;
+        // It takes longer where outcomes have many components.
+        let times = (components as f64 / FEW_COMPONENTS).max(1.0);
+        let own = times * (WORK.0 + WORK.1 * places);
+        self.grid_work.set(self.grid_work.get() + own);
+        found
     }
 
     /// Both ends of ε(δ) where one step decides, from the `ends` that are known; `None` where none does, or not
     /// by much.
     pub(super) fn epsilon_of_one_hit(
-        &self,
+        &mut self,
         ln_delta: f64,
         ends: &Found,
         tolerance: f64,
     ) -> Option<Found> {
         let mut run = self.one_hit()?;
+        let found = self.epsilon_of_hit(&mut run, ln_delta, ends, tolerance);
+        self.hit = Some(run);
+        found
+    }
+
+    fn epsilon_of_hit(
+        &self,
+        run: &mut OneHit,
+        ln_delta: f64,
+        ends: &Found,
+        tolerance: f64,
+    ) -> Option<Found> {
         let (mut low, mut high) = (ends.lower.unwrap_or(0.0), ends.upper);
         let mut found = Found {
             lower: ends.lower,
@@ -222,7 +291,7 @@ impl Solver {
         let mut asked = 0;
         let mut ask = |run: &mut OneHit, place: f64| {
             asked += 1;
-            let at = run.ln_delta(place)?;
+            let at = self.ask_one_hit(run, place)?;
             if at.upper <= ln_delta - LEVEL {
                 found.upper = found.upper.min(place);
             } else if at.lower >= ln_delta + LEVEL {
@@ -240,7 +309,7 @@ impl Solver {
                 }
                 continue;
             }
-            let Some(at) = ask(&mut run, place) else {
+            let Some(at) = ask(run, place) else {
                 break;
             };
             let point = (place.ln(), at.middle);
@@ -271,7 +340,7 @@ impl Solver {
                 let mut reach = reach.max(0.1 * tolerance);
                 for _ in 0..OUTWARDS {
                     let place = (root + side * reach).exp();
-                    let Some(at) = ask(&mut run, place) else {
+                    let Some(at) = ask(run, place) else {
                         break;
                     };
                     let certified = if side > 0.0 {
@@ -294,7 +363,10 @@ impl Solver {
                 break;
             }
             below *= NEAR_BELOW;
-            if run.ln_delta(below)?.lower >= ln_delta + LEVEL {
+            let Some(at) = self.ask_one_hit(run, below) else {
+                break;
+            };
+            if at.lower >= ln_delta + LEVEL {
                 found.lower = Some(below);
             }
         }
@@ -302,26 +374,62 @@ impl Solver {
         better.then_some(found)
     }
 
+    /// ln B(x) likewise, from δ around the ε that a single step passes with chance x by the second law.
+    pub(super) fn ln_blow_up_of_one_hit(&mut self, ln_x: f64, goal: f64) -> Option<LnBounds> {
+        let [(pair, times)] = self.loss.parts.as_slice() else {
+            return None;
+        };
+        let ln_share = ln_x - (*times as f64).ln();
+        let (mut low, mut high) = (0.0, FARTHEST + pair.first.farthest());
+        while high - low > 1e-2 {
+            let middle = 0.5 * (low + high);
+            if pair.ln_tails(middle)[1].0 > ln_share {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let start = pair.loss(high);
+        let mut minimum = Minimum::new(ln_x, STEP * start);
+        let mut place = start;
+        let mut before = f64::INFINITY;
+        for i in 0..MOST_PLACES {
+            let Some(ends) = self.ln_delta_of_one_hit(place) else {
+                break;
+            };
+            minimum.add(place, ends);
+            let width = minimum.ends().width();
+            // Once places all around say little more, they are as close as they get.
+            let settled = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
+            if width <= 2.0 * goal || settled {
+                break;
+            }
+            before = width;
+            let Some(next) = minimum.next().filter(|next| *next > 0.0) else {
+                break;
+            };
+            place = next;
+        }
+        let ends = minimum.ends();
+        ends.upper.is_finite().then_some(ends)
+    }
+
     /// ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
-    pub(super) fn ln_delta_of_one_hit(&self, epsilon: f64) -> Option<LnBounds> {
-        let work = self.grid_work.get();
-        if work >= MOST_WORK {
-            return None;
-        }
+    pub(super) fn ln_delta_of_one_hit(&mut self, epsilon: f64) -> Option<LnBounds> {
         let mut hit = self.one_hit()?;
-        let laws = [&hit.pair.first, &hit.pair.second];
-        let components: usize = laws.iter().map(|law| law.components().count()).sum();
-        if components > MOST_COMPONENTS {
-            return None;
-        }
-        // It takes about as long as a grid, and longer where outcomes have many components.
-        let times = (components as f64 / FEW_COMPONENTS).max(1.0);
-        self.grid_work.set(work + times * WORK);
-        hit.ln_delta(epsilon)
+        let found = self.ask_one_hit(&mut hit, epsilon);
+        self.hit = Some(hit);
+        found
     }
 }
 
 impl OneHit {
+    /// Of both laws of a step.
+    fn components(&self) -> usize {
+        let laws = [&self.pair.first, &self.pair.second];
+        laws.iter().map(|law| law.components().count()).sum()
+    }
+
     /// Whether runs without a loud step have little of a δ about so large.
     fn decides(&self, epsilon: f64, ln_delta: f64) -> bool {
         let loud = self.pair.crossing(0.5 * epsilon).0;
@@ -335,16 +443,36 @@ impl OneHit {
         if epsilon.is_nan() || epsilon <= 0.0 {
             return None;
         }
+        // All shares ask for the same places.
+        let quiet = Quiet::new(&self.pair, self.pair.crossing(LOUD[0] * epsilon).0);
+        let deviation = (self.count * quiet.second_moment()).sqrt();
+        let mut best: Option<LnBounds> = None;
+        for share in LOUD {
+            let Some(ends) = self.ln_delta_of_loud(epsilon, share, deviation) else {
+                break;
+            };
+            best = Some(best.map_or(ends, |best| best.meet(ends)));
+            if best.is_some_and(|best| best.width() <= GOAL) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The same where outcomes are loud whose loss exceeds a share of ε.
+    fn ln_delta_of_loud(&mut self, epsilon: f64, share: f64, deviation: f64) -> Option<LnBounds> {
         let (pair, count) = (&self.pair, self.count);
-        let loud = pair.crossing(0.5 * epsilon).0;
-        let quiet = Quiet::new(pair, loud);
-        let ln_quiet = quiet.ln_delta(count, epsilon);
-        let deviation = (count * quiet.second_moment()).sqrt();
+        let loud = pair.crossing(share * epsilon).0;
+        let ln_quiet = Quiet::new(pair, loud).ln_delta(count, epsilon);
         let fall = |at: f64| pair.ln_delta_of_one_step(at).middle;
         let scale = 1e-3 * epsilon / (fall(epsilon) - fall(1.001 * epsilon));
-        let (inner, near) = ((INNER * deviation).min(0.4 * epsilon), NEAR * deviation);
-        let finest = (deviation / CELLS.0).max(scale / CELLS.1);
-        if !(inner > 0.0 && deviation < epsilon && finest.is_finite()) {
+        if !(deviation > 0.0 && deviation < epsilon && scale > 0.0) {
+            return None;
+        }
+        let unit = rounded_down(deviation);
+        let (inner, near) = ((INNER * unit).min(0.4 * epsilon), NEAR * deviation);
+        let finest = (unit / CELLS.0).max(rounded_down(scale) / CELLS.1);
+        if !finest.is_finite() {
             return None;
         }
         // Below it no run loses: δ' is 1 − α there.
@@ -352,7 +480,8 @@ impl OneHit {
         // ε less the loss of a loud step, falling: geometric down to `inner`, even down to −`inner`, and on.
         let mut places: Vec<f64> = Vec::new();
         let mut place = inner;
-        while place < 0.5 * epsilon {
+        let farthest = (1.0 - share) * epsilon;
+        while place < farthest {
             places.push(place);
             place *= RATIO;
         }
@@ -370,32 +499,9 @@ impl OneHit {
         // What others lose hardly matters to a single step.
         let followed_below = deviation > FEW * scale;
 
-        let (others, cut, in_vain) = (&mut self.others, &mut self.cut, &mut self.in_vain);
-        if cut.is_none() {
-            let ln_least = others.coarse(0.0).lower;
-            *cut = others.cut_below(ln_least, 0.1 * GOAL);
-        }
-        let mut other = |place: f64| {
-            if place <= least {
-                let ln = (-place.exp_m1()).ln();
-                return LnBounds::exactly(ln).widened(ROOM);
-            }
-            let place = place - ROOM * deviation;
-            if place <= ABOVE * deviation {
-                others.followed(place, cut, in_vain)
-            } else {
-                // A step is loud for this too, or all are quiet.
-                let loud = pair.crossing(0.5 * place).0;
-                let [(tail, error), _] = pair.ln_tails(loud);
-                let quiet = Quiet::new(pair, loud).ln_delta(count - 1.0, place);
-                let either = ln_add_exp(quiet, count.ln() + tail + error) + ROOM;
-                let coarse = others.coarse(place);
-                LnBounds {
-                    upper: coarse.upper.min(either),
-                    ..coarse
-                }
-            }
-        };
+        let others = &mut self.others;
+        others.cut_off();
+        let mut other = |place: f64| others.profile((pair, count), (place, unit), least);
         // P-mass, e^ε Q-mass and δ' from both sides.
         let [(ln_unit, _), _] = pair.ln_tails(pair.crossing(epsilon).1);
         if !(ln_unit.is_finite() && ln_unit >= LN_SMALLEST) {
@@ -409,17 +515,22 @@ impl OneHit {
             (end(p, p_error), end(q + epsilon, q_error))
         };
         // What runs with another loud step have in ∫ p(x) δ'(ε − l(x)) dx at most, of the masses of x: by the
-        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊, which is linear in e^y.
+        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊. Two losses of at least half of ε
+        // leave nothing of y, so that this is linear in e^y; of others it is one at most.
         let at_zero = other(0.0).upper.exp().min(1.0);
         let [(p_loud, p_error), (q_loud, q_error)] = pair.ln_tails(loud);
         let p_loud = (p_loud + p_error).exp();
         // Room for the roundings of both products, which nearly cancel.
-        let q_loud = (q_loud - q_error).exp() * (1.0 - 32.0 * ROUND);
+        let q_loud = if share < HALF {
+            0.0
+        } else {
+            (q_loud - q_error).exp() * (1.0 - 32.0 * ROUND)
+        };
         let another = |p: f64, q: f64| {
             let all = count * p_loud * p;
             (all * (1.0 + at_zero) - count * q_loud * q).clamp(0.0, all) * (1.0 + ROOM)
         };
-        let mut edges = vec![(0.5 * epsilon, tails(loud))];
+        let mut edges = vec![(farthest, tails(loud))];
         edges.extend(
             places
                 .iter()
@@ -432,23 +543,27 @@ impl OneHit {
         // From where the others end up outwards: what fails far out must not take the work of what matters.
         let mut order: Vec<usize> = (0..edges.len()).collect();
         order.sort_by(|i, j| edges[*i].0.abs().total_cmp(&edges[*j].0.abs()));
-        let mut values = vec![1.0; edges.len()];
+        let mut values = vec![(0.0, 1.0); edges.len()];
         let mut inside = 1.0f64;
         for i in order.iter().copied() {
             let place = edges[i].0;
-            values[i] = other(place).upper.exp().clamp(f64::MIN_POSITIVE, 1.0);
+            let ends = other(place);
+            let mut upper = ends.upper.exp().clamp(f64::MIN_POSITIVE, 1.0);
             if place >= 0.0 {
                 // The others' profile falls.
-                inside = inside.min(values[i]);
-                values[i] = inside;
+                inside = inside.min(upper);
+                upper = inside;
             }
+            // They fall by no more than as much as the place rises.
+            let lower = ends.lower.exp() * (1.0 - ROOM) - 4.0 * room_of(place, unit);
+            values[i] = (lower.clamp(0.0, upper), upper);
         }
         let between = |a: [f64; 2], b: [f64; 2]| [(a[0] - b[1]).max(0.0), (a[1] - b[0]).max(0.0)];
         let (mut upper, mut lower) = (0.0, 0.0);
         // A cell lies between an edge and the one before.
-        for i in order.into_iter().filter(|i| *i > 0) {
+        for i in 1..edges.len() {
             let (left, here) = (edges[i - 1], edges[i]);
-            let (left_value, value) = (values[i - 1], values[i]);
+            let (left_value, value) = (values[i - 1].1, values[i].1);
             let p = between(left.1.0, here.1.0);
             let q = between(left.1.1, here.1.1);
             // The chord falls from `value` at the smaller α to `left_value` at the larger.
@@ -458,14 +573,17 @@ impl OneHit {
             if p[0] > 0.0 && left.0 <= ABOVE * deviation {
                 let mean = (q[1] / p[0]).ln().min(left.0);
                 let known = if followed_below {
-                    other(mean + 2.0 * ROOM * deviation).lower.exp()
+                    let at = |i: usize| edges.get(i).map(|edge| (edge.0, values[i]));
+                    let beyond = (i.checked_sub(2).and_then(at), at(i + 1));
+                    let place = (mean + room_of(mean, unit)).min(left.0);
+                    least_at(place, (at(i - 1), at(i)), beyond).max(-mean.exp_m1())
                 } else {
                     -mean.exp_m1()
                 };
                 lower += (p[0] * known - another(p[1], q[0])).max(0.0);
             }
         }
-        let (left, left_value) = (edges[edges.len() - 1], values[edges.len() - 1]);
+        let (left, left_value) = (edges[edges.len() - 1], values[edges.len() - 1].1);
         // From there on α falls to zero, where δ' is one.
         let ([p_low, p_high], [q_low, q_high]) = left.1;
         let slope = (left_value - 1.0) / left.0.exp();
@@ -485,27 +603,109 @@ impl OneHit {
     }
 }
 
-impl Solver {
-    /// ln δ(ε) near what the run adds up to, by whatever engine certifies it without far outcomes.
-    fn followed(&mut self, epsilon: f64, cut: &mut Option<Self>, in_vain: &mut u32) -> LnBounds {
-        let solver = match cut {
-            Some(cut) => cut,
-            None => self,
+/// The largest of a few numbers an octave that is not above this one.
+fn rounded_down(number: f64) -> f64 {
+    ((number.log2() * STEPS).floor() / STEPS).exp2().min(number)
+}
+
+/// Room for the roundings of a place where all others deviate by about `unit`.
+fn room_of(place: f64, unit: f64) -> f64 {
+    ROOM * (2.0 * unit + place.abs())
+}
+
+/// A place and both ends of a convex, falling function of e^place there.
+type Known = (f64, (f64, f64));
+
+/// A lower end of such a function at a place between two, from those and the next ones on both sides: it falls,
+/// and beyond its ends a chord lies below.
+fn least_at(
+    place: f64,
+    (above, below): (Option<Known>, Option<Known>),
+    (farther_above, farther_below): (Option<Known>, Option<Known>),
+) -> f64 {
+    let chord = |near: Option<Known>, far: Option<Known>| {
+        let ((near, (low, _)), (far, (_, high))) = (near?, far?);
+        // The share of the far place's distance, in e^place.
+        let share = (place - near).exp_m1() / -(far - near).exp_m1();
+        (share >= 0.0)
+            .then_some((low * (1.0 + share) - high * share) * (1.0 - ROOM) - ROOM * share * high)
+    };
+    let falls = above.map_or(0.0, |(_, (low, _))| low);
+    let chords = [chord(above, farther_above), chord(below, farther_below)];
+    chords.into_iter().flatten().fold(falls, f64::max)
+}
+
+impl Others {
+    /// Leaves out far outcomes whose mass matters nowhere, once.
+    fn cut_off(&mut self) {
+        if self.cut.is_none() {
+            let ln_least = self.solver.coarse(0.0).lower;
+            self.cut = self.solver.cut_below(ln_least, 0.1 * GOAL);
+        }
+    }
+
+    /// ln of their δ at a place, in units of about their deviation; 1 − α below `least`.
+    fn profile(
+        &mut self,
+        (pair, count): (&Pair, f64),
+        (place, unit): (f64, f64),
+        least: f64,
+    ) -> LnBounds {
+        if place <= least {
+            let ln = (-place.exp_m1()).ln();
+            return LnBounds::exactly(ln).widened(ROOM);
+        }
+        if let Some(known) = self.known.get(&place.to_bits()) {
+            return *known;
+        }
+        let moved = place - room_of(place, unit);
+        let ends = if place <= ABOVE * unit {
+            self.followed(moved)
+        } else {
+            // A step is loud for this too, or all are quiet.
+            let loud = pair.crossing(0.5 * moved).0;
+            let [(tail, error), _] = pair.ln_tails(loud);
+            let quiet = Quiet::new(pair, loud).ln_delta(count - 1.0, moved);
+            let either = ln_add_exp(quiet, count.ln() + tail + error) + ROOM;
+            let coarse = self.solver.coarse(moved);
+            LnBounds {
+                upper: coarse.upper.min(either),
+                ..coarse
+            }
         };
-        let kept = |solver: &Self| solver.kept.as_ref().map(|kept| kept.value(epsilon));
+        self.known.insert(place.to_bits(), ends);
+        ends
+    }
+
+    /// ln δ(ε) near what the run adds up to, by whatever engine certifies it without far outcomes.
+    fn followed(&mut self, epsilon: f64) -> LnBounds {
+        let solver = match &mut self.cut {
+            Some(cut) => cut,
+            None => &mut self.solver,
+        };
+        let kept = |solver: &Solver| solver.kept.as_ref().map(|kept| kept.value(epsilon));
         let close = |ends: &LnBounds| ends.width() <= 4.0 * GOAL;
-        let tried = *in_vain >= MOST_IN_VAIN;
+        let tried = self.in_vain >= MOST_IN_VAIN;
         if let Some(ends) = kept(solver).filter(|ends| tried || close(ends)) {
             return ends;
         }
+        let along = self
+            .contours
+            .iter()
+            .map(|contour| solver.read(contour, epsilon));
+        if let Some(ends) = along.into_iter().find(close) {
+            return ends;
+        }
         let mut best = solver.coarse(epsilon);
-        if !tried && let Some(ends) = solver.ln_delta_by_contour(epsilon, GOAL) {
+        if !tried && let Some((ends, contour)) = solver.along_a_contour(epsilon, GOAL) {
             best = best.meet(ends);
+            self.contours.truncate(MOST_CONTOURS - 1);
+            self.contours.insert(0, contour);
         }
         if close(&best) {
             return best;
         }
-        *in_vain += 1;
+        self.in_vain += 1;
         // A grid that was laid for a tilt nearby says what another one would.
         let wanted = solver.tilt(epsilon).unwrap_or(f64::NAN);
         if let Some(kept) = &solver.kept {
@@ -542,7 +742,7 @@ mod tests {
         );
         let query = Query::single(Neighbours::AddRemove);
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
-        let solver = Solver::new(&loss);
+        let mut solver = Solver::new(&loss);
         for epsilon in [1e-3, 1.0] {
             let event = solver.simple_event(epsilon);
             let ends = solver.ln_delta_of_one_hit(epsilon).unwrap();
@@ -556,6 +756,50 @@ mod tests {
             SamplingRate::new(rate).unwrap(),
             Steps::new(steps),
         )
+    }
+
+    /// A search over ε asks for the profile of the others once.
+    #[test]
+    fn neighbouring_epsilons_share_what_is_known_of_the_others() {
+        let query = Query::single(Neighbours::AddRemove);
+        let loss = PrivacyLoss::of(&run(0.3, 1e-9, 1_000_000), query, Direction::Remove).unwrap();
+        let mut solver = Solver::new(&loss);
+        let mut places = |epsilon: f64| {
+            let ends = solver.ln_delta_of_one_hit(epsilon).unwrap();
+            assert!(ends.width() <= 5e-3, "{ends:?}");
+            solver.hit.as_ref().unwrap().others.known.len()
+        };
+        let (first, second) = (places(0.72), places(0.725));
+        assert!(second <= first + first / 5, "{first} {second}");
+    }
+
+    /// On a line in e^y the chords are all there is, with what is known of their ends; what bends lies above.
+    #[test]
+    fn continued_chords_bound_from_below() {
+        type Ends = fn(f64) -> (f64, f64);
+        let line = |y: f64| 0.9 - 0.5 * y.exp();
+        let bend = |y: f64| 1.0 / (1.0 + y.exp());
+        for place in [-0.29, -0.1, -0.01] {
+            let around = |near: Ends, far: Ends| {
+                let of = |ends: Ends| move |y: f64| Some((y, ends(y)));
+                let (near, far) = (of(near), of(far));
+                least_at(place, (near(0.0), near(-0.3)), (far(0.2), far(-0.7)))
+            };
+            let on_line = around(
+                |y| (0.9 - 0.5 * y.exp(), 0.97 - 0.5 * y.exp()),
+                |y| (0.83 - 0.5 * y.exp(), 0.9 - 0.5 * y.exp()),
+            );
+            assert!(
+                on_line <= line(place) && on_line >= line(place) - 1e-8,
+                "{place} {on_line}"
+            );
+            let exact: Ends = |y| (1.0 / (1.0 + y.exp()), 1.0 / (1.0 + y.exp()));
+            let below = around(exact, exact);
+            assert!(
+                below < bend(place) && below > bend(place) - 0.01,
+                "{place} {below}"
+            );
+        }
     }
 
     /// Both ends against a grid, where that certifies the same runs: second laws that are mixtures too, and
@@ -580,6 +824,22 @@ mod tests {
                 assert!(ends.upper >= truth.lower, "{query:?} {ends:?} {truth:?}");
                 assert!(ends.width() <= 2e-3, "{query:?} {ends:?}");
                 assert!(truth.width() <= 2e-3, "{query:?} {truth:?}");
+            }
+        }
+    }
+
+    /// Steps that are loud by a small share of ε are often several, and each of those runs counts once.
+    #[test]
+    fn several_loud_steps_count_once() {
+        let query = Query::single(Neighbours::AddRemove);
+        for (sigma, rate, steps, epsilon) in [(0.4, 0.02, 20, 4.0), (0.3, 0.01, 40, 8.0)] {
+            let loss = PrivacyLoss::of(&run(sigma, rate, steps), query, Direction::Remove).unwrap();
+            let truth = Solver::new(&loss).new_grid_ln_delta(epsilon, 1e-4).unwrap();
+            for share in LOUD {
+                let mut hit = Solver::new(&loss).one_hit().unwrap();
+                let ends = hit.ln_delta_of_loud(epsilon, share, 0.3).unwrap();
+                assert!(ends.lower <= truth.upper, "{share} {ends:?} {truth:?}");
+                assert!(ends.upper >= truth.lower, "{share} {ends:?} {truth:?}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::coarse::with_coarse;
 use super::nearly_one::Partition;
+use super::single_hit::OneHit;
 use crate::engine::Engine;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::inversion::Contour;
@@ -29,6 +30,8 @@ const MANY: u64 = 1000;
 const MOST_FAILURES: u32 = 3;
 /// With more atoms than this a contour is not tried.
 const MOST_ATOMS: usize = 1 << 14;
+/// Up to so many steps grids go before single steps that may decide.
+pub(super) const FEW_STEPS: u64 = 1000;
 /// Ends as close as those of runs that one step decides are as good as it gets.
 const HIT: f64 = 1e-3;
 /// Ends as close as this on the finest grid there is are as good as those of any other grid.
@@ -55,12 +58,14 @@ pub(crate) struct Solver {
     out_of_reach: f64,
     /// How often contours of few steps that matter were tried in vain.
     pub(crate) without_hits: u32,
+    /// The run as one of whose steps one may decide, with what is known of the others.
+    pub(crate) hit: Option<Box<OneHit>>,
     /// The grid of the latest question, for the next one.
     pub(crate) kept: Option<Convolution>,
     /// What grids have taken so far, of this run and of all that it was cut down to.
     pub(crate) grid_work: Rc<Cell<f64>>,
     /// Whether the latest grids were as fine as there are, of this run or of one that differs from it by
-    /// nothing that matters.
+    /// nothing that matters; or one step decided, as closely as that is known.
     pub(crate) finest: bool,
     /// Whether long grids are kept as well, for several questions of one search.
     pub(crate) keeps_long: bool,
@@ -91,6 +96,7 @@ impl Solver {
             moments: None,
             out_of_reach: f64::INFINITY,
             without_hits: 0,
+            hit: None,
             kept: None,
             grid_work: Rc::default(),
             finest: false,
@@ -269,20 +275,29 @@ impl Solver {
 
     /// ln δ(ε) along a contour, or as much of it as there is.
     pub(crate) fn ln_delta_by_contour(&mut self, epsilon: f64, goal: f64) -> Option<LnBounds> {
+        Some(self.along_a_contour(epsilon, goal)?.0)
+    }
+
+    /// The same with the contour, which serves neighbouring ε too.
+    pub(super) fn along_a_contour(
+        &mut self,
+        epsilon: f64,
+        goal: f64,
+    ) -> Option<(LnBounds, Contour)> {
         let kernel = self.kernel(epsilon).ok()?;
         let mut expected = match kernel {
             Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
             Kernel::Shared => -2.0,
         };
-        let mut best: Option<LnBounds> = None;
+        let mut best: Option<(LnBounds, Contour)> = None;
         // The second attempt knows the size of the answer.
         for _ in 0..3 {
             let Ok(contour) = self.contour(epsilon, expected + goal.ln()) else {
                 break;
             };
             let ends = self.read(&contour, epsilon);
-            let met = best.map_or(ends, |before| before.meet(ends));
-            best = Some(met);
+            let met = best.map_or(ends, |(before, _)| before.meet(ends));
+            best = Some((met, contour));
             if met.width() <= 2.0 * goal {
                 break;
             }
@@ -317,7 +332,17 @@ impl Solver {
         if let Some(ends) = best.filter(far_out) {
             return Ok((ends.meet(coarse), Engine::Contour));
         }
-        // One step that decides spares the grids, which see no farther.
+        let mut engine = Engine::Contour;
+        self.finest = false;
+        // Of few steps grids see all, and take less than one step that decides; of many that one spares the
+        // grids, which see no farther.
+        let few = self.loss.steps() <= FEW_STEPS;
+        if few {
+            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best);
+            if let Some(ends) = best.filter(|ends| ends.width() <= HIT) {
+                return Ok(with_coarse(Some(ends), engine, coarse));
+            }
+        }
         if let Some(ends) = self.ln_delta_of_one_hit(epsilon) {
             let met = best.map_or(ends, |best| best.meet(ends)).meet(coarse);
             let enough = if self.loss.steps() > MANY {
@@ -330,8 +355,21 @@ impl Solver {
             }
             best = Some(met);
         }
+        if !few {
+            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best);
+        }
+        Ok(with_coarse(best, engine, coarse))
+    }
+
+    /// What is known with a grid of the whole run, and where that is not close with one of the run without
+    /// far outcomes; the engine that says more.
+    fn ln_delta_on_grids(
+        &mut self,
+        (epsilon, goal): (f64, f64),
+        coarse: LnBounds,
+        mut best: Option<LnBounds>,
+    ) -> (Option<LnBounds>, Engine) {
         let mut engine = Engine::Contour;
-        self.finest = false;
         // Below the smallest numbers nobody looks.
         if coarse.upper > LEAST_LN_DELTA
             && self.grid_may_help()
@@ -355,7 +393,7 @@ impl Solver {
             }
             best = Some(best.map_or(ends, |best| best.meet(ends)));
         }
-        Ok(with_coarse(best, engine, coarse))
+        (best, engine)
     }
 
     /// Whether a first law has far components that may be worth dropping.
