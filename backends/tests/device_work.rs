@@ -77,8 +77,7 @@ fn private(model: &mut dyn Trainer, optimizer: &mut Optimizer, index: u64) {
 
 fn ordinary(model: &mut dyn Trainer, optimizer: &mut Optimizer) {
     let records = unprotected(&records());
-    let (gradient, _) = model.public_gradient(&records.batch(&BATCH)).unwrap();
-    model.apply_public(gradient, optimizer).unwrap();
+    model.public_step(&records.batch(&BATCH), optimizer).unwrap();
 }
 
 fn score(model: &mut dyn Trainer) {
