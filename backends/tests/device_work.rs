@@ -77,7 +77,9 @@ fn private(model: &mut dyn Trainer, optimizer: &mut Optimizer, index: u64) {
 
 fn ordinary(model: &mut dyn Trainer, optimizer: &mut Optimizer) {
     let records = unprotected(&records());
-    model.public_step(&records.batch(&BATCH), optimizer).unwrap();
+    model
+        .public_step(&records.batch(&BATCH), optimizer)
+        .unwrap();
 }
 
 fn score(model: &mut dyn Trainer) {

@@ -280,7 +280,7 @@ fn two_reports_are_compared() {
     let train = "--ordinary-batch-size 16 --seed 2 --epochs 1";
     ok(
         home,
-        &format!("train in-data --recipe sgd {train} --out again"),
+        &format!("train ckpt-data --recipe sgd {train} --out again"),
     );
     let over = json(home, "exposure --model ckpt --earlier again");
     assert_eq!(
@@ -295,7 +295,7 @@ fn two_reports_are_compared() {
     );
     ok(
         home,
-        &format!("train in-data --recipe sgd {train} --layers 2 --out deeper"),
+        &format!("train ckpt-data --recipe sgd {train} --layers 2 --out deeper"),
     );
     refused(
         home,

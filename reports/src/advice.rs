@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[test]
 fn sources_and_book_name_options_that_exist() {
     // Of cargo, pip, torchrun, sbatch and the scripts.
-    const OTHERS: &str = "advertise array bin cpus-per-task dependency executor-timeout export features help job-name lib listen \
+    const OTHERS: &str = "advertise array bin cpus-per-task dependency example executor-timeout export features help job-name lib listen \
                           locked no-default-features no-python nproc-per-node only parsable path release root scheduler tasks \
                           time trust-network version workspace write";
     let mut programs = [Account::command(), Audit::command()];

@@ -205,8 +205,8 @@ struct Others {
     contours: Vec<Contour>,
     /// How many places no engine followed closely.
     in_vain: u32,
-    /// What is known of the profile, by place.
-    known: HashMap<u64, LnBounds>,
+    /// What is known of the profile, by place and by the unit of its roundings.
+    known: HashMap<(u64, u64), LnBounds>,
 }
 
 impl Solver {
@@ -594,7 +594,11 @@ impl OneHit {
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM);
         let upper = ln_add_exp(upper, self.missing.ln() + ROOM).min(0.0);
+        // What is missing of the first law may be missing of every δ' and δ'' above, for each loud step and each pair.
         let lower = ln_unit + (count * lower).ln() - ROOM;
+        let missing = self.missing * (1.0 + count * p_loud).powi(2);
+        let missing = (missing.ln() + ROOM - lower).exp();
+        let lower = lower + (-missing).max(-1.0).ln_1p();
         Some(LnBounds {
             lower,
             middle: 0.5 * (lower.max(upper - 1.0) + upper),
@@ -655,7 +659,8 @@ impl Others {
             let ln = (-place.exp_m1()).ln();
             return LnBounds::exactly(ln).widened(ROOM);
         }
-        if let Some(known) = self.known.get(&place.to_bits()) {
+        let key = (place.to_bits(), unit.to_bits());
+        if let Some(known) = self.known.get(&key) {
             return *known;
         }
         let moved = place - room_of(place, unit);
@@ -673,7 +678,7 @@ impl Others {
                 ..coarse
             }
         };
-        self.known.insert(place.to_bits(), ends);
+        self.known.insert(key, ends);
         ends
     }
 

@@ -130,6 +130,7 @@ mod tests {
                 "unit" => "turn",
                 "conservative" => "digits",
                 "duplicates" => "exact",
+                "loss_on" => "assistant",
                 "canaries" => "1x1",
                 "canary_format" => "id: {digits:4}",
                 "canary_sight" => "ordinary",
