@@ -213,6 +213,28 @@ fn every_curve_fits_its_schema_falls_or_rises_and_is_drawn() {
     }
 }
 
+/// An ε of 3.5e-10 and the rounding of a crossing are of one size at this rate.
+#[test]
+fn a_curve_says_where_its_ends_are_wider_than_asked() {
+    let shown = |at: &str| {
+        let line = format!(
+            "account curve --sigma 25.62 --sample-rate 1.126e-10 --steps 1 --what epsilon --at {at}"
+        );
+        let Command::Curve(wish) = command(&line) else {
+            panic!("{line} is no curve");
+        };
+        let document = curve::curve(&wish).unwrap();
+        let shown = curve::page(&document).to_text(View {
+            verbose: false,
+            width: 100,
+        });
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = "farther apart than the tolerance of";
+    assert!(shown("1e-300").contains(said), "{}", shown("1e-300"));
+    assert!(!shown("1e-3").contains(said), "{}", shown("1e-3"));
+}
+
 #[test]
 fn every_explanation_fits_its_schema_and_names_what_decides() {
     for (line, said) in [

@@ -60,9 +60,33 @@ pub fn page(document: &Envelope<Points>) -> Page {
         )
         .answer(Section::text(
             "",
-            document.inputs.assumed_line().into_iter().collect(),
+            wide(document)
+                .into_iter()
+                .chain(document.inputs.assumed_line())
+                .collect(),
         ))
         .section(Section::notes("What a point says", notes))
+}
+
+/// What is said when the ends of a point are farther apart than was asked for.
+fn wide(document: &Envelope<Points>) -> Option<String> {
+    let tolerance = document.inputs.number("tolerance")?;
+    let apart = |point: &CurvePoint| {
+        let (lower, upper) = (point.value.lower?.get().0, point.value.upper?.get().0);
+        let apart = (upper - lower) / upper;
+        (upper.is_finite() && apart > tolerance * 1.000_001).then_some((point.at.0, apart))
+    };
+    let wide: Vec<(f64, f64)> = document.body.points.iter().filter_map(apart).collect();
+    let (at, most) = wide.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (x, _) = document.body.kind_names();
+    Some(format!(
+        "The ends of {} are farther apart than the tolerance of {}, at most {} relatively, at {x} {}: closer ones were \
+         not certified. The upper ends hold all the same.",
+        count_of(wide.len() as u64, "point"),
+        described(tolerance),
+        rounded_up(most, 2),
+        described(at),
+    ))
 }
 
 /// The first and the last point in a sentence.
