@@ -96,13 +96,14 @@ pub(crate) fn numbered(number: u64, digest: &str) -> String {
 /// use reticent_corpus::misplaced;
 /// assert_eq!(misplaced(&[1..3, 4..6], 6), None);
 /// assert_eq!(misplaced(&[1..3, 3..6], 6), Some(&(3..6))); // it touches the one before
+/// assert_eq!(misplaced(&[1..usize::MAX], 6), Some(&(1..usize::MAX)));
 /// ```
 #[must_use]
 pub fn misplaced(ranges: &[Range<usize>], tokens: usize) -> Option<&Range<usize>> {
     let mut least = 1; // after the beginning of text
     ranges.iter().find(|range| {
         let wrong = range.start < least || range.is_empty() || range.end > tokens;
-        least = range.end + 1;
+        least = range.end.saturating_add(1);
         wrong
     })
 }

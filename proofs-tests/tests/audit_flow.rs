@@ -1,7 +1,7 @@
 //! The audit command from text to finding, as a user runs it; and what it says to bad input.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{audit, ok, refused};
+use reticent_proofs_tests::commands::{account_output, audit, ok, refused};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,6 +28,14 @@ fn from_text_to_finding() {
         "the plan stays with its owner"
     );
 
+    // Nothing holds for the whole of a record, of which a part was learned without noise.
+    for command in ["explain", "curve"] {
+        let line = format!("{command} --mechanism crt/manifest.json");
+        let output = account_output(home, &line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(said.contains("nothing holds for the whole"), "{said}");
+    }
     let json: Value = serde_json::from_str(&ok(
         home,
         "exposure --model crt --canaries 3x4 --format json",

@@ -190,11 +190,20 @@ impl ChatTemplate {
         }
         let marks = marks([&said.to_string(), &self.source])
             .ok_or("a conversation with every character that could mark its answers")?;
-        let mut marked = said;
+        let mut marked = said.clone();
         marked["marks"] = Json::String(marks.iter().collect());
-        unmarked(&self.ask(marked)?, marks).ok_or_else(|| {
+        let (text, spans) = unmarked(&self.ask(marked)?, marks).ok_or_else(|| {
             "the chat template cuts what it writes in its {% generation %} blocks".to_owned()
-        })
+        })?;
+        // A template that measures or changes what a block wrote sees the marks there.
+        if text != self.ask(said)? {
+            return Err(
+                "the chat template computes with what its {% generation %} blocks write, so that it does not say which \
+                 text is the assistant's"
+                    .to_owned(),
+            );
+        }
+        Ok((text, spans))
     }
 
     /// The answers of a template without blocks around them.

@@ -155,6 +155,14 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
     );
     let error = template(&thinks).answers(messages, None).unwrap_err();
     assert!(error.contains("no {% generation %} block"), "{error}");
+    // Marks inside what a template measures or cuts would change its text.
+    for measured in [
+        "{% set a %}{% generation %}x{% endgeneration %}{% endset %}{{ a|length }}{{ a }}",
+        "{% set a %}{% generation %} x {% endgeneration %}{% endset %}{{ a|trim }}",
+    ] {
+        let error = template(measured).answers(messages, None).unwrap_err();
+        assert!(error.contains("computes with"), "{error}");
+    }
     // Nor is a text learned that no template made.
     let options = ReadOptions {
         chat: Some(template(with)),

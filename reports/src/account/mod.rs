@@ -62,7 +62,7 @@ pub fn run(arguments: &Account) -> Result<Exit> {
         Some(Command::Explain(wish)) => {
             let neighbours =
                 plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
-            let source = plan::Source::of_run(&wish.run, neighbours)?;
+            let source = plan::Source::of_records(&wish.run, neighbours)?;
             let asked = plan::Asked::about(source, &wish.question)?;
             let document = explain::explain(&asked)?;
             let page = explain::page(&asked, &document);

@@ -7,7 +7,7 @@ use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{PlanRequest, Redacted, SecretsRequest, UNIT, build, redaction, run_inputs};
 use anyhow::{Context, Result, bail};
-use reticent_accounting::training::{CompletedRun, NoisySteps, TrainingPlan};
+use reticent_accounting::training::{CompletedRun, NoisySteps, Recipe, TrainingPlan};
 use reticent_accounting::{
     Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, Tolerance, UnitName,
 };
@@ -121,6 +121,23 @@ impl Source {
             return Self::of_loaded(vec![loaded], neighbours);
         }
         Self::of_request(&run.request(), neighbours)
+    }
+
+    /// As [`Self::of_run`], for what speaks of one record: a run that promises less than that is refused.
+    ///
+    /// # Errors
+    /// As [`Self::of_run`].
+    pub fn of_records(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
+        let source = Self::of_run(run, neighbours)?;
+        if let Run::Files { completed, .. } = &source.run
+            && let Some(recipe @ (Recipe::Crt | Recipe::Sdp | Recipe::Jft)) = completed.narrower()
+        {
+            bail!(
+                "--mechanism: {recipe} trains on a part of its text without noise, so that nothing holds for the whole of one \
+                 record; account --mechanism says what its promise covers"
+            );
+        }
+        Ok(source)
     }
 
     /// What the arguments of a plan describe, without a corpus.

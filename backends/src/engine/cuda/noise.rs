@@ -3,6 +3,12 @@
 //! A thread makes three blocks of the cipher, which are 16 pairs of normals. The first use compares a draw with the
 //! host's; where a single bit differs, the host draws for as long as the process runs.
 
+#![expect(
+    clippy::manual_rotate,
+    clippy::needless_range_loop,
+    reason = "kernels are written in what their language has: no rotation, and loops over numbers"
+)]
+
 use crate::engine::layers::Matrix;
 use crate::gaussian::{COSINE, ODD, SINE};
 use crate::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};

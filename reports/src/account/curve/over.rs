@@ -41,10 +41,10 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
         run_at(&wish.run, axis, **end).context(flag)?;
     }
     let sources = if axis == CurveKind::Gamma {
-        vec![Source::of_run(&wish.run, neighbours)?]
+        vec![Source::of_records(&wish.run, neighbours)?]
     } else {
         let runs = at.iter().map(|x| run_at(&wish.run, axis, *x).context(flag));
-        runs.map(|run| Source::of_run(&run?, neighbours))
+        runs.map(|run| Source::of_records(&run?, neighbours))
             .collect::<Result<Vec<_>>>()?
     };
     let Some(first) = sources.first() else {

@@ -30,7 +30,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
         (CurveKind::BlowUp, None) => Neighbours::ZeroOut,
         (_, given) => neighbours_of(given, wish.run.schedule.sampler),
     };
-    let source = Source::of_run(&wish.run, asked)?;
+    let source = Source::of_records(&wish.run, asked)?;
     let tolerance = wish.tolerance.unwrap_or(Tolerance::DEFAULT);
     let group = wish.group.unwrap_or(GroupSize::ONE);
     let asked = match kind {

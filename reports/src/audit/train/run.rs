@@ -291,6 +291,12 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let redacted = redaction(&request, plan.secrets.everything_private)?;
     let of_plan = plan_inputs(&request, &plan, redacted.as_ref())?;
     let prepared = Prepared::load(folder).context("PREPARED")?;
+    if prepared.options.loss_on.is_some() && prepared.facts.loss_tokens == 0 {
+        anyhow::bail!(
+            "PREPARED: no token of {} is the assistant's, so that there is nothing to learn",
+            folder.display()
+        );
+    }
     let mut material = Material::of(train, &request, &plan, (&prepared, &facts))?;
     let mut options = options(train, &request, plan, &prepared)?;
     let Beginning {
