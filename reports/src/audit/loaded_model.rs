@@ -243,7 +243,11 @@ fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
     let all = |round: fn(f32) -> f32| {
         weights.len() == rounded.len()
             && weights.iter().zip(rounded).all(|(from, to)| {
-                from.len() == to.len() && from.iter().zip(to).all(|(a, b)| round(*a) == *b)
+                from.len() == to.len()
+                    && from
+                        .iter()
+                        .zip(to)
+                        .all(|(a, b)| round(*a).to_bits() == b.to_bits())
             })
     };
     all(to_bf16) || all(to_f16)
