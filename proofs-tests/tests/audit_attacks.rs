@@ -287,6 +287,13 @@ fn two_reports_are_compared() {
         over["earlier"][0]["note"],
         "another training with these canaries"
     );
+    let again = json(home, "exposure --model again");
+    assert_eq!(again["canary_digest"], over["canary_digest"]);
+    for (name, document) in [("one.json", &over), ("two.json", &again)] {
+        std::fs::write(home.join(name), document.to_string()).unwrap();
+    }
+    let code = run(home, "diff one.json two.json").status.code();
+    assert!(code == Some(0) || code == Some(1), "{code:?}");
     std::fs::remove_dir_all(home.join("again.owner")).unwrap();
     refused(
         home,

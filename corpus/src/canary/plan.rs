@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How copies of one canary differ.
@@ -183,6 +184,25 @@ pub struct CanaryPlan {
 }
 
 impl CanaryPlan {
+    /// SHA-256 of what is measured of these canaries: seed, template, and each one's context and secret; hexadecimal.
+    ///
+    /// Where copies stand is no part of it, so that it is the same in two corpora. It is for publication: the secrets can be
+    /// guessed from it only by whoever guesses the seed, which has 64 bits where the operating system drew it.
+    ///
+    /// # Errors
+    /// None: every part has a JSON form.
+    pub fn identity(&self) -> Result<String> {
+        let canaries: Vec<_> = self
+            .canaries
+            .iter()
+            .map(|canary| [&canary.id, &canary.context, &canary.secret])
+            .collect();
+        let json = serde_json::to_vec(&(self.seed, &self.template, canaries))
+            .map_err(|error| Error::Plan(error.to_string()))?;
+        let digest = Sha256::digest(json);
+        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Draws secrets, carriers and places.
     ///
     /// Each secret is uniform over the template's candidates (without replacement when

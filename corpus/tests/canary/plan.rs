@@ -174,6 +174,32 @@ fn own_contexts_stand_before_the_template() {
     assert_eq!(CanaryPlan::from_json(&own.to_json().unwrap()).unwrap(), own);
 }
 
+/// The same in another corpus, and another for another secret, context, seed or template.
+#[test]
+fn an_identity_is_that_of_what_is_measured() {
+    let plan = |dialogues, format| {
+        let documents = simulate(dialogues, 0).unwrap();
+        CanaryPlan::new(&options("9x2", format), Unit::Turn, &documents).unwrap()
+    };
+    let own = plan(3, "PIN {digits:3}");
+    let identity = own.identity().unwrap();
+    assert_eq!(identity.len(), 64);
+    let elsewhere = plan(4, "PIN {digits:3}");
+    assert_ne!(own.canaries[0].insertions, elsewhere.canaries[0].insertions);
+    assert_eq!(elsewhere.identity().unwrap(), identity);
+    let changes: [fn(&mut CanaryPlan); 3] = [
+        |plan| plan.canaries[8].secret = "000".into(),
+        |plan| plan.canaries[8].context.push(' '),
+        |plan| plan.seed += 1,
+    ];
+    for change in changes {
+        let mut other = own.clone();
+        change(&mut other);
+        assert_ne!(other.identity().unwrap(), identity);
+    }
+    assert_ne!(plan(3, "PIN {digits:4}").identity().unwrap(), identity);
+}
+
 #[test]
 fn plans_depend_on_their_seed_and_survive_their_file() {
     let one = plan("10x20");

@@ -3,7 +3,7 @@
 use crate::account::mechanism::unknown_origin;
 use crate::audit::args::{Audited, DeviceArg, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
-use crate::contract::{Exit, Interrupt};
+use crate::contract::{Exit, Interrupt, note};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
     Authentication, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
@@ -84,7 +84,8 @@ impl LoadedModel {
     }
 
     /// Refuses a model with the same weights: whatever is held against itself shows no difference, which reads as
-    /// "no leak". What answers behind a command has no weights to compare.
+    /// "no leak". So does a copy whose weights are those of the other, rounded to bf16 or f16. What answers behind a
+    /// command has no weights to compare, which is said.
     pub(in crate::audit) fn differs_from(&self, other: &Self, flag: &'static str) -> Result<()> {
         let same = self
             .weights()
@@ -92,6 +93,19 @@ impl LoadedModel {
         ensure!(
             !same,
             "{flag}: {} has the weights of the audited model, so no text can be likelier under one of them; name the model that training started from, or another that never saw the text",
+            other.name
+        );
+        let (Some((own, weights)), Some((others, rounded))) = (self.weights(), other.weights())
+        else {
+            note(&format!(
+                "{flag}: a model behind a command could not be compared with the other one; if they are the same, no text is likelier under one of them, which reads as no leak"
+            ));
+            return Ok(());
+        };
+        let copy = own == others && (is_rounded(weights, rounded) || is_rounded(rounded, weights));
+        ensure!(
+            !copy,
+            "{flag}: {} has the weights of the audited model up to rounding to bf16 or f16, so hardly any text can be likelier under one of them; name the model that training started from, or another that never saw the text",
             other.name
         );
         Ok(())
@@ -223,6 +237,44 @@ impl LoadedModel {
     }
 }
 
+/// Whether every weight of one is that of the other, rounded to bf16 or to f16. Training moves some weight by more than
+/// half a unit in its last place: those near zero have small ones.
+fn is_rounded(weights: &[Vec<f32>], rounded: &[Vec<f32>]) -> bool {
+    let all = |round: fn(f32) -> f32| {
+        weights.len() == rounded.len()
+            && weights.iter().zip(rounded).all(|(from, to)| {
+                from.len() == to.len()
+                    && from
+                        .iter()
+                        .zip(to)
+                        .all(|(a, b)| round(*a).to_bits() == b.to_bits())
+            })
+    };
+    all(to_bf16) || all(to_f16)
+}
+
+/// The nearest number with so many fewer bits of mantissa, ties to even.
+const fn without_bits(x: f32, bits: u32) -> f32 {
+    let half = (1 << (bits - 1)) - 1;
+    let even = (x.to_bits() >> bits) & 1;
+    f32::from_bits((x.to_bits().wrapping_add(half + even) >> bits) << bits)
+}
+
+const fn to_bf16(x: f32) -> f32 {
+    without_bits(x, 16)
+}
+
+fn to_f16(x: f32) -> f32 {
+    // Below the normal numbers, multiples of 2^-24.
+    const SMALLEST: f32 = 1.0 / 16_384.0;
+    const STEPS: f32 = 16_777_216.0;
+    if x.abs() < SMALLEST {
+        (x * STEPS).round_ties_even() / STEPS
+    } else {
+        without_bits(x, 13)
+    }
+}
+
 /// Whether two models cut text into the same tokens.
 pub(in crate::audit) fn same_tokenizer(one: &Tokenizer, other: &Tokenizer) -> Result<bool> {
     Ok(one.to_json()? == other.to_json()?)
@@ -305,6 +357,35 @@ mod tests {
             "model": {"type": "WordLevel", "vocab": known, "unk_token": "?"},
         });
         Tokenizer::from_json_with_ends(&json.to_string(), Origin::Pretrained, [0, 0]).unwrap()
+    }
+
+    /// Values of f16 and bf16 around 1 and below the normal numbers of f16 (IEEE 754, ties to even).
+    #[test]
+    fn rounded_copies_are_told_from_trained_models() {
+        let ulp = |k: i32| 2.0_f32.powi(k);
+        for (x, bf16, f16) in [
+            (1.0, 1.0, 1.0),
+            (1.0 + ulp(-8), 1.0, 1.0 + ulp(-8)),
+            (1.0 + 3.0 * ulp(-8), 1.0 + ulp(-6), 1.0 + 3.0 * ulp(-8)),
+            (1.0 + ulp(-11), 1.0, 1.0),
+            (1.0 + 3.0 * ulp(-11), 1.0, 1.0 + ulp(-9)),
+            (-1.25 * ulp(-24), -1.25 * ulp(-24), -ulp(-24)),
+        ] {
+            assert_eq!((to_bf16(x), to_f16(x)), (bf16, f16), "{x}");
+        }
+        let base = vec![vec![0.1, -0.3], vec![0.0, 2.0]];
+        let rounded = |round: fn(f32) -> f32| -> Vec<Vec<f32>> {
+            base.iter()
+                .map(|part| part.iter().map(|x| round(*x)).collect())
+                .collect()
+        };
+        for copy in [rounded(to_bf16), rounded(to_f16)] {
+            assert!(is_rounded(&base, &copy) && !is_rounded(&copy, &base));
+            // A step of training moves a weight that was zero.
+            let mut trained = copy.clone();
+            trained[1][0] = 1e-5;
+            assert!(!is_rounded(&trained, &copy) && !is_rounded(&copy, &trained));
+        }
     }
 
     #[test]

@@ -8,12 +8,13 @@
 //! are the document's own, so they take what may be wrong of them, and the rest share what is left.
 
 pub mod args;
+mod checks;
 mod exposures;
 mod page;
 
 use super::args::Diff as Args;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
-use crate::number::nearest;
+use crate::number::{nearest, shortest};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use exposures::{Against, AgainstChance, Exposures};
@@ -22,7 +23,7 @@ use reticent_attacks::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a row comes down to.
@@ -59,8 +60,43 @@ pub struct Row {
 pub struct DiffReport {
     /// Every quantity that both documents hold.
     pub rows: Vec<Row>,
+    /// What could not be compared, and what is not known of the comparison; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The level that they share.
     pub level: f64,
+}
+
+/// Two documents of one type, or the same part of both.
+struct Pair<'a> {
+    old: &'a Value,
+    new: &'a Value,
+    /// The inputs of both documents.
+    inputs: [&'a Value; 2],
+}
+
+impl Pair<'_> {
+    /// That both name a file or model under one of these inputs, and not the same. Folders differ between machines, so that
+    /// names are compared without them.
+    fn differ(&self, inputs: &[&str]) -> Option<String> {
+        inputs.iter().find_map(|input| {
+            let name = |inputs: &Value| {
+                let text = inputs[*input].as_str()?.trim_end_matches('/');
+                Some(text.rsplit('/').next().unwrap_or(text).to_owned())
+            };
+            let [old, new] = [name(self.inputs[0])?, name(self.inputs[1])?];
+            (old != new).then(|| format!("{}: {old} in OLD, {new} in NEW", input.replace('_', "-")))
+        })
+    }
+
+    /// That both hold another number under one of these names.
+    fn counts_differ(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| {
+            let [old, new] = [&self.old[*name], &self.new[*name]].map(Value::as_u64);
+            let (old, new) = (old?, new?);
+            (old != new).then(|| format!("{}: {old} in OLD, {new} in NEW", name.replace('_', "-")))
+        })
+    }
 }
 
 /// Reads, compares, prints.
@@ -131,35 +167,67 @@ impl DiffReport {
             old["type"],
             new["type"]
         );
-        let mut waiting = Vec::new();
+        let (mut waiting, mut notes) = (Vec::new(), Vec::new());
+        let inputs = [&old["inputs"], &new["inputs"]];
+        let mut compare = |part: &str, old, new, place: &str| -> Result<()> {
+            checks::checked(part, old, place).context("OLD")?;
+            checks::checked(part, new, place).context("NEW")?;
+            let pair = Pair { old, new, inputs };
+            match part {
+                "exposure" => waiting.extend(exposures(&pair, level, &mut notes)?),
+                "membership" => waiting.extend(areas(&pair, &mut notes)),
+                _ => waiting.extend(rates(&pair, &mut notes)),
+            }
+            Ok(())
+        };
+        let mut lacking = Vec::new();
         match old["type"].as_str().unwrap_or_default() {
-            "exposure" => waiting.extend(exposures(old, new, level)?),
-            "membership" => waiting.extend(areas(old, new)),
-            "extraction" => waiting.extend(rates(old, new)),
+            part @ ("exposure" | "membership" | "extraction") => compare(part, old, new, "")?,
             "report" => {
-                if old["exposure"].is_object() && new["exposure"].is_object() {
-                    waiting.extend(exposures(&old["exposure"], &new["exposure"], level)?);
+                for part in ["exposure", "membership", "extraction"] {
+                    match (old[part].is_object(), new[part].is_object()) {
+                        (true, true) => compare(part, &old[part], &new[part], &format!("{part}."))?,
+                        (true, false) => lacking.push(lacks(part, "NEW")),
+                        (false, true) => lacking.push(lacks(part, "OLD")),
+                        (false, false) => {}
+                    }
                 }
-                waiting.extend(areas(&old["membership"], &new["membership"]));
-                waiting.extend(rates(&old["extraction"], &new["extraction"]));
             }
             other => {
                 bail!("type must be exposure, membership, extraction or report, got {other:?}")
             }
         }
-        ensure!(!waiting.is_empty(), "the documents hold nothing in common");
+        notes.extend(lacking);
+        ensure!(
+            !waiting.is_empty(),
+            "the documents hold nothing in common{}",
+            notes
+                .iter()
+                .map(|note| format!("; {note}"))
+                .collect::<String>()
+        );
         let costs: f64 = waiting.iter().map(Waiting::costs).sum();
+        let areas = waiting.iter().any(|w| matches!(w, Waiting::Area { .. }));
         let sharing = waiting.iter().filter(|w| w.costs() <= 0.0).count();
         let left = level - costs;
+        let enough = left > -1e-9 && (sharing == 0 || left > 1e-9);
         ensure!(
-            left > -1e-9 && (sharing == 0 || left > 1e-9),
-            "--level: the AUC's intervals take {} of {level}; run audit membership with a larger --confidence, or give a larger level",
-            nearest(costs, 3)
+            enough || !areas,
+            "--level: the AUC's intervals take {} of {}; run audit membership with a larger --confidence, or give a larger level",
+            nearest(costs, 3),
+            nearest(level, 3)
+        );
+        ensure!(
+            enough,
+            "--level: must be above {} for these documents, got {}",
+            nearest(costs + 1e-9, 3),
+            shortest(level)
         );
         let each = left.max(0.0) / sharing.max(1) as f64;
         let rows = waiting.into_iter().map(|w| w.decided(each));
         Ok(Self {
             rows: rows.collect::<Result<_>>()?,
+            notes,
             level,
         })
     }
@@ -297,8 +365,23 @@ impl Waiting {
     }
 }
 
+/// That one document has not what the other has.
+fn lacks(what: &str, which: &str) -> String {
+    format!("not compared: {what}, which {which} lacks")
+}
+
 /// What two exposure documents can be compared by.
-fn exposures(old: &Value, new: &Value, level: f64) -> Result<Vec<Waiting>> {
+fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
+    let (old, new) = (pair.old, pair.new);
+    match [old, new].map(|d| d["canary_digest"].as_str()) {
+        [Some(before), Some(after)] => ensure!(
+            before == after,
+            "OLD and NEW must be of the same canaries: their canary_digest differs, so that secrets or words around them are others"
+        ),
+        _ => notes.push(
+            "not known: whether the canaries are the same, as a document without canary_digest, of an earlier version, does not say it; their names and candidates agree".to_owned(),
+        ),
+    }
     let mut both = vec![Waiting::Exposures(Exposures::of(old, new)?)];
     both.extend(AgainstChance::of(old, new).map(Waiting::AgainstChance));
     let back = || Against::of(new, old, level);
@@ -331,14 +414,37 @@ fn rate(value: &Value, level: f64) -> Result<Rate> {
     Ok(Rate::of(count("hits")?, count("trials")?, confidence)?)
 }
 
-/// The area of the attack that decides, where both documents name the same one.
-fn areas(old: &Value, new: &Value) -> Option<Waiting> {
+/// The area of the attack that decides, where both documents name the same one on the same records.
+fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
+    let (old, new) = (pair.old, pair.new);
     let decides = |document: &Value| {
         let name = document["attacks"]["decides"].as_str();
         name.unwrap_or("the scores").to_owned()
     };
+    let names = |document: &Value| -> BTreeSet<String> {
+        let rows = document["attacks"]["rows"].as_array();
+        let names = rows.into_iter().flatten();
+        names
+            .filter_map(|row| Some(row["attack"].as_str()?.to_owned()))
+            .collect()
+    };
+    let (before, after) = (names(old), names(new));
+    let alone = before.difference(&after).map(|name| (name, "NEW"));
+    let alone = alone.chain(after.difference(&before).map(|name| (name, "OLD")));
+    notes.extend(alone.map(|(name, which)| lacks(&format!("the attack {name}"), which)));
+    for (document, which) in [(old, "OLD"), (new, "NEW")] {
+        if !document["area"].is_object() {
+            notes.push(lacks("the AUC", which));
+            return None;
+        }
+    }
     let attack = decides(old);
-    if !old["area"].is_object() || !new["area"].is_object() || attack != decides(new) {
+    let differ = (attack != decides(new))
+        .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))
+        .or_else(|| pair.counts_differ(&["members", "non_members"]))
+        .or_else(|| pair.differ(&["members", "non_members", "reference"]));
+    if let Some(differ) = differ {
+        notes.push(format!("not compared: the AUC ({differ})"));
         return None;
     }
     let costs = [old, new].map(|d| 1.0 - d["confidence"].as_f64().unwrap_or(0.0));
@@ -351,27 +457,42 @@ fn areas(old: &Value, new: &Value) -> Option<Waiting> {
     })
 }
 
-/// Rates of extraction behind the prompts that both hold.
-fn rates(old: &Value, new: &Value) -> Vec<Waiting> {
+/// Rates of extraction behind the prompts that both hold, of the same suffixes of the same records.
+fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
     let by_prompt = |document: &Value| -> BTreeMap<u64, Value> {
         let prompts = document["prompts"].as_array();
-        prompts
-            .into_iter()
-            .flatten()
-            .filter_map(|row| Some((row["prompt"].as_u64()?, row["verbatim"].clone())))
+        let rows = prompts.into_iter().flatten();
+        rows.filter_map(|row| Some((row["prompt"].as_u64()?, row["verbatim"].clone())))
             .collect()
     };
-    let mut after = by_prompt(new);
-    by_prompt(old)
-        .into_iter()
-        .filter_map(|(prompt, old)| {
-            Some(Waiting::Rate {
-                quantity: format!("verbatim behind {prompt} tokens"),
+    let (before, mut after) = (by_prompt(pair.old), by_prompt(pair.new));
+    // A report names its records as members.
+    let differ = pair
+        .counts_differ(&["suffix", "passages"])
+        .or_else(|| pair.differ(&["data", "members", "unit"]));
+    if let (Some(differ), false) = (differ, before.is_empty() && after.is_empty()) {
+        notes.push(format!("not compared: rates of extraction ({differ})"));
+        return Vec::new();
+    }
+    let mut both = Vec::new();
+    for (prompt, old) in before {
+        let behind = format!("behind {prompt} tokens");
+        match after.remove(&prompt) {
+            None => notes.push(lacks(&format!("verbatim {behind}"), "NEW")),
+            Some(new) if new["trials"] != old["trials"] => notes.push(format!(
+                "not compared: verbatim {behind} (passages: {} in OLD, {} in NEW)",
+                old["trials"], new["trials"]
+            )),
+            Some(new) => both.push(Waiting::Rate {
+                quantity: format!("verbatim {behind}"),
                 old,
-                new: after.remove(&prompt)?,
-            })
-        })
-        .collect()
+                new,
+            }),
+        }
+    }
+    let alone = after.keys();
+    notes.extend(alone.map(|prompt| lacks(&format!("verbatim behind {prompt} tokens"), "OLD")));
+    both
 }
 
 #[cfg(test)]

@@ -12,6 +12,11 @@ pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     )
     .mood(report.exit().into())
     .answer(Section::table("Quantity by quantity", report.table()).caption(report.level_said()));
+    let page = if report.notes.is_empty() {
+        page
+    } else {
+        page.answer(Section::text("", report.notes.clone()))
+    };
     let shares: Vec<&Row> = report.rows.iter().filter(|row| is_share(row)).collect();
     if shares.is_empty() {
         return Ok(page);

@@ -230,3 +230,235 @@ fn other_numbers_of_copies_are_said() {
         report.rows[0].how
     );
 }
+
+/// Names and candidates may agree where the secrets don't.
+#[test]
+fn other_canaries_of_the_same_names_are_refused() {
+    let of = |digest: &str| {
+        let mut document = exposure(&[1.0; 10]);
+        document["canary_digest"] = digest.into();
+        document
+    };
+    let refused = DiffReport::of(&of("aa"), &of("bb"), 0.05).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("the same canaries") && refused.contains("canary_digest"));
+    let notes = |old: &Value, new: &Value| DiffReport::of(old, new, 0.05).unwrap().notes;
+    assert_eq!(notes(&of("aa"), &of("aa")), Vec::<String>::new());
+    let older = notes(&exposure(&[1.0; 10]), &of("aa"));
+    assert!(
+        older.len() == 1 && older[0].starts_with("not known: "),
+        "{older:?}"
+    );
+}
+
+/// Rows of other suffixes, records or attacks are no rows, and say so.
+#[test]
+fn what_is_not_the_same_is_not_compared() {
+    let with = |mut document: Value, place: &str, value: Value| {
+        *document.pointer_mut(place).unwrap() = value;
+        document
+    };
+    let mut rates = extraction(3);
+    rates["suffix"] = 30.into();
+    rates["inputs"] = json!({"data": "old/data.jsonl", "unit": "turn"});
+    let mut area = membership(0.5, 0.6, 0.99);
+    area["members"] = 40.into();
+    area["inputs"] = json!({"members": "in.jsonl", "reference": "base/"});
+    area["attacks"]["rows"] = json!([{"attack": "loss"}]);
+    for (old, new, said) in [
+        (
+            &rates,
+            with(rates.clone(), "/suffix", 5.into()),
+            "suffix: 30 in OLD, 5 in NEW",
+        ),
+        (
+            &rates,
+            with(rates.clone(), "/inputs/data", "new/other.jsonl".into()),
+            "data: data.jsonl in OLD, other.jsonl in NEW",
+        ),
+        (
+            &rates,
+            with(rates.clone(), "/inputs/unit", "document".into()),
+            "unit: turn in OLD, document in NEW",
+        ),
+        (
+            &area,
+            with(area.clone(), "/attacks/decides", "loss".into()),
+            "deciding attack: reference in OLD, loss in NEW",
+        ),
+        (
+            &area,
+            with(area.clone(), "/members", 50.into()),
+            "members: 40 in OLD, 50 in NEW",
+        ),
+        (
+            &area,
+            with(area.clone(), "/inputs/reference", "other".into()),
+            "reference: base in OLD, other in NEW",
+        ),
+    ] {
+        let said = format!("({said})");
+        let refused = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
+        assert!(
+            refused.contains("not compared: ") && refused.contains(&said),
+            "{refused}"
+        );
+    }
+    // The same names in other folders are the same.
+    let moved = with(rates.clone(), "/inputs/data", "new/data.jsonl".into());
+    assert_eq!(says(&rates, &moved).len(), 2);
+    // A prompt or an attack that one side lacks leaves the others.
+    let short = with(rates.clone(), "/prompts/1/prompt", 25.into());
+    let report = DiffReport::of(&rates, &short, 0.05).unwrap();
+    assert_eq!(report.rows.len(), 1);
+    assert_eq!(
+        report.notes,
+        [
+            "not compared: verbatim behind 50 tokens, which NEW lacks",
+            "not compared: verbatim behind 25 tokens, which OLD lacks"
+        ]
+    );
+    let fewer = with(rates.clone(), "/prompts/0/verbatim/trials", 100.into());
+    let report = DiffReport::of(&rates, &fewer, 0.05).unwrap();
+    assert!(report.notes[0].ends_with("(passages: 200 in OLD, 100 in NEW)"));
+    let other = with(area.clone(), "/attacks/rows/0/attack", "min-k".into());
+    assert_eq!(
+        DiffReport::of(&area, &other, 0.05).unwrap().notes,
+        [
+            "not compared: the attack loss, which NEW lacks",
+            "not compared: the attack min-k, which OLD lacks"
+        ]
+    );
+}
+
+/// In the text and in the document, a line for each part that one report lacks.
+#[test]
+fn what_one_report_lacks_is_said() {
+    let old = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 10]),
+        "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10)});
+    let new = json!({"schema": 1, "type": "report", "extraction": extraction(10)});
+    let report = DiffReport::of(&old, &new, 0.05).unwrap();
+    let said = [
+        "not compared: exposure, which NEW lacks",
+        "not compared: membership, which NEW lacks",
+    ];
+    assert_eq!(report.notes, said);
+    let page = page::page(&report, "old", "new").unwrap();
+    for view in [View::full(), View::of_terminal(false)] {
+        let text = page.to_text(view);
+        assert!(said.iter().all(|line| text.contains(line)), "{text}");
+    }
+    let text = Envelope::new("diff", Inputs::new(), &report)
+        .to_text()
+        .unwrap();
+    assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
+    assert!(text.contains(said[0]));
+}
+
+/// A document may come from anybody: each field out of its range is refused by name.
+#[test]
+fn fields_out_of_their_range_are_refused() {
+    let good = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 3]),
+        "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10)});
+    DiffReport::of(&good, &good, 0.05).unwrap();
+    for (place, value, said) in [
+        (
+            "membership/confidence",
+            json!(1.0),
+            "membership.confidence must be in (0, 1), got 1.0",
+        ),
+        (
+            "membership/confidence",
+            json!(-3),
+            "membership.confidence must be in (0, 1), got -3",
+        ),
+        (
+            "membership/area/lower",
+            json!(-0.1),
+            "membership.area.lower must be in [0, 1]",
+        ),
+        (
+            "membership/area/upper",
+            json!(0.4),
+            "area.lower must be at most membership.area.upper",
+        ),
+        (
+            "membership/area/estimate",
+            json!(7),
+            "membership.area.estimate must be in [0, 1], got 7",
+        ),
+        (
+            "exposure/canaries/1/id",
+            json!("canary-0"),
+            "canaries[1].id must be its own",
+        ),
+        (
+            "exposure/canaries/1/exposure",
+            json!(null),
+            "canaries[1].exposure.min must be in [0, 19.93], got nothing",
+        ),
+        (
+            "exposure/canaries/1/exposure",
+            json!({"min": 1}),
+            "canaries[1].exposure.max must be in",
+        ),
+        (
+            "exposure/canaries/1/exposure/min",
+            json!(1.5),
+            "exposure.min must be at most",
+        ),
+        (
+            "exposure/canaries/1/exposure/max",
+            json!(21),
+            "exposure.max must be in [0, 19.93], got 21",
+        ),
+        (
+            "exposure/canaries/2/copies",
+            json!(-1),
+            "canaries[2].copies must be a whole number from 0 to 4294967295, got -1",
+        ),
+        (
+            "exposure/candidates",
+            json!(u64::MAX),
+            "exposure.candidates must be a whole number from 1 to 9223372036854775808",
+        ),
+        (
+            "extraction/prompts/1/prompt",
+            json!(10),
+            "prompts[1].prompt must be its own",
+        ),
+        (
+            "extraction/prompts/1/verbatim/hits",
+            json!(201),
+            "verbatim.hits must be a whole number from 0 to 200",
+        ),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(&format!("/{place}")).unwrap() = value;
+        for (old, new, which) in [(&bad, &good, "OLD: "), (&good, &bad, "NEW: ")] {
+            let refused = format!("{:#}", DiffReport::of(old, new, 0.05).unwrap_err());
+            assert!(
+                refused.starts_with(which) && refused.contains(said),
+                "{place}: {refused}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_level_too_small_is_said_in_few_digits_and_without_other_advice() {
+    let refused = |document: &Value, level| {
+        DiffReport::of(document, document, level)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refused(&extraction(3), 1e-300),
+        "--level: must be above 1.00e-9 for these documents, got 1e-300"
+    );
+    let area = refused(&membership(0.5, 0.6, 0.95), 1e-300);
+    assert!(
+        area.contains("intervals take 0.0500 of 1.00e-300"),
+        "{area}"
+    );
+}

@@ -153,6 +153,7 @@ impl<'a> Attack<'a> {
             )?
         };
         let mut report = ExposureReport::new(finding);
+        report.canary_digest = Some(self.plan.identity()?);
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
                 .plan

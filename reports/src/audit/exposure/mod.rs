@@ -46,6 +46,10 @@ pub struct ExposureReport {
     /// Ranks, exposures, nulls, the lower bound on ε, and what it cost.
     #[serde(flatten)]
     pub finding: ExposureFinding,
+    /// SHA-256 of what the canaries are, hexadecimal: other canaries have another one. Absent in documents of earlier
+    /// versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary_digest: Option<String>,
     /// What was promised about ranks; absent without a mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
@@ -95,6 +99,7 @@ impl ExposureReport {
         Self {
             doses: dose::doses(&finding),
             finding,
+            canary_digest: None,
             ceiling: None,
             verdict: None,
             no_verdict: None,

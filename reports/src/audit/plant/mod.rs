@@ -254,7 +254,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         .given("canary_format", args.shape.canary_format.to_string())?;
     output.answer(
         &Envelope::new("planting", inputs, &shown),
-        &page(&shown, args.canaries),
+        &page(&shown, args.canaries, args.unit),
     )?;
     Ok(Exit::Finished)
 }
@@ -414,7 +414,7 @@ pub(in crate::audit) const fn seed_words(seed: SeedOrigin) -> &'static str {
     }
 }
 
-fn page(shown: &Planted, spec: Spec) -> Page {
+fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
     let said = format!(
         "{}: {} of {} in {}.",
         shown.out,
@@ -428,8 +428,8 @@ fn page(shown: &Planted, spec: Spec) -> Page {
             shown.plan
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; train on the text, then: audit coins --model MODEL --coins-file {} --training {}",
-            shown.plan, shown.plan, shown.out
+            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training {}",
+            shown.plan, shown.out, shown.plan, shown.out
         ),
     };
     let mut facts = vec![

@@ -1,0 +1,158 @@
+//! What a document has to hold before anything is concluded from it: it may come from anybody.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Most candidates of a canary.
+const MOST: u64 = 1 << 63;
+
+/// Rounding of exposures that were written in decimal.
+const ROUNDING: f64 = 1e-6;
+
+/// Checks the part of a document, or the document itself.
+///
+/// # Errors
+/// A field out of its range, with its name (behind `place`) and the range.
+pub(super) fn checked(part: &str, value: &Value, place: &str) -> Result<()> {
+    let confidence = &value["confidence"];
+    if !confidence.is_null() || value["area"].is_object() {
+        let inside = confidence.as_f64().is_some_and(|c| c > 0.0 && c < 1.0);
+        ensure!(
+            inside,
+            "{place}confidence must be in (0, 1), got {}",
+            got(confidence)
+        );
+    }
+    match part {
+        "exposure" => exposure(value, place),
+        "membership" => area(&value["area"], place),
+        _ => extraction(value, place),
+    }
+}
+
+fn exposure(value: &Value, place: &str) -> Result<()> {
+    let candidates = whole(&value["candidates"], (1, MOST), || {
+        format!("{place}candidates")
+    })?;
+    let most = (candidates as f64).log2();
+    let canaries = value["canaries"].as_array();
+    let canaries = canaries.with_context(|| format!("{place}canaries must be a list"))?;
+    let mut ids = BTreeSet::new();
+    for (i, canary) in canaries.iter().enumerate() {
+        let at = format!("{place}canaries[{i}]");
+        let id = canary["id"].as_str();
+        let id = id.with_context(|| format!("{at}.id must be a string"))?;
+        ensure!(
+            ids.insert(id),
+            "{at}.id must be its own, and another canary has it"
+        );
+        if !canary["copies"].is_null() {
+            whole(&canary["copies"], (0, u64::from(u32::MAX)), || {
+                format!("{at}.copies")
+            })?;
+        }
+        let bits = &canary["exposure"];
+        between(bits, ["min", "max"], most, &format!("{at}.exposure"))?;
+        let rank = &canary["rank"];
+        if !rank.is_null() {
+            let end = |key: &str| whole(&rank[key], (1, candidates), || format!("{at}.rank.{key}"));
+            ensure!(
+                end("min")? <= end("max")?,
+                "{at}.rank.min must be at most {at}.rank.max"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn area(area: &Value, place: &str) -> Result<()> {
+    if !area.is_object() {
+        return Ok(());
+    }
+    let at = format!("{place}area");
+    number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
+    // An interval that is open at an end leaves it out.
+    for key in ["lower", "upper"] {
+        if !area[key].is_null() {
+            number(&area[key], 1.0, || format!("{at}.{key}"))?;
+        }
+    }
+    if !area["lower"].is_null() && !area["upper"].is_null() {
+        between(area, ["lower", "upper"], 1.0, &at)?;
+    }
+    Ok(())
+}
+
+fn extraction(value: &Value, place: &str) -> Result<()> {
+    if !value["suffix"].is_null() {
+        whole(&value["suffix"], (1, MOST), || format!("{place}suffix"))?;
+    }
+    let mut lengths = BTreeSet::new();
+    let rows = value["prompts"].as_array();
+    for (i, row) in rows.into_iter().flatten().enumerate() {
+        let at = format!("{place}prompts[{i}]");
+        let length = whole(&row["prompt"], (1, MOST), || format!("{at}.prompt"))?;
+        ensure!(
+            lengths.insert(length),
+            "{at}.prompt must be its own, and another row has {length} too"
+        );
+        let trials = &row["verbatim"]["trials"];
+        let trials = whole(trials, (1, MOST), || format!("{at}.verbatim.trials"))?;
+        let hits = &row["verbatim"]["hits"];
+        whole(hits, (0, trials), || format!("{at}.verbatim.hits"))?;
+    }
+    Ok(())
+}
+
+/// Both ends of an interval in [0, most], in order.
+fn between(value: &Value, keys: [&str; 2], most: f64, at: &str) -> Result<()> {
+    let [low, high] = keys;
+    let end = |key: &str| number(&value[key], most, || format!("{at}.{key}"));
+    ensure!(
+        end(low)? <= end(high)?,
+        "{at}.{low} must be at most {at}.{high}, got {} and {}",
+        got(&value[low]),
+        got(&value[high])
+    );
+    Ok(())
+}
+
+fn number(value: &Value, most: f64, name: impl Fn() -> String) -> Result<f64> {
+    let inside = value
+        .as_f64()
+        .filter(|v| (0.0..=most + ROUNDING).contains(v));
+    inside.with_context(|| {
+        format!(
+            "{} must be in [0, {}], got {}",
+            name(),
+            crate::number::nearest(most, 4),
+            got(value)
+        )
+    })
+}
+
+fn whole(value: &Value, range: (u64, u64), name: impl Fn() -> String) -> Result<u64> {
+    let inside = value.as_u64().filter(|v| (range.0..=range.1).contains(v));
+    inside.with_context(|| {
+        format!(
+            "{} must be a whole number from {} to {}, got {}",
+            name(),
+            range.0,
+            range.1,
+            got(value)
+        )
+    })
+}
+
+/// A number as it stands there; of anything else only what it is.
+fn got(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(_) => "a truth value".to_owned(),
+        Value::String(_) => "a text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
