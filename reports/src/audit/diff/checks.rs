@@ -126,7 +126,7 @@ fn number(value: &Value, most: f64, name: impl Fn() -> String) -> Result<f64> {
         format!(
             "{} must be in [0, {}], got {}",
             name(),
-            crate::number::nearest(most, 4),
+            crate::number::described(most),
             got(value)
         )
     })

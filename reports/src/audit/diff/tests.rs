@@ -395,7 +395,7 @@ fn fields_out_of_their_range_are_refused() {
         (
             "exposure/canaries/1/exposure",
             json!(null),
-            "canaries[1].exposure.min must be in [0, 19.93], got nothing",
+            "canaries[1].exposure.min must be in [0, 19.931569], got nothing",
         ),
         (
             "exposure/canaries/1/exposure",
@@ -410,7 +410,7 @@ fn fields_out_of_their_range_are_refused() {
         (
             "exposure/canaries/1/exposure/max",
             json!(21),
-            "exposure.max must be in [0, 19.93], got 21",
+            "exposure.max must be in [0, 19.931569], got 21",
         ),
         (
             "exposure/canaries/2/copies",
