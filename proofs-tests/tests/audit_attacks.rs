@@ -302,11 +302,13 @@ fn two_reports_are_compared() {
     );
     ok(
         home,
-        &format!("train ckpt-data --recipe sgd {train} --layers 2 --out deeper"),
+        &format!(
+            "train ckpt-data --recipe sgd {train} --model gpt2 --layers 1 --width 16 --heads 2 --context 64 --out gpt2"
+        ),
     );
     refused(
         home,
-        "exposure --model ckpt --earlier deeper",
-        &["--earlier", "deeper has another architecture"],
+        "exposure --model ckpt --earlier gpt2",
+        &["--earlier", "gpt2 has another architecture"],
     );
 }
