@@ -12,6 +12,13 @@ const BLOCKS: usize = 16;
 /// Words of a group.
 pub(crate) const WORDS: usize = 16 * BLOCKS;
 
+/// A key as the cipher reads it.
+#[cfg(feature = "cpu")]
+pub(crate) fn words_of(key: &[u8; 32]) -> [u32; 8] {
+    let (words, _) = key.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
+}
+
 /// The words that follow from a key and the number of a stream.
 pub(crate) struct KeyStream {
     key: [u8; 32],
@@ -60,9 +67,7 @@ impl KeyStream {
     fn state(&self) -> [u32; 16] {
         let mut state = [0; 16];
         state[..4].copy_from_slice(&[0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]);
-        for (word, b) in state[4..12].iter_mut().zip(self.key.chunks_exact(4)) {
-            *word = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        }
+        state[4..12].copy_from_slice(&words_of(&self.key));
         let halves = |x: u64| [x as u32, (x >> 32) as u32];
         state[12..14].copy_from_slice(&halves(self.block));
         state[14..].copy_from_slice(&halves(self.stream));

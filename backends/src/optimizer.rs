@@ -234,6 +234,12 @@ impl Optimizer {
     }
 }
 
+/// What the moments are divided by at a step, since they begin at zero.
+fn corrections(step: u64) -> (f64, f64) {
+    let t = step.min(1 << 30) as i32;
+    (1.0 - BETA1.powi(t), 1.0 - BETA2.powi(t))
+}
+
 impl Moments for Optimizer {
     fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]) {
         let [first, second] = self.kept.get();
@@ -252,28 +258,23 @@ impl Moments for Optimizer {
 impl Update for Optimizer {
     fn update(&mut self, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
         self.steps += 1;
-        match (self.rule(), self.spec) {
-            (Some(Rule::Sgd { rate, momentum }), _) => {
-                self.sgd((rate, momentum), weights, gradients);
-            }
-            (
-                Some(Rule::Adam {
-                    rate,
-                    keep,
-                    epsilon,
-                }),
-                _,
-            ) => self.by_moments(weights, gradients, |w, m, v| {
+        if let OptimizerSpec::AdamBc {
+            learning_rate,
+            floor,
+        } = self.spec
+        {
+            return self.adam_bc(learning_rate, floor, weights, gradients);
+        }
+        match self.rule(self.steps) {
+            Some(Rule::Sgd { rate, momentum }) => self.sgd((rate, momentum), weights, gradients),
+            Some(Rule::Adam {
+                rate,
+                keep,
+                epsilon,
+            }) => self.by_moments(weights, gradients, |w, m, v| {
                 *w = keep * *w - rate * m / (v.sqrt() + epsilon);
             }),
-            (
-                None,
-                OptimizerSpec::AdamBc {
-                    learning_rate,
-                    floor,
-                },
-            ) => self.adam_bc(learning_rate, floor, weights, gradients),
-            (None, _) => unreachable!("every other optimiser has a rule"),
+            None => {} // AdamBC, above
         }
     }
     fn noised(&mut self, deviation: f64) {
@@ -285,10 +286,10 @@ impl Update for Optimizer {
 }
 
 impl Optimizer {
-    /// The step that was just begun, where f32 is enough for it.
-    fn rule(&self) -> Option<Rule> {
+    /// The step of this number, where f32 is enough for it: all but AdamBC.
+    fn rule(&self, step: u64) -> Option<Rule> {
         let adam = |rate: f64, decay: f64| {
-            let (first_correction, second_correction) = self.corrections();
+            let (first_correction, second_correction) = corrections(step);
             let second_correction = second_correction.sqrt();
             Rule::Adam {
                 rate: (rate * self.scale * second_correction / first_correction) as f32,
@@ -315,15 +316,13 @@ impl Optimizer {
 
     /// Begins a step that a device takes: its rule, and the moments, which `upload` moves there where they are not yet.
     /// Nothing for an optimiser whose steps need f64.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines use it"))]
     pub(crate) fn on_device<T: DeviceMoments>(
         &mut self,
         upload: impl FnOnce(&[Vec<Vec<f32>>; 2]) -> T,
     ) -> Option<(Rule, &mut T)> {
+        let rule = self.rule(self.steps + 1)?;
         self.steps += 1;
-        let Some(rule) = self.rule() else {
-            self.steps -= 1;
-            return None;
-        };
         let known = match &mut self.kept {
             Kept::Device { moments, .. } => moments.as_any_mut().is::<T>(),
             Kept::Host(_) => false,
@@ -367,7 +366,7 @@ impl Optimizer {
     }
 
     fn adam_bc(&mut self, rate: f64, floor: f64, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]) {
-        let (first_correction, second_correction) = self.corrections();
+        let (first_correction, second_correction) = corrections(self.steps);
         let rate = rate * self.scale / first_correction;
         let noise = self.noise_variance;
         self.by_moments(weights, gradients, |w, m, v| {
@@ -375,12 +374,6 @@ impl Optimizer {
             let second = (f64::from(v) / second_correction - noise).max(floor);
             *w -= (rate * f64::from(m) / second.sqrt()) as f32;
         });
-    }
-
-    /// What the moments are divided by, since they begin at zero.
-    fn corrections(&self) -> (f64, f64) {
-        let t = self.steps.min(1 << 30) as i32;
-        (1.0 - BETA1.powi(t), 1.0 - BETA2.powi(t))
     }
 
     /// Takes the gradients into both moments, and moves each weight by its own.

@@ -165,18 +165,9 @@ impl ChaChaNoise {
     #[cfg(feature = "cuda")]
     pub(crate) fn keys(&self, tensor: usize, values: usize) -> Vec<u32> {
         let blocks = (0..values.div_ceil(NOISE_BLOCK)).into_par_iter();
-        let words = |block| {
-            let key = self.key_of(tensor, block);
-            let (words, _) = key.as_chunks::<4>();
-            <[u32; 8]>::try_from(
-                words
-                    .iter()
-                    .map(|w| u32::from_le_bytes(*w))
-                    .collect::<Vec<_>>(),
-            )
-            .expect("eight words of four bytes")
-        };
-        blocks.flat_map_iter(words).collect()
+        blocks
+            .flat_map_iter(|block| crate::keystream::words_of(&self.key_of(tensor, block)))
+            .collect()
     }
 }
 
@@ -216,6 +207,7 @@ pub struct MeanNoise<'a> {
 
 impl MeanNoise<'_> {
     /// On the host.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines use it"))]
     pub(crate) fn add_to(&self, tensor: usize, sum: &mut [f32]) {
         self.noise.clone().add(self.step, tensor, self.std, sum);
         crate::step::divide(sum, self.divisor);

@@ -102,7 +102,6 @@ pub struct Added {
 /// ```
 #[derive(Debug)]
 pub struct Privatized {
-    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate) gradients: Gradients,
 }
 
@@ -124,11 +123,14 @@ impl Privatized {
     pub(crate) fn into_host(self) -> Result<Vec<Vec<f32>>> {
         match self.gradients {
             Gradients::Host(values) => Ok(values),
-            Gradients::Device(_) => Err(Error::Engine(
-                "the gradient lies on another engine's device".into(),
-            )),
+            Gradients::Device(_) => Err(elsewhere()),
         }
     }
+}
+
+/// A gradient in tensors that an engine does not have.
+pub(crate) fn elsewhere() -> Error {
+    Error::Engine("the gradient lies on another engine's device".into())
 }
 
 /// A trainer whose device can end a private step by itself. Not exported: only engines of this crate are.

@@ -162,6 +162,19 @@ fn check(
     Ok(())
 }
 
+/// Ranges in order, those that overlap or touch as one.
+pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut out: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match out.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => out.push(range),
+        }
+    }
+    out
+}
+
 /// Characters to bytes, once per document.
 pub(crate) struct Offsets {
     /// Byte offset of every character and of the end; none for ASCII, where they agree.

@@ -32,14 +32,22 @@ pub(crate) trait Floats: Backend<FloatElem = f32> {
     }
     /// (sum + N(0, std²)) / divisor, value by value, with the bits of the host's noise.
     fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
-        let on_host = |(tensor, sum): (usize, Matrix<Self>)| {
-            let (shape, device) = (sum.dims(), sum.device());
-            let mut values = super::portable::host(sum);
-            noise.add_to(tensor, &mut values);
-            super::transfers::upload(values, shape, &device)
-        };
-        sums.into_iter().enumerate().map(on_host).collect()
+        noised_on_host(sums, noise)
     }
+}
+
+/// As [`Floats::noised`], drawn on the host.
+pub(crate) fn noised_on_host<B: Floats>(
+    sums: Vec<Matrix<B>>,
+    noise: &MeanNoise<'_>,
+) -> Vec<Matrix<B>> {
+    let one = |(tensor, sum): (usize, Matrix<B>)| {
+        let (shape, device) = (sum.dims(), sum.device());
+        let mut values = super::portable::host(sum);
+        noise.add_to(tensor, &mut values);
+        super::transfers::upload(values, shape, &device)
+    };
+    sums.into_iter().enumerate().map(one).collect()
 }
 
 impl Floats for burn_flex::Flex {}

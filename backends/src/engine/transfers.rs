@@ -56,12 +56,6 @@ pub(super) fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B
     Tensor::from_data(TensorData::new(wide, [length]), device)
 }
 
-/// Words on the device, as they are.
-#[cfg(feature = "cuda")]
-pub(super) fn words<B: Backend>(words: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
-    indices(words, device)
-}
-
 /// Yes or no on the device.
 pub(super) fn flags<B: Backend, const D: usize>(
     values: Vec<bool>,

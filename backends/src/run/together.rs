@@ -8,8 +8,7 @@ use crate::optimizer::Moments;
 use crate::random::RunKey;
 use crate::state::RunIdentity;
 use crate::step::{LANES, added_by_all};
-use crate::trainer::Added;
-use crate::trainer::Trainer;
+use crate::trainer::{Added, Trainer};
 use serde::{Deserialize, Serialize};
 
 /// Where rank 0 goes on from.

@@ -1,7 +1,7 @@
 //! Putting a plan's lines into documents.
 
 use super::plan::CanaryPlan;
-use crate::document::{Document, Offsets};
+use crate::document::{Document, Offsets, joined};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -118,19 +118,6 @@ fn line_starts(document: &Document) -> Vec<usize> {
         .map(|byte| offsets.character(byte))
         .chain(std::iter::once(offsets.character(document.text.len())))
         .collect()
-}
-
-/// Ranges in order, those that overlap or touch as one.
-fn joined(mut ranges: Vec<std::ops::Range<usize>>) -> Vec<std::ops::Range<usize>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut out: Vec<std::ops::Range<usize>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match out.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => out.push(range),
-        }
-    }
-    out
 }
 
 fn extend(

@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How copies of one canary differ.
@@ -199,8 +198,7 @@ impl CanaryPlan {
             .collect();
         let json = serde_json::to_vec(&(self.seed, &self.template, canaries))
             .map_err(|error| Error::Plan(error.to_string()))?;
-        let digest = Sha256::digest(json);
-        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(crate::random::sha256(&json))
     }
 
     /// Draws secrets, carriers and places.

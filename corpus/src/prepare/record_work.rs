@@ -1,5 +1,6 @@
 //! One unit on its way to a record: nothing here looks at another unit.
 
+use crate::document::joined;
 use crate::error::{Error, Result};
 use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
@@ -292,15 +293,7 @@ impl<'a> Work<'a> {
 impl Masks<'_> {
     /// Touching ranges are one mask, as runs of masked tokens are.
     fn join(&mut self) {
-        self.ranges.sort_by_key(|r| r.start);
-        let mut joined: Vec<Range<usize>> = Vec::with_capacity(self.ranges.len());
-        for range in self.ranges.drain(..) {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
-        self.ranges = joined;
+        self.ranges = joined(std::mem::take(&mut self.ranges));
     }
 
     fn replaced(&self, by: &str) -> String {

@@ -87,14 +87,6 @@ impl LoadedModel {
     /// "no leak". So does a copy whose weights are those of the other, rounded to bf16 or f16. What answers behind a
     /// command has no weights to compare, which is said.
     pub(in crate::audit) fn differs_from(&self, other: &Self, flag: &'static str) -> Result<()> {
-        let same = self
-            .weights()
-            .is_some_and(|own| Some(own) == other.weights());
-        ensure!(
-            !same,
-            "{flag}: {} has the weights of the audited model, so no text can be likelier under one of them; name the model that training started from, or another that never saw the text",
-            other.name
-        );
         let (Some((own, weights)), Some((others, rounded))) = (self.weights(), other.weights())
         else {
             note(&format!(
@@ -102,6 +94,11 @@ impl LoadedModel {
             ));
             return Ok(());
         };
+        ensure!(
+            (own, weights) != (others, rounded),
+            "{flag}: {} has the weights of the audited model, so no text can be likelier under one of them; name the model that training started from, or another that never saw the text",
+            other.name
+        );
         let copy = own == others && (is_rounded(weights, rounded) || is_rounded(rounded, weights));
         ensure!(
             !copy,

@@ -9,10 +9,11 @@
     reason = "kernels are written in what their language has: no rotation, and loops over numbers"
 )]
 
-use crate::engine::layers::Matrix;
+use crate::engine::layers::{Matrix, noised_on_host};
+use crate::engine::transfers::{host, indices, upload};
 use crate::gaussian::{COSINE, ODD, SINE};
 use crate::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};
-use burn::tensor::{Shape, Tensor, TensorData, TensorPrimitive};
+use burn::tensor::{Shape, Tensor, TensorPrimitive};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_dtype;
 use burn_cubecl::tensor::CubeTensor;
@@ -34,16 +35,12 @@ pub(super) fn noised(sums: Vec<Matrix<Cuda>>, noise: &MeanNoise<'_>) -> Vec<Matr
     static EQUAL: OnceLock<bool> = OnceLock::new();
     let device = sums.first().map(Tensor::device);
     let draws = device.is_some_and(|device| *EQUAL.get_or_init(|| draws_as_the_host(&device)));
-    let one = |(tensor, sum): (usize, Matrix<Cuda>)| {
-        if draws {
-            return by_threads(sum, tensor, noise);
-        }
-        let (shape, device) = (sum.dims(), sum.device());
-        let mut values = crate::engine::portable::host(sum);
-        noise.add_to(tensor, &mut values);
-        crate::engine::transfers::upload(values, shape, &device)
-    };
-    sums.into_iter().enumerate().map(one).collect()
+    if !draws {
+        return noised_on_host(sums, noise);
+    }
+    let each = sums.into_iter().enumerate();
+    each.map(|(tensor, sum)| by_threads(sum, tensor, noise))
+        .collect()
 }
 
 /// Whether the device's draws have the host's bits, over more than one key and a chunk that is not full.
@@ -57,9 +54,8 @@ pub(in crate::engine) fn draws_as_the_host(device: &burn_cuda::CudaDevice) -> bo
     };
     let count = 2 * NOISE_BLOCK + CHUNK + 301;
     let values: Vec<f32> = (0..count).map(|i| (i as f32 * 0.618).sin()).collect();
-    let data = TensorData::new(values.clone(), [1, count]);
-    let there = by_threads(Tensor::from_data(data, device), 5, &noise);
-    let there = crate::engine::portable::host(there);
+    let there = by_threads(upload(values.clone(), [1, count], device), 5, &noise);
+    let there = host(there);
     let mut here = values;
     noise.add_to(5, &mut here);
     there.len() == here.len()
@@ -76,7 +72,7 @@ fn by_threads(sum: Matrix<Cuda>, tensor: usize, noise: &MeanNoise<'_>) -> Matrix
         return sum;
     }
     let keys = noise.noise.keys(tensor, values);
-    let keys = crate::engine::transfers::words::<Cuda>(&keys, &device);
+    let keys = indices::<Cuda>(&keys, &device);
     let keys: CubeTensor<CudaRuntime> = keys.into_primitive();
     let sum = into_contiguous(sum.into_primitive().tensor());
     let client = sum.client.clone();

@@ -41,22 +41,7 @@ fn an_example_gives_the_same_bits_alone_and_in_any_company() {
     let model = on_device();
     let mut all = sequences(12, 5);
     all.push((0..20).map(|t| t % 11).collect());
-    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
-    let crowd: Vec<Vec<u32>> = (0..6).flat_map(|_| all.clone()).collect();
-    let (together, backwards) = (footprints(&model, &all), footprints(&model, &reversed));
-    let crowded = footprints(&model, &crowd);
-    for (i, s) in all.iter().enumerate() {
-        let alone = &footprints(&model, std::slice::from_ref(s))[0];
-        assert!(!alone.is_empty());
-        for (company, own) in [
-            ("the others", &together[i]),
-            ("the others reversed", &backwards[all.len() - 1 - i]),
-            ("a crowd", &crowded[i]),
-            ("a crowd, at its end", &crowded[5 * all.len() + i]),
-        ] {
-            assert!(alone == own, "example {i} among {company}");
-        }
-    }
+    check_company("lstm", &all, |batch| footprints(&model, batch));
 }
 
 /// No share is longer than C even without the margin, but for rounding.

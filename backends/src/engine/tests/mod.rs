@@ -23,6 +23,32 @@ use std::sync::Arc;
 
 type Auto = Autodiff<Flex>;
 
+/// What an engine makes of each example of a batch has the same bits alone, in order, in reverse, and at both ends of a
+/// crowd.
+#[cfg(any(feature = "oracle", feature = "cuda", feature = "wgpu"))]
+pub(super) fn check_company(
+    name: &str,
+    all: &[Vec<u32>],
+    footprints: impl Fn(&[Vec<u32>]) -> Vec<Vec<u64>>,
+) {
+    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
+    let crowd: Vec<Vec<u32>> = (0..6).flat_map(|_| all.to_vec()).collect();
+    let (together, backwards) = (footprints(all), footprints(&reversed));
+    let crowded = footprints(&crowd);
+    for (i, s) in all.iter().enumerate() {
+        let alone = &footprints(std::slice::from_ref(s))[0];
+        assert!(!alone.is_empty());
+        for (company, own) in [
+            ("the others", &together[i]),
+            ("the others reversed", &backwards[all.len() - 1 - i]),
+            ("a crowd", &crowded[i]),
+            ("a crowd, at its end", &crowded[5 * all.len() + i]),
+        ] {
+            assert!(alone == own, "{name}, example {i} among {company}");
+        }
+    }
+}
+
 const CONFIG: LstmConfig = LstmConfig {
     vocabulary: 11,
     embedding: 5,

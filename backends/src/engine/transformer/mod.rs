@@ -438,8 +438,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     fn step(&mut self, update: &mut dyn Update, gradient: Vec<Vec<f32>>) -> Result<()> {
         check_shapes(&self.parameters, &gradient)?;
-        self.trained();
-        let mut values = self.values.take().expect("just brought to the host");
+        let known = self.values.take();
+        let mut values = known.unwrap_or_else(|| self.download());
         update.update(&mut values, &gradient);
         self.spare = gradient;
         self.reload(values);
@@ -457,10 +457,12 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// What is trained, on the host.
     fn trained(&self) -> &[Vec<f32>] {
-        self.values.get_or_init(|| {
-            let trained = self.weights[self.frozen..].iter();
-            trained.map(|w| host(w.clone())).collect()
-        })
+        self.values.get_or_init(|| self.download())
+    }
+
+    fn download(&self) -> Vec<Vec<f32>> {
+        let trained = self.weights[self.frozen..].iter();
+        trained.map(|w| host(w.clone())).collect()
     }
 
     fn zeros(&mut self) -> Sums<B> {

@@ -12,6 +12,7 @@ mod scores;
 use super::*;
 use crate::engine::layers::Portable;
 use crate::engine::processor::Processor;
+use crate::engine::tests::check_company;
 use crate::model::{
     Activation, Biases, Family, Multipliers, Residual, Rotary, RotaryScaling, Switches,
 };
@@ -354,22 +355,7 @@ fn footprints<B: Floats, K: Layers<B>>(
 /// where it stands, nor how long they are, nor whether they are finite.
 pub(super) fn check_isolation<B: Floats, K: Layers<B>>(name: &str, model: &Transformer<B, K>) {
     let all = sequences();
-    let reversed: Vec<Vec<u32>> = all.iter().rev().cloned().collect();
-    let crowd: Vec<Vec<u32>> = (0..6).flat_map(|_| all.clone()).collect();
-    let (together, backwards) = (footprints(model, &all), footprints(model, &reversed));
-    let crowded = footprints(model, &crowd);
-    for (i, s) in all.iter().enumerate() {
-        let alone = &footprints(model, std::slice::from_ref(s))[0];
-        assert!(!alone.is_empty());
-        for (company, own) in [
-            ("the others", &together[i]),
-            ("the others reversed", &backwards[all.len() - 1 - i]),
-            ("a crowd", &crowded[i]),
-            ("a crowd, at its end", &crowded[5 * all.len() + i]),
-        ] {
-            assert!(alone == own, "{name}, example {i} among {company}");
-        }
-    }
+    check_company(name, &all, |batch| footprints(model, batch));
 }
 
 #[test]

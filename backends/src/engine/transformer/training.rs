@@ -3,7 +3,7 @@
 use super::resident::largest;
 use super::*;
 use crate::engine::host::layers::log_softmax;
-use crate::trainer::{Gradients, Resident};
+use crate::trainer::{Gradients, Resident, elsewhere};
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     /// Σ of gradients over a public batch divided by its predictions, where the device wants it, and the mean loss.
@@ -178,12 +178,10 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()> {
         match gradient.gradients {
             Gradients::Host(values) => self.step(update, values),
-            Gradients::Device(tensors) => match tensors.downcast() {
-                Ok(tensors) => self.step_on_device(*tensors, update),
-                Err(_) => Err(Error::Engine(
-                    "the gradient lies on another engine's device".into(),
-                )),
-            },
+            Gradients::Device(tensors) => {
+                let tensors = tensors.downcast().map_err(|_| elsewhere())?;
+                self.step_on_device(*tensors, update)
+            }
         }
     }
 
