@@ -68,7 +68,7 @@ fn group_of(group: Whole) -> PyResult<GroupSize> {
 
 pub(crate) fn steps_of(steps: Whole) -> PyResult<Steps> {
     match u64::try_from(steps.0) {
-        Ok(count) if count <= 1 << 53 => Ok(Steps::new(count)),
+        Ok(count) if count <= Steps::MOST.get() => Ok(Steps::new(count)),
         _ => Err(PyValueError::new_err(format!(
             "steps: number of steps must lie in [0, 2^53], got {}",
             steps.0
@@ -224,7 +224,7 @@ fn repeated(first: &Mechanism, second: &Mechanism) -> Option<Mechanism> {
     let ((before, each), (after, other)) = (counted(first), counted(second));
     let times = before
         .checked_add(after)
-        .filter(|&times| times <= 1 << 53)?;
+        .filter(|&times| times <= Steps::MOST.get())?;
     (each == other).then(|| Mechanism::Repeat {
         times: Steps::new(times),
         each: Box::new(each.clone()),

@@ -193,7 +193,7 @@ impl PrivacyLoss {
     /// [`Error::Unsupported`] for more than 2^53 steps.
     pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
         let mut loss = Self::default();
-        if steps.get() > 1 << 53 {
+        if steps > Steps::MOST {
             return Err(Error::Unsupported {
                 what: format!("{} steps", steps.get()),
                 why: "more than 2^53 steps can't be counted exactly".into(),
@@ -364,7 +364,7 @@ fn unfold(
     }
     match mechanism {
         Mechanism::Repeat { times: inner, each } => {
-            let total = times.checked_mul(inner.get()).filter(|n| *n <= 1 << 53);
+            let total = times.checked_mul(inner.get()).filter(|&total| total <= Steps::MOST.get());
             let total = total.ok_or_else(|| Error::Unsupported {
                 what: format!("{times} times {} steps", inner.get()),
                 why: "more than 2^53 steps can't be counted exactly".into(),

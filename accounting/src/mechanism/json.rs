@@ -1,5 +1,6 @@
 //! JSON from outside: bounded, without repeated keys, and every refusal says where.
 
+use crate::quantity::count_of;
 use crate::quantity::error::{Error, Result, join};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -203,12 +204,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
     fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
         // Python writes 3.0 for a count that was computed.
-        let count = value.fract() == 0.0 && (0.0..=super::validate::MOST as f64).contains(&value);
-        Ok(if count {
-            (value as u64).into()
-        } else {
-            value.into()
-        })
+        Ok(count_of(value).map_or_else(|| value.into(), Value::from))
     }
     fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {
         Ok(value.into())

@@ -3,10 +3,7 @@
 use super::json::refused;
 use super::{Mechanism, Sampling};
 use crate::quantity::error::Result;
-use crate::quantity::{Divergence, Order, Probability};
-
-/// Counts beyond this are not exact in the accountant.
-pub(super) const MOST: u64 = 1 << 53;
+use crate::quantity::{Divergence, MOST_COUNT, Order, Probability};
 
 /// The most numbers in a list.
 const NUMBERS: usize = 10_000;
@@ -52,7 +49,7 @@ impl Mechanism {
                 whole("categories", (*categories).into(), 2, u32::MAX.into())
             }
             Self::Repeat { times, each } => {
-                whole("times", times.get(), 0, MOST)?;
+                whole("times", times.get(), 0, MOST_COUNT)?;
                 each.validate().map_err(|e| e.within("each"))
             }
             Self::Sequence { parts } => parts.iter().enumerate().try_for_each(|(i, part)| {
@@ -67,10 +64,10 @@ impl Mechanism {
 impl Sampling {
     fn validate(self) -> Result<()> {
         match self {
-            Self::TruncatedPoisson { max_batch, records } => whole("max_batch", max_batch, 1, MOST)
-                .and_then(|()| whole("records", records, 1, MOST))
+            Self::TruncatedPoisson { max_batch, records } => whole("max_batch", max_batch, 1, MOST_COUNT)
+                .and_then(|()| whole("records", records, 1, MOST_COUNT))
                 .map_err(|e| e.within("truncated-poisson")),
-            Self::RandomAllocation { selected, steps } => whole("steps", steps, 1, MOST)
+            Self::RandomAllocation { selected, steps } => whole("steps", steps, 1, MOST_COUNT)
                 .and_then(|()| whole("selected", selected, 1, steps))
                 .map_err(|e| e.within("random-allocation")),
             Self::Poisson

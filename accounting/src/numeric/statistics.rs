@@ -6,7 +6,7 @@
 use crate::numeric::special::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
 use crate::quantity::bound::{Lower, Upper};
 use crate::quantity::error::{Error, Result};
-use crate::quantity::{Confidence, MissRate, Probability};
+use crate::quantity::{Confidence, MOST_COUNT, MissRate, Probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ fn check_counts(successes: u64, trials: u64) -> Result<()> {
             value: 0.0,
         });
     }
-    if trials > (1 << 53) {
+    if trials > MOST_COUNT {
         return Err(Error::OutOfRange {
             what: "number of trials",
             range: "[1, 2^53]",

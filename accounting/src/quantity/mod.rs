@@ -5,6 +5,7 @@ pub(crate) mod error;
 pub(crate) mod neighbours;
 
 use crate::quantity::error::{Error, Result};
+use num_traits::ToPrimitive;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -279,7 +280,20 @@ impl MissRate {
 #[serde(transparent)]
 pub struct Steps(u64);
 
+/// The largest count that arithmetic in f64 keeps exact.
+pub(crate) const MOST_COUNT: u64 = 1 << 53;
+
+/// The count that a number states: whole, from 0 to 2^53. JSON and Python write counts as `3.0`, people as `1e6`.
+pub(crate) fn count_of(number: f64) -> Option<u64> {
+    number
+        .to_u64()
+        .filter(|&count| number.fract() == 0.0 && count <= MOST_COUNT)
+}
+
 impl Steps {
+    /// The most steps that the accountant counts exactly, 2^53.
+    pub const MOST: Self = Self(MOST_COUNT);
+
     /// Any count, zero included (a mechanism that never ran).
     #[must_use]
     pub const fn new(count: u64) -> Self {
@@ -289,6 +303,18 @@ impl Steps {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The steps that a number states, if it is whole and in [0, 2^53].
+    ///
+    /// ```
+    /// use reticent_accounting::Steps;
+    /// assert_eq!(Steps::of_number(1e6), Some(Steps::new(1_000_000)));
+    /// assert_eq!(Steps::of_number(1.5), None);
+    /// ```
+    #[must_use]
+    pub fn of_number(number: f64) -> Option<Self> {
+        count_of(number).map(Self)
     }
 
     /// The steps of one epoch at a sampling rate: 1/q rounded up, as of a loader that keeps its

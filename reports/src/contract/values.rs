@@ -1,5 +1,7 @@
 //! Parsers of argument values: our own types, refused in our own words.
 
+use reticent_accounting::Steps;
+
 /// A named number of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
 ///
 /// ```
@@ -32,9 +34,6 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The most steps that the accountant counts exactly.
-const MOST_STEPS: u64 = 1 << 53;
-
 /// A number of steps: a whole number from 1 to 2^53, in digits or as `1e6`.
 ///
 /// # Errors
@@ -42,14 +41,12 @@ const MOST_STEPS: u64 = 1 << 53;
 pub fn step_count(text: &str) -> Result<u64, String> {
     let digits = text.parse::<u64>().ok();
     // A power of ten is exact where it is a whole number of this size.
-    let power = || {
-        let value = text.parse::<f64>().ok()?;
-        (value.fract() <= 0.0 && (1.0..=MOST_STEPS as f64).contains(&value)).then_some(value as u64)
-    };
+    let power = || Steps::of_number(text.parse().ok()?).map(Steps::get);
+    let most = Steps::MOST.get();
     let whole = digits.or_else(power);
     whole
-        .filter(|steps| (1..=MOST_STEPS).contains(steps))
-        .ok_or_else(|| format!("must be a whole number in [1, {MOST_STEPS}], got {text:?}"))
+        .filter(|steps| (1..=most).contains(steps))
+        .ok_or_else(|| format!("must be a whole number in [1, {most}], got {text:?}"))
 }
 
 /// A finite number above zero.

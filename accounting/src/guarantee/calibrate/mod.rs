@@ -33,8 +33,6 @@ const LEAST_NOISE: f64 = 1e-3;
 const MOST_NOISE: f64 = 1e7;
 /// The lowest sampling rate that is tried.
 const LEAST_RATE: f64 = 1e-12;
-/// The most steps that can be counted exactly.
-const MOST_STEPS: u64 = 1 << 53;
 /// The largest group.
 const MOST_RECORDS: u64 = 10_000;
 
@@ -153,7 +151,7 @@ pub fn calibrate_steps(
     target.check()?;
     let search = Whole {
         what: "number of steps",
-        most: MOST_STEPS,
+        most: Steps::MOST.get(),
         start: 1000,
     };
     let margin = |steps, goal| target.margin(&run(Steps::new(steps)), goal);

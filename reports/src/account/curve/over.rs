@@ -8,17 +8,15 @@ use crate::account::plan::{Source, neighbours_of};
 use crate::account::question::RunArgs;
 use crate::contract::{Envelope, Number};
 use crate::plan::args::Sigma;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
     Engine, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan, Redaction,
-    SamplingRate, Tolerance, UnitName,
+    SamplingRate, Steps, Tolerance, UnitName,
 };
 
 /// Points where nobody says how many.
 const MANY: usize = 17;
-/// More steps than this are not counted exactly in floating point.
-const MOST_STEPS: f64 = (1u64 << 53) as f64;
 
 /// Computes ε against `axis`.
 ///
@@ -166,11 +164,13 @@ fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
     match axis {
         CurveKind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
         CurveKind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
-        CurveKind::Steps if (1.0..=MOST_STEPS).contains(&x) && x.fract() == 0.0 => {
-            run.schedule.steps = Some(x as u64);
+        CurveKind::Steps => {
+            let steps = Steps::of_number(x).filter(|&steps| steps > Steps::new(0));
+            let steps = steps
+                .ok_or_else(|| anyhow!("steps must be a whole number in [1, 2^53], got {x}"))?;
+            run.schedule.steps = Some(steps.get());
         }
         CurveKind::Gamma => drop(MissRate::new(x)?),
-        CurveKind::Steps => bail!("steps must be a whole number in [1, 2^53], got {x}"),
         _ => {}
     }
     Ok(run)
