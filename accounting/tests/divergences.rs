@@ -2,11 +2,8 @@
 //! blow-up itself.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{Case, simpson};
+use crate::common::{Case, simpson};
 use proptest::prelude::*;
 use reticent_accounting::rdp::{RdpCurve, Zcdp, epsilon_from_renyi};
 use reticent_accounting::reconstruction::chi_square::chi_square_posterior;

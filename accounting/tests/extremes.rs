@@ -1,9 +1,6 @@
 //! Far corners: finite, ordered, certified answers, whatever the numbers.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Plan,
     PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, UnitName,

@@ -1,6 +1,5 @@
 //! Golden numbers: `golden.json` holds them with tolerance and source, this file says how each
 //! family is computed. An id that nobody computes fails.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::calibrate::{
     Target, calibrate_noise as calibrate, calibrate_rate, calibrate_steps,

@@ -1,6 +1,5 @@
 //! Golden numbers of mechanisms that are not Gaussian: closed forms, and two values of a peer's
 //! unit tests. The certified ends must enclose each number and lie close together.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::rdp::{RdpCurve, Zcdp};
 use reticent_accounting::trade_off::true_positive_rate;

@@ -1,6 +1,5 @@
 //! What a mechanism implies is answered: guesses under any reference, groups where only one record is
 //! covered, promises proved by the Rényi curve.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::calibrate::{Target, calibrate_group, calibrate_noise};
 use reticent_accounting::rdp::epsilon_by_renyi;

@@ -1,7 +1,6 @@
 //! Outcomes that no grid suits, against a double sum over binomials.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_accounting::{

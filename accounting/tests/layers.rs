@@ -1,7 +1,5 @@
 //! The folders of this crate lie in layers: none imports from one to its right.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

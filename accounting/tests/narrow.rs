@@ -1,8 +1,6 @@
 //! Answers that were far wider than asked: each class with a truth that shares no code with the engines, and
 //! that those which stay wide say why.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
 use reticent_accounting::{
     Answer, Delta, Direction, Epsilon, GroupSize, Looseness, Mechanism, Neighbours,
     NoiseMultiplier, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,

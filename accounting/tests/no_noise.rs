@@ -1,6 +1,5 @@
 //! Next to no noise: what is implied whatever it is stays an answer, for every sampler, and no noise
 //! promises more than a larger one.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::{
     Delta, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Plan, Probability, Sampling,

@@ -2,7 +2,6 @@
 //! steps whose outcomes are integers against plain convolution: thousands of configurations.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_accounting::{

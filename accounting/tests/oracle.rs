@@ -1,11 +1,8 @@
 //! Engines against oracles that share no code with them.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{Case, delta_by_convolution, delta_of_one_step, simpson};
+use crate::common::{Case, delta_by_convolution, delta_of_one_step, simpson};
 use proptest::prelude::*;
 use reticent_accounting::{Direction, Neighbours};
 

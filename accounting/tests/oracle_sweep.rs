@@ -9,7 +9,7 @@ mod check;
 #[path = "../examples/oracle_sweep/draw.rs"]
 mod draw;
 #[path = "../examples/oracle_sweep/oracle/mod.rs"]
-mod oracle;
+pub(crate) mod oracle;
 
 use check::{By, Cell, Row};
 use draw::{Chance, Kind};

@@ -1,6 +1,5 @@
 //! Propositions of secret protection: the packing program, the law of a secret's draws, the
 //! noise for all secrets. Random cases come from proptest's own generator.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_accounting::protect::{

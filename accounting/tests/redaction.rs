@@ -2,11 +2,8 @@
 //! traps of the theory as counterexamples.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{Case, delta_by_convolution, simpson};
+use crate::common::{Case, delta_by_convolution, simpson};
 use proptest::prelude::*;
 use reticent_accounting::group::group_lemma;
 use reticent_accounting::pld::Profile;

@@ -2,7 +2,6 @@
 //! batches, against enumeration.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_noise};

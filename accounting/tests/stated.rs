@@ -1,6 +1,5 @@
 //! Steps of which only Rényi divergences are known: zCDP, divergences at some orders, the best of a random
 //! number of runs. Never less than what a mechanism of that kind leaks, no more than other accountants say.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_accounting::calibrate::{Target, calibrate_steps};

@@ -1,5 +1,4 @@
 //! Records that are hardly ever drawn: both ends stay close where the loss is nearly log-normal.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,

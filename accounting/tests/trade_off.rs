@@ -2,11 +2,8 @@
 //! code with them: error functions, plain quadrature, sums over finite sets.
 //!
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{Case, simpson};
+use crate::common::{Case, simpson};
 use proptest::prelude::*;
 use reticent_accounting::trade_off::{
     GaussianFit, TradeOff, advantage, membership_accuracy, true_positive_rate,

@@ -1,6 +1,5 @@
 //! Nothing leaks unless the record is drawn: ends that hold whatever the noise is, for every sampler,
 //! and no cliff between neighbouring noises.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_accounting::calibrate::{
     Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,

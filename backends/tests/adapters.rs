@@ -1,10 +1,7 @@
 //! Adapters that are trained: what is written, what opens again, and what a run is compared by.
-#![cfg(feature = "oracle")]
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{adapted, options, run_until, set};
+use crate::common;
+use crate::common::{adapted, options, run_until, set};
 use reticent_backends::{
     Checkpoint, Corpus, Device, Error, Family, Initial, LoraSpec, Manifest, Model, Pretrained,
     Recipe, Surroundings, Trained, Trainer, TransformerConfig, erase_finished, open,

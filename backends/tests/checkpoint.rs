@@ -1,10 +1,6 @@
 //! Checkpoint folders: what is saved is loaded, and nothing damaged is accepted.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-#[path = "../../schemas/check.rs"]
-mod check;
-
+use crate::check;
 use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::{

@@ -1,10 +1,7 @@
 //! The course of a run: learning rates as declared, early stopping and what it costs.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{for_epochs, given, model, options, set, unseeded, weights};
+use crate::common;
+use crate::common::{for_epochs, given, model, options, set, unseeded, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::Stopping;
 use reticent_backends::{

@@ -3,12 +3,8 @@
 //! numbers as before; never a smaller ε, never more trust.
 //!
 //! `scripts/damage COUNT [SEED]` runs more of it.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{jft, light, options, run_until, scheduled, set, weights};
+use crate::common::{jft, light, options, run_until, scheduled, set, weights};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

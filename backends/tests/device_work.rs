@@ -3,8 +3,6 @@
 //!
 //! The tensor library writes each kernel that it launches to a log, where a settings file in the
 //! working directory asks for it: so the test runs itself once more, in a folder with such a file.
-#![cfg(all(feature = "oracle", any(feature = "cuda", feature = "wgpu")))]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::NoiseMultiplier;
 use reticent_backends::{
@@ -144,7 +142,11 @@ fn work(folder: &Path, name: &str) -> Vec<(String, [u64; 5])> {
     )
     .unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_step_does_what_is_written_down", "--nocapture"])
+        .args([
+            "--exact",
+            "device_work::a_step_does_what_is_written_down",
+            "--nocapture",
+        ])
         .current_dir(folder)
         .env(INSIDE, name)
         .output()

@@ -5,8 +5,6 @@
 //! 5.23.0, those of the other decoders with 5.24.0. Every tensor of the file is filled by [`formula`], so this holds names,
 //! orientation and arithmetic at once. Adapters are filled likewise; their logits are those that peft
 //! 0.21.2 gave after `merge_and_unload`, with torch 2.15.0 and transformers 5.23.0 in double precision.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{
     Family, Head, Multipliers, Residual, Rotary, RotaryScaling, Switches, TransformerConfig,

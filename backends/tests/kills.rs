@@ -1,10 +1,6 @@
 //! Runs die at random moments, and end as if nothing had happened.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{
+use crate::common::{
     adapted, for_epochs, given, headed, jft, light, model, options, scheduled, set, weights,
     with_corpus,
 };
@@ -149,7 +145,7 @@ fn resumed(recipe: usize, state: &Path, corpus: &Corpus<'_>) -> Trained {
 /// Kills one child; returns how many private steps its ledger had.
 fn kill(death: Death, state: &Path) -> usize {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killed_runs_resume_with_an_exact_ledger"])
+        .args(["--exact", "kills::killed_runs_resume_with_an_exact_ledger"])
         .env(TOLD, death.told())
         .env(STATE, state)
         .stdout(Stdio::null())

@@ -1,6 +1,4 @@
 //! A model and tokenizer in llama2.c's first layout, made here, converted and compared.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::{Pretrained, convert_llama2c, exact_logits};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,6 @@
 //! A run is its plan: as many steps as it says, on the corpus it was made for, or none at all.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{
+use crate::common::{
     MASK, direct, given, jft, light, model, options, options_on, run_until, secret_rates, seeded,
     sensitive, set, spans, unseeded, weights,
 };

@@ -1,6 +1,4 @@
 //! What a private step must do whatever the data: noise always, fixed divisor, declared sensitivity.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
 use reticent_backends::{

@@ -1,11 +1,7 @@
 //! What a checkpoint says of itself is compared: mechanism with phases, files with digests, weights
 //! with their manifest.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{options, seeded, set};
+use crate::common::{options, seeded, set};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
 use reticent_backends::{
     Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, Manifest, Model, Owner,

@@ -1,10 +1,7 @@
 //! Each recipe runs, sees what it should, and says what it was.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     MASK, given, jft, models, noisy, options, options_on, secret_rates, sensitive, set, spans,
     trained, unseeded, weights,
 };

@@ -1,10 +1,7 @@
 //! Neighbouring inputs with the same randomness, for every model, recipe, optimiser and clipping.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{
+use crate::common;
+use crate::common::{
     CLIPPINGS, OPTIMIZERS, direct, for_epochs, headed, jft, light, models, noisy, options,
     secret_rates, seeded, sensitive, set, with_answers,
 };

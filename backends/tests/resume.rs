@@ -1,6 +1,4 @@
 //! Interrupted runs: the same weights bit by bit, each private step counted once.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
@@ -188,7 +186,7 @@ fn sigkill_then_resume_gives_the_same_bits() {
     let state = folder.path().join("state");
     for pause in [60, 150, 90] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "sigkill_then_resume_gives_the_same_bits"])
+            .args(["--exact", "resume::sigkill_then_resume_gives_the_same_bits"])
             .env(STATE, &state)
             .stdout(std::process::Stdio::null())
             .spawn()

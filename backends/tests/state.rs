@@ -1,10 +1,6 @@
 //! The state folder: what is lost, damaged or of another run is named and never resumed.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-mod common;
-
-use common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
+use crate::common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
 use reticent_backends::{

@@ -1,10 +1,7 @@
 //! Several workers train what one would: the same bits for 1, 2, 4 and 8 of them, each private step counted once.
-#![cfg(all(feature = "oracle", feature = "tcp"))]
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-mod common;
-
-use common::{model, models, options, scheduled, with_corpus};
+use crate::common;
+use crate::common::{model, models, options, scheduled, with_corpus};
 use reticent_accounting::training::Recipe;
 use reticent_backends::{
     Collective, Error, Surroundings, Tcp, TcpOptions, Threads, TrainOptions, Trained, Trainer,

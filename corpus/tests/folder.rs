@@ -1,10 +1,5 @@
 //! The prepared folder: complete or absent, and checked when it is read.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 use reticent_corpus::{
     CanaryOptions, Error, Origin, PolicyOptions, PrepareOptions, Prepared, Tokenizer,
     TokenizerChoice, prepare, read_documents, simulate,

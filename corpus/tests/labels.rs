@@ -1,7 +1,5 @@
 //! Classes of documents, from a file to records and back from the folder.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
 use reticent_corpus::{
     Document, Labels, PolicyChoice, PolicyOptions, PrepareFiles, PrepareOptions, Prepared,
     ReadOptions, Unit, prepare, read_readable,

@@ -1,9 +1,4 @@
 //! Parquet files of documents, sound and hostile.
-#![cfg(feature = "parquet")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
 
 use parquet::basic::{Compression, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};

@@ -1,10 +1,5 @@
 //! Policies: what they find, what they are made to miss, what is flagged.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 use proptest::prelude::*;
 use reticent_corpus::{
     Conservative, ConservativeOptions, Gold, MASKED, PatternRule, Patterns, Policy, PolicyChoice,

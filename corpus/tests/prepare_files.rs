@@ -1,14 +1,7 @@
 //! Preparing files into a folder: what `prepare` and `write` make of the same documents in
 //! memory, byte for byte, whatever the number of threads; all of it or nothing.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
-mod prepare_shared;
-
-use prepare_shared::{files, of_each_kind};
+use crate::prepare_shared::{files, of_each_kind};
 use reticent_corpus::{
     Deduplication, DetectorOptions, Document, Error, Masked, Phase, PolicyChoice, PolicyOptions,
     Preparation, PrepareFiles, PrepareOptions, ReadOptions, Unit, prepare, read_documents,

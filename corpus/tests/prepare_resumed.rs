@@ -1,13 +1,7 @@
 //! A preparation that was killed goes on where it was and writes the same bytes, or begins anew.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
-mod prepare_shared;
-
-use prepare_shared::{files, near};
+use crate::prepare_shared;
+use crate::prepare_shared::{files, near};
 use reticent_corpus::{
     Deduplication, Phase, PolicyChoice, Preparation, PrepareFiles, PrepareOptions, ReadOptions,
     RestartCause, simulate,

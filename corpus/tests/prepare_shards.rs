@@ -1,14 +1,7 @@
 //! Preparing a corpus in shards: the folder of one process, byte for byte, whatever the number of shards, the order
 //! of the stages and how often each runs; and nothing else is taken for what a stage left.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
-mod prepare_shared;
-
-use prepare_shared::{files, full, of_each_kind};
+use crate::prepare_shared::{files, full, of_each_kind};
 use reticent_corpus::{
     Document, Masked, PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage,
     UnitDigests, simulate,

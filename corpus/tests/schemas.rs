@@ -1,14 +1,7 @@
 //! What is written against the published schemas, in both directions: every document fits,
 //! and every key it has is described.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
-#[path = "../../schemas/check.rs"]
-mod check;
-
+use crate::check;
 use reticent_corpus::{
     CanaryOptions, ConservativeOptions, Deduplication, Masked, PatternRule, PolicyChoice,
     PolicyOptions, PrepareOptions, prepare, simulate,

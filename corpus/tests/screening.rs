@@ -1,8 +1,4 @@
 //! Samples for labelling, and what a policy does to marked secrets.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
 
 use reticent_corpus::{
     ConservativeOptions, DictionaryOptions, Document, PatternRule, PolicyChoice, PolicyJudge, Unit,

@@ -1,10 +1,5 @@
 //! Streaming passes: the same result whatever the number of threads and wherever they stop.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 use proptest::prelude::*;
 use reticent_corpus::{
     DetectorOptions, Document, Documents, Incidence, PatternRule, Phase, PolicyChoice,

@@ -1,5 +1,4 @@
 //! Our tokenizers, and other people's.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use proptest::prelude::*;
 use reticent_corpus::{Origin, Tokenizer};

@@ -6,7 +6,7 @@ use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
 use crate::mechanism::Mechanism;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{GroupSize, Steps};
+use crate::quantity::{GroupSize, MOST_COUNT, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -364,7 +364,7 @@ fn unfold(
     }
     match mechanism {
         Mechanism::Repeat { times: inner, each } => {
-            let total = times.checked_mul(inner.get()).filter(|&total| total <= Steps::MOST.get());
+            let total = times.checked_mul(inner.get()).filter(|&n| n <= MOST_COUNT);
             let total = total.ok_or_else(|| Error::Unsupported {
                 what: format!("{times} times {} steps", inner.get()),
                 why: "more than 2^53 steps can't be counted exactly".into(),

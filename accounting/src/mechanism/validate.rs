@@ -64,9 +64,11 @@ impl Mechanism {
 impl Sampling {
     fn validate(self) -> Result<()> {
         match self {
-            Self::TruncatedPoisson { max_batch, records } => whole("max_batch", max_batch, 1, MOST_COUNT)
-                .and_then(|()| whole("records", records, 1, MOST_COUNT))
-                .map_err(|e| e.within("truncated-poisson")),
+            Self::TruncatedPoisson { max_batch, records } => {
+                whole("max_batch", max_batch, 1, MOST_COUNT)
+                    .and_then(|()| whole("records", records, 1, MOST_COUNT))
+                    .map_err(|e| e.within("truncated-poisson"))
+            }
             Self::RandomAllocation { selected, steps } => whole("steps", steps, 1, MOST_COUNT)
                 .and_then(|()| whole("selected", selected, 1, steps))
                 .map_err(|e| e.within("random-allocation")),

@@ -1,12 +1,7 @@
 //! Oracles that share no code with the crate: plain quadrature, and convolution on a grid with
 //! every loss rounded up or down.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
-#[path = "../../examples/oracle_sweep/oracle/fourier.rs"]
-mod fourier;
-
-use fourier::{power, transform};
+use crate::oracle_sweep::oracle::fourier::{power, transform};
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
     Query, SamplingRate, Steps, Tolerance,

@@ -1,7 +1,7 @@
 //! The dominance lemma, neighbours, groups and rates: random vectors of clipped records, noise,
 //! and a grid of cells as the adversary's view.
 
-use crate::finite::{
+use super::finite::{
     blow_up, blow_up_of, cells, delta_of, dp_sgd, epsilon_of, excess, gaussian, least_delta_of,
     loss, mix, product, query, subsets,
 };

@@ -1,6 +1,6 @@
 //! CRT's published numbers, in the papers' convention and by definition.
 
-use crate::finite::{delta, dp_sgd, epsilon, gaussian, loss, query, rate};
+use super::finite::{delta, dp_sgd, epsilon, gaussian, loss, query, rate};
 use reticent_accounting::{
     Base, Convention, Delta, Direction, Guarantee, Method, Neighbours, Notion, Plan, Redaction,
     Tolerance, UnitName,

@@ -1,7 +1,7 @@
 //! Several secrets, several records, deduplication: Proposition 5's second half, Proposition 7,
 //! Theorem 8.2, and what goes wrong with single copies and with packing.
 
-use crate::finite::{both, delta, epsilon, excess, gaussian, law, mix, profile, query, tight};
+use super::finite::{both, delta, epsilon, excess, gaussian, law, mix, profile, query, tight};
 use proptest::prelude::*;
 use reticent_accounting::confidentiality::{
     CorpusFacts, Knowledge, Reach, SecretGroup, Spread, Standing,

@@ -1,6 +1,6 @@
 //! What the blow-up says about ranks, membership and redacted secrets.
 
-use crate::finite::{
+use super::finite::{
     blow_up, cells, gaussian, law, loss, mix, phi, probability, query, rate, tight,
 };
 use proptest::prelude::*;
@@ -202,7 +202,7 @@ fn one_random_secret_of_m_attains_the_sum() {
 /// More copies, more canaries and more bits, in order; after deduplication one copy is left.
 #[test]
 fn exposure_ceilings_are_ordered() {
-    let run = crate::finite::dp_sgd(2.0, 0.01, 500);
+    let run = super::finite::dp_sgd(2.0, 0.01, 500);
     let of = |copies| loss(&run, query(Neighbours::ZeroOut, copies), Direction::Remove);
     let level = probability(0.95);
     let bits = |copies, canaries| {

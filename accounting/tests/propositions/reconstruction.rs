@@ -1,7 +1,7 @@
 //! From indistinguishability to guessing: the common reference, lists of guesses, near matches,
 //! abstention, several pairs, Fano's inequalities.
 
-use crate::finite::{
+use super::finite::{
     blow_up, blow_up_of, cells, delta_of, gaussian, law, loss, phi, probability, query, tight,
 };
 use proptest::prelude::*;
@@ -331,7 +331,7 @@ fn a_rounded_threshold_under_reports() {
 /// The direction: mixture first. The other one answers another question and is smaller here.
 #[test]
 fn the_mixture_comes_first() {
-    let run = crate::finite::dp_sgd(0.8, 0.05, 1);
+    let run = super::finite::dp_sgd(0.8, 0.05, 1);
     let asked = query(Neighbours::ZeroOut, 1);
     let remove = blow_up_of(&loss(&run, asked, Direction::Remove), 1e-6);
     let add = blow_up_of(&loss(&run, asked, Direction::Add), 1e-6);

@@ -1,7 +1,7 @@
 //! Redaction: Propositions 5 and 6 and Theorem 8, with the traps around them. More of it,
 //! written earlier, is in `tests/redaction.rs`.
 
-use crate::finite::{
+use super::finite::{
     both, cells, delta, delta_of, dp_sgd, epsilon, epsilon_of, excess, gaussian, law, loss, mix,
     profile, query, rate, tight,
 };

@@ -1,6 +1,6 @@
 //! S-DP and Just Fine-tune Twice.
 
-use crate::finite::{
+use super::finite::{
     both, cells, delta, delta_of, dp_sgd, epsilon_of, gaussian, law, loss, product, query, rate,
     tight,
 };

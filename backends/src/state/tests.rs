@@ -1,6 +1,7 @@
 //! Disks that are full at every write, and processes killed between two steps of erasing.
 
 #[path = "../../tests/common/mod.rs"]
+#[expect(dead_code, reason = "the tests of folders use a part of it")]
 mod common;
 
 use super::*;

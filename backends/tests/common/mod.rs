@@ -1,6 +1,4 @@
 //! Small corpora, models and options of every recipe.
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
-#![allow(dead_code, reason = "no test uses all of it")]
 
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{

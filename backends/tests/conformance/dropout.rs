@@ -1,6 +1,6 @@
 //! Dropout: in training alone, by step and record alone.
 
-use crate::subjects::{Subject, alone, bits, distance, norm, records, subjects};
+use super::subjects::{Subject, alone, bits, distance, norm, records, subjects};
 use reticent_backends::{Clip, Trainer};
 
 fn dropping() -> Vec<Subject> {

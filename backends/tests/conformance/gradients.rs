@@ -1,6 +1,6 @@
 //! Clipped and ordinary gradients.
 
-use crate::subjects::{alone, bits, distance, norm, public, records, set, subjects, sum};
+use super::subjects::{alone, bits, distance, norm, public, records, set, subjects, sum};
 use reticent_backends::{Clip, Clipping, Model, Optimizer, OptimizerSpec, all_private};
 
 const ALL: [u32; 6] = [0, 1, 2, 3, 4, 5];

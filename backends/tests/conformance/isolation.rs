@@ -1,6 +1,6 @@
 //! One example's scores and gradient do not depend on the others.
 
-use crate::subjects::{alone, distance, norm, records, subjects, sum};
+use super::subjects::{alone, distance, norm, records, subjects, sum};
 use reticent_backends::{Clip, TokenScore};
 
 fn score_bits(scores: &[TokenScore]) -> Vec<[u64; 4]> {

@@ -1,6 +1,6 @@
 //! Scores, cached prefixes, weights in and out.
 
-use crate::subjects::{Engine, VOCABULARY, bits, records, subjects};
+use super::subjects::{Engine, VOCABULARY, bits, records, subjects};
 use reticent_backends::Error;
 
 /// Scores are read in f64 from f32 logits of size 1.

@@ -1,6 +1,6 @@
 //! Adapters that are refused, with the place and the reason, and what is left alone.
 
-use crate::folder::{Folder, Tensors};
+use super::folder::{Folder, Tensors};
 use reticent_backends::{Family, Pretrained, load_adapted};
 use reticent_corpus::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;

@@ -1,6 +1,6 @@
 //! What is read: second names, shards, half precision, dropout.
 
-use crate::folder::{Folder, Tensors, families};
+use super::folder::{Folder, Tensors, families};
 use reticent_backends::{Dropout, Family, Pretrained};
 use reticent_corpus::Tokenizer;
 use safetensors::tensor::Dtype;

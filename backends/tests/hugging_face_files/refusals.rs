@@ -1,6 +1,6 @@
 //! What is refused, with the place and the reason.
 
-use crate::folder::{Folder, Tensors};
+use super::folder::{Folder, Tensors};
 use reticent_backends::{
     Family, HeadNorms, Pretrained, Residual, TransformerConfig, load_hugging_face,
 };

@@ -1,6 +1,6 @@
 //! Draws, places, carriers, files.
 
-use crate::{options, plan};
+use super::{options, plan};
 use proptest::prelude::*;
 use reticent_corpus::{
     CanaryOptions, CanaryPlan, CanaryTemplate, Carriers, Document, Error, SeedOrigin, Spec, Unit,

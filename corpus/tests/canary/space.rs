@@ -1,6 +1,6 @@
 //! The candidate space.
 
-use crate::{options, plan};
+use super::{options, plan};
 use reticent_corpus::{CanaryPlan, CandidateSpace, Error, Origin, Tokenizer, Unit, simulate};
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
 //! Templates and specifications.
 
-use crate::template;
+use super::template;
 use reticent_corpus::{CanaryTemplate, Spec};
 
 #[test]

@@ -1,6 +1,6 @@
 //! CRT's appendix A.6, and the rules around it.
 
-use crate::{corpus, numbers, options, result};
+use super::{corpus, numbers, options, result};
 use reticent_corpus::{
     ConservativeOptions, Document, Error, Origin, PolicyChoice, PolicyOptions, PrepareOptions,
     Preparer, Side, TokenizerChoice, mask_secret, neighbour_diff, prepare,

@@ -1,6 +1,6 @@
 //! Misses, held-out text, lengths.
 
-use crate::{corpus, options};
+use super::{corpus, options};
 use reticent_corpus::{
     Document, PolicyOptions, PrepareOptions, Preparer, SecretSource, Side, prepare, simulate,
 };

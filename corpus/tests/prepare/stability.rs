@@ -1,6 +1,6 @@
 //! How far a change spreads.
 
-use crate::{corpus, options};
+use super::{corpus, options};
 use reticent_corpus::{
     Copies, Document, Masked, PrepareOptions, Preparer, Stability, mask_secret, neighbour_diff,
     prepare,

@@ -193,7 +193,7 @@ Each has its counterexample in a test.
     )
     .unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let propositions = std::fs::read_to_string(root.join("PROPOSITIONS.md")).unwrap();
+    let propositions = std::fs::read_to_string(root.join("proofs-tests/PROPOSITIONS.md")).unwrap();
     let traps = propositions.split("\n## Traps\n").nth(1).unwrap();
     let traps = traps.split("\n## ").next().unwrap();
     let rows: Vec<Vec<&str>> = traps

@@ -7,7 +7,7 @@ mod allocated;
 mod batches;
 mod composed;
 mod finite;
-mod fourier;
+pub(crate) mod fourier;
 mod pairs;
 mod samplers;
 mod step;

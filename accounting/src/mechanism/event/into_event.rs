@@ -3,11 +3,12 @@
 use super::exact::{lie_below, reciprocal_above};
 use super::{Event, MODULE};
 use crate::mechanism::json::refused;
-use crate::mechanism::validate::MOST;
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{Delta, Divergence, Epsilon, NoiseMultiplier, Probability, SamplingRate};
+use crate::quantity::{
+    Delta, Divergence, Epsilon, MOST_COUNT, NoiseMultiplier, Probability, SamplingRate,
+};
 use serde_json::Value;
 
 /// A mechanism as an event of `dp_accounting`, to be asked about `neighbours`.
@@ -187,7 +188,7 @@ fn allocation(step: &Mechanism) -> Option<Epoch> {
         Sampling::RandomAllocation { selected, steps } => (*selected, *steps),
         Sampling::BallsInBins => {
             let steps = (1.0 / rate.get()).round();
-            let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST as f64;
+            let whole = (1.0 / rate.get() / steps - 1.0).abs() < 1e-12 && steps < MOST_COUNT as f64;
             (1, whole.then_some(steps as u64)?)
         }
         _ => return None,

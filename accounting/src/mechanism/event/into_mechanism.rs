@@ -3,11 +3,11 @@
 use super::Event;
 use super::exact::{reciprocal_below, truth_above};
 use crate::mechanism::json::refused;
-use crate::mechanism::validate::{MOST, mixture, whole};
+use crate::mechanism::validate::{mixture, whole};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::quantity::{Divergence, NoiseMultiplier, Probability, SamplingRate, Steps};
+use crate::quantity::{Divergence, MOST_COUNT, NoiseMultiplier, Probability, SamplingRate, Steps};
 
 /// Blames a field for an error about its value.
 fn of<T>(field: &str, found: Result<T>) -> Result<T> {
@@ -28,7 +28,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
             }
         }
         Event::SelfComposedDpEvent { event, count } => {
-            whole("count", *count, 0, MOST)?;
+            whole("count", *count, 0, MOST_COUNT)?;
             Mechanism::Repeat {
                 times: Steps::new(*count),
                 each: Box::new(below(event, "event")?),
@@ -72,8 +72,8 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
             truncated_batch_size,
             noise_multiplier,
         } => {
-            whole("truncated_batch_size", *truncated_batch_size, 1, MOST)?;
-            whole("dataset_size", *dataset_size, 1, MOST)?;
+            whole("truncated_batch_size", *truncated_batch_size, 1, MOST_COUNT)?;
+            whole("dataset_size", *dataset_size, 1, MOST_COUNT)?;
             Mechanism::SubsampledGaussian {
                 noise_multiplier: *noise_multiplier,
                 sampling_rate: *sampling_probability,
@@ -203,14 +203,14 @@ fn non_private(why: &str) -> Mechanism {
 
 /// Sample size over records.
 fn share(sample: u64, records: u64) -> Result<SamplingRate> {
-    whole("source_dataset_size", records, 1, MOST)?;
+    whole("source_dataset_size", records, 1, MOST_COUNT)?;
     whole("sample_size", sample, 1, records)?;
     of("sample_size", SamplingRate::of_share(sample, records))
 }
 
 /// An epoch in which each record takes part so many times.
 fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
-    whole("num_steps", steps, 1, MOST)?;
+    whole("num_steps", steps, 1, MOST_COUNT)?;
     whole("num_selected", selected, 1, steps)?;
     let rate = SamplingRate::new(selected as f64 / steps as f64);
     let sampling = match selected {
@@ -275,7 +275,7 @@ fn precision(event: &Event) -> Result<f64> {
             None => f64::INFINITY,
         }),
         Event::SelfComposedDpEvent { event, count } => {
-            whole("count", *count, 0, MOST)?;
+            whole("count", *count, 0, MOST_COUNT)?;
             let each = of("event", precision(event))?;
             Ok(if *count == 0 || each <= 0.0 {
                 0.0

@@ -1,10 +1,5 @@
 //! Detectors, dictionaries, composition, JFT's levels.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 mod compose;
 mod detectors;
 mod levels;

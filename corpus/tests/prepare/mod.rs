@@ -1,10 +1,5 @@
 //! The pipeline: CRT's appendix A.6 detail by detail, and the facts that are recorded.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 mod answers;
 mod appendix;
 mod counts;

@@ -1,9 +1,8 @@
 //! Propositions as tests: random finite mechanisms or the Gaussian oracle, a tight case, and the
-//! traps of the theory as counterexamples. `PROPOSITIONS.md` at the root lists them.
+//! traps of the theory as counterexamples. `proofs-tests/PROPOSITIONS.md` lists them.
 //!
 //! Properties draw cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 //! Simulations state seed, size and false-alarm rate where they stand.
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 mod dominance;
 mod engines;

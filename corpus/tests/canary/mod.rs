@@ -1,10 +1,5 @@
 //! Canary plans: templates, specifications, draws, places, carriers, the candidate space.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 mod format;
 mod plan;
 mod space;

@@ -1,11 +1,5 @@
 //! Token classifiers of the user's own: a model whose every probability is known.
 
-#![cfg(feature = "onnx")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 mod tiny;
 
 use reticent_corpus::{

@@ -1,10 +1,5 @@
 //! Reading corpora: what is accepted, and what each bad input says.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; the lint exempts test functions only"
-)]
-
 mod folders;
 mod formats;
 mod packed;

@@ -4,8 +4,6 @@
 //! (f32 products over a few dozen terms lose about 1e-6); the exact engine, whose sums leave it as
 //! f32, to 1e-6. Isolation and round trips are bit by bit. Nothing here is random but starting
 //! weights under fixed seeds.
-#![cfg(feature = "oracle")]
-#![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 mod dropout;
 mod gradients;
