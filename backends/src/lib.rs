@@ -13,6 +13,7 @@ mod checkpoint;
 mod clip;
 mod collective;
 mod description;
+mod device;
 mod dropout;
 #[cfg(feature = "cpu")]
 mod engine;
@@ -49,11 +50,12 @@ pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "tcp")]
 pub use collective::{Tcp, TcpOptions};
+pub use device::Device;
 pub use dropout::{Dropout, Masks};
 #[cfg(feature = "cpu")]
 pub use engine::{
-    Device, DeviceKind, Devices, FoundDevice, Transfers, devices, lstm, open, transfers,
-    transformer, transformer_logits,
+    DeviceKind, Devices, FoundDevice, Transfers, devices, lstm, open, transfers, transformer,
+    transformer_logits,
 };
 pub use error::{Error, Result};
 #[cfg(feature = "oracle")]

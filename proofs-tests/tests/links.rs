@@ -38,14 +38,19 @@ impl Tests {
         for (path, text) in sources {
             let stem = path.with_extension("");
             let parts = stem.iter().map(|part| part.to_str().unwrap().to_owned());
-            let place: Vec<String> = parts.filter(|part| part != "mod" && part != "main").collect();
+            let place: Vec<String> = parts
+                .filter(|part| part != "mod" && part != "main")
+                .collect();
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             for (at, line) in lines.iter().enumerate() {
                 let name = line.strip_prefix("fn ").and_then(|l| l.split_once('('));
                 // A property has its arguments' bounds or a comment in between.
                 let marked = lines[at.saturating_sub(3)..at].contains(&"#[test]");
                 if let (Some((name, _)), true) = (name, marked) {
-                    tests.entry(name.to_owned()).or_default().push(place.clone());
+                    tests
+                        .entry(name.to_owned())
+                        .or_default()
+                        .push(place.clone());
                 }
             }
         }
@@ -58,7 +63,11 @@ impl Tests {
         let name = modules.pop().unwrap_or_default();
         let of_name = self.0.get(name).map_or(&[][..], Vec::as_slice);
         let ends = |place: &&Vec<String>| {
-            place.iter().rev().zip(modules.iter().rev()).all(|(a, b)| a == b)
+            place
+                .iter()
+                .rev()
+                .zip(modules.iter().rev())
+                .all(|(a, b)| a == b)
         };
         match of_name.iter().filter(ends).count() {
             0 => Err(format!("there is no test {link}")),
@@ -86,7 +95,9 @@ fn defined(link: &str) -> Result<(), String> {
         })
     };
     let found = text.lines().any(defines);
-    found.then_some(()).ok_or(format!("{path} defines no {name}"))
+    found
+        .then_some(())
+        .ok_or(format!("{path} defines no {name}"))
 }
 
 /// The cells of each row of a document's tables, with the heading the row stands under.
@@ -100,7 +111,10 @@ fn rows(text: &str) -> Vec<(&str, Vec<&str>)> {
         let inside = line.strip_prefix("| ").and_then(|l| l.strip_suffix(" |"));
         let cells: Vec<&str> = inside.map(|i| i.split(" | ").collect()).unwrap_or_default();
         let names_columns = ["id", "fault", "---"];
-        if cells.first().is_some_and(|first| !names_columns.contains(first)) {
+        if cells
+            .first()
+            .is_some_and(|first| !names_columns.contains(first))
+        {
             rows.push((heading, cells));
         }
     }
@@ -109,7 +123,9 @@ fn rows(text: &str) -> Vec<(&str, Vec<&str>)> {
 
 /// The parts of a cell between backticks.
 fn quoted<'a>(cells: &[&'a str], at: usize) -> Vec<&'a str> {
-    cells.get(at).map_or_else(Vec::new, |cell| cell.split('`').skip(1).step_by(2).collect())
+    cells.get(at).map_or_else(Vec::new, |cell| {
+        cell.split('`').skip(1).step_by(2).collect()
+    })
 }
 
 /// The ids that each mutant proves: id → patches.
@@ -160,9 +176,9 @@ fn of_propositions(
     // Rows of traps and of numbers of audits name no code.
     let short = |heading: &str| heading.starts_with("Traps") || heading.starts_with("Numbers");
     let rows = rows(text);
-    let each = rows.iter().map(|(heading, cells)| {
-        (cells[0], quoted(cells, if short(heading) { 2 } else { 4 }))
-    });
+    let each = rows
+        .iter()
+        .map(|(heading, cells)| (cells[0], quoted(cells, if short(heading) { 2 } else { 4 })));
     let (ids, mut problems) = of_any_row(each, tests);
     for (heading, cells) in &rows {
         let (id, wanted) = (cells[0], if short(heading) { 3 } else { 6 });
@@ -209,29 +225,50 @@ fn of_faults(text: &str, tests: &Tests) -> Vec<String> {
 #[test]
 fn every_link_of_the_documents_holds() {
     let mut found = Vec::new();
-    for room in ["accounting", "attacks", "backends", "corpus", "proofs-tests", "reports"] {
+    for room in [
+        "accounting",
+        "attacks",
+        "backends",
+        "corpus",
+        "proofs-tests",
+        "reports",
+    ] {
         sources(&root().join(room), &mut found);
     }
     let tests = Tests::of(&found);
-    assert!(tests.0.len() > 1500, "only {} tests were found", tests.0.len());
+    assert!(
+        tests.0.len() > 1500,
+        "only {} tests were found",
+        tests.0.len()
+    );
     let propositions = document("PROPOSITIONS.md");
     assert!(rows(&propositions).len() > 60);
-    assert_eq!(of_propositions(&propositions, &proved(), &tests), Vec::<String>::new());
-    assert_eq!(of_faults(&document("FAULTS.md"), &tests), Vec::<String>::new());
+    assert_eq!(
+        of_propositions(&propositions, &proved(), &tests),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        of_faults(&document("FAULTS.md"), &tests),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn a_missing_link_is_noticed() {
     let file = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
     let tests = Tests::of(&[
-        file("a/tests/one.rs", "#[test]\nfn alone() {}\n#[test]\nfn both() {}\nfn none() {}"),
+        file(
+            "a/tests/one.rs",
+            "#[test]\nfn alone() {}\n#[test]\nfn both() {}\nfn none() {}",
+        ),
         file("a/tests/two/mod.rs", "    #[test]\n    fn both() {}"),
     ]);
     assert_eq!(tests.one("two::both"), Ok(()));
     assert_eq!(tests.one("both"), Err("2 tests are called both".into()));
 
     let code = "proofs-tests/tests/links.rs";
-    let row = |id: &str, code: &str, test: &str| format!("| {id} | s | s | `{code}` | `{test}` | t |\n");
+    let row =
+        |id: &str, code: &str, test: &str| format!("| {id} | s | s | `{code}` | `{test}` | t |\n");
     let good = row("X-1", &format!("{code}::Tests"), "alone");
     let named = BTreeMap::from([("X-1".to_owned(), vec!["patch".to_owned()])]);
     assert_eq!(of_propositions(&good, &named, &tests), Vec::<String>::new());
@@ -240,19 +277,29 @@ fn a_missing_link_is_noticed() {
         assert!(found.iter().any(|p| p.contains(part)), "{part}: {found:?}");
     };
     wrong(good.clone() + &good, "twice");
-    wrong(row("X-2", &format!("{code}::Tests"), "none"), "there is no test none");
+    wrong(
+        row("X-2", &format!("{code}::Tests"), "none"),
+        "there is no test none",
+    );
     wrong(row("X-2", "nowhere.rs::f", "alone"), "nowhere.rs");
-    wrong(row("X-1", &format!("{code}::Tes"), "alone"), "defines no Tes");
+    wrong(
+        row("X-1", &format!("{code}::Tes"), "alone"),
+        "defines no Tes",
+    );
     wrong(row("X-2", "x.rs::f", "alone"), "no mutant names it");
     wrong("| X-1 | s | s |\n".into(), "3 cells");
     wrong(String::new(), "not listed");
 
     let row = |test: &str, mutant: &str| format!("| 5 | what | `{test}` | `{mutant}` |");
     let good = row("one::both", "no-clipping");
-    let found = |text: &str, part: &str| of_faults(text, &tests).iter().any(|p| p.starts_with(part));
+    let found =
+        |text: &str, part: &str| of_faults(text, &tests).iter().any(|p| p.starts_with(part));
     assert!(!found(&good, "5:") && found(&good, "26: not listed"));
     assert!(found(&row("none", "no-clipping"), "5: there is no test"));
-    assert!(found(&row("alone", "nothing"), "5: there is no mutant nothing"));
+    assert!(found(
+        &row("alone", "nothing"),
+        "5: there is no mutant nothing"
+    ));
     assert!(found(&format!("{good}\n{good}"), "5: twice"));
     assert!(found("| 5 | what |  | `no-clipping` |", "5: no test"));
     assert!(found("| 5 | what | `alone` |  |", "5: no mutant"));

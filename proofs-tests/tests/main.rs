@@ -20,7 +20,13 @@ use std::path::Path;
 /// A file that no program names would never be run.
 #[test]
 fn every_file_is_among_the_tests() {
-    for room in ["accounting", "backends", "corpus", "proofs-tests", "reports"] {
+    for room in [
+        "accounting",
+        "backends",
+        "corpus",
+        "proofs-tests",
+        "reports",
+    ] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let program = root.join(room).join("tests/main.rs");
         let named = std::fs::read_to_string(&program).unwrap();

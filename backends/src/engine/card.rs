@@ -43,7 +43,7 @@ pub(super) fn open<B: Card>(
 
 /// That a driver sees so many devices, and not this one.
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
-pub(super) fn missing(device: super::device::Device, why: String) -> crate::error::Error {
+pub(super) fn missing(device: crate::device::Device, why: String) -> crate::error::Error {
     crate::error::Error::Device {
         device: device.to_string(),
         why,

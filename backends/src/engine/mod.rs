@@ -27,12 +27,13 @@ mod transformer;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::model::{LstmConfig, Model, TransformerConfig};
 use crate::scorer::Logits;
 use crate::trainer::Trainer;
 
-pub use device::{Device, DeviceKind, Devices, FoundDevice, devices};
+pub use device::{DeviceKind, Devices, FoundDevice, devices};
 pub use transfers::{Transfers, transfers};
 
 /// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.

@@ -2,9 +2,10 @@
 //! panics where there is none.
 
 use super::card::{Card, beyond, missing};
-use super::device::{Device, DeviceKind, FoundDevice, Probed};
+use super::device::{DeviceKind, FoundDevice, Probed};
 use super::kernels::Kernels;
 use super::layers::Floats;
+use crate::device::Device;
 use crate::error::Result;
 use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuSetup};
 use std::collections::HashMap;

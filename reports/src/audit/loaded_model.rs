@@ -1,12 +1,12 @@
 //! A model that is ready to be attacked: a folder with an engine of ours, or a command.
 
 use crate::account::mechanism::unknown_origin;
-use crate::audit::args::{Audited, DeviceArg, Serve, Source, adapted};
+use crate::audit::args::{Audited, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt, note};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
-    Authentication, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
+    Authentication, Device, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
     open as engine,
 };
 use reticent_corpus::{Tokenizer, Unit};
@@ -127,21 +127,17 @@ impl LoadedModel {
 
     /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer
     /// has, such as `<MASK>`, get no share of its probability.
-    pub(in crate::audit) fn folder(folder: &Path, device: DeviceArg) -> Result<Self> {
+    pub(in crate::audit) fn folder(folder: &Path, device: Device) -> Result<Self> {
         Self::of(folder, Pretrained::load(folder)?, device)
     }
 
     /// The same of a folder that was read.
-    pub(in crate::audit) fn of(
-        folder: &Path,
-        loaded: Pretrained,
-        device: DeviceArg,
-    ) -> Result<Self> {
+    pub(in crate::audit) fn of(folder: &Path, loaded: Pretrained, device: Device) -> Result<Self> {
         Self::ready(folder.display().to_string(), folder, loaded, device)
     }
 
     /// The folder of `--model`, with the adapter of `--adapter` merged into it if there is one.
-    fn released(folder: &Path, adapter: Option<&Path>, device: DeviceArg) -> Result<Self> {
+    fn released(folder: &Path, adapter: Option<&Path>, device: Device) -> Result<Self> {
         let Some(adapter) = adapter else {
             return Self::folder(folder, device).context("--model");
         };
@@ -150,7 +146,7 @@ impl LoadedModel {
         Self::ready(name, folder, loaded, device)
     }
 
-    fn ready(name: String, folder: &Path, loaded: Pretrained, device: DeviceArg) -> Result<Self> {
+    fn ready(name: String, folder: &Path, loaded: Pretrained, device: Device) -> Result<Self> {
         if loaded.model.predicts_next_token().is_err() {
             let what = match loaded.model.head() {
                 Head::Classes(_) => "tells classes of texts",
@@ -160,7 +156,7 @@ impl LoadedModel {
                 "{name} {what} and predicts no next token: it has no likelihood of a text, which this audit measures"
             );
         }
-        let trainer = engine(&loaded.model, loaded.weights, device.into()).context("--device")?;
+        let trainer = engine(&loaded.model, loaded.weights, device).context("--device")?;
         Ok(Self {
             name,
             tokenizer: loaded.tokenizer,

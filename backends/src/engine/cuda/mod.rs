@@ -1,7 +1,8 @@
 //! CUDA devices: probed before the tensor library touches them, since it panics without a driver.
 
+use crate::device::Device;
 use crate::engine::card::{Card, beyond, missing};
-use crate::engine::device::{Device, DeviceKind, FoundDevice, Probed, nvidia_names};
+use crate::engine::device::{DeviceKind, FoundDevice, Probed, nvidia_names};
 use crate::engine::kernels::Kernels;
 use crate::engine::layers::{Floats, Matrix};
 use crate::error::Result;

@@ -1,9 +1,10 @@
 //! Which model is attacked: a folder, or a command that speaks for a model of any kind.
 
-use super::values::{DeviceArg, TokenizerArg};
+use super::values::TokenizerArg;
 use crate::contract::{Inputs, positive};
 use anyhow::{Result, bail};
 use clap::Args;
+use reticent_backends::Device;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -71,7 +72,7 @@ pub struct Audited {
     pub scorer_timeout: Option<u64>,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
 }
 
 impl Audited {

@@ -46,7 +46,7 @@ pub use course::Course;
 pub use measured::Measured;
 pub use preparing::Preparing;
 pub use reading::Reading;
-pub use values::{ConservativeSign, DeviceArg, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
+pub use values::{ConservativeSign, ModelArg, PolicyArg, PrecisionArg, TokenizerArg};
 
 use crate::contract::{Completions, Format, ManualPage};
 use crate::defaults::{Configured, TakesDefaults};

@@ -7,56 +7,6 @@ use reticent_corpus::{Level, Names, OnnxOptions, Origin, PolicyChoice, Tokenizer
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DeviceArg {
-    /// The processor, all cores.
-    #[default]
-    Cpu,
-    /// A CUDA device by number.
-    Cuda(usize),
-    /// A device of Vulkan, Metal or DirectX 12 by number.
-    Wgpu(usize),
-}
-
-impl FromStr for DeviceArg {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let unknown = || format!("must be cpu, cuda:NUMBER or wgpu:NUMBER, got {text:?}");
-        let (kind, number) = match text.split_once(':') {
-            Some((kind, number)) => (kind, number.parse().map_err(|_| unknown())?),
-            None => (text, 0),
-        };
-        match kind {
-            "cpu" if kind == text => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(number)),
-            "wgpu" => Ok(Self::Wgpu(number)),
-            _ => Err(unknown()),
-        }
-    }
-}
-
-impl std::fmt::Display for DeviceArg {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(number) => write!(f, "cuda:{number}"),
-            Self::Wgpu(number) => write!(f, "wgpu:{number}"),
-        }
-    }
-}
-
-#[cfg(feature = "audit")]
-impl From<DeviceArg> for reticent_backends::Device {
-    fn from(device: DeviceArg) -> Self {
-        match device {
-            DeviceArg::Cpu => Self::Cpu,
-            DeviceArg::Cuda(number) => Self::Cuda(number),
-            DeviceArg::Wgpu(number) => Self::Wgpu(number),
-        }
-    }
-}
-
 /// In what precision training passes multiply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum PrecisionArg {

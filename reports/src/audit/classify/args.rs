@@ -1,8 +1,9 @@
 //! Arguments of `audit classify`.
 
+use crate::audit::args::Reading;
 use crate::audit::args::preparing::unit_of_document;
-use crate::audit::args::{DeviceArg, Reading};
 use clap::Args;
+use reticent_backends::Device;
 use reticent_corpus::Unit;
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub struct Classify {
     pub reading: Reading,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -41,7 +41,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         let label = record.label.context("--data: a record without a class")?;
         texts.push((tokens, label as usize));
     }
-    let mut model = open(&loaded.model, loaded.weights, args.device.into()).context("--device")?;
+    let mut model = open(&loaded.model, loaded.weights, args.device).context("--device")?;
     let progress = Progress::of(texts.len() as u64, "telling classes", "records");
     let (mut pairs, mut nll) = (Vec::with_capacity(texts.len()), 0.0);
     for part in texts.chunks(AT_ONCE) {

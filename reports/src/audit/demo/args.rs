@@ -1,7 +1,7 @@
 //! Arguments of `audit demo`.
 
-use crate::audit::args::DeviceArg;
 use clap::{Args, ValueEnum};
+use reticent_backends::Device;
 use reticent_corpus::Spec;
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub struct Demo {
     pub seed: u64,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
     /// Print the canaries' secrets instead of dots.
     #[arg(long)]
     pub show_secrets: bool,

@@ -378,7 +378,7 @@ fn arm(
     };
     let mut trained = match job.train(
         weights,
-        args.device.into(),
+        args.device,
         &surroundings,
         &what,
         &mut |_| {},

@@ -1,6 +1,6 @@
 //! `audit perplexity`: how well a model predicts a text.
 
-use crate::audit::args::{DeviceArg, Perplexity as Args};
+use crate::audit::args::Perplexity as Args;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::perplexity::PerplexityReport;
 use crate::audit::train::masking;
@@ -8,7 +8,7 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_attacks::{Perplexity, perplexity, pseudo_perplexity, windows as places};
-use reticent_backends::{Head, Model, Pretrained, Scorer, transformer_logits};
+use reticent_backends::{Device, Head, Model, Pretrained, Scorer, transformer_logits};
 use reticent_corpus::{Record, TokenId, Tokenizer, Unit, read_documents};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn masked(
     interrupt: &Interrupt,
 ) -> Result<(PerplexityReport, Unit, Option<usize>)> {
     ensure!(
-        args.of.device == DeviceArg::default(),
+        args.of.device == Device::default(),
         "--device: pseudo-perplexity is measured on the processor, got {}",
         args.of.device
     );

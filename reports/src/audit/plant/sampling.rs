@@ -1,11 +1,11 @@
 //! Texts that a public model is sampled for.
 
-use crate::audit::args::DeviceArg;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::watched;
 use crate::contract::Interrupt;
 use anyhow::{Result, ensure};
 use reticent_attacks::sample_continuations;
+use reticent_backends::Device;
 use reticent_corpus::{SampledPlace, TokenId};
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn drawn(
     wanted: usize,
     interrupt: &Interrupt,
 ) -> Result<(Vec<String>, f64)> {
-    let mut model = LoadedModel::folder(folder, DeviceArg::Cpu)?;
+    let mut model = LoadedModel::folder(folder, Device::Cpu)?;
     let tokenizer = model.tokenizer.clone();
     let words = tokenizer.encode(place.before)?;
     let mut prompt = vec![tokenizer.bos()];

@@ -1,8 +1,9 @@
 //! Arguments of `audit reproduce`.
 
-use crate::audit::args::{DeviceArg, ModelArg};
+use crate::audit::args::ModelArg;
 use crate::audit::grid::args::Running;
 use clap::{Args, ValueEnum};
+use reticent_backends::Device;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -96,7 +97,7 @@ pub struct Reproduce {
     pub model: Option<ModelArg>,
     /// Where models are trained and attacked: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,

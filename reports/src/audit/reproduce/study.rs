@@ -4,10 +4,10 @@ use super::args::{Paper, Reproduce, Scale, Text};
 use super::claims::{CRT, Claim, HUSH, JFT, OURS};
 use super::evidence::{Read, at, merged, number, of_arms, over, upper};
 use super::rules::Series;
-use crate::audit::args::DeviceArg;
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
 use anyhow::{Result, ensure};
+use reticent_backends::Device;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -696,7 +696,7 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
     if let Some(model) = how.model.as_ref().filter(|_| !encoder) {
         file.models = vec![model.to_string()];
     }
-    if how.device == DeviceArg::default() {
+    if how.device == Device::default() {
         return;
     }
     let device = || ("device".to_owned(), Value::from(how.device.to_string()));

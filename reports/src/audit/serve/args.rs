@@ -1,7 +1,7 @@
 //! Arguments of `audit serve`.
 
-use crate::audit::args::DeviceArg;
 use clap::Args;
+use reticent_backends::Device;
 use std::path::PathBuf;
 
 /// Arguments of `audit serve`.
@@ -16,5 +16,5 @@ pub struct Serve {
     pub adapter: Option<PathBuf>,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
 }

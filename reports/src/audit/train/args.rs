@@ -1,7 +1,7 @@
 //! Arguments of `audit train`.
 
 use crate::audit::args::Course;
-use crate::audit::args::{DeviceArg, ModelArg, PrecisionArg};
+use crate::audit::args::{ModelArg, PrecisionArg};
 use crate::audit::train::uses;
 use crate::contract::{positive, quantity};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, recipe};
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use reticent_accounting::Delta;
 use reticent_accounting::training::Recipe;
+use reticent_backends::Device;
 use std::path::PathBuf;
 
 /// The number of a worker and of all of them, in the environment of each, as torchrun sets them.
@@ -48,7 +49,7 @@ pub struct Train {
     pub start: Start,
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
-    pub device: DeviceArg,
+    pub device: Device,
     /// In what precision training passes multiply, on CUDA devices that have it. Norms, sums,
     /// noise, weights and scores stay in single and double precision.
     #[arg(long, value_enum, default_value_t)]

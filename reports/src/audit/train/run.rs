@@ -364,7 +364,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     };
     let trained = job.train(
         weights,
-        train.device.into(),
+        train.device,
         &surroundings,
         &what,
         &mut seen,

@@ -5,13 +5,13 @@ mod training;
 
 pub(in crate::audit) use training::Training;
 
-use crate::audit::args::DeviceArg;
 use crate::audit::membership::run::{scoring, watched};
 use crate::contract::{Interrupt, Progress};
 use anyhow::Result;
 use reticent_attacks::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
+use reticent_backends::Device;
 use reticent_backends::{Corpus, Model, Schedule, Surroundings, open, train_on};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub(in crate::audit) struct Start<'a> {
     pub(in crate::audit) model: &'a Model,
     pub(in crate::audit) weights: Option<&'a [Vec<f32>]>,
-    pub(in crate::audit) device: DeviceArg,
+    pub(in crate::audit) device: Device,
 }
 
 /// Mean ln p per token of every record under every shadow model, by whether it was trained on it.
@@ -96,7 +96,7 @@ fn one(
             .model
             .starting_weights(training.seed.wrapping_add(number)),
     };
-    let fresh = open(start.model, weights, start.device.into())?;
+    let fresh = open(start.model, weights, start.device)?;
     let surroundings = Surroundings::in_memory(interrupt.flag());
     let trained = train_on(
         fresh,
