@@ -318,3 +318,95 @@ fn outcomes_that_one_law_never_has_are_certain_guesses() {
     let (low, high) = blow_up(&guesses, 0.0);
     assert!(low <= 0.0 && high >= least, "{low} {high}");
 }
+
+/// One step of the exponential mechanism, told by its worst instance: of x the outcome of the larger loss t with
+/// e^{−t} = e^{−ε} + x(1 − e^{−ε}), so that B(x) = xe^t. A thousandth lay between the ends.
+#[test]
+fn a_rare_guess_after_an_exponential_mechanism_gains_its_epsilon() {
+    for (epsilon, prior) in [
+        (0.167_583_985_248_916_74f64, 3.840_960_703_247_407e-71f64),
+        (13.774_152_315_768_353, 1.417_090_373_668_838e-30),
+        (0.9, 1e-9),
+        (0.9, 0.2),
+    ] {
+        let each = Mechanism::ExponentialMechanism {
+            epsilon: Epsilon::new(epsilon).unwrap(),
+            neighbours: Neighbours::Replace,
+        };
+        let (low, high) = blow_up(
+            &loss(each, 1, Neighbours::Replace, Direction::Remove),
+            prior,
+        );
+        let truth = prior / ((-epsilon).exp() - prior * (-epsilon).exp_m1());
+        assert!(
+            low <= truth * (1.0 + 1e-12) && truth <= high * (1.0 + 1e-12),
+            "{prior} {low} {truth} {high}"
+        );
+        assert!(high - low <= 1e-6 * high, "{prior} {low} {high}");
+    }
+}
+
+/// Noise that hardly ever moves: ε(δ) lies below the loss of the fewest moves that are likelier than δ, as the sum
+/// over the numbers of moves up and down in 60 digits says. Millionths, and 1.5e-4, lay between the ends.
+#[test]
+fn moves_of_noise_that_hardly_ever_moves_are_counted() {
+    for (sigma, sensitivity, steps, delta, truth) in [
+        (
+            0.069_682_080_749_407_13,
+            5,
+            1_197_961,
+            6.495_495_972_386_98e-281,
+            3_083_979_530.321_208_5,
+        ),
+        (
+            0.040_265_709_176_195_47,
+            4,
+            797_956,
+            1.956_405_259_572_844_9e-197,
+            3_937_299_927.272_956_3,
+        ),
+        (
+            0.042_925_973_405_834_955,
+            98,
+            310,
+            6.124_634_580_673_69e-281,
+            807_980_208.923_369_7,
+        ),
+    ] {
+        let each = Mechanism::DiscreteGaussian {
+            sigma: NoiseMultiplier::new(sigma).unwrap(),
+            sensitivity,
+        };
+        let loss = loss(each, steps, Neighbours::AddRemove, Direction::Remove);
+        let found = loss
+            .epsilon(Delta::new(delta).unwrap(), Tolerance::new(1e-9).unwrap())
+            .unwrap();
+        let (low, high) = ends(&found, |end| end.get());
+        assert!(
+            low <= truth * (1.0 + 1e-13) && truth <= high * (1.0 + 1e-13),
+            "{low} {truth} {high}"
+        );
+        assert!(high - low <= 1e-9 * high, "{low} {high}");
+    }
+}
+
+/// Hundreds of thousands of steps of wide discrete Gaussian noise, whose sum is one step of wider noise: N(Ts, Tσ²)
+/// against N(0, Tσ²) in 30 digits, to far fewer digits than the whole numbers take from it. A billionth lay between
+/// the ends.
+#[test]
+fn sums_of_wide_integer_noise_keep_their_digits() {
+    let each = Mechanism::DiscreteGaussian {
+        sigma: NoiseMultiplier::new(5_269.266_530_218_614).unwrap(),
+        sensitivity: 15,
+    };
+    let loss = loss(each, 850_941, Neighbours::ZeroOut, Direction::Remove);
+    let delta = Delta::new(4.144_121_608_635_734e-7).unwrap();
+    let found = loss.epsilon(delta, Tolerance::new(1e-9).unwrap()).unwrap();
+    let (low, high) = ends(&found, |end| end.get());
+    assert!(high - low <= 1e-9 * high, "{low} {high}");
+    let truth = 15.829_138_896_237_356;
+    assert!(
+        low <= truth * (1.0 + 1e-9) && truth <= high * (1.0 + 1e-9),
+        "{low} {truth} {high}"
+    );
+}

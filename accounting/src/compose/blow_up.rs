@@ -6,10 +6,10 @@ use crate::compose::coarse::with_coarse;
 use crate::compose::solver::{AS_CLOSE, FEW_STEPS, Solver, TRIM};
 use crate::engine::Engine;
 use crate::engine::contour::inversion::Contour;
-use crate::loss::{LossDistribution, Pair, PrivacyLoss};
+use crate::loss::{LossDistribution, Pair, PrivacyLoss, ln_blow_up_of_gaussian};
 use crate::numeric::interval::{LnBounds, in_order};
 use crate::numeric::search::{minimiser, minimiser_to};
-use crate::numeric::special::{ln_add_exp, ln_normal_tail};
+use crate::numeric::special::ln_add_exp;
 use crate::quantity::bound::Bounds;
 use crate::quantity::error::Result;
 use crate::quantity::{Probability, Tolerance};
@@ -220,8 +220,8 @@ impl Solver {
 
     /// ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        if let Some(binomial) = &self.binomial {
-            return Ok((binomial.ln_blow_up(ln_x), Engine::Closed));
+        if let Some(counted) = &self.counted {
+            return Ok((counted.ln_blow_up(ln_x, goal), Engine::Closed));
         }
         if self.needs_grid() {
             return Ok(self.ln_blow_up_of_laws(ln_x, goal));
@@ -444,47 +444,6 @@ impl Solver {
             middle: 0.5 * (lower + upper),
             upper,
         }
-    }
-}
-
-/// ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
-fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
-    let error = |ln: f64| 1e-13 * (1.0 + ln.abs());
-    // Tails fall: the last point whose tail is surely no less than x, the first that is surely no more.
-    let (mut low, mut high) = (-40.0, 40.0 + (-2.0 * ln_x).sqrt());
-    let (mut inner, mut outer) = (low, high);
-    for _ in 0..200 {
-        let middle = 0.5 * (inner + outer);
-        let ln = ln_normal_tail(middle);
-        if ln - error(ln) >= ln_x {
-            (inner, low) = (middle, middle);
-        } else {
-            outer = middle;
-        }
-    }
-    inner = low;
-    for _ in 0..200 {
-        let middle = 0.5 * (inner + high);
-        let ln = ln_normal_tail(middle);
-        if ln + error(ln) <= ln_x {
-            high = middle;
-        } else {
-            inner = middle;
-        }
-    }
-    let tail = |place: f64| {
-        let moved = place - distance;
-        (ln_normal_tail(moved), moved)
-    };
-    // A rounding of the difference moves the tail by its slope, at most 1 + |z| of it.
-    let slope = |(ln, moved): (f64, f64)| {
-        error(ln) + 2.0 * f64::EPSILON * (distance + 1.0) * (1.0 + moved.max(0.0))
-    };
-    let (below, above) = (tail(high), tail(low));
-    LnBounds {
-        lower: below.0 - slope(below),
-        middle: 0.5 * (below.0 + above.0),
-        upper: (above.0 + slope(above)).min(0.0),
     }
 }
 

@@ -178,8 +178,10 @@ impl Minimum {
             }
         }
         let place = 0.5 * (a + b);
+        // The roundings of steep chords leave the lines that rest on none.
+        let chords = bound(place) * (1.0 - room) - room * width * slopes;
         Least {
-            value: bound(place) * (1.0 - room) - room * width * slopes,
+            value: chords.max(line).max(least),
             t: left.t + place.ln_1p(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::compose::blow_up::{at, least};
 use crate::compose::found::Found;
+use crate::compose::minimum::Minimum;
 use crate::compose::roots::{ROOM, both_ends, ends_of_step};
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
@@ -37,6 +38,9 @@ const ELSEWHERE: f64 = 0.1;
 /// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
 /// those suffice.
 const FLAT: f64 = 0.02;
+/// The least of H + e^t x of a single step is looked for so far below its largest loss, at so many places.
+const STEP_BELOW: f64 = 0.1;
+const MOST_PLACES: usize = 24;
 /// The spacing from one attempt to the next.
 const FINER: f64 = 0.4;
 
@@ -374,7 +378,27 @@ impl Solver {
                 at(ends, t, ln_x)
             };
             let t = crate::compose::blow_up::start_closed(&sum);
-            return Ok(least(&sum, t));
+            let ends = least(&sum, t);
+            let most = law.largest_loss();
+            if ends.width() <= 4.0 * goal || most.is_infinite() {
+                return Ok(ends);
+            }
+            // A guess so rare gains nearly the largest loss, past which the sum has a kink.
+            let mut minimum = Minimum::new(ln_x, STEP_BELOW);
+            let near = most - goal.min(STEP_BELOW);
+            for t in [t, near, most] {
+                minimum.add(t, law.ln_delta(t, LN_NOTHING).unwrap_or(UNKNOWN));
+            }
+            for _ in 0..MOST_PLACES {
+                let Some(next) = minimum
+                    .next()
+                    .filter(|_| minimum.ends().width() > 2.0 * goal)
+                else {
+                    break;
+                };
+                minimum.add(next, law.ln_delta(next, LN_NOTHING).unwrap_or(UNKNOWN));
+            }
+            return Ok(ends.meet(minimum.ends()));
         }
         let (_, t) = self.moments()?.order_for_tail(ln_x);
         let theta = self.tilt(t)?;

@@ -56,8 +56,18 @@ impl Solver {
                 upper,
                 engine: Engine::Chernoff,
             }
-        } else if let Some(binomial) = self.binomial {
-            self.epsilon_closed(|epsilon| binomial.ln_delta(epsilon), delta, tolerance)
+        } else if let Some(counted) = self.counted {
+            let within = |width: f64| {
+                let at = |epsilon: f64| counted.ln_delta(epsilon, width);
+                self.epsilon_closed(at, delta, tolerance)
+            };
+            // Of wide noise the quick ends are mostly close enough.
+            let quick = within(f64::INFINITY);
+            if quick.upper.is_finite() && quick.width() <= tolerance * quick.upper {
+                quick
+            } else {
+                quick.meet(within(0.0))
+            }
         } else if self.needs_grid() {
             self.epsilon_of_laws(delta, tolerance, most)?
         } else if let Some(pair) = self.closed.clone() {

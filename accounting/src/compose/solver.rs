@@ -9,7 +9,7 @@ use crate::engine::contour::inversion::Contour;
 use crate::engine::contour::kernel::Kernel;
 use crate::engine::grid::convolution::Convolution;
 use crate::engine::grid::moments::Moments;
-use crate::loss::{BinomialLoss, Pair, PrivacyLoss};
+use crate::loss::{CountedLoss, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
@@ -49,8 +49,8 @@ pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
     /// A single pair that says everything, if there is one.
     pub(crate) closed: Option<Pair>,
-    /// Steps of two outcomes, whose number is binomial.
-    pub(crate) binomial: Option<BinomialLoss>,
+    /// The run as a sum over one whole number, if it is one.
+    pub(crate) counted: Option<CountedLoss>,
     pub(crate) cumulants: Option<CumulantFunction>,
     /// What the grid is laid by.
     pub(crate) moments: Option<Moments>,
@@ -91,7 +91,7 @@ impl Solver {
         let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
         Self {
             closed,
-            binomial: BinomialLoss::of(&loss),
+            counted: CountedLoss::of(&loss),
             cumulants: None,
             moments: None,
             out_of_reach: f64::INFINITY,
@@ -206,8 +206,8 @@ impl Solver {
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
         }
-        if let Some(binomial) = &self.binomial {
-            return Ok((binomial.ln_delta(epsilon), Engine::Closed));
+        if let Some(counted) = &self.counted {
+            return Ok((counted.ln_delta(epsilon, goal), Engine::Closed));
         }
         if self.needs_grid() {
             return self.ln_delta_of_laws(epsilon, goal);

@@ -249,6 +249,47 @@ fn farther_gaussian(mu: f64, z: f64, shift: f64) -> LnBounds {
     }
 }
 
+/// ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
+pub(crate) fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
+    let error = |ln: f64| 1e-13 * (1.0 + ln.abs());
+    // Tails fall: the last point whose tail is surely no less than x, the first that is surely no more.
+    let (mut low, mut high) = (-40.0, 40.0 + (-2.0 * ln_x).sqrt());
+    let (mut inner, mut outer) = (low, high);
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + outer);
+        let ln = ln_normal_tail(middle);
+        if ln - error(ln) >= ln_x {
+            (inner, low) = (middle, middle);
+        } else {
+            outer = middle;
+        }
+    }
+    inner = low;
+    for _ in 0..200 {
+        let middle = 0.5 * (inner + high);
+        let ln = ln_normal_tail(middle);
+        if ln + error(ln) <= ln_x {
+            high = middle;
+        } else {
+            inner = middle;
+        }
+    }
+    let tail = |place: f64| {
+        let moved = place - distance;
+        (ln_normal_tail(moved), moved)
+    };
+    // A rounding of the difference moves the tail by its slope, at most 1 + |z| of it.
+    let slope = |(ln, moved): (f64, f64)| {
+        error(ln) + 2.0 * f64::EPSILON * (distance + 1.0) * (1.0 + moved.max(0.0))
+    };
+    let (below, above) = (tail(high), tail(low));
+    LnBounds {
+        lower: below.0 - slope(below),
+        middle: 0.5 * (below.0 + above.0),
+        upper: (above.0 + slope(above)).min(0.0),
+    }
+}
+
 impl Mixture {
     /// ln Σ w_k P(N(κ_k, 1) > x), and a bound on its rounding error.
     fn ln_tail(&self, x: f64) -> (f64, f64) {

@@ -1,5 +1,6 @@
 //! Compositions of few outcomes, listed: exact to roundings, and without a grid.
 
+use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, LossDistribution};
 use crate::loss::PrivacyLoss;
 use crate::loss::loss_grid::Lines;
@@ -7,6 +8,14 @@ use crate::numeric::special::{ROUND, ln_add_exp};
 
 /// More outcomes than this are not listed.
 const MOST: usize = 1024;
+/// Sums of noise that hardly ever moves are listed within these distances of where they mostly are, the first
+/// beyond which less than e^`LN_NOTHING` lies.
+const REACHES: [usize; 6] = [4, 8, 16, 32, 64, 128];
+const LN_NOTHING: f64 = -745.0;
+/// Tilts at which the mass beyond is bounded, over σ², and their ratio.
+const TILTS: (f64, f64, usize) = (0.05, 1.15, 64);
+/// More steps that move than this move too far.
+const MOST_MOVED: f64 = 100.0;
 
 impl PrivacyLoss {
     /// The same run as a single step, if all its outcomes can be listed.
@@ -95,7 +104,7 @@ impl LossDistribution {
         let last = places.iter().map(|(index, _)| *index).max()?;
         let count = u64::try_from(last).ok()?.checked_mul(times)?;
         if count >= MOST as u64 {
-            return None;
+            return self.repeated_around(times);
         }
         let mut one = vec![f64::NEG_INFINITY; last as usize + 1];
         for ((index, _), atom) in places.iter().zip(self.atoms.iter()) {
@@ -128,6 +137,109 @@ impl LossDistribution {
         all.attained = self.attained;
         Some(all)
     }
+}
+
+impl LossDistribution {
+    /// So many steps of discrete Gaussian noise so small that their sum hardly ever moves: what lies within
+    /// `reach` of Ts under the first law is listed, the rest is missing. By Chernoff's bound
+    ///
+    ///   P(|Σ| > reach) ≤ 2 M(λ)^T e^{−λ reach},   M(λ) = Σ_x p(x) e^{λx},
+    ///
+    /// for the noise x of a step and any λ > 0, and fewer steps stray less. Steps are added up by doubling their
+    /// number, 2T sums in all, and none may stray.
+    fn repeated_around(&self, times: u64) -> Option<Self> {
+        let Atoms::Whole(WholeNumbers::Gaussian {
+            shift,
+            spread,
+            reach: widest,
+            ln_total,
+        }) = &self.atoms
+        else {
+            return None;
+        };
+        if !self.pieces.is_empty() || self.infinite > 0.0 {
+            return None;
+        }
+        let n = times as f64;
+        let ln_mass = |x: f64| -x * x * spread - ln_total;
+        if n * ln_mass(1.0).exp() > MOST_MOVED {
+            return None;
+        }
+        let ln_beyond = |reach: f64| {
+            let mut tilt = TILTS.0 * spread;
+            let mut least = 0.0f64;
+            for _ in 0..TILTS.2 {
+                let terms = (1..=*widest as usize).map(|x| {
+                    let x = x as f64;
+                    // e^{λx} + e^{−λx} − 2 = 4 sinh²(λx/2).
+                    let half = (0.5 * tilt * x).sinh();
+                    4.0 * half * half * ln_mass(x).exp()
+                });
+                let grown = terms.sum::<f64>().ln_1p();
+                least = least.min(n * grown * (1.0 + 1e-9) - tilt * reach);
+                tilt *= TILTS.1;
+            }
+            least + std::f64::consts::LN_2 + 1e-9
+        };
+        let reach = REACHES
+            .into_iter()
+            .find(|reach| ln_beyond(*reach as f64) + (2.0 * n).ln() <= LN_NOTHING)?;
+        let one: Vec<f64> = (0..=2 * reach)
+            .map(|i| i as f64 - reach as f64)
+            .map(|x| {
+                if x.abs() <= *widest {
+                    ln_mass(x)
+                } else {
+                    f64::NEG_INFINITY
+                }
+            })
+            .collect();
+        let atoms: Vec<Atom> = power_within(&one, times)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, ln)| *ln > f64::NEG_INFINITY)
+            .map(|(i, ln_first)| {
+                let moved = i as f64 - reach as f64;
+                let parts = [n * shift, 2.0 * moved];
+                let loss = (parts[0] + parts[1]) * shift * spread;
+                Atom {
+                    loss,
+                    loss_error: 16.0 * ROUND * (parts[0] + parts[1].abs()) * shift * spread,
+                    ln_second: ln_first - loss,
+                }
+            })
+            .collect();
+        let mut all = Self::of_atoms(atoms, None);
+        all.missing = 2.0 * f64::MIN_POSITIVE + n * self.missing;
+        all.variance = self.variance.map(|variance| n * variance);
+        // The logarithm of a product of n masses, and of sums of them.
+        all.roundings = n * 64.0 + 8.0 * reach as f64;
+        all.attained = self.attained;
+        Some(all)
+    }
+}
+
+/// The convolution of a law on whole numbers around zero with itself, in logarithms, as far as partial sums
+/// stay where the law is listed.
+fn power_within(one: &[f64], times: u64) -> Vec<f64> {
+    let reach = one.len() / 2;
+    let kept = |sum: Vec<f64>| sum[reach..=3 * reach].to_vec();
+    let mut all: Option<Vec<f64>> = None;
+    let mut square = one.to_vec();
+    let mut rest = times;
+    while rest > 0 {
+        if rest & 1 == 1 {
+            all = Some(match all {
+                Some(all) => kept(convolved(&all, &square)),
+                None => square.clone(),
+            });
+        }
+        rest >>= 1;
+        if rest > 0 {
+            square = kept(convolved(&square, &square));
+        }
+    }
+    all.unwrap_or_default()
 }
 
 /// The convolution of a law on the first whole numbers with itself, in logarithms.
