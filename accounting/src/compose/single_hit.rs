@@ -849,7 +849,11 @@ mod tests {
     #[test]
     fn several_loud_steps_count_once() {
         let query = Query::single(Neighbours::AddRemove);
-        for (sigma, rate, steps, epsilon) in [(0.4, 0.02, 20, 4.0), (0.3, 0.01, 40, 8.0)] {
+        for (sigma, rate, steps, epsilon) in [
+            (0.4, 0.02, 20, 4.0),
+            (0.3, 0.01, 40, 8.0),
+            (0.3, 0.01, 40, 16.0),
+        ] {
             let loss = PrivacyLoss::of(&run(sigma, rate, steps), query, Direction::Remove).unwrap();
             let truth = Solver::new(&loss).new_grid_ln_delta(epsilon, 1e-4).unwrap();
             for share in LOUD {
