@@ -5,7 +5,7 @@ use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Draw, EpsilonBound, Exposure, ExposurePair, ExposureSummary, PairedEValue, Rank, RankAudit,
+    Draw, EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, Rank, RankAudit,
     RankCount,
 };
 use serde_json::Value;
@@ -233,9 +233,6 @@ impl AgainstChance {
     }
 }
 
-/// Canaries that the smallest p is computed for, at most: it falls with their number, and is below any level by then.
-const MANY: u64 = 64;
-
 /// The smallest p of these canaries against chance: all of them at rank 1. 0 where the document does not say how many
 /// candidates they have.
 fn least(document: &Value) -> f64 {
@@ -244,23 +241,17 @@ fn least(document: &Value) -> f64 {
         return 0.0;
     };
     let draw = serde_json::from_value(document["draw"].clone()).unwrap_or(Draw::Independent);
-    let first = RankCount {
-        candidates,
-        nll: 0.0,
-        below: 0,
-        ties: 0,
-        unresolved: 0,
-    };
     let of = |canaries: u64| {
-        let counts = vec![first; usize::try_from(canaries.min(MANY)).unwrap_or_default()];
-        let summary = ExposureSummary::of(&counts, draw).ok()?;
-        Some(summary.max().p_value().min(summary.mean().p_value()))
+        let null = ExposureNull::new(candidates, canaries, draw).ok()?;
+        let mean = null.mean_p_value((candidates as f64).log2());
+        Some(mean.min(null.order_p_value(1, 1)))
     };
     let doses = document["doses"].as_array();
     let doses = doses.into_iter().flatten();
     let counts = doses.filter_map(|dose| dose["canaries"].as_u64());
-    let all = counts.chain([canaries]).filter_map(of);
-    all.fold(1.0, f64::min)
+    let all = counts.chain([canaries]);
+    all.map(|canaries| of(canaries).unwrap_or(0.0))
+        .fold(1.0, f64::min)
 }
 
 /// p of maximum and mean, and of the mean of each dose.

@@ -425,7 +425,12 @@ fn rows_that_could_not_speak_say_so() {
             vec![false, false],
             "were every canary the new one's first guess, p would be",
         ),
-        (coins(20), None, vec![false, true], ""),
+        (
+            coins(20),
+            None,
+            vec![false, false],
+            "first guess, p would be",
+        ),
         (
             area(5, 0.35),
             None,
