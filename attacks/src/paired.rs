@@ -164,13 +164,14 @@ impl PairedEValue {
             mid: None,
             max: bits,
         };
+        // No exposure is below 0 bits, so that nobody comes above that line.
         let best = pairs.iter().map(|pair| ExposurePair {
             copies: pair.copies,
-            first: at(-1.0),
+            first: at(0.0),
             second: at(if comes(pair.copies) {
                 f64::INFINITY
             } else {
-                -1.0
+                0.0
             }),
         });
         Ok(Self::of(&best.collect::<Vec<_>>(), candidates, draw)?.p_value())

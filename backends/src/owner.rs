@@ -4,7 +4,7 @@ use crate::error::{Error, Result, at};
 use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
-use reticent_corpus::CanaryPlan;
+use reticent_corpus::{CanaryPlan, Prepared};
 use reticent_disk::read_regular;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +17,8 @@ const LARGEST: u64 = 256 << 20;
 const CODE: &str = "manifest.code";
 /// The code of the secrets that a run of `protect` was certified for.
 const SECRETS: &str = "secrets.code";
+/// The code of the records that were trained on.
+const RECORDS: &str = "records.code";
 
 /// Whether a checkpoint's manifest is known to be the one that its owner wrote.
 ///
@@ -49,7 +51,7 @@ impl Authentication {
             return Ok(Self::NotAuthenticated);
         }
         let stored = at(&path, read_regular(&path, LARGEST))?;
-        if stored == hexadecimal(&code(&owner.key, manifest)).as_bytes() {
+        if stored == hexadecimal(&owner.code_for(b"manifest", manifest)).as_bytes() {
             return Ok(Self::Authenticated);
         }
         Err(Error::Checkpoint {
@@ -74,10 +76,6 @@ impl Authentication {
             ),
         }
     }
-}
-
-fn code(key: &[u8; 32], manifest: &[u8]) -> [u8; 32] {
-    keyed_digest(&keyed_digest(key, b"manifest"), manifest)
 }
 
 /// The owner's folder of a checkpoint: `<checkpoint>.owner`, mode 0700.
@@ -170,10 +168,7 @@ impl Owner {
     pub fn authenticate(&self, checkpoint: &Path) -> Result<()> {
         let path = checkpoint.join("manifest.json");
         let manifest = at(&path, read_regular(&path, LARGEST))?;
-        write_whole(
-            &self.folder.join(CODE),
-            hexadecimal(&code(&self.key, &manifest)).as_bytes(),
-        )
+        self.keep_code(CODE, b"manifest", &manifest)
     }
 
     /// Keeps the log of the run, which no guarantee covers.
@@ -190,10 +185,7 @@ impl Owner {
     /// # Errors
     /// A file that can't be written.
     pub fn keep_secrets(&self, names: &[u8]) -> Result<()> {
-        write_whole(
-            &self.folder.join(SECRETS),
-            hexadecimal(&self.code_of_secrets(names)).as_bytes(),
-        )
+        self.keep_code(SECRETS, b"secrets", names)
     }
 
     /// Whether these are the secrets that were kept; nothing where none were.
@@ -201,18 +193,44 @@ impl Owner {
     /// # Errors
     /// A file that can't be read.
     pub fn kept_secrets(&self, names: &[u8]) -> Result<Option<bool>> {
-        let path = self.folder.join(SECRETS);
+        self.kept_code(SECRETS, b"secrets", names)
+    }
+
+    /// Writes down, under this key, which records were trained on, texts and tokens: nobody without the key can test a
+    /// guess of them by it.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn keep_records(&self, prepared: &Prepared) -> Result<()> {
+        self.keep_code(RECORDS, b"records", &names(prepared))
+    }
+
+    /// Whether these are the records that were trained on; nothing where they were not written down.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn kept_records(&self, prepared: &Prepared) -> Result<Option<bool>> {
+        self.kept_code(RECORDS, b"records", &names(prepared))
+    }
+
+    fn keep_code(&self, file: &str, purpose: &[u8], bytes: &[u8]) -> Result<()> {
+        let code = hexadecimal(&self.code_for(purpose, bytes));
+        write_whole(&self.folder.join(file), code.as_bytes())
+    }
+
+    fn kept_code(&self, file: &str, purpose: &[u8], bytes: &[u8]) -> Result<Option<bool>> {
+        let path = self.folder.join(file);
         if !path.exists() {
             return Ok(None);
         }
         let kept = at(&path, std::fs::read_to_string(&path))?;
         Ok(Some(
-            kept.trim() == hexadecimal(&self.code_of_secrets(names)),
+            kept.trim() == hexadecimal(&self.code_for(purpose, bytes)),
         ))
     }
 
-    fn code_of_secrets(&self, names: &[u8]) -> [u8; 32] {
-        keyed_digest(&keyed_digest(&self.key, b"secrets"), names)
+    fn code_for(&self, purpose: &[u8], bytes: &[u8]) -> [u8; 32] {
+        keyed_digest(&keyed_digest(&self.key, purpose), bytes)
     }
 
     /// HMAC-SHA256 of a plan under this key, hexadecimal.
@@ -225,4 +243,14 @@ impl Owner {
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
         Ok(hexadecimal(&keyed_digest(&self.key, json.as_bytes())))
     }
+}
+
+/// The ids of the records, which digest their texts and tokens, in order.
+fn names(prepared: &Prepared) -> Vec<u8> {
+    let mut names = Vec::new();
+    for id in prepared.ids() {
+        names.extend(id.into_bytes());
+        names.push(b'\n');
+    }
+    names
 }

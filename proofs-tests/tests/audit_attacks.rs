@@ -2,7 +2,7 @@
 //! reports side by side.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_proofs_tests::commands::{ok, refused, run};
+use reticent_proofs_tests::commands::{audit, binary, ok, refused, run};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -62,6 +62,19 @@ fn membership_is_attacked_by_every_score() {
         &format!("membership --model ckpt {sides} --reference ckpt"),
         &["--reference", "ckpt has the weights of the audited model"],
     );
+    // Behind a command the same weights are told by what they say.
+    assert_eq!(found["attacks"]["reference"]["near_copy"], false);
+    let served = audit(home)
+        .args(format!("membership --model ckpt {sides} --format json").split_whitespace())
+        .args([
+            "--reference",
+            &format!("command:{} serve --model ckpt", binary("audit").display()),
+        ])
+        .output()
+        .unwrap();
+    let served: Value = serde_json::from_slice(&served.stdout).unwrap();
+    assert_eq!(served["attacks"]["reference"]["near_copy"], true);
+    assert_eq!(served["records"], found["records"]);
     let attacks = found["attacks"]["rows"].as_array().unwrap();
     let names: Vec<&str> = attacks
         .iter()

@@ -272,6 +272,8 @@ fn coins_from_planting_to_the_bound() {
     for line in [
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out tossed",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
+        "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out other",
+        "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --unit document --out whole",
@@ -294,6 +296,7 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(found["inside"], inside);
     assert_eq!(found["preflight"]["found"], inside);
     assert_eq!(found["preflight"]["lacking"], 0);
+    assert_eq!(found["inclusion"], "given-text");
     let (lower, most) = (&found["epsilon"]["lower"], &found["provable"]);
     assert!(lower.as_f64().unwrap() <= most.as_f64().unwrap(), "{found}");
     // What ran is known from the checkpoint.
@@ -302,13 +305,50 @@ fn coins_from_planting_to_the_bound() {
     let noisy = json(at, &line.replace("toss --", "noisy --"), "");
     assert!(noisy["verdict"]["at_most"].is_number(), "{noisy}");
     assert_eq!(noisy["verdict"]["terms"]["neighbours"], "add-remove");
+    // Its owner's key knows the records, and without any text no promise is said to stand.
+    let known = json(
+        at,
+        "coins --model noisy --coins-file tossed/coins.json --training ready",
+        "",
+    );
+    assert_eq!(known["inclusion"], "trained-records");
+    let preflight = &known["preflight"];
+    let [whole, lacking] = ["found", "lacking"].map(|key| preflight[key].as_u64().unwrap());
+    assert_eq!(whole + lacking, inside);
+    assert_eq!(preflight["held_out"], lacking, "{preflight}");
+    assert_eq!(known["verdict"]["at_most"], noisy["verdict"]["at_most"]);
+    let blind = json(at, "coins --model noisy --coins-file tossed/coins.json", "");
+    assert_eq!(blind["inclusion"], "not-checked");
+    assert!(
+        blind.get("verdict").is_none()
+            && blind["no_verdict"].as_str().unwrap().contains("--training")
+    );
+    let mut flipped = coins.clone();
+    for coin in flipped["inside"].as_array_mut().unwrap() {
+        *coin = Value::Bool(*coin == Value::Bool(false));
+    }
+    std::fs::write(at.join("flipped.json"), flipped.to_string()).unwrap();
     let through = json(
         at,
         "coins --scorer {} --tokenizer toss/tokenizer.json --coins-file tossed/coins.json --reference base",
         &serving("toss"),
     );
     assert_eq!(through["canaries"], 40);
+    assert_eq!(through["inclusion"], "not-checked");
+    assert_eq!(through["reference"]["near_copy"], false);
     for (line, why) in [
+        (
+            "coins --model toss --coins-file flipped.json",
+            "40 of 40 coins are not those that its seed draws",
+        ),
+        (
+            "coins --model toss --coins-file tossed/coins.json --training other",
+            "toss was trained on other records than those of other",
+        ),
+        (
+            "coins --model toss --coins-file thrown/coins.json --training ready",
+            "it is not the text that was planted",
+        ),
         (
             "coins --model toss --coins-file tossed/coins.json --training out.jsonl",
             "not the text that was planted",

@@ -196,6 +196,9 @@ fn the_least_p_value_is_attained_and_not_passed() {
         }
         assert!((of(&pairs) / least - 1.0).abs() < 1e-9);
         assert!(least >= 0.5_f64.powi(canaries as i32));
+        // Of three candidates no rank reaches two bits, and at none nobody comes.
+        let few = PairedEValue::least_p_value(&pairs, 3, Draw::Independent, |_| true);
+        assert!(few.unwrap() >= 1.0);
     }
 }
 

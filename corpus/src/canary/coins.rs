@@ -36,17 +36,11 @@ impl CoinPlan {
     /// Two canaries of one secret, or of different numbers of copies: a coin says of its own canary
     /// alone whether it is in.
     pub fn new(plan: CanaryPlan, added: bool) -> Result<Self> {
-        let mut choices = Choices::new(plan.seed, Purpose::CanaryCoins);
-        let inside = plan
-            .canaries
-            .iter()
-            .map(|_| choices.below(2) == 1)
-            .collect();
         let coins = Self {
             schema: 1,
             kind: "coin-plan".to_owned(),
+            inside: tossed(&plan),
             plan,
-            inside,
             added,
         };
         coins.validate()?;
@@ -107,10 +101,12 @@ impl CoinPlan {
                 self.plan.canaries.len()
             ));
         }
-        let heads = self.inside.iter().filter(|inside| **inside).count();
-        if !could_be_fair(heads, self.inside.len()) {
+        let drawn = tossed(&self.plan);
+        let other = self.inside.iter().zip(&drawn).filter(|(a, b)| a != b);
+        let other = other.count();
+        if other > 0 {
             return wrong(format!(
-                "{heads} of {} canaries are in: fair coins come out so once in 1e12 times at most",
+                "{other} of {} coins are not those that its seed draws: edited, or of other canaries",
                 self.inside.len()
             ));
         }
@@ -130,10 +126,11 @@ impl CoinPlan {
     }
 }
 
-/// By Hoeffding: P(|heads − n/2| ≥ d) ≤ 2 exp(−2d²/n).
-fn could_be_fair(heads: usize, coins: usize) -> bool {
-    let away = heads as f64 - 0.5 * coins as f64;
-    2.0 * (-2.0 * away * away / coins.max(1) as f64).exp() > 1e-12
+/// The coins of a plan: what its seed draws, so that an edited file is told from the one that was written.
+fn tossed(plan: &CanaryPlan) -> Vec<bool> {
+    let mut choices = Choices::new(plan.seed, Purpose::CanaryCoins);
+    let canaries = plan.canaries.iter();
+    canaries.map(|_| choices.below(2) == 1).collect()
 }
 
 #[cfg(test)]
@@ -207,17 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn coins_that_are_not_fair_are_refused() {
+    fn coins_that_its_seed_does_not_draw_are_refused() {
         let coins = self::coins(200);
-        let edited = CoinPlan {
-            inside: vec![true; 200],
-            ..coins.clone()
-        };
-        let said = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
-        assert!(
-            said.to_string().contains("200 of 200 canaries are in"),
-            "{said}"
-        );
+        let flipped: Vec<bool> = coins.inside.iter().map(|inside| !inside).collect();
+        let mut one = coins.inside.clone();
+        one[17] = !one[17];
+        for (inside, said) in [(flipped, "200 of 200 coins"), (one, "1 of 200 coins")] {
+            let edited = CoinPlan {
+                inside,
+                ..coins.clone()
+            };
+            let refused = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
+            assert!(refused.to_string().contains(said), "{refused}");
+        }
         let added = CoinPlan {
             added: true,
             ..coins

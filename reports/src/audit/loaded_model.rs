@@ -3,7 +3,7 @@
 use crate::account::mechanism::unknown_origin;
 use crate::audit::args::{Audited, Serve, Source, adapted};
 use crate::audit::scorer::{CommandScorer, serve};
-use crate::contract::{Exit, Interrupt, note};
+use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{
     Authentication, Device, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
@@ -85,13 +85,10 @@ impl LoadedModel {
 
     /// Refuses a model with the same weights: whatever is held against itself shows no difference, which reads as
     /// "no leak". So does a copy whose weights are those of the other, rounded to bf16 or f16. What answers behind a
-    /// command has no weights to compare, which is said.
+    /// command has no weights to compare: [`crate::audit::Apart`] compares what both say of the texts.
     pub(in crate::audit) fn differs_from(&self, other: &Self, flag: &'static str) -> Result<()> {
         let (Some((own, weights)), Some((others, rounded))) = (self.weights(), other.weights())
         else {
-            note(&format!(
-                "{flag}: a model behind a command could not be compared with the other one; if they are the same, no text is likelier under one of them, which reads as no leak"
-            ));
             return Ok(());
         };
         ensure!(

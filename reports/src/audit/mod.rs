@@ -1,6 +1,7 @@
 //! The `audit` command: a folder for each of its commands (`args` parses, `run` does the work, the others are the
 //! document and its page), and beside them what several share.
 
+mod apart;
 pub mod args;
 pub mod classify;
 pub mod coins;
@@ -40,6 +41,8 @@ pub mod simulate;
 pub mod tokenizer;
 pub mod train;
 
+pub use apart::Apart;
+pub use owner_key::RecordsDigest;
 pub use run::run;
 
 use reticent_accounting::{Bounds, Probability};

@@ -8,6 +8,8 @@ use crate::contract::Inputs;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{RunKey, keyed_digest};
 use reticent_corpus::PolicyChoice;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -31,6 +33,42 @@ pub(super) fn policy_hmac(policy: &PolicyChoice) -> Result<Option<String>> {
 /// Of a list of secrets, by the digest of its lines.
 pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
     hmac("list", sha256.as_bytes())
+}
+
+/// Which records an audit measured: two documents under one key have the same digest exactly where they are of the same
+/// records, whatever their files are called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RecordsDigest {
+    /// HMAC-SHA256 of the texts, in any order, under the owner's key.
+    hmac: String,
+    /// Which key that is: digests under two keys tell nothing of each other.
+    key: String,
+}
+
+impl RecordsDigest {
+    /// Of texts of several kinds, such as members and non-members. Without a place for a key, none.
+    ///
+    /// # Errors
+    /// A key that is damaged, or can't be made.
+    pub(super) fn of(kinds: &[&[String]]) -> Result<Option<Self>> {
+        let mut lines = Vec::new();
+        for (kind, texts) in kinds.iter().enumerate() {
+            for text in *texts {
+                let Some(digest) = self::hmac("record", text.as_bytes())? else {
+                    return Ok(None);
+                };
+                lines.push(format!("{kind} {digest}\n"));
+            }
+        }
+        lines.sort_unstable();
+        let (Some(hmac), Some(key)) = (
+            self::hmac("records", lines.concat().as_bytes())?,
+            self::hmac("key", b"")?,
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { hmac, key }))
+    }
 }
 
 /// Whether a policy holds words or patterns of its owner's.
@@ -149,6 +187,29 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use reticent_corpus::{DictionaryOptions, PatternRule};
+
+    /// The order of the records says nothing, their texts and sides do.
+    #[test]
+    fn records_are_told_under_the_key() {
+        let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        let of = |members: &[&str], others: &[&str]| {
+            RecordsDigest::of(&[&texts(members), &texts(others)])
+                .unwrap()
+                .unwrap()
+        };
+        let one = of(&["a", "b"], &["c"]);
+        assert_eq!(one, of(&["b", "a"], &["c"]));
+        for other in [
+            of(&["a", "c"], &["b"]),
+            of(&["a", "b", "b"], &["c"]),
+            of(&["a"], &["c"]),
+            of(&["a\nb"], &["c"]),
+        ] {
+            assert_eq!(one.key, other.key);
+            assert_ne!(one.hmac, other.hmac);
+        }
+        assert_ne!(one.hmac, one.key);
+    }
 
     /// Short words can be tried out against a plain digest.
     #[test]

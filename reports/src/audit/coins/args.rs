@@ -14,8 +14,8 @@ use std::path::PathBuf;
 `audit plant DATA --canaries 1000x1 --coins --out planted/` makes the text and the coins.
 
 Examples:
-  audit coins --model ckpt --coins-file planted/coins.json --training planted/train.jsonl
-  audit coins --model ckpt --coins-file planted/coins.json --reference base --mechanism run.json"
+  audit coins --model ckpt --coins-file planted/coins.json --training prepared
+  audit coins --model ckpt --coins-file planted/coins.json --training planted/train.jsonl --reference base --mechanism run.json"
 )]
 pub struct Coins {
     /// The model.
@@ -24,9 +24,10 @@ pub struct Coins {
     /// The canaries and their coins: the coins.json that `audit plant --coins` wrote.
     #[arg(long, value_name = "FILE")]
     pub coins_file: PathBuf,
-    /// The text that was trained on: canaries that are out may not stand in it, those that are in are
-    /// counted.
-    #[arg(long, value_name = "FILE")]
+    /// What was trained on: the text, or the folder that `audit prepare` made of it. Canaries that are out may not stand in
+    /// it, those that are in are counted; a folder is compared with what a checkpoint of ours was trained on. Without it
+    /// no promise is said to stand.
+    #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
     /// A model that saw none of the canaries, with the same tokens: a canary's score is then how much
     /// likelier it became.

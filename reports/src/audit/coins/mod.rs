@@ -4,6 +4,7 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
+use super::Apart;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
@@ -29,6 +30,36 @@ pub struct Preflight {
     pub found: u64,
     /// Canaries that are in and lack a copy: they weaken the audit.
     pub lacking: u64,
+    /// Those of them that stand in the text that the preparation held out, where that is known.
+    pub held_out: u64,
+}
+
+/// What shows that training met the canaries as their coins say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// Nothing: no training text was given.
+    NotChecked,
+    /// The text that was given. That the model was trained on it is not known.
+    GivenText,
+    /// The prepared corpus that was given, which the owner's key says the checkpoint was trained on.
+    TrainedRecords,
+}
+
+impl Inclusion {
+    const fn says(self) -> &'static str {
+        match self {
+            Self::NotChecked => {
+                "not checked: without --training nothing shows that the model was trained with the canaries that are in, and without the others"
+            }
+            Self::GivenText => {
+                "as the coins say in the text of --training; that the model was trained on that text is not known (of a checkpoint of ours, name its prepared folder)"
+            }
+            Self::TrainedRecords => {
+                "as the coins say in the records that the checkpoint was trained on, by its owner's key"
+            }
+        }
+    }
 }
 
 /// The result of `audit coins`.
@@ -40,9 +71,14 @@ pub struct CoinsReport {
     pub inside: u64,
     /// Coins that are told by which half of the scores a canary is in; by chance half of all.
     pub right: u64,
+    /// What shows that training met the canaries as their coins say.
+    pub inclusion: Inclusion,
     /// What was checked of the training text; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<Preflight>,
+    /// How far the reference is from the model on these canaries; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Apart>,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
     /// The largest that so many coins can prove.
@@ -94,15 +130,46 @@ impl CoinsReport {
             format!(" This is above the limit of {}.", shortest(limit.get()))
         });
         let canaries = count_of(self.canaries, "canary");
+        let reference = self
+            .reference
+            .and_then(|apart| apart.warning("The reference"));
+        let unknown = self.unknown() + &reference.unwrap_or_default();
         if self.bound() > 0.0 {
             format!(
-                "The model tells which of {canaries} it saw: ε is at least {}.{limit}",
+                "The model tells which of {canaries} it saw: ε is at least {}.{limit}{unknown}",
                 rounded_down(self.bound(), 4)
             )
         } else {
             format!(
-                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough."
+                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{unknown}"
             )
+        }
+    }
+
+    /// What is not known, or amiss, of the canaries in the training.
+    fn unknown(&self) -> String {
+        let lacking = self.preflight.filter(|preflight| preflight.lacking > 0);
+        match (self.inclusion, lacking) {
+            (Inclusion::NotChecked, _) => {
+                " It was not checked that training met them as their coins say.".to_owned()
+            }
+            (
+                _,
+                Some(Preflight {
+                    lacking, held_out, ..
+                }),
+            ) => {
+                let held_out = match held_out {
+                    0 => String::new(),
+                    some => format!(", {} of them as it was held out,", grouped(some)),
+                };
+                format!(
+                    " Of the {} that are in, {} lack a copy in the training text{held_out} which weakens the audit.",
+                    grouped(self.inside),
+                    grouped(lacking)
+                )
+            }
+            _ => String::new(),
         }
     }
 
@@ -158,11 +225,16 @@ impl CoinsReport {
                 format!("at most {}", rounded_up(self.provable.get().get(), 4)),
             ),
         ];
+        facts.push(("inclusion", self.inclusion.says().to_owned()));
         if let Some(preflight) = self.preflight {
+            let held_out = match preflight.held_out {
+                0 => String::new(),
+                some => format!(" ({} of them as it was held out)", grouped(some)),
+            };
             facts.push((
                 "pre-flight",
                 format!(
-                    "{} that are in stand in the training text with every copy, {} lack one; none that is out stands there",
+                    "{} that are in stand in the training text with every copy, {} lack one{held_out}; none that is out stands there",
                     grouped(preflight.found),
                     grouped(preflight.lacking)
                 ),
@@ -223,10 +295,13 @@ mod tests {
             canaries: 40,
             inside: 20,
             right: if told { 40 } else { 20 },
+            inclusion: Inclusion::GivenText,
             preflight: Some(Preflight {
-                found: 19,
-                lacking: 1,
+                found: 17,
+                lacking: 3,
+                held_out: 2,
             }),
+            reference: Some(Apart::of([(-1.0, -2.0)])),
             epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,
@@ -267,7 +342,25 @@ mod tests {
             let text = report.to_page("m").to_text(View::full());
             assert_eq!(text.contains("above the limit of 0.1"), told, "{text}");
             assert_eq!(text.contains("No positive ε is refuted"), !told, "{text}");
-            assert!(text.contains("19 that are in") && text.contains("2 records at once"));
+            assert!(text.contains("17 that are in") && text.contains("2 records at once"));
+            let said = "Of the 20 that are in, 3 lack a copy in the training text, 2 of them as it was held out, which weakens";
+            assert!(report.says().contains(said), "{}", report.says());
+            let blind = CoinsReport {
+                inclusion: Inclusion::NotChecked,
+                preflight: None,
+                ..report
+            };
+            assert!(
+                blind
+                    .says()
+                    .ends_with("It was not checked that training met them as their coins say.")
+            );
+            assert!(
+                blind
+                    .to_page("m")
+                    .to_text(View::full())
+                    .contains("without --training nothing shows")
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Scores of the canaries, and what follows from them.
 
 use super::args::Coins as Args;
-use super::{CoinsReport, Preflight};
+use super::{CoinsReport, Inclusion, Preflight};
+use crate::audit::Apart;
 use crate::audit::args::Source;
 use crate::audit::exposure::promise::with_noise;
 use crate::audit::exposure::run::of_mechanism;
@@ -18,8 +19,9 @@ use reticent_accounting::{
 use reticent_attacks::{
     AuditTerms, CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
-use reticent_backends::{PrefixScorer, Scorer};
-use reticent_corpus::{Canary, CoinPlan, TokenId, Tokenizer, read_documents};
+use reticent_backends::{Initial, Owner, PrefixScorer, Scorer};
+use reticent_corpus::{Canary, CoinPlan, Prepared, TokenId, Tokenizer, read_documents};
+use std::path::Path;
 
 /// Canaries scored at once.
 const BATCH: usize = 256;
@@ -30,9 +32,21 @@ const RUNS: u64 = 20;
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let coins = read(args)?;
-    let preflight = preflight(args, &coins)?;
+    let training = args
+        .training
+        .as_deref()
+        .map(|path| Training::read(path, &coins));
+    let training = training.transpose().context("--training")?;
+    let preflight = match &training {
+        Some(training) => Some(training.preflight(&coins).context("--training")?),
+        None => None,
+    };
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
+    let inclusion = match &training {
+        Some(training) => training.of_model(args, &model).context("--training")?,
+        None => Inclusion::NotChecked,
+    };
     let run = match (&args.mechanism, own(&model, &coins)?) {
         // A file gives back nothing that the checkpoint itself says is lost.
         (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
@@ -52,14 +66,16 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit,
         copies: u64::from(coins.plan.copies),
     };
-    let scores = scores(args, &coins, &mut model, interrupt)?;
+    let (scores, reference) = scores(args, &coins, &mut model, interrupt)?;
     let guesses = coin_beliefs(&scores, &coins.inside)?;
     let canaries = coins.inside.len() as u64;
     let mut report = CoinsReport {
         canaries,
         inside: coins.inside.iter().filter(|inside| **inside).count() as u64,
         right: right(&scores, &coins.inside),
+        inclusion,
         preflight,
+        reference,
         epsilon: coin_bound(&guesses, &terms)?,
         provable: coin_provable(canaries, &terms)?,
         manifest: model.caveat(),
@@ -68,6 +84,12 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         limit: args.max_epsilon,
     };
     match verdict(run.as_ref(), &model, &terms, &guesses)? {
+        // Coins that training never met contradict a promise by chance alone, and leave every one standing.
+        Ok(verdict) if inclusion == Inclusion::NotChecked && !verdict.is_contradicted() => {
+            report.no_verdict = Some(
+                "it was not checked that training met the canaries as their coins say, so that they leave every promise standing: give --training".into(),
+            );
+        }
         Ok(verdict) => report.verdict = Some(verdict),
         Err(why) => report.no_verdict = Some(why),
     }
@@ -118,55 +140,117 @@ fn read(args: &Args) -> Result<CoinPlan> {
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
 
-/// Whether the training text is what the coins say.
-fn preflight(args: &Args, coins: &CoinPlan) -> Result<Option<Preflight>> {
-    let Some(path) = &args.training else {
-        return Ok(None);
-    };
-    let documents = read_documents(path).context("--training")?;
-    let found = coins
-        .plan
-        .occurrences(documents.iter().map(|d| d.text.as_str()));
-    let copies = u64::from(coins.plan.copies);
-    let both = || found.iter().zip(&coins.inside);
-    let strangers = both()
-        .filter(|(count, inside)| !**inside && **count > 0)
-        .count();
-    ensure!(
-        strangers == 0,
-        "--training: {strangers} canaries that are out by their coins stand in {}: it is not the text of this plan, and a bound from it would say nothing",
-        path.display()
-    );
-    let doubled = both()
-        .filter(|(count, inside)| **inside && **count > copies)
-        .count();
-    ensure!(
-        doubled == 0,
-        "--training: {doubled} canaries stand in {} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed",
-        path.display()
-    );
-    let whole = both()
-        .filter(|(count, inside)| **inside && **count == copies)
-        .count() as u64;
-    let inside = coins.inside.iter().filter(|inside| **inside).count() as u64;
-    ensure!(
-        whole > 0 || inside == 0,
-        "--training: none of the {inside} canaries that are in stands in {} with every copy: it is not the text that was planted",
-        path.display()
-    );
-    Ok(Some(Preflight {
-        found: whole,
-        lacking: inside - whole,
-    }))
+/// What was trained on, as --training names it.
+struct Training<'a> {
+    path: &'a Path,
+    /// Where it is a prepared folder.
+    prepared: Option<Prepared>,
+    /// How often each canary stands in it.
+    found: Vec<u64>,
+    /// The same of what the preparation held out.
+    held_out: Vec<u64>,
 }
 
-/// How likely each canary is to the model, beside the reference where there is one; nats.
+impl<'a> Training<'a> {
+    fn read(path: &'a Path, coins: &CoinPlan) -> Result<Self> {
+        let count = |texts: &[String]| coins.plan.occurrences(texts.iter().map(String::as_str));
+        if !path.is_dir() {
+            let documents = read_documents(path)?;
+            let texts = documents.iter().map(|d| d.text.as_str());
+            return Ok(Self {
+                path,
+                prepared: None,
+                found: coins.plan.occurrences(texts),
+                held_out: count(&[]),
+            });
+        }
+        let prepared = Prepared::load(path)?;
+        let unit = prepared.training.unit;
+        ensure!(
+            unit == coins.plan.unit,
+            "one record is a {unit} in {} and a {} in --coins-file; plant and prepare with one --unit",
+            path.display(),
+            coins.plan.unit
+        );
+        Ok(Self {
+            path,
+            found: count(&prepared.texts),
+            held_out: count(&prepared.held_out_texts),
+            prepared: Some(prepared),
+        })
+    }
+
+    /// Whether it is what the coins say.
+    fn preflight(&self, coins: &CoinPlan) -> Result<Preflight> {
+        let path = self.path.display();
+        let copies = u64::from(coins.plan.copies);
+        let counts = self.found.iter().zip(&self.held_out);
+        let all = || counts.clone().zip(&coins.inside);
+        let strangers = all().filter(|((found, held), inside)| !**inside && **found + **held > 0);
+        let strangers = strangers.count();
+        ensure!(
+            strangers == 0,
+            "{strangers} canaries that are out by their coins stand in {path}: it is not the text of this plan, and a bound from it would say nothing"
+        );
+        let doubled = all().filter(|((found, held), inside)| **inside && **found + **held > copies);
+        let doubled = doubled.count();
+        ensure!(
+            doubled == 0,
+            "{doubled} canaries stand in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
+        );
+        let count = |holds: &dyn Fn(u64, u64) -> bool| {
+            let inside = all().filter(|((found, held), inside)| **inside && holds(**found, **held));
+            inside.count() as u64
+        };
+        let inside = count(&|_, _| true);
+        let whole = count(&|found, _| found == copies);
+        ensure!(
+            whole > 0 || inside == 0,
+            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted"
+        );
+        Ok(Preflight {
+            found: whole,
+            lacking: inside - whole,
+            held_out: count(&|found, held| found < copies && held > 0),
+        })
+    }
+
+    /// Whether the model is known to have been trained on it.
+    ///
+    /// # Errors
+    /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
+    fn of_model(&self, args: &Args, model: &LoadedModel) -> Result<Inclusion> {
+        let folder = args.of.adapter.as_ref().or(args.of.model.as_ref());
+        let (Some(prepared), Some(folder), Some(manifest)) =
+            (&self.prepared, folder, &model.manifest)
+        else {
+            return Ok(Inclusion::GivenText);
+        };
+        let Ok(owner) = Owner::open(folder) else {
+            return Ok(Inclusion::GivenText);
+        };
+        let kept = owner.kept_records(prepared)?;
+        let continued = matches!(manifest.initial, Initial::Continued { .. });
+        ensure!(
+            kept != Some(false) || continued,
+            "{} was trained on other records than those of {}: its owner's key says so",
+            model.name,
+            self.path.display()
+        );
+        Ok(match kept {
+            Some(true) => Inclusion::TrainedRecords,
+            _ => Inclusion::GivenText,
+        })
+    }
+}
+
+/// How likely each canary is to the model, beside the reference where there is one; nats. And how far the two are apart.
 fn scores(
     args: &Args,
     coins: &CoinPlan,
     model: &mut LoadedModel,
     interrupt: &Interrupt,
-) -> Result<Vec<f64>> {
+) -> Result<(Vec<f64>, Option<Apart>)> {
     let canaries = &coins.plan.canaries;
     let sequences = canaries
         .iter()
@@ -178,7 +262,7 @@ fn scores(
         "nothing can be concluded: the model gives no canary a finite likelihood"
     );
     let Some(folder) = &args.reference else {
-        return Ok(own);
+        return Ok((own, None));
     };
     let source = Source::Folder(folder.clone());
     let mut reference = model.against(&source, &args.of, "--reference", interrupt)?;
@@ -187,11 +271,14 @@ fn scores(
         other.iter().all(|score| score.is_finite()),
         "--reference: it gives some canary no finite likelihood"
     );
-    Ok(own
-        .iter()
-        .zip(&other)
-        .map(|(own, other)| own - other)
-        .collect())
+    let both = || own.iter().zip(&other);
+    let a_token = both().zip(&sequences).map(|((own, other), sequence)| {
+        let tokens = (sequence.tokens.len() - sequence.secret) as f64;
+        (own / tokens, other / tokens)
+    });
+    let apart = Apart::of(a_token);
+    let scores = both().map(|(own, other)| own - other);
+    Ok((scores.collect(), Some(apart)))
 }
 
 /// A canary's tokens, and where its secret begins.

@@ -24,6 +24,14 @@ pub(super) fn checked(part: &str, value: &Value, place: &str) -> Result<()> {
             got(confidence)
         );
     }
+    let records = &value["records"];
+    for key in ["hmac", "key"] {
+        ensure!(
+            records.is_null() || records[key].is_string(),
+            "{place}records.{key} must be a text, got {}",
+            got(&records[key])
+        );
+    }
     match part {
         "exposure" => exposure(value, place),
         "membership" => area(&value["area"], place),

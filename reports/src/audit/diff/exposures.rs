@@ -5,7 +5,8 @@ use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
-    Draw, EpsilonBound, Exposure, ExposurePair, PairedEValue, Rank, RankAudit, RankCount,
+    Draw, EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, Rank, RankAudit,
+    RankCount,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -133,12 +134,25 @@ impl Exposures {
         Ok(how)
     }
 
+    /// The smallest p of canaries of which those of so many copies and more come above every line.
+    fn least(&self, from: u64) -> Result<f64> {
+        let comes = |copies| copies >= from;
+        Ok(PairedEValue::least_p_value(
+            &self.pairs,
+            self.candidates,
+            self.draw,
+            comes,
+        )?)
+    }
+
+    /// Whether some exposures of the new model could say more.
+    pub(super) fn could_say(&self, level: f64) -> Result<bool> {
+        Ok(self.least(0)? <= level)
+    }
+
     /// Why no exposures, or none of the canaries in the most copies alone, could say more.
     fn weak(&self, level: f64) -> Result<Option<String>> {
-        let least = |from: u64| {
-            PairedEValue::least_p_value(&self.pairs, self.candidates, self.draw, |c| c >= from)
-        };
-        let whole = least(0)?;
+        let whole = self.least(0)?;
         if whole > level {
             return Ok(Some(format!(
                 "it cannot say more: were all {} to come above every line, p would be {}, and {} is wanted",
@@ -149,7 +163,7 @@ impl Exposures {
         }
         let most = self.pairs.iter().map(|pair| pair.copies).max().unwrap_or(0);
         let of_most = self.pairs.iter().filter(|pair| pair.copies == most).count();
-        let alone = least(most)?;
+        let alone = self.least(most)?;
         Ok((alone > level).then(|| {
             format!(
                 "{} of {} alone cannot say more: p would be {}, and {} is wanted",
@@ -170,6 +184,8 @@ impl Exposures {
 pub(super) struct AgainstChance {
     /// p of both models.
     pub(super) p_values: (f64, f64),
+    /// The smallest that the new one can have: every canary the model's first guess.
+    least: f64,
     tests: usize,
 }
 
@@ -183,6 +199,7 @@ impl AgainstChance {
         };
         Some(Self {
             p_values: (all(&before), all(&after)),
+            least: (least(new) * after.len() as f64).min(1.0),
             tests: after.len(),
         })
     }
@@ -192,12 +209,49 @@ impl AgainstChance {
         self.p_values.1 <= level && self.p_values.0 > level
     }
 
-    pub(super) fn how(&self) -> String {
+    /// Why no new model could be said to leak where the old one was not seen to.
+    pub(super) fn silence(&self, level: f64) -> Option<String> {
+        if self.p_values.0 <= level {
+            return Some("it cannot say that a leak appeared: the old one leaks".to_owned());
+        }
+        (self.least > level).then(|| {
+            format!(
+                "it cannot say that a leak appeared: were every canary the new one's first guess, p would be {}, and {} is wanted",
+                nearest(self.least, 2),
+                nearest(level, 2)
+            )
+        })
+    }
+
+    pub(super) fn how(&self, level: f64) -> String {
+        let more = self.silence(level);
+        let more = more.unwrap_or_else(|| "the old one may leak unseen".to_owned());
         format!(
-            "each model against chance, over {} tests; the old one may leak unseen",
+            "each model against chance, over {} tests; {more}",
             self.tests
         )
     }
+}
+
+/// The smallest p of these canaries against chance: all of them at rank 1. 0 where the document does not say how many
+/// candidates they have.
+fn least(document: &Value) -> f64 {
+    let canaries = document["canaries"].as_array().map_or(0, Vec::len) as u64;
+    let Some(candidates) = document["candidates"].as_u64() else {
+        return 0.0;
+    };
+    let draw = serde_json::from_value(document["draw"].clone()).unwrap_or(Draw::Independent);
+    let of = |canaries: u64| {
+        let null = ExposureNull::new(candidates, canaries, draw).ok()?;
+        let mean = null.mean_p_value((candidates as f64).log2());
+        Some(mean.min(null.order_p_value(1, 1)))
+    };
+    let doses = document["doses"].as_array();
+    let doses = doses.into_iter().flatten();
+    let counts = doses.filter_map(|dose| dose["canaries"].as_u64());
+    let all = counts.chain([canaries]);
+    all.map(|canaries| of(canaries).unwrap_or(0.0))
+        .fold(1.0, f64::min)
 }
 
 /// p of maximum and mean, and of the mean of each dose.
@@ -324,6 +378,14 @@ impl Against {
                 (bound.lower.get().get(), most.get().get(), level)
             }
         })
+    }
+
+    /// Whether some new model could prove more than was promised.
+    ///
+    /// # Errors
+    /// As [`Self::proved`].
+    pub(super) fn could_say(&self, level: f64) -> Result<bool> {
+        Ok(self.proved(level)?.1 > self.promised)
     }
 
     /// In words.

@@ -14,7 +14,7 @@ mod page;
 
 use super::args::Diff as Args;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
-use crate::number::{nearest, shortest};
+use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use exposures::{Against, AgainstChance, Exposures};
@@ -51,6 +51,9 @@ pub struct Row {
     pub new: f64,
     /// What it comes down to at the row's share of the level.
     pub says: Change,
+    /// Whether some new model could have made it say that it leaks more, or leaks. Where none could, "unseen" says nothing;
+    /// `how` says why.
+    pub could_say: bool,
     /// How it was decided.
     pub how: String,
 }
@@ -87,6 +90,34 @@ impl Pair<'_> {
             let [old, new] = [name(self.inputs[0])?, name(self.inputs[1])?];
             (old != new).then(|| format!("{}: {old} in OLD, {new} in NEW", input.replace('_', "-")))
         })
+    }
+
+    /// That both are of other records, by their digests under one owner's key, or else by names of files and units, which is
+    /// noted.
+    fn other_records(&self, what: &str, names: &[&str], notes: &mut Vec<String>) -> Option<String> {
+        let part = |document: &Value, part: &str| {
+            let text = document["records"][part].as_str();
+            text.map(str::to_owned)
+        };
+        let [old, new] = [self.old, self.new].map(|d| (part(d, "hmac"), part(d, "key")));
+        let why = match (old, new) {
+            ((Some(old), Some(under)), (Some(new), Some(other))) if under == other => {
+                return (old != new).then(|| "records: their digests differ".to_owned());
+            }
+            ((Some(_), Some(_)), (Some(_), Some(_))) => {
+                "their digests are under the keys of two owners, which tell nothing of each other"
+            }
+            _ => {
+                "a document without a digest of them (records), of an earlier version or of scores alone, does not say it"
+            }
+        };
+        let differ = self.differ(names);
+        if differ.is_none() {
+            notes.push(format!(
+                "not known: whether {what} is of the same records, as {why}; names and numbers agree"
+            ));
+        }
+        differ
     }
 
     /// That both hold another number under one of these names.
@@ -146,6 +177,8 @@ enum Waiting {
         attack: String,
         old: Value,
         new: Value,
+        /// The lower end that a perfect attack would have in the new one.
+        highest: f64,
         costs: f64,
     },
     Rate {
@@ -272,13 +305,23 @@ impl DiffReport {
         table
     }
 
-    fn said(&self) -> &'static str {
+    fn said(&self) -> String {
+        let silent = self.rows.iter().filter(|row| !row.could_say).count();
+        let rows = self.rows.len();
         if self.has(Change::More) {
-            "The new model leaks more than the old one."
+            "The new model leaks more than the old one.".to_owned()
         } else if self.has(Change::Appeared) {
-            "The new model leaks, and the old one was not seen to."
+            "The new model leaks, and the old one was not seen to.".to_owned()
+        } else if silent == rows {
+            "Nothing can be concluded: whatever the new model leaks, no row could have said so."
+                .to_owned()
+        } else if silent > 0 {
+            format!(
+                "No sign that the new model leaks more than the old one; {silent} of {} could not have said so whatever it leaks.",
+                count_of(rows as u64, "row")
+            )
         } else {
-            "No sign that the new model leaks more than the old one. Small samples see small differences badly."
+            "No sign that the new model leaks more than the old one. Small samples see small differences badly.".to_owned()
         }
     }
 
@@ -307,6 +350,7 @@ impl Waiting {
                 old: both.means.0,
                 new: both.means.1,
                 says: both.says(level),
+                could_say: both.could_say(level)?,
                 how: both.how(level)?,
             },
             Self::AgainstChance(both) => Row {
@@ -318,7 +362,8 @@ impl Waiting {
                 } else {
                     Change::Unseen
                 },
-                how: both.how(),
+                could_say: both.silence(level).is_none(),
+                how: both.how(level),
             },
             Self::Promised(more, less) => {
                 let beyond = |against: &Against| {
@@ -335,30 +380,40 @@ impl Waiting {
                     } else {
                         Change::Unseen
                     },
+                    could_say: more.could_say(level)?,
                     how: more.how(level)?,
                 }
             }
             Self::Area {
-                attack, old, new, ..
+                attack,
+                old,
+                new,
+                highest,
+                ..
             } => {
                 let end = |value: &Value, key: &str, open: f64| value[key].as_f64().unwrap_or(open);
                 let ends = |value: &Value| (end(value, "lower", 0.0), end(value, "upper", 1.0));
+                let before = ends(&old);
                 Row {
                     quantity: format!("membership, AUC of {attack}"),
                     old: end(&old, "estimate", f64::NAN),
                     new: end(&new, "estimate", f64::NAN),
-                    says: apart(ends(&old), ends(&new)),
-                    how: "the documents' intervals".to_owned(),
+                    says: apart(before, ends(&new)),
+                    could_say: highest > before.1,
+                    how: how("the documents' intervals", before.1, highest),
                 }
             }
             Self::Rate { quantity, old, new } => {
                 let (before, after) = (rate(&old, level)?, rate(&new, level)?);
+                let all = Rate::of(after.trials, after.trials, Confidence::new(1.0 - level)?)?;
+                let (line, highest) = (ends(&before).1, ends(&all).0);
                 Row {
                     quantity,
                     old: before.estimate,
                     new: after.estimate,
                     says: apart(ends(&before), ends(&after)),
-                    how: "Clopper–Pearson intervals".to_owned(),
+                    could_say: highest > line,
+                    how: how("Clopper–Pearson intervals", line, highest),
                 }
             }
         })
@@ -389,6 +444,20 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     Ok(both)
 }
 
+/// How intervals were compared, and that the new one's could not have been above the old one's, where that is so.
+fn how(intervals: &str, line: f64, highest: f64) -> String {
+    if highest > line {
+        return intervals.to_owned();
+    }
+    format!(
+        "{intervals}; it cannot say more: at best the new one's would begin at {}, and the old one's ends at {}",
+        rounded_up(highest, 4),
+        rounded_down(line, 4)
+    )
+}
+
+/// More where the new interval lies above the old one. Where the new model has no more, one of the two intervals then misses
+/// its quantity, on the side that counts: the probabilities of that add up, whatever the two have in common.
 fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
     if new.0 > old.1 {
         Change::More
@@ -442,7 +511,8 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
     let differ = (attack != decides(new))
         .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))
         .or_else(|| pair.counts_differ(&["members", "non_members"]))
-        .or_else(|| pair.differ(&["members", "non_members", "reference"]));
+        .or_else(|| pair.differ(&["reference"]))
+        .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes));
     if let Some(differ) = differ {
         notes.push(format!("not compared: the AUC ({differ})"));
         return None;
@@ -452,8 +522,20 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         attack,
         old: old["area"].clone(),
         new: new["area"].clone(),
+        highest: highest_area(new),
         // Half of each interval's failure probability is on the side that counts.
         costs: f64::midpoint(costs[0], costs[1]),
+    })
+}
+
+/// The largest lower end that an area of so many independent records of a kind can have, at the document's confidence: a
+/// share u of them goes unseen with probability (1 − u)^n, which is half of what may be wrong. A number that is not known
+/// limits nothing.
+fn highest_area(document: &Value) -> f64 {
+    let counts = ["members", "non_members", "groups"].map(|name| document[name].as_u64());
+    let confidence = document["confidence"].as_f64().unwrap_or(0.0);
+    counts.into_iter().flatten().min().map_or(1.0, |fewest| {
+        (0.5 * (1.0 - confidence)).powf(1.0 / fewest as f64)
     })
 }
 
@@ -467,10 +549,14 @@ fn rates(pair: &Pair, notes: &mut Vec<String>) -> Vec<Waiting> {
     };
     let (before, mut after) = (by_prompt(pair.old), by_prompt(pair.new));
     // A report names its records as members.
+    if before.is_empty() && after.is_empty() {
+        return Vec::new();
+    }
+    let names = ["data", "members", "unit"];
     let differ = pair
         .counts_differ(&["suffix", "passages"])
-        .or_else(|| pair.differ(&["data", "members", "unit"]));
-    if let (Some(differ), false) = (differ, before.is_empty() && after.is_empty()) {
+        .or_else(|| pair.other_records("extraction", &names, notes));
+    if let Some(differ) = differ {
         notes.push(format!("not compared: rates of extraction ({differ})"));
         return Vec::new();
     }

@@ -6,12 +6,11 @@ use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
 
 pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
-    let page = Page::new(
-        format!("What changed: {old} → {new}"),
-        report.said().to_owned(),
-    )
-    .mood(report.exit().into())
-    .answer(Section::table("Quantity by quantity", report.table()).caption(report.level_said()));
+    let page = Page::new(format!("What changed: {old} → {new}"), report.said())
+        .mood(report.exit().into())
+        .answer(
+            Section::table("Quantity by quantity", report.table()).caption(report.level_said()),
+        );
     let page = if report.notes.is_empty() {
         page
     } else {

@@ -17,13 +17,18 @@ pub(super) fn exposure(bits: &[f64]) -> Value {
 
 pub(super) fn membership(low: f64, high: f64, confidence: f64) -> Value {
     json!({"schema": 1, "type": "membership", "confidence": confidence,
-        "attacks": {"decides": "reference", "rows": []},
+        "attacks": {"decides": "reference", "rows": []}, "records": records("aa", "k"),
         "area": {"estimate": f64::midpoint(low, high), "lower": low, "upper": high}})
 }
 
 pub(super) fn extraction(hits: u64) -> Value {
     let row = |prompt: u64| json!({"prompt": prompt, "verbatim": {"hits": hits, "trials": 200}});
-    json!({"schema": 1, "type": "extraction", "prompts": [row(10), row(50)]})
+    json!({"schema": 1, "type": "extraction", "prompts": [row(10), row(50)],
+        "records": records("bb", "k")})
+}
+
+fn records(hmac: &str, key: &str) -> Value {
+    json!({"hmac": hmac, "key": key})
 }
 
 pub(super) fn says(old: &Value, new: &Value) -> Vec<Change> {
@@ -133,7 +138,7 @@ fn the_page_alarms_where_the_text_does() {
         let html = page::page(&report, "old", "new").unwrap();
         let html = html.to_html().unwrap();
         assert_eq!(html.contains("role=\"alert\""), alarm);
-        assert!(html.contains(report.said()) && html.contains("<svg"));
+        assert!(html.contains(&report.said()) && html.contains("<svg"));
     }
     // Bits stand in the table alone.
     let bits = exposure(&[1.0, 2.0]);
@@ -258,10 +263,15 @@ fn what_is_not_the_same_is_not_compared() {
         *document.pointer_mut(place).unwrap() = value;
         document
     };
-    let mut rates = extraction(3);
+    // Documents without digests of their records: names are all there is.
+    let without = |mut document: Value| {
+        document.as_object_mut().unwrap().shift_remove("records");
+        document
+    };
+    let mut rates = without(extraction(3));
     rates["suffix"] = 30.into();
     rates["inputs"] = json!({"data": "old/data.jsonl", "unit": "turn"});
-    let mut area = membership(0.5, 0.6, 0.99);
+    let mut area = without(membership(0.5, 0.6, 0.99));
     area["members"] = 40.into();
     area["inputs"] = json!({"members": "in.jsonl", "reference": "base/"});
     area["attacks"]["rows"] = json!([{"attack": "loss"}]);
@@ -311,8 +321,11 @@ fn what_is_not_the_same_is_not_compared() {
     let short = with(rates.clone(), "/prompts/1/prompt", 25.into());
     let report = DiffReport::of(&rates, &short, 0.05).unwrap();
     assert_eq!(report.rows.len(), 1);
+    assert!(report.notes[0].starts_with(
+        "not known: whether extraction is of the same records, as a document without"
+    ));
     assert_eq!(
-        report.notes,
+        report.notes[1..],
         [
             "not compared: verbatim behind 50 tokens, which NEW lacks",
             "not compared: verbatim behind 25 tokens, which OLD lacks"
@@ -320,14 +333,153 @@ fn what_is_not_the_same_is_not_compared() {
     );
     let fewer = with(rates.clone(), "/prompts/0/verbatim/trials", 100.into());
     let report = DiffReport::of(&rates, &fewer, 0.05).unwrap();
-    assert!(report.notes[0].ends_with("(passages: 200 in OLD, 100 in NEW)"));
+    assert!(report.notes[1].ends_with("(passages: 200 in OLD, 100 in NEW)"));
     let other = with(area.clone(), "/attacks/rows/0/attack", "min-k".into());
     assert_eq!(
-        DiffReport::of(&area, &other, 0.05).unwrap().notes,
+        DiffReport::of(&area, &other, 0.05).unwrap().notes[..2],
         [
             "not compared: the attack loss, which NEW lacks",
             "not compared: the attack min-k, which OLD lacks"
         ]
+    );
+}
+
+/// Digests under one key tell whether records are the same, and names of files don't; under two keys nothing tells.
+#[test]
+fn digests_tell_records_whatever_their_files_are_called() {
+    for (document, input) in [
+        (extraction(3), "data"),
+        (membership(0.5, 0.6, 0.99), "members"),
+    ] {
+        let of = |digest: Value, file: &str| {
+            let mut document = document.clone();
+            document["records"] = digest;
+            document["inputs"] = json!({input: file});
+            document
+        };
+        let old = of(records("aa", "k"), "one.jsonl");
+        let report = DiffReport::of(&old, &of(records("aa", "k"), "two.jsonl"), 0.05).unwrap();
+        assert_eq!(report.notes, Vec::<String>::new());
+        let other = of(records("ab", "k"), "one.jsonl");
+        let refused = DiffReport::of(&old, &other, 0.05).unwrap_err().to_string();
+        assert!(
+            refused.contains("(records: their digests differ)"),
+            "{refused}"
+        );
+        for (unknown, why) in [
+            (records("aa", "l"), "the keys of two owners"),
+            (Value::Null, "without a digest of them"),
+        ] {
+            let report = DiffReport::of(&old, &of(unknown.clone(), "one.jsonl"), 0.05).unwrap();
+            assert!(
+                report.notes.len() == 1 && report.notes[0].contains(why),
+                "{:?}",
+                report.notes
+            );
+            let refused = DiffReport::of(&old, &of(unknown, "two.jsonl"), 0.05).unwrap_err();
+            assert!(
+                refused
+                    .to_string()
+                    .contains("one.jsonl in OLD, two.jsonl in NEW"),
+                "{refused}"
+            );
+        }
+    }
+}
+
+/// Where no new model could have made a row speak, the row, the headline and the document say so: five canaries at 5 %, ranks
+/// among two candidates, five members at 99 %, five passages of which three came out before.
+#[test]
+fn rows_that_could_not_speak_say_so() {
+    let area = |members: u64, high: f64| {
+        let mut area = membership(0.3, high, 0.99);
+        area["members"] = members.into();
+        area["non_members"] = 500.into();
+        area
+    };
+    let rates = |hits: u64, trials: u64| {
+        let mut rates = extraction(hits);
+        for row in rates["prompts"].as_array_mut().unwrap() {
+            row["verbatim"]["trials"] = trials.into();
+        }
+        rates
+    };
+    let coins = |canaries: usize| {
+        let mut document = exposure(&vec![0.0; canaries]);
+        document["candidates"] = 2.into();
+        document["summary"] = json!({"p_max": 1.0, "p_mean": 1.0});
+        document
+    };
+    // (.005)^(1/5) = .3466 of five members; (.0125)^(1/5) = .4163 of five passages, at half of 5 %.
+    for (old, new, spoke, why) in [
+        (
+            exposure(&[0.1; 5]),
+            None,
+            vec![false],
+            "it cannot say more: were all 5",
+        ),
+        (exposure(&[0.1; 12]), None, vec![true], ""),
+        (
+            coins(2),
+            None,
+            vec![false, false],
+            "were every canary the new one's first guess, p would be",
+        ),
+        (
+            coins(20),
+            None,
+            vec![false, false],
+            "first guess, p would be",
+        ),
+        (
+            area(5, 0.35),
+            None,
+            vec![false],
+            "would begin at 0.3466, and the old one's ends at 0.35",
+        ),
+        (area(5, 0.34), None, vec![true], ""),
+        (
+            area(50, 1.0),
+            None,
+            vec![false],
+            "would begin at 0.8995, and the old one's ends at 1",
+        ),
+        (
+            rates(3, 5),
+            None,
+            vec![false, false],
+            "at best the new one's would begin at 0.4163",
+        ),
+        (rates(0, 50), Some(rates(50, 50)), vec![true, true], ""),
+    ] {
+        let report = DiffReport::of(&old, new.as_ref().unwrap_or(&old), 0.05).unwrap();
+        let could: Vec<bool> = report.rows.iter().map(|row| row.could_say).collect();
+        assert_eq!(could, spoke, "{report:?}");
+        let silent = could.iter().all(|could| !could);
+        assert_eq!(
+            report.said().starts_with("Nothing can be concluded"),
+            silent
+        );
+        let how = &report.rows.last().unwrap().how;
+        assert!(how.contains(why), "{how}");
+        assert_eq!(how.contains("cannot say"), silent, "{how}");
+        let text = Envelope::new("diff", Inputs::new(), &report)
+            .to_text()
+            .unwrap();
+        assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
+    }
+    let whole = |exposure: Value| {
+        json!({"schema": 1, "type": "report", "exposure": exposure,
+            "membership": area(500, 0.6)})
+    };
+    let some = whole(exposure(&[0.1; 5]));
+    let report = DiffReport::of(&some, &some, 0.05).unwrap();
+    assert!(
+        report
+            .said()
+            .ends_with("1 of 2 rows could not have said so whatever it leaks."),
+        "{}",
+        report.said()
     );
 }
 
@@ -386,6 +538,11 @@ fn fields_out_of_their_range_are_refused() {
             "membership/area/estimate",
             json!(7),
             "membership.area.estimate must be in [0, 1], got 7",
+        ),
+        (
+            "membership/records",
+            json!({"hmac": "aa"}),
+            "membership.records.key must be a text, got nothing",
         ),
         (
             "exposure/canaries/1/id",

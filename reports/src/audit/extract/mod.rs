@@ -11,6 +11,7 @@ mod tables;
 
 pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 
+use super::{Apart, RecordsDigest};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{count_of, grouped};
 use reticent_accounting::Confidence;
@@ -92,6 +93,12 @@ pub struct ExtractReport {
     pub draws: Vec<WithinDraws>,
     /// Whether a model that never saw the text stood beside.
     pub baseline: bool,
+    /// How far it is from the model, on the suffixes; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_apart: Option<Apart>,
+    /// Of which records the passages are; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordsDigest>,
     /// Secrets among their candidates, against what was promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretsReport>,

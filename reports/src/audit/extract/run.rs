@@ -7,6 +7,7 @@ use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::{framed, watched};
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::cut;
+use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -160,6 +161,8 @@ pub(in crate::audit) fn measured(
             prompts: Vec::new(),
             draws: Vec::new(),
             baseline: false,
+            baseline_apart: None,
+            records: None,
             secrets: None,
             confidence,
         },
@@ -193,8 +196,11 @@ fn inputs(args: &Args, report: &ExtractReport) -> Result<Inputs> {
         .or_assumed("confidence", args.confidence, report.confidence)?)
 }
 
-fn records(path: &Path, unit: Unit, tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
-    let texts = cut(path, unit, false)?.texts;
+fn texts(path: &Path, unit: Unit) -> Result<Vec<String>> {
+    Ok(cut(path, unit, false)?.texts)
+}
+
+fn records(texts: &[String], tokenizer: &Tokenizer) -> Result<Vec<Vec<TokenId>>> {
     texts
         .iter()
         .map(|text| Ok(framed(tokenizer, text, true)?))
@@ -219,7 +225,9 @@ fn study(
         );
     }
     let unit = args.unit.unwrap_or_else(|| model.unit());
-    let records = records(data, unit, &model.tokenizer).context("--data")?;
+    let of_data = texts(data, unit).context("--data")?;
+    let digest = RecordsDigest::of(&[&of_data])?;
+    let records = records(&of_data, &model.tokenizer).context("--data")?;
     let lengths = match Lengths::of(&args.prompt, args.suffix, model.context)? {
         Ok(lengths) => lengths,
         Err(short) => return Ok(Err(short)),
@@ -245,7 +253,9 @@ fn study(
         .collect();
     let copies = match &args.training {
         Some(path) => {
-            let training = self::records(path, unit, &model.tokenizer).context("--training")?;
+            let training =
+                texts(path, unit).and_then(|texts| self::records(&texts, &model.tokenizer));
+            let training = training.context("--training")?;
             count_copies(&training, &suffixes)
         }
         None => count_copies(&records, &suffixes),
@@ -264,9 +274,12 @@ fn study(
         prompts: Vec::new(),
         draws: Vec::new(),
         baseline: baseline.is_some(),
+        baseline_apart: None,
+        records: digest,
         secrets: None,
         confidence,
     };
+    let mut both = Vec::new();
     for &length in &lengths {
         let (passages, copies): (Vec<Passage>, Vec<u64>) = chosen
             .iter()
@@ -287,6 +300,11 @@ fn study(
             )?),
             None => None,
         };
+        let a_token = |found: &Continuation| found.ln_once / suffix as f64;
+        both.extend(
+            base.iter()
+                .flat_map(|base| found.iter().map(a_token).zip(base.iter().map(a_token))),
+        );
         let rate = |hits: &[bool]| {
             let count = hits.iter().filter(|hit| **hit).count();
             Rate::of(count as u64, hits.len() as u64, confidence)
@@ -318,6 +336,7 @@ fn study(
             });
         }
     }
+    report.baseline_apart = report.baseline.then(|| Apart::of(both));
     Ok(Ok(report))
 }
 

@@ -168,7 +168,7 @@ pub(super) fn says(report: &ExtractReport) -> String {
     );
     // The length with the smallest p was looked for: all of them share the 5 %.
     let each = 0.05 / report.prompts.len() as f64;
-    match &best.contrast {
+    let said = match &best.contrast {
         Some(beside) if beside.p_value <= each => format!(
             "{found}; {} of them from this model alone: it remembers its training text.",
             grouped(beside.only_model.hits)
@@ -181,5 +181,9 @@ pub(super) fn says(report: &ExtractReport) -> String {
         None => format!(
             "{found}. Without --baseline nobody knows how many a model gives that never saw them: lists and set phrases go on by themselves."
         ),
-    }
+    };
+    let warning = report
+        .baseline_apart
+        .and_then(|apart| apart.warning("The baseline"));
+    said + &warning.unwrap_or_default()
 }

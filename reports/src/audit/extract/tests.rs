@@ -100,6 +100,8 @@ fn report(baseline: bool) -> ExtractReport {
             strata: strata(&ours, base, &copies, level()).unwrap(),
         }],
         baseline,
+        baseline_apart: baseline.then(|| Apart::of([(-1.0, -2.0)])),
+        records: RecordsDigest::of(&[&[]]).unwrap(),
         secrets: Some(secrets(6e-4)),
         confidence: level(),
     }

@@ -9,6 +9,7 @@
 
 use super::{MembershipReport, ShadowTraining, Signal, by_copies, rates};
 use crate::audit::args::MembershipArgs;
+use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
 use reticent_attacks::{
@@ -44,6 +45,9 @@ pub struct Attacks {
     pub protocol: Option<String>,
     /// Tokens of the records, each scored once by the model and once by the reference.
     pub tokens: u64,
+    /// How far the reference is from the model on these records; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Apart>,
 }
 
 /// One attack.
@@ -115,6 +119,8 @@ pub(in crate::audit) struct Records {
     pub(in crate::audit) tokens: u64,
     pub(in crate::audit) left_out: Vec<LeftOut>,
     pub(in crate::audit) shadows: Option<ShadowTraining>,
+    pub(in crate::audit) reference: Option<Apart>,
+    pub(in crate::audit) digest: Option<RecordsDigest>,
 }
 
 impl MembershipReport {
@@ -172,7 +178,9 @@ impl MembershipReport {
             group_size: records.group_size,
             protocol: records.protocol.map(str::to_owned),
             tokens: records.tokens,
+            reference: records.reference,
         });
+        report.records = records.digest;
         Ok(report)
     }
 }
@@ -346,6 +354,8 @@ mod tests {
             group_size: Some(5),
             protocol: Some("crt"),
             tokens: 1000,
+            reference: Some(Apart::of([(-1.0, -1.0)])),
+            digest: RecordsDigest::of(&[&[], &[]]).unwrap(),
             left_out: vec![LeftOut {
                 attack: "ez".into(),
                 why: "it needs --reference".into(),

@@ -18,7 +18,7 @@ pub(super) use attacks::{Attacked, Records};
 pub use shadows::{AttackSpread, ShadowTraining};
 
 use super::args::MembershipArgs;
-use super::ends;
+use super::{RecordsDigest, ends};
 use crate::contract::{AtomicFile, Csv, Envelope, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result};
@@ -61,6 +61,9 @@ pub struct MembershipReport {
     /// How the texts repeat; absent without texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
+    /// Which records were judged; absent for scores without texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordsDigest>,
     /// What the result comes down to.
     pub signal: Signal,
     /// The area under the ROC curve.
@@ -226,6 +229,10 @@ fn rates(args: &MembershipArgs) -> Vec<f64> {
 
 impl MembershipReport {
     pub(super) fn of(table: Table, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
+        let digest = match &table.texts {
+            Some([members, others]) => RecordsDigest::of(&[members, others])?,
+            None => None,
+        };
         let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
             .context("text")?;
         let set = records.set()?;
@@ -233,6 +240,7 @@ impl MembershipReport {
         if let Some(copies) = &records.copies {
             report.copies = by_copies(&set, copies, args, confidence)?;
         }
+        report.records = digest;
         report.repeats = records.repeats;
         report.blind = records.blind(confidence, args.seed).context("text")?;
         if let Some(blind) = &report.blind {
@@ -263,6 +271,7 @@ impl MembershipReport {
             non_members: set.non_members().len(),
             groups: set.groups(),
             repeats: None,
+            records: None,
             signal: Signal::of(&area, None),
             area,
             at_fpr,

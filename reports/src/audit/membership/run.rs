@@ -9,6 +9,7 @@ use crate::audit::membership::{
 };
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::{Cut, cut};
+use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
 use crate::page::Output;
@@ -138,6 +139,13 @@ pub(in crate::audit) fn measured(
             None => left_out.push(lacking(attack, &panel)),
         }
     }
+    let apart = match panel.reference() {
+        Some(other) => {
+            let own = panel.target().losses()?;
+            Some(Apart::of(own.into_iter().zip(other.losses()?)))
+        }
+        None => None,
+    };
     let models = (&*model, reference.as_deref());
     let shadows = args
         .on
@@ -161,8 +169,10 @@ pub(in crate::audit) fn measured(
         Some(_) => by_record(&attacked, &kept, groups.as_ref())?,
         None => String::new(),
     };
+    let digest = RecordsDigest::of(&[&cuts[0].texts, &cuts[1].texts])?;
     let records = Records {
         groups,
+        digest,
         texts: cuts.map(|side| side.texts),
         repeats: Some(repeats),
         copies,
@@ -177,6 +187,7 @@ pub(in crate::audit) fn measured(
         tokens: panel.target().scored_tokens(),
         left_out,
         shadows,
+        reference: apart,
     };
     let report = MembershipReport::of_attacks(&attacked, records, args, confidence)?;
     interrupt.check()?;

@@ -237,7 +237,9 @@ pub(super) fn says(report: &MembershipReport) -> String {
         None => ("The scores".to_owned(), "in these scores"),
     };
     let s = if subject.ends_with('k') { "s" } else { "" };
-    match report.signal {
+    let reference = report.attacks.as_ref().and_then(|a| a.reference);
+    let warning = reference.and_then(|apart| apart.warning("The reference"));
+    let said = match report.signal {
         Signal::Leak => {
             format!("{subject} tell{s} members from non-members better than chance explains.")
         }
@@ -248,7 +250,8 @@ pub(super) fn says(report: &MembershipReport) -> String {
         Signal::Unseen => format!(
             "No sign of membership beyond chance {again}. Another attack, or more records, may show one."
         ),
-    }
+    };
+    said + &warning.unwrap_or_default()
 }
 
 /// Where the thresholds come from.

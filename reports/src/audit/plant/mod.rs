@@ -428,7 +428,7 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
             shown.plan
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training {}",
+            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
             shown.plan, shown.out, shown.plan, shown.out
         ),
     };

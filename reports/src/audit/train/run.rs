@@ -105,7 +105,9 @@ impl Job<'_> {
                 Checkpoint::save_adapter(folder, on, weights, tokenizer, manifest)?;
             }
         }
-        Owner::open_or_create(folder)?.authenticate(folder)?;
+        let owner = Owner::open_or_create(folder)?;
+        owner.authenticate(folder)?;
+        owner.keep_records(prepared)?;
         Ok(())
     }
 }
