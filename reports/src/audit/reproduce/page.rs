@@ -1,7 +1,7 @@
 //! A reproduction as a page.
 
 use super::rules::shown;
-use super::{Judged, Judgement, Reproduction, Series};
+use super::{Detector, Judged, Judgement, Reproduction, Series};
 use crate::contract::{Align, Table};
 use crate::number::{count_of, nearest};
 use crate::page::{Page, Section};
@@ -70,6 +70,7 @@ impl Reproduction {
             "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
+        notes.extend(self.notes.iter().cloned());
         notes.extend(
             self.failed
                 .iter()
@@ -79,11 +80,58 @@ impl Reproduction {
             .answer(Section::table("Claims", table).caption(
             "What the paper prints, and the mean here with the least and the largest of the runs.",
         ));
+        let page = match self.detectors.is_empty() {
+            true => page,
+            false => page.section(self.detectors()),
+        };
         let page = figures.into_iter().fold(page, Page::section);
         page.section(
             Section::table("Rules", rules).caption("Documents lie in the folder of the report."),
         )
         .section(Section::notes("What this does not say", notes))
+    }
+}
+
+impl Reproduction {
+    /// The detectors, a row for each: here, then as the paper prints it.
+    fn detectors(&self) -> Section {
+        let percent = |share: f64| nearest(100.0 * share, 3);
+        let mut texts: Vec<&str> = Vec::new();
+        for row in &self.detectors {
+            if !texts.contains(&row.text.as_str()) {
+                texts.push(&row.text);
+            }
+        }
+        let printed = self.detectors.first().map(|row| &row.printed[..]);
+        let printed = printed.unwrap_or_default();
+        let mut columns = vec![("detector".to_owned(), Align::Left)];
+        for text in &texts {
+            columns.push((format!("{text}, here"), Align::Right));
+            columns.push(("records".to_owned(), Align::Right));
+        }
+        let papers = printed.iter().map(|own| format!("{}, paper", own.text));
+        columns.extend(papers.map(|name| (name, Align::Right)));
+        let mut table = Table::new(columns.iter().map(|(name, align)| (name.as_str(), *align)));
+        for of in &super::claims::DETECTORS {
+            let own = |text: &&str| {
+                let mut rows = self.detectors.iter();
+                rows.find(|row| row.detector == *of && row.text == *text)
+            };
+            let here = texts.iter().flat_map(|text| {
+                let share =
+                    |of: fn(&Detector) -> f64| own(text).map_or(String::new(), |r| percent(of(r)));
+                [share(|row| row.words), share(|row| row.records)]
+            });
+            let first = self.detectors.iter().find(|row| row.detector == *of);
+            let shares = first.into_iter().flat_map(|row| &row.printed);
+            let mut cells = vec![of.replace('-', " ")];
+            cells.extend(here);
+            cells.extend(shares.map(|own| percent(own.share)));
+            table.row(cells);
+        }
+        Section::table("What the detectors mask", table).caption(
+            "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",
+        )
     }
 }
 
