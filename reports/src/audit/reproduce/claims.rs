@@ -771,13 +771,14 @@ pub(super) const OURS: &[Claim] = &[
     claim(
         "exposure-proves",
         "coins-beside-ranks",
-        "whether the same canaries were in or out by a coin proves less than their ranks",
+        "in or out by a coin, the same canaries prove less than by their ranks, which speak of a replacement: two changes",
         "–",
         Test::By(
-            Rule::Ordered(&[
+            at_most(
                 "ε at least by coins, of SGD with coins",
                 "ε at least, of SGD with coins",
-            ]),
+                0.5,
+            ),
             &[heard("ε at least by coins, of SGD with coins", 0.5)],
         ),
     ),

@@ -1,7 +1,8 @@
 //! A reproduction as a page.
 
+use super::claims::{DETECTORS, PRINTED_SHARES};
 use super::rules::shown;
-use super::{Detector, Judged, Judgement, Reproduction, Series};
+use super::{Judged, Judgement, Reproduction, Series};
 use crate::contract::{Align, Table};
 use crate::number::{count_of, nearest};
 use crate::page::{Page, Section};
@@ -93,41 +94,37 @@ impl Reproduction {
 }
 
 impl Reproduction {
-    /// The detectors, a row for each: here, then as the paper prints it.
+    /// What each detector masks, a row for each text: here, then as the paper prints it.
     fn detectors(&self) -> Section {
-        let percent = |share: f64| nearest(100.0 * share, 3);
         let mut texts: Vec<&str> = Vec::new();
         for row in &self.detectors {
             if !texts.contains(&row.text.as_str()) {
                 texts.push(&row.text);
             }
         }
-        let printed = self.detectors.first().map(|row| &row.printed[..]);
-        let printed = printed.unwrap_or_default();
-        let mut columns = vec![("detector".to_owned(), Align::Left)];
-        for text in &texts {
-            columns.push((format!("{text}, here"), Align::Right));
-            columns.push(("records".to_owned(), Align::Right));
-        }
-        let papers = printed.iter().map(|own| format!("{}, paper", own.text));
-        columns.extend(papers.map(|name| (name, Align::Right)));
-        let mut table = Table::new(columns.iter().map(|(name, align)| (name.as_str(), *align)));
-        for of in &super::claims::DETECTORS {
-            let own = |text: &&str| {
-                let mut rows = self.detectors.iter();
-                rows.find(|row| row.detector == *of && row.text == *text)
-            };
-            let here = texts.iter().flat_map(|text| {
-                let share =
-                    |of: fn(&Detector) -> f64| own(text).map_or(String::new(), |r| percent(of(r)));
-                [share(|row| row.words), share(|row| row.records)]
+        let names = DETECTORS.map(|name| (name.replace('-', " "), Align::Right));
+        let first = [("text".to_owned(), Align::Left)];
+        let mut table = Table::new(first.into_iter().chain(names));
+        let mut row = |name: String, share: &dyn Fn(&str) -> Option<f64>| {
+            let shares = DETECTORS
+                .map(|of| share(of).map_or_else(String::new, |share| nearest(100.0 * share, 3)));
+            table.row([name].into_iter().chain(shares));
+        };
+        let found = |text: &str, of: &str| {
+            let mut rows = self.detectors.iter();
+            rows.find(|row| row.detector == of && row.text == text)
+        };
+        for text in texts {
+            row(format!("{text}, here"), &|of| Some(found(text, of)?.words));
+            row(format!("{text}, here: records"), &|of| {
+                Some(found(text, of)?.records)
             });
-            let first = self.detectors.iter().find(|row| row.detector == *of);
-            let shares = first.into_iter().flat_map(|row| &row.printed);
-            let mut cells = vec![of.replace('-', " ")];
-            cells.extend(here);
-            cells.extend(shares.map(|own| percent(own.share)));
-            table.row(cells);
+        }
+        for (text, shares) in PRINTED_SHARES {
+            row(format!("{text}, paper"), &|of| {
+                let at = DETECTORS.iter().position(|name| *name == of)?;
+                Some(shares[at])
+            });
         }
         Section::table("What the detectors mask", table).caption(
             "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",

@@ -625,6 +625,11 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
 
 /// What the detectors mask, and the share of the most frequent class.
 fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
+    let point = |x: f64, value: f64, row: &Detector| Point {
+        x,
+        values: vec![value],
+        from: vec![row.from.clone()],
+    };
     let mut all: Vec<Series> = Vec::new();
     for (what, detector) in [
         ("masked at low entity", "low-entity"),
@@ -635,7 +640,13 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
         let text = masked.first().map(|row| row.text.as_str());
         let mut rows = masked.iter();
         let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
-        all.extend(own.map(|row| number(what, 0.0, row.words, row.from.clone())));
+        all.push(Series {
+            what: what.to_owned(),
+            points: own
+                .into_iter()
+                .map(|row| point(0.0, row.words, row))
+                .collect(),
+        });
     }
     for (what, text) in [
         ("share masked of WikiText-2 over the paper's", "WikiText-2"),
@@ -644,11 +655,7 @@ fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
         let points = (1..).zip(masked.iter().filter(|row| row.text == text));
         let over = |(level, row): (u32, &Detector)| {
             let printed = row.printed.iter().find(|printed| printed.text == text)?;
-            Some(Point {
-                x: f64::from(level),
-                values: vec![row.words / printed.share],
-                from: vec![row.from.clone()],
-            })
+            Some(point(f64::from(level), row.words / printed.share, row))
         };
         all.push(Series {
             what: what.to_owned(),
@@ -877,6 +884,14 @@ fn sources(
         text_field,
         ..Data::default()
     });
+    if let Some(membership) = &mut file.attacks.membership
+        && membership.remove("lookalikes").is_some()
+    {
+        file.prepare.insert("held_out".to_owned(), 0.2.into());
+        notes.push(format!(
+            "No secret is marked in {train}, to be drawn anew: members are told from a held-out fifth."
+        ));
+    }
     let arms = file.arms.iter_mut().map(|arm| &mut arm.prepare);
     for prepare in std::iter::once(&mut file.prepare).chain(arms) {
         if prepare.get("policy").and_then(Value::as_str) == Some("gold") {
@@ -1037,6 +1052,8 @@ mod tests {
             let gold =
                 |flags: &crate::audit::grid::Flags| flags.get("policy") == Some(&"gold".into());
             assert!(!gold(&file.prepare) && !arms.into_iter().any(gold));
+            let asked = file.attacks.membership.unwrap_or_default();
+            assert!(!asked.contains_key("lookalikes"));
             assert_eq!(notes.is_empty(), !grid.contains("\"gold\""));
         }
     }
