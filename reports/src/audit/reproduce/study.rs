@@ -884,12 +884,9 @@ fn sources(
         text_field,
         ..Data::default()
     });
-    if let Some(membership) = &mut file.attacks.membership
-        && membership.remove("lookalikes").is_some()
-    {
-        file.prepare.insert("held_out".to_owned(), 0.2.into());
+    if file.attacks.membership.take().is_some() {
         notes.push(format!(
-            "No secret is marked in {train}, to be drawn anew: members are told from a held-out fifth."
+            "No secret is marked in {train}, to be drawn anew for non-members: membership is not measured."
         ));
     }
     let arms = file.arms.iter_mut().map(|arm| &mut arm.prepare);
@@ -1052,8 +1049,7 @@ mod tests {
             let gold =
                 |flags: &crate::audit::grid::Flags| flags.get("policy") == Some(&"gold".into());
             assert!(!gold(&file.prepare) && !arms.into_iter().any(gold));
-            let asked = file.attacks.membership.unwrap_or_default();
-            assert!(!asked.contains_key("lookalikes"));
+            assert!(file.attacks.membership.is_none());
             assert_eq!(notes.is_empty(), !grid.contains("\"gold\""));
         }
     }
