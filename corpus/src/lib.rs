@@ -71,7 +71,7 @@ pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 pub use screening::{
     FoundSpan, Judged, PolicyJudge, SecretFate, Words, draw_sample, screening_records,
 };
-pub use simulate::simulate;
+pub use simulate::{ACTS, simulate, simulate_turns};
 pub use sweep::{
     DocumentFrequencies, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions,
     RedactionState, SecretList, Sense, Sensed, default_threads, redacted_text,

@@ -336,6 +336,13 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(through["canaries"], 40);
     assert_eq!(through["inclusion"], "not-checked");
     assert_eq!(through["reference"]["near_copy"], false);
+    // Those that are in are ranked too. The run was not told of them: no promise is held against their ranks.
+    let line = "exposure --model noisy --canary-file tossed/coins.json --budget 2000";
+    let ranked = json(at, line, "");
+    assert_eq!(ranked["canaries"].as_array().unwrap().len() as u64, inside);
+    assert!(ranked["verdict"].is_null(), "{ranked}");
+    let why = ranked["no_verdict"].as_str().unwrap();
+    assert!(why.contains("was not told of these canaries"), "{why}");
     for (line, why) in [
         (
             "coins --model toss --coins-file flipped.json",
@@ -348,6 +355,10 @@ fn coins_from_planting_to_the_bound() {
         (
             "coins --model toss --coins-file thrown/coins.json --training ready",
             "it is not the text that was planted",
+        ),
+        (
+            "exposure --model long --canary-file tossed/coins.json",
+            "one record is a turn in it and a document in the training of long",
         ),
         (
             "coins --model toss --coins-file tossed/coins.json --training out.jsonl",

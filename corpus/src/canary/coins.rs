@@ -66,12 +66,11 @@ impl CoinPlan {
         serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
     }
 
-    /// The documents with the canaries in them that are in.
-    ///
-    /// # Errors
-    /// As [`insert`].
-    pub fn insert(&self, documents: &[Document]) -> Result<Vec<Document>> {
-        let inside = CanaryPlan {
+    /// The plan of the canaries that are in. Given the coins and all else, each of their secrets is drawn as it was
+    /// without coins, so that their ranks prove what those of such a plan do.
+    #[must_use]
+    pub fn planted(&self) -> CanaryPlan {
+        CanaryPlan {
             canaries: self
                 .plan
                 .canaries
@@ -81,8 +80,15 @@ impl CoinPlan {
                 .map(|(canary, _)| canary.clone())
                 .collect(),
             ..self.plan.clone()
-        };
-        Ok(insert(&inside, documents)?.0)
+        }
+    }
+
+    /// The documents with the canaries in them that are in.
+    ///
+    /// # Errors
+    /// As [`insert`].
+    pub fn insert(&self, documents: &[Document]) -> Result<Vec<Document>> {
+        Ok(insert(&self.planted(), documents)?.0)
     }
 
     fn validate(&self) -> Result<()> {
@@ -172,6 +178,14 @@ mod tests {
             .occurrences(planted.iter().map(|d| d.text.as_str()));
         for (count, inside) in found.iter().zip(&coins.inside) {
             assert_eq!(*count, if *inside { 2 } else { 0 });
+        }
+        let ranked = coins.planted();
+        assert_eq!(ranked.canaries.len(), heads);
+        let json = ranked.to_json().unwrap();
+        assert_eq!(CanaryPlan::from_json(&json).unwrap(), ranked);
+        for canary in &ranked.canaries {
+            let number = coins.plan.canaries.iter().position(|c| c == canary);
+            assert!(coins.inside[number.unwrap()]);
         }
     }
 

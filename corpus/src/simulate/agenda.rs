@@ -6,6 +6,9 @@ use super::values::{self, Kind};
 use crate::document::Document;
 use crate::random::Choices;
 
+/// Before what the customer says.
+pub(super) const USER: &str = "USR: ";
+
 /// Why a customer writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
@@ -15,10 +18,24 @@ enum Reason {
     Moved,
 }
 
+/// What a customer's turn is for: the classes of a sentence task.
+pub(super) const ACTS: [&str; 7] = [
+    "problem", "identify", "story", "wait", "question", "call", "close",
+];
+const PROBLEM: &str = ACTS[0];
+const IDENTIFY: &str = ACTS[1];
+const STORY: &str = ACTS[2];
+const WAIT: &str = ACTS[3];
+const QUESTION: &str = ACTS[4];
+const CALL: &str = ACTS[5];
+const CLOSE: &str = ACTS[6];
+
 /// A dialogue that grows line by line.
 struct Script<'a> {
     choices: &'a mut Choices,
     document: Document,
+    /// The act of each line; nothing of the agent's.
+    acts: Vec<Option<&'static str>>,
     characters: usize,
     name: String,
     address: String,
@@ -28,40 +45,45 @@ struct Script<'a> {
     goods: &'static str,
 }
 
-/// One dialogue.
-pub(super) fn dialogue(number: usize, choices: &mut Choices) -> Document {
+/// One dialogue, and the act of each of its lines.
+pub(super) fn dialogue(
+    number: usize,
+    choices: &mut Choices,
+) -> (Document, Vec<Option<&'static str>>) {
     let reason = *[Reason::Late, Reason::Damaged, Reason::Cancel, Reason::Moved]
         .get(choices.index(4))
         .unwrap_or(&Reason::Late);
     let mut script = Script::new(number, choices);
     script.system(&say::GREETING);
-    script.user(match reason {
+    let problem: &[&str] = match reason {
         Reason::Late => &say::LATE,
         Reason::Damaged => &say::DAMAGED,
         Reason::Cancel => &say::CANCEL,
         Reason::Moved => &say::MOVED,
-    });
+    };
+    script.user(PROBLEM, problem);
     script.system(&say::ASK_NAME);
-    script.user(&say::GIVE_NAME);
+    script.user(IDENTIFY, &say::GIVE_NAME);
     script.identify();
     script.story();
     script.system(&say::WAIT);
-    script.user(&say::PATIENCE);
+    script.user(WAIT, &say::PATIENCE);
     if script.choices.chance(1, 2) {
         script.story();
     }
     script.answer(reason);
     script.chat();
     script.system(&say::MORE);
-    script.user(&say::ENOUGH);
+    script.user(CLOSE, &say::ENOUGH);
     script.system(&say::FAREWELL);
-    script.document
+    (script.document, script.acts)
 }
 
 impl<'a> Script<'a> {
     fn new(number: usize, choices: &'a mut Choices) -> Self {
         Self {
             document: Document::new(format!("dialogue-{number}"), ""),
+            acts: Vec::new(),
             characters: 0,
             name: values::name(choices),
             address: values::address(choices),
@@ -81,13 +103,13 @@ impl<'a> Script<'a> {
             _ => (&say::ASK_ADDRESS, &say::GIVE_ADDRESS),
         };
         self.system(ask);
-        self.user(give);
+        self.user(IDENTIFY, give);
     }
 
     /// One or two sentences of free text without a secret.
     fn story(&mut self) {
         for number in 0..2 {
-            self.user(&say::STORY);
+            self.user(STORY, &say::STORY);
             if number == 0 {
                 self.system(&say::STORY_HEARD);
             }
@@ -102,7 +124,7 @@ impl<'a> Script<'a> {
             Reason::Moved => {
                 self.system(&say::ASK_NEW_ADDRESS);
                 self.address = values::address(self.choices);
-                self.user(&say::GIVE_ADDRESS);
+                self.user(IDENTIFY, &say::GIVE_ADDRESS);
                 self.system(&say::ANSWER_MOVED);
             }
         }
@@ -113,23 +135,25 @@ impl<'a> Script<'a> {
         let questions = 1 + usize::from(self.choices.chance(1, 2));
         for number in self.choices.distinct(say::QUESTIONS.len(), questions) {
             let (question, answers) = say::QUESTIONS[number];
-            self.line("USR: ", question);
+            self.user(QUESTION, &[question]);
             self.system(&answers);
         }
         if self.choices.chance(1, 4) {
-            self.user(&say::CALL_BACK);
+            self.user(CALL, &say::CALL_BACK);
             self.system(&say::CALL_NOTED);
         }
     }
 
     fn system(&mut self, templates: &[&'static str]) {
         let template = self.choices.pick(templates);
+        self.acts.push(None);
         self.line("SYS: ", template);
     }
 
-    fn user(&mut self, templates: &[&'static str]) {
+    fn user(&mut self, act: &'static str, templates: &[&'static str]) {
         let template = self.choices.pick(templates);
-        self.line("USR: ", template);
+        self.acts.push(Some(act));
+        self.line(USER, template);
     }
 
     /// Appends a filled template, and marks its secrets.

@@ -27,6 +27,50 @@ use crate::random::{Choices, Purpose};
 /// # Errors
 /// A number of dialogues outside 1 to 10 million.
 pub fn simulate(dialogues: usize, seed: u64) -> Result<Vec<Document>> {
+    let made = acted(dialogues, seed)?;
+    Ok(made.into_iter().map(|(document, _)| document).collect())
+}
+
+/// What a customer's turn of a made-up dialogue is for, in the order of their numbers.
+pub const ACTS: [&str; 7] = agenda::ACTS;
+
+/// The customers' turns of the dialogues that [`simulate`] makes, each with its act, one of [`ACTS`]: a sentence task
+/// with secrets in its text.
+///
+/// ```
+/// let turns = reticent_corpus::simulate_turns(3, 0)?;
+/// assert!(turns.iter().all(|(_, act)| reticent_corpus::ACTS.contains(act)));
+/// assert!(turns.iter().any(|(turn, _)| turn.secrets.iter().any(|s| s.kind == "name")));
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_turns(dialogues: usize, seed: u64) -> Result<Vec<(Document, &'static str)>> {
+    let mut turns = Vec::new();
+    for (dialogue, acts) in acted(dialogues, seed)? {
+        let mut start = 0;
+        for (number, (line, act)) in dialogue.text.split('\n').zip(acts).enumerate() {
+            let end = start + line.chars().count();
+            if let (Some(act), Some(said)) = (act, line.strip_prefix(agenda::USER)) {
+                let from = start + agenda::USER.len();
+                let mut turn = Document::new(format!("{}-{number}", dialogue.id), said);
+                for secret in &dialogue.secrets {
+                    if (from..end).contains(&secret.start) {
+                        let place = (secret.start - from, secret.end - from);
+                        turn = turn.with_secret(place.0, place.1, secret.kind.as_str());
+                    }
+                }
+                turns.push((turn, act));
+            }
+            start = end + 1;
+        }
+    }
+    Ok(turns)
+}
+
+/// Dialogues, and the act of each of their lines.
+fn acted(dialogues: usize, seed: u64) -> Result<Vec<(Document, Vec<Option<&'static str>>)>> {
     if !(1..=10_000_000).contains(&dialogues) {
         return Err(range(
             "the number of dialogues",

@@ -25,7 +25,8 @@ pub struct Exposure {
     /// The canaries you expect: how many, and how often each. Another plan in the model is an error.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
-    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` or `audit plant` wrote, or coins.json, whose
+    /// canaries that are in are ranked then.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
     /// What ran, for the ceiling, where the checkpoint does not say: any file that `account

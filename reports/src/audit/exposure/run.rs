@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
 use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
-use reticent_corpus::CanaryPlan;
+use reticent_corpus::{CanaryPlan, CoinPlan};
 use std::path::Path;
 
 /// Candidates scored flatly, to set the search's seconds beside.
@@ -109,7 +109,8 @@ fn attack<'a>(
         (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
             Some(of_mechanism(path, plan).context("--mechanism")?)
         }
-        (_, own) => own,
+        // How the run met canaries that it was not told of is not known.
+        (_, own) => own.filter(|_| seal(model).is_some()),
     };
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
     if let Some(run) = run {
@@ -138,6 +139,10 @@ pub(in crate::audit) fn measured(
     report.manifest = model.caveat();
     if let Some(why) = &model.unknown_origin {
         report.no_verdict = Some(why.clone());
+    } else if model.manifest.is_some() && seal(model).is_none() && args.mechanism.is_none() {
+        report.no_verdict = Some(
+            "the run was not told of these canaries, and which of its promises reach them is not known: give --mechanism".to_owned(),
+        );
     }
     for folder in &args.earlier {
         let source = Source::Folder(folder.clone());
@@ -185,9 +190,9 @@ fn kinship(
             );
             "another training with these canaries"
         }
-        Some(None) => "trained without canaries",
+        Some(None) if own.is_some() => "trained without canaries",
         None if own.is_none() => return Ok(None),
-        None => "not known to be of this training",
+        Some(None) | None => "not known to be of this training",
     };
     Ok(Some(note.to_owned()))
 }
@@ -221,12 +226,25 @@ fn plan(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     Ok((plan, canaries))
 }
 
+/// What the checkpoint says of canaries that its preparation planted.
+fn seal(model: &LoadedModel) -> Option<&CanarySeal> {
+    model.manifest.as_ref().and_then(|m| m.canaries.as_ref())
+}
+
 fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
-    let seal = model.manifest.as_ref().and_then(|m| m.canaries.as_ref());
-    match (seal, &args.of.model, &args.canary_file) {
+    match (seal(model), &args.of.model, &args.canary_file) {
         (Some(seal), Some(folder), _) => sealed(args, folder, seal),
-        (None, _, Some(path)) if model.manifest.is_none() => {
+        (None, _, Some(path)) => {
             let plan = read_plan(path)?;
+            if let Some(manifest) = &model.manifest {
+                ensure!(
+                    manifest.unit == plan.unit,
+                    "--canary-file: one record is a {} in it and a {} in the training of {}: no bound about one is about the other; plant and prepare with one --unit",
+                    plan.unit,
+                    manifest.unit,
+                    model.name
+                );
+            }
             // Nobody says what became of the copies: all of them, as far as anyone knows.
             let canaries = Canaries {
                 count: plan.canaries.len() as u64,
@@ -257,7 +275,25 @@ fn read_plan(path: &Path) -> Result<CanaryPlan> {
             path.display()
         )
     })?;
-    CanaryPlan::from_json(&json).with_context(|| format!("--canary-file: {}", path.display()))
+    let named = || format!("--canary-file: {}", path.display());
+    let kind: Kind = serde_json::from_str(&json).unwrap_or_default();
+    if kind.kind != "coin-plan" {
+        return CanaryPlan::from_json(&json).with_context(named);
+    }
+    let coins = CoinPlan::from_json(&json).with_context(named)?;
+    ensure!(
+        coins.inside.contains(&true),
+        "--canary-file: {}: no canary is in by its coin, so that none can be ranked",
+        path.display()
+    );
+    Ok(coins.planted())
+}
+
+/// What a plan says it is.
+#[derive(Default, serde::Deserialize)]
+struct Kind {
+    #[serde(rename = "type", default)]
+    kind: String,
 }
 
 /// The plan from the owner's folder beside the checkpoint, unless another file was named; it

@@ -91,6 +91,21 @@ pub fn run(args: &FigureArgs, output: Output) -> Result<Exit> {
 /// # Errors
 /// As [`run`].
 pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
+    collected(args, |_| true)
+}
+
+/// The same of the documents that hold both quantities, as cells of a grid do that did not fail.
+///
+/// # Errors
+/// As [`run`], and where none of them does.
+pub(in crate::audit) fn gathered_of_whole(args: &FigureArgs) -> Result<FigureReport> {
+    collected(args, |document| {
+        let mut quantities = args.x.iter().chain([&args.y]);
+        quantities.all(|quantity| quantity.of(document).is_ok())
+    })
+}
+
+fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<FigureReport> {
     let names_x = args.documents.names_x();
     if names_x && args.x.is_some() {
         bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");
@@ -109,6 +124,9 @@ pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
             continue;
         }
         let document = document(&path)?;
+        if !taken(&document) {
+            continue;
+        }
         let y = args.y.of(&document).context("--y").with_context(place)?;
         let x = match (&args.x, name.x) {
             (Some(x), _) => x.of(&document).context("--x").with_context(place)?,
@@ -122,6 +140,7 @@ pub(in crate::audit) fn gathered(args: &FigureArgs) -> Result<FigureReport> {
             y,
         });
     }
+    ensure!(!points.is_empty(), "PATTERN: no document has what is drawn");
     let x = args.x_label.as_deref();
     let x = x.or_else(|| args.x.as_ref().map(Quantity::label));
     Ok(FigureReport {

@@ -38,6 +38,19 @@ fn corpus() -> tempfile::TempDir {
     home
 }
 
+/// A cell that failed, or that was asked for something else, takes no figure along.
+#[test]
+fn documents_without_the_quantity_are_left_out_where_that_is_asked_for() {
+    let home = corpus();
+    let other = r#"{"schema": 1, "type": "grid-cell", "inputs": {}, "failed": "why"}"#;
+    std::fs::write(home.path().join("bert-0-0.json"), other).unwrap();
+    let args = |pattern| args(home.path(), pattern, "--y exposure");
+    let whole = gathered_of_whole(&args("{line}-{x}-{}.json")).unwrap();
+    assert_eq!(whole.lines.len(), 2);
+    assert!(gathered(&args("{line}-{x}-{}.json")).is_err());
+    assert!(gathered_of_whole(&args("bert-{x}-{}.json")).is_err());
+}
+
 #[test]
 fn repetitions_are_averaged_and_lines_told_apart() {
     let home = corpus();

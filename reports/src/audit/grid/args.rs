@@ -17,7 +17,7 @@ interruption or a kill; a cell that fails is a row with its reason, and is tried
   canary_recalls = \"as-policy\"           # the policy catches 1 - miss rate of the canaries; or a list
   sigmas = [1.1]                         # or epsilons
   models = [\"lstm\"]
-  data = { dialogues = 60 }              # made up; or path = \"data.jsonl\", documents = 300
+  data = { dialogues = 60 }              # made up; or path = \"data.jsonl\", documents = 300, skip = 0
   prepare = { policy = \"customers\", conservative = [\"digits\", \"policy\"], canaries = \"10x20\" }
   train = { epochs = 2 }                 # flags of audit train, as those above of audit prepare
   attacks = { membership = { group_size = 20 } }

@@ -48,6 +48,9 @@ pub struct CellDocument {
     /// Exposure of the canaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Value>,
+    /// The in/out audit of canaries that coins put in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coins: Option<Value>,
     /// Membership inference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub membership: Option<Value>,
@@ -71,6 +74,7 @@ impl CellDocument {
             perplexity: None,
             classification: None,
             exposure: None,
+            coins: None,
             membership: None,
             extraction: None,
         };
@@ -91,6 +95,7 @@ impl CellDocument {
                 Work::Perplexity => &mut document.perplexity,
                 Work::Classify => &mut document.classification,
                 Work::Exposure => &mut document.exposure,
+                Work::Coins => &mut document.coins,
                 Work::Membership => &mut document.membership,
                 Work::Extract => &mut document.extraction,
                 _ => continue,
@@ -109,6 +114,7 @@ impl CellDocument {
             Work::Perplexity => self.perplexity.as_ref(),
             Work::Classify => self.classification.as_ref(),
             Work::Exposure => self.exposure.as_ref(),
+            Work::Coins => self.coins.as_ref(),
             Work::Membership => self.membership.as_ref(),
             Work::Extract => self.extraction.as_ref(),
             _ => None,
@@ -146,7 +152,10 @@ impl CellDocument {
     /// How long its own run took: training and attacks.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        let shared = |work| matches!(work, Work::Simulate | Work::Prepare | Work::Incidence);
+        let shared = |work| {
+            use Work::{Incidence, Plant, Prepare, Redact, Simulate};
+            matches!(work, Simulate | Redact | Plant | Prepare | Incidence)
+        };
         let own = self.stages.iter().filter(|stage| !shared(stage.work));
         own.map(|stage| stage.seconds).sum()
     }

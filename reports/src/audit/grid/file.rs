@@ -67,21 +67,31 @@ pub struct Data {
     pub dialogues: Option<u64>,
     /// Their seed.
     pub seed: u64,
+    /// Made up are the customers' turns, each with its act, instead of dialogues.
+    pub turns: bool,
     /// A file or folder, as for `audit prepare`; relative to the file.
     pub path: Option<PathBuf>,
     /// How many documents of it are taken, the first ones.
     pub documents: Option<u64>,
+    /// How many documents are passed over before them.
+    pub skip: u64,
+    /// The key or column that holds the text, where documents are taken.
+    pub text_field: Option<String>,
 }
 
 impl Data {
     fn check(&self) -> Result<()> {
         match (self.dialogues, &self.path) {
             (Some(_), None) if self.documents.is_none() => {}
-            (None, Some(_)) => {}
+            (None, Some(_)) if !self.turns => {}
             _ => bail!(
-                "must hold either dialogues, a number to make up, or path with perhaps documents"
+                "must hold either dialogues, a number to make up, with perhaps turns, or path with perhaps documents"
             ),
         }
+        ensure!(
+            self.documents.is_some() || self.skip == 0 && self.text_field.is_none(),
+            "skip and text_field need documents, the number that is taken"
+        );
         if let Some(documents) = self.documents {
             let fits = (1..=10_000_000).contains(&documents);
             ensure!(fits, "documents must lie in [1, 10000000], got {documents}");
@@ -122,6 +132,12 @@ pub struct Arm {
     pub name: Option<String>,
     /// The recipe.
     pub recipe: Recipe,
+    /// Flags of `audit redact` on the corpus before it is prepared: its masks are text like any other then.
+    #[serde(default)]
+    pub redact: Flags,
+    /// Flags of `audit plant` on the corpus before it is prepared: canaries for `audit exposure`, with `coins` for `audit coins` too.
+    #[serde(default)]
+    pub plant: Flags,
     /// Flags of `audit prepare` in the place of, or beside, those of all arms.
     #[serde(default)]
     pub prepare: Flags,
@@ -154,6 +170,8 @@ pub struct Attacks {
     pub classify: Flags,
     /// `audit exposure`; wherever canaries are planted.
     pub exposure: Flags,
+    /// `audit coins`; wherever coins put them in.
+    pub coins: Flags,
     /// `audit membership` with the held-out text as non-members; with `lookalikes` on the corpus itself.
     pub membership: Option<Flags>,
     /// `audit extract` with the training text.

@@ -6,6 +6,7 @@ use crate::audit::args::Audit;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
+use reticent_corpus::{Documents, ReadOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,6 +64,10 @@ impl Place {
 pub enum Work {
     /// `audit simulate customers`.
     Simulate,
+    /// `audit redact`.
+    Redact,
+    /// `audit plant`.
+    Plant,
     /// `audit prepare`.
     Prepare,
     /// `audit incidence`.
@@ -77,6 +82,8 @@ pub enum Work {
     Classify,
     /// `audit exposure`.
     Exposure,
+    /// `audit coins`.
+    Coins,
     /// `audit membership`.
     Membership,
     /// `audit extract`.
@@ -92,6 +99,8 @@ impl Work {
     const fn command(self) -> &'static [&'static str] {
         match self {
             Self::Simulate => &["simulate", "customers"],
+            Self::Redact => &["redact"],
+            Self::Plant => &["plant"],
             Self::Prepare => &["prepare"],
             Self::Incidence => &["incidence"],
             Self::Protect => &["protect"],
@@ -99,6 +108,7 @@ impl Work {
             Self::Perplexity => &["perplexity"],
             Self::Classify => &["classify"],
             Self::Exposure => &["exposure"],
+            Self::Coins => &["coins"],
             Self::Membership => &["membership"],
             Self::Extract => &["extract"],
             Self::Policy => &["policy"],
@@ -120,6 +130,8 @@ impl Work {
     pub(super) const fn part(self) -> &'static str {
         match self {
             Self::Simulate => "simulation",
+            Self::Redact => "redaction",
+            Self::Plant => "planting",
             Self::Prepare => "preparation",
             Self::Incidence => "incidence",
             Self::Protect => "protection",
@@ -127,6 +139,7 @@ impl Work {
             Self::Perplexity => "perplexity",
             Self::Classify => "classification",
             Self::Exposure => "exposure",
+            Self::Coins => "coins",
             Self::Membership => "membership",
             Self::Extract => "extraction",
             Self::Policy => "policy",
@@ -136,9 +149,9 @@ impl Work {
     /// The ending of what it writes beside its answer; none where that is all.
     const fn writes(self) -> Option<&'static str> {
         match self {
-            Self::Simulate | Self::Incidence => Some(".jsonl"),
+            Self::Simulate | Self::Redact | Self::Incidence => Some(".jsonl"),
             Self::Protect => Some(".weights.json"),
-            Self::Prepare | Self::Train => Some(""),
+            Self::Plant | Self::Prepare | Self::Train => Some(""),
             _ => None,
         }
     }
@@ -150,7 +163,7 @@ enum Word {
     /// As it stands.
     Plain(String),
     /// A flag and what another stage wrote, or a file in it; as an argument of its own without a flag.
-    Of(&'static str, usize, &'static str),
+    Of(&'static str, usize, String),
     /// A flag and a path, known by the digest of what is there.
     At(&'static str, PathBuf, String),
     /// A flag and where this stage writes.
@@ -242,18 +255,19 @@ impl Plan {
     /// Where a corpus comes from: a stage that makes it up or takes some of it, or a path with the digest of what is there.
     fn corpus(&mut self, data: &Data) -> Result<Vec<Word>> {
         if let Some(dialogues) = data.dialogues {
-            let words = vec![
+            let mut words = vec![
                 Word::Plain(format!("--dialogues={dialogues}")),
                 Word::Plain(format!("--seed={}", data.seed)),
-                Word::Out("--out="),
             ];
+            words.extend(data.turns.then(|| Word::Plain("--turns".to_owned())));
+            words.push(Word::Out("--out="));
             let made = self.stage(Work::Simulate, words)?;
-            return Ok(vec![Word::Of("", made, "")]);
+            return Ok(vec![whole("", made)]);
         }
         let path = data.path.clone().context("must hold a path")?;
         let path = match data.documents {
             None => path,
-            Some(documents) => taken(&path, documents, &self.folder)?,
+            Some(documents) => taken(&path, data, documents, &self.folder)?,
         };
         let digest = content(&path)?;
         Ok(vec![Word::At("", path, digest)])
@@ -275,28 +289,49 @@ impl Plan {
         let sources = texts.test.iter().chain([&texts.corpus]);
         stages.extend(sources.filter_map(|words| made(words)));
         let mut of_prepare = texts.corpus.clone();
+        if !arm.redact.is_empty() {
+            of_prepare.extend(flags(&merged(&arm.redact, &Flags::new())).context("redact")?);
+            of_prepare.push(Word::Out("--out="));
+            let redacted = self.stage(Work::Redact, of_prepare).context("redact")?;
+            stages.push(redacted);
+            of_prepare = vec![whole("", redacted)];
+        }
+        let planted = match arm.plant.is_empty() {
+            true => None,
+            false => {
+                let name = self.file_name(&of_prepare)?;
+                let given = merged(&arm.plant, &Flags::new());
+                of_prepare.extend(flags(&given).context("plant")?);
+                of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
+                of_prepare.push(Word::Out("--out="));
+                let planted = self.stage(Work::Plant, of_prepare).context("plant")?;
+                stages.push(planted);
+                of_prepare = vec![Word::Of("", planted, name)];
+                Some((planted, given.get("coins") == Some(&Value::Bool(true))))
+            }
+        };
         of_prepare.extend(flags(prepare).context("prepare")?);
         of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
         of_prepare.push(Word::Out("--out="));
         let prepared = self.stage(Work::Prepare, of_prepare).context("prepare")?;
         stages.push(prepared);
         let mut of_train = vec![
-            Word::Of("", prepared, ""),
+            whole("", prepared),
             Word::Plain(format!("--recipe={}", place.recipe)),
         ];
         if place.recipe == Recipe::Protect {
-            let mut words = vec![Word::Of("", prepared, "")];
+            let mut words = vec![whole("", prepared)];
             words.extend(flags(&merged(&arm.incidence, &Flags::new())).context("incidence")?);
             words.push(Word::Out("--out="));
             let incidence = self.stage(Work::Incidence, words).context("incidence")?;
-            let mut words = vec![Word::Of("--incidence=", incidence, "")];
+            let mut words = vec![whole("--incidence=", incidence)];
             words.extend(flags(&merged(&arm.protect, &Flags::new())).context("protect")?);
             words.push(Word::Out("--weights="));
             let weights = self.stage(Work::Protect, words).context("protect")?;
             stages.extend([incidence, weights]);
             of_train.extend([
-                Word::Of("--incidence=", incidence, ""),
-                Word::Of("--weights=", weights, ""),
+                whole("--incidence=", incidence),
+                whole("--weights=", weights),
             ]);
         }
         of_train.extend(flags(train).context("train")?);
@@ -308,9 +343,13 @@ impl Plan {
         let trained = self.stage(Work::Train, of_train).context("train")?;
         stages.push(trained);
         let label = prepare.get("label").and_then(Value::as_str);
-        let planted = prepare.contains_key("canaries");
-        for (work, given) in attacks(&file.attacks, planted, label.is_some()) {
-            let mut of_attack = vec![Word::Of("--model=", trained, "")];
+        let asked = Asked {
+            canaries: planted.is_some() || prepare.contains_key("canaries"),
+            coins: planted.is_some_and(|(_, coins)| coins),
+            classes: label.is_some(),
+        };
+        for (work, given) in attacks(&file.attacks, asked) {
+            let mut of_attack = vec![whole("--model=", trained)];
             match work {
                 Work::Perplexity | Work::Classify => {
                     let own = match &texts.test {
@@ -319,7 +358,7 @@ impl Plan {
                             label
                         }
                         None => {
-                            of_attack.push(Word::Of("--data=", prepared, "test.jsonl"));
+                            of_attack.push(inside("--data=", prepared, "test.jsonl"));
                             label.map(|_| "label")
                         }
                     };
@@ -329,10 +368,20 @@ impl Plan {
                     of_attack.extend(as_flag("--members=", &texts.corpus));
                 }
                 Work::Membership => of_attack.extend([
-                    Word::Of("--members=", prepared, "train.jsonl"),
-                    Word::Of("--non-members=", prepared, "test.jsonl"),
+                    inside("--members=", prepared, "train.jsonl"),
+                    inside("--non-members=", prepared, "test.jsonl"),
                 ]),
-                Work::Extract => of_attack.push(Word::Of("--data=", prepared, "train.jsonl")),
+                Work::Extract => of_attack.push(inside("--data=", prepared, "train.jsonl")),
+                Work::Exposure => of_attack.extend(planted.map(|(folder, coins)| {
+                    let plan = if coins { "coins.json" } else { "canaries.json" };
+                    inside("--canary-file=", folder, plan)
+                })),
+                Work::Coins => {
+                    let plan =
+                        planted.map(|(folder, _)| inside("--coins-file=", folder, "coins.json"));
+                    of_attack.extend(plan);
+                    of_attack.push(inside("--training=", prepared, "train.jsonl"));
+                }
                 _ => {}
             }
             let named = |error: anyhow::Error| error.context(format!("attacks.{}", work.part()));
@@ -348,7 +397,7 @@ impl Plan {
     /// Words that `account` refuses.
     pub fn ask(&mut self, line: &str, about: Option<(&'static str, usize)>) -> Result<usize> {
         let mut words = plain(line);
-        words.extend(about.map(|(flag, stage)| Word::Of(flag, stage, "")));
+        words.extend(about.map(|(flag, stage)| whole(flag, stage)));
         self.stage(Work::Account, words)
     }
 
@@ -361,6 +410,19 @@ impl Plan {
         words.extend(plain(line));
         words.extend(work.writes().map(|_| Word::Out("--out=")));
         self.stage(work, words)
+    }
+
+    /// The name of the file that a corpus is.
+    fn file_name(&self, corpus: &[Word]) -> Result<String> {
+        let path = match corpus {
+            [Word::Of(_, stage, _)] => self.stages[*stage].output.as_deref(),
+            [Word::At(_, path, _)] => Some(path.as_path()),
+            _ => None,
+        };
+        let name = path
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str());
+        Ok(name.context("plant: the corpus must be a file")?.to_owned())
     }
 
     /// The stage with these words, which is there once whatever asks for it.
@@ -405,7 +467,7 @@ impl Plan {
                 Word::Of(flag, stage, inside) => {
                     needs.push(stage);
                     let written = self.stages[stage].output.clone().unwrap_or_default();
-                    let place = match inside {
+                    let place = match &*inside {
                         "" => written,
                         inside => written.join(inside),
                     };
@@ -433,6 +495,16 @@ impl Plan {
     }
 }
 
+/// A flag and all that another stage wrote.
+const fn whole(flag: &'static str, stage: usize) -> Word {
+    Word::Of(flag, stage, String::new())
+}
+
+/// A flag and a file in the folder that another stage wrote.
+fn inside(flag: &'static str, stage: usize, file: &str) -> Word {
+    Word::Of(flag, stage, file.to_owned())
+}
+
 /// The corpus, and what perplexity is measured on if that is no part of it.
 struct Texts {
     corpus: Vec<Word>,
@@ -443,25 +515,36 @@ struct Texts {
 fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
     let words = corpus.iter().map(|word| match word {
         Word::At(_, path, digest) => Word::At(flag, path.clone(), digest.clone()),
-        Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside),
+        Word::Of(_, stage, inside) => Word::Of(flag, *stage, inside.clone()),
         other => other.clone(),
     });
     words.collect()
 }
 
-/// The first documents of a corpus, in a file of their own in the folder of the stages.
-fn taken(path: &Path, documents: u64, folder: &Path) -> Result<PathBuf> {
-    let whole = format!("{} {documents}", content(path)?);
+/// Some documents of a corpus, in a file of their own in the folder of the stages.
+fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<PathBuf> {
+    let field = data.text_field.as_deref().unwrap_or_default();
+    let whole = format!("{} {documents} {} {field}", content(path)?, data.skip);
     let short = &reticent_backends::hexadecimal(&Sha256::digest(whole)[..8]);
     let place = folder.join(format!("documents-{short}.jsonl"));
     if !place.exists() {
-        let all = reticent_corpus::read_documents(path)?;
+        let options = ReadOptions {
+            text: data.text_field.clone(),
+            ..ReadOptions::default()
+        };
+        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let mut text = String::new();
-        let most = usize::try_from(documents).unwrap_or(usize::MAX);
-        for document in all.iter().take(most) {
-            text.push_str(&crate::contract::to_json(document)?.to_string());
+        let all = Documents::with(path, &options)?;
+        for document in all.skip(count(data.skip)).take(count(documents)) {
+            text.push_str(&crate::contract::to_json(&document?)?.to_string());
             text.push('\n');
         }
+        ensure!(
+            !text.is_empty(),
+            "{}: it has no document behind the first {}",
+            path.display(),
+            data.skip
+        );
         crate::contract::write_file(&place, text.as_bytes())?;
     }
     Ok(place)
@@ -568,14 +651,25 @@ fn places(
     found
 }
 
+/// What a model can be asked for.
+#[derive(Clone, Copy)]
+struct Asked {
+    canaries: bool,
+    coins: bool,
+    classes: bool,
+}
+
 /// What is measured, in order; of a classifier its classes alone, since it has no likelihood of a text.
-fn attacks(given: &Attacks, planted: bool, labelled: bool) -> Vec<(Work, &Flags)> {
-    if labelled {
+fn attacks(given: &Attacks, asked: Asked) -> Vec<(Work, &Flags)> {
+    if asked.classes {
         return vec![(Work::Classify, &given.classify)];
     }
     let mut all = vec![(Work::Perplexity, &given.perplexity)];
-    if planted {
+    if asked.canaries {
         all.push((Work::Exposure, &given.exposure));
+    }
+    if asked.coins {
+        all.push((Work::Coins, &given.coins));
     }
     all.extend(given.membership.as_ref().map(|f| (Work::Membership, f)));
     all.extend(given.extract.as_ref().map(|f| (Work::Extract, f)));
@@ -748,6 +842,65 @@ train = { sigma = 3 }
         let stages = plan(&tested).unwrap().stages;
         let told = stages.iter().find(|s| s.work == Work::Classify).unwrap();
         assert!(told.words.contains(&"--label=mood".to_owned()));
+    }
+
+    #[test]
+    fn text_is_changed_before_it_is_prepared() {
+        let arms = "
+[[arms]]
+name = \"as-text\"
+recipe = \"sgd\"
+redact = { policy = \"names\" }
+[[arms]]
+name = \"coins\"
+recipe = \"sgd\"
+plant = { canaries = \"20x2\", unit = \"turn\", coins = true }
+";
+        let head = "schema = 1\ndata = { dialogues = 5 }\ntrain = { epochs = 1 }";
+        let plan = plan(&format!("{head}{arms}")).unwrap();
+        let works = |at: usize| -> Vec<Work> {
+            let cell = &plan.cells[at];
+            cell.stages.iter().map(|s| plan.stages[*s].work).collect()
+        };
+        use Work::{Coins, Exposure, Perplexity, Plant, Prepare, Redact, Simulate, Train};
+        assert_eq!(works(0), [Simulate, Redact, Prepare, Train, Perplexity]);
+        let coins = [Simulate, Plant, Prepare, Train, Perplexity, Exposure, Coins];
+        assert_eq!(works(1), coins);
+        let of = |work| plan.stages.iter().filter(move |s| s.work == work);
+        let simulated = of(Simulate).next().unwrap().output.clone().unwrap();
+        let planted = of(Plant).next().unwrap().output.clone().unwrap();
+        let text = planted.join(simulated.file_name().unwrap());
+        let read = of(Prepare).last().unwrap().words[1].clone();
+        assert_eq!(read, text.display().to_string());
+        let plan_of = |flag: &str| format!("{flag}{}", planted.join("coins.json").display());
+        for (work, flag) in [(Exposure, "--canary-file="), (Coins, "--coins-file=")] {
+            let words = &of(work).next().unwrap().words;
+            assert!(words.contains(&plan_of(flag)), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn documents_are_taken_behind_those_that_are_passed_over() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("data.jsonl");
+        let lines: String = (0..9)
+            .map(|i| format!("{{\"title\": \"t\", \"abstract\": \"text {i}\"}}\n"))
+            .collect();
+        std::fs::write(&file, lines).unwrap();
+        let data = |skip| Data {
+            skip,
+            text_field: Some("abstract".to_owned()),
+            ..Data::default()
+        };
+        let text = |skip| {
+            taken(&file, &data(skip), 2, home.path()).map(|path| {
+                let text = std::fs::read_to_string(path).unwrap();
+                text.matches("text ").count()
+            })
+        };
+        assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
+        let said = text(9).unwrap_err().to_string();
+        assert!(said.contains("no document behind the first 9"), "{said}");
     }
 
     #[test]

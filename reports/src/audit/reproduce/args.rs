@@ -85,8 +85,9 @@ pub struct Reproduce {
     /// Tables, figures, sections or single claims of it; all if absent.
     #[arg(long, value_name = "ITEMS", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The text: simulated, or a folder with the papers' data sets, in which crt looks for customersim/train.jsonl.gz and \
-    /// test.jsonl.gz, jft for abcd/valid.txt.gz and test.txt.gz, hush for arxiv/abstracts.jsonl.gz.
+    /// The text: simulated, or a folder with the papers' data sets, in which crt and ours look for customersim/train.jsonl.gz
+    /// and test.jsonl.gz, jft for abcd/valid.txt.gz and test.txt.gz, and for wikitext-2-raw/valid.txt.gz to count masks in,
+    /// hush for arxiv/abstracts.jsonl.gz.
     #[arg(long, value_name = "DIR", default_value_t)]
     pub data: Text,
     /// How large it is.

@@ -44,6 +44,18 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         of: |cell| cell.measured(Known::Epsilon),
     },
     Quantity {
+        called: "ε at least by e-values, of",
+        of: |cell| cell.number(Work::Exposure, "e_value.epsilon.lower"),
+    },
+    Quantity {
+        called: "ε at least by coins, of",
+        of: |cell| cell.number(Work::Coins, "epsilon.lower"),
+    },
+    Quantity {
+        called: "accuracy of",
+        of: |cell| cell.number(Work::Classify, "accuracy"),
+    },
+    Quantity {
         called: "extracted",
         of: |cell| cell.number(Work::Extract, "prompts.0.verbatim.estimate"),
     },

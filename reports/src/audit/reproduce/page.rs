@@ -1,5 +1,6 @@
 //! A reproduction as a page.
 
+use super::claims::{DETECTORS, PRINTED_SHARES};
 use super::rules::shown;
 use super::{Judged, Judgement, Reproduction, Series};
 use crate::contract::{Align, Table};
@@ -70,6 +71,7 @@ impl Reproduction {
             "Rules are fixed in the program before a run. A mean counts with one standard error of its runs against the claim; of a single run no spread is known.".to_owned(),
             "The text is smaller than the papers' and, unless a folder was given, made up: what is not reproduced here may hold there, and the reverse.".to_owned(),
         ];
+        notes.extend(self.notes.iter().cloned());
         notes.extend(
             self.failed
                 .iter()
@@ -79,11 +81,54 @@ impl Reproduction {
             .answer(Section::table("Claims", table).caption(
             "What the paper prints, and the mean here with the least and the largest of the runs.",
         ));
+        let page = match self.detectors.is_empty() {
+            true => page,
+            false => page.section(self.detectors()),
+        };
         let page = figures.into_iter().fold(page, Page::section);
         page.section(
             Section::table("Rules", rules).caption("Documents lie in the folder of the report."),
         )
         .section(Section::notes("What this does not say", notes))
+    }
+}
+
+impl Reproduction {
+    /// What each detector masks, a row for each text: here, then as the paper prints it.
+    fn detectors(&self) -> Section {
+        let mut texts: Vec<&str> = Vec::new();
+        for row in &self.detectors {
+            if !texts.contains(&row.text.as_str()) {
+                texts.push(&row.text);
+            }
+        }
+        let names = DETECTORS.map(|name| (name.replace('-', " "), Align::Right));
+        let first = [("text".to_owned(), Align::Left)];
+        let mut table = Table::new(first.into_iter().chain(names));
+        let mut row = |name: String, share: &dyn Fn(&str) -> Option<f64>| {
+            let shares = DETECTORS
+                .map(|of| share(of).map_or_else(String::new, |share| nearest(100.0 * share, 3)));
+            table.row([name].into_iter().chain(shares));
+        };
+        let found = |text: &str, of: &str| {
+            let mut rows = self.detectors.iter();
+            rows.find(|row| row.detector == of && row.text == text)
+        };
+        for text in texts {
+            row(format!("{text}, here"), &|of| Some(found(text, of)?.words));
+            row(format!("{text}, here: records"), &|of| {
+                Some(found(text, of)?.records)
+            });
+        }
+        for (text, shares) in PRINTED_SHARES {
+            row(format!("{text}, paper"), &|of| {
+                let at = DETECTORS.iter().position(|name| *name == of)?;
+                Some(shares[at])
+            });
+        }
+        Section::table("What the detectors mask", table).caption(
+            "Percent of words, and of records in which something is masked; the paper prints percent of tokens.",
+        )
     }
 }
 

@@ -103,6 +103,13 @@ pub enum Need {
         /// A level that it must pass.
         above: f64,
     },
+    /// The classifier tells more than the most frequent class does: one that learned nothing is no better than another.
+    Tells {
+        /// Its accuracy.
+        what: &'static str,
+        /// The share of the most frequent class.
+        of: &'static str,
+    },
 }
 
 /// Perplexity over that of ordinary training, above which a model has learned nothing.
@@ -207,6 +214,20 @@ impl Need {
                 }
                 Ok(())
             }
+            Self::Tells { what, of } => {
+                let (own, frequent) = (found(measured, what)?, found(measured, of)?);
+                for (a, b) in pairs(own, frequent)? {
+                    let tells = a.low() > b.high();
+                    if !tells {
+                        return Err(Judgement::open(format!(
+                            "the classifier learned too little to be compared: {what} is {}, {of} {}",
+                            shown(a),
+                            shown(b)
+                        )));
+                    }
+                }
+                Ok(())
+            }
             Self::Heard { what, above } => {
                 let series = found(measured, what)?;
                 let means = series.points.iter().map(Point::mean);
@@ -226,7 +247,7 @@ impl Need {
     /// The series that it looks at.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match *self {
-            Self::Learned { what, of } => vec![what, of],
+            Self::Learned { what, of } | Self::Tells { what, of } => vec![what, of],
             Self::Heard { what, .. } => vec![what],
         }
     }
@@ -238,6 +259,7 @@ impl Need {
             Self::Learned { what, of } => {
                 format!("if {what} is at most {UNLEARNED} times {of}")
             }
+            Self::Tells { what, of } => format!("if {what} is above {of}"),
             Self::Heard { what, above } => {
                 format!("if {what} is above {} somewhere", nearest(above, 3))
             }
@@ -516,6 +538,29 @@ pub(super) mod tests {
         assert!(is_open(&judged(12.0, 7.0, 4.0)));
         assert!(is_not(&judged(12.0, 15.0, 9.0)));
         assert!(is_open(&judged(f64::NAN, 15.0, 4.0)));
+    }
+
+    /// Two classifiers that both name the most frequent class alone are not compared, whichever is a little above.
+    #[test]
+    fn classifiers_that_learned_nothing_are_not_compared() {
+        let needs = [Need::Tells {
+            what: "ours",
+            of: "frequent",
+        }];
+        let judged = |ours: [f64; 2]| {
+            let measured = [
+                series("ours", &[(0.0, &ours)]),
+                series("theirs", &[(0.0, &[0.3, 0.3])]),
+                series("frequent", &[(0.0, &[0.4, 0.4])]),
+            ];
+            Rule::Ordered(&["theirs", "ours"]).judge(&needs, &measured)
+        };
+        assert_eq!(judged([0.6, 0.7]), Judgement::Reproduced);
+        assert!(is_open(&judged([0.4, 0.4])));
+        assert!(
+            is_open(&judged([0.35, 0.55])),
+            "0.45 ± 0.1 is not above 0.4"
+        );
     }
 
     #[test]

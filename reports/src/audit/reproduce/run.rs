@@ -4,7 +4,7 @@ use super::args::{Paper, Reproduce};
 use super::study::Study;
 use super::{Judged, Judgement, Reproduction};
 use crate::audit::args::Figure;
-use crate::audit::figure::gathered;
+use crate::audit::figure::gathered_of_whole;
 use crate::audit::grid::{GridFolder, cells};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, printable, write_file};
 use crate::page::{Output, Section};
@@ -21,10 +21,11 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     let folder = GridFolder::open(&args.running)?;
     let study = Study::of(&chosen, args, &folder.stages())?;
     let (cells, grid, answers) = cells(&study.plan, &folder, interrupt)?;
-    let measured = study.measured(&cells, |stage| {
+    let answer = |stage: usize| {
         let finished = answers.get(stage)?.as_ref().ok()?;
         Some(finished.answer.clone())
-    });
+    };
+    let measured = study.measured(&cells, answer);
     let claims: Vec<Judged> = chosen
         .iter()
         .map(|claim| Judged::of(claim, &measured))
@@ -49,6 +50,8 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
         cells: cells.len(),
         failed: failed.chain(unanswered).collect(),
         seconds: grid.seconds,
+        notes: study.notes.clone(),
+        detectors: study.masked(answer),
         claims,
     };
     let only = (!args.only.is_empty()).then(|| args.only.join(","));
@@ -121,7 +124,7 @@ fn figures(paper: Paper, cells: &Path) -> Result<Vec<Section>> {
             log_y: false,
             plot: None,
         };
-        if let Ok(found) = gathered(&asked) {
+        if let Ok(found) = gathered_of_whole(&asked) {
             let svg = found.plot(*log_x, false).to_inline_svg()?;
             all.push(
                 Section::plot(*heading, svg)

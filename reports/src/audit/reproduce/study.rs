@@ -1,9 +1,10 @@
 //! What is run for a paper: grids that ship, and questions to the accountant.
 
 use super::args::{Paper, Reproduce, Scale, Text};
-use super::claims::{CRT, Claim, HUSH, JFT, OURS};
+use super::claims::{CRT, Claim, DETECTORS, HUSH, JFT, OURS, PRINTED_SHARES};
 use super::evidence::{Read, at, merged, number, of_arms, over, upper};
-use super::rules::Series;
+use super::rules::{Point, Series};
+use super::{Detector, Printed};
 use crate::audit::figure::Known;
 use crate::audit::grid::{CellDocument, Data, GridFile, Place, Plan, Work};
 use anyhow::{Result, ensure};
@@ -24,7 +25,29 @@ struct Question {
 pub(super) struct Study {
     pub(super) paper: Paper,
     pub(super) plan: Plan,
+    /// What is to be said of the data.
+    pub(super) notes: Vec<String>,
     questions: Vec<Question>,
+    detectors: Vec<Asking>,
+}
+
+/// What a detector masks of a text, to be asked.
+struct Asking {
+    /// Which of [`DETECTORS`].
+    level: usize,
+    text: &'static str,
+    stage: usize,
+}
+
+/// The data sets of a paper, in a folder.
+struct Sets {
+    train: &'static str,
+    test: &'static str,
+    /// The key of the text, where it has another name.
+    text_field: Option<&'static str>,
+    /// Documents to train on and to test on, at the small scale and at that of the paper.
+    small: (u64, u64),
+    paper: (u64, u64),
 }
 
 impl Paper {
@@ -50,12 +73,30 @@ impl Paper {
         }
     }
 
-    /// Its data sets in a folder: training text and test text.
-    const fn looks_for(self) -> (&'static str, &'static str) {
+    /// Its data sets in a folder. A document of ABCD is one turn.
+    const fn sets(self) -> Sets {
         match self {
-            Self::Crt | Self::Ours => ("customersim/train.jsonl.gz", "customersim/test.jsonl.gz"),
-            Self::Jft => ("abcd/valid.txt.gz", "abcd/test.txt.gz"),
-            Self::Hush => ("arxiv/abstracts.jsonl.gz", "arxiv/abstracts.jsonl.gz"),
+            Self::Crt | Self::Ours => Sets {
+                train: "customersim/train.jsonl.gz",
+                test: "customersim/test.jsonl.gz",
+                text_field: None,
+                small: (40, 10),
+                paper: (10_000, 1_000),
+            },
+            Self::Jft => Sets {
+                train: "abcd/valid.txt.gz",
+                test: "abcd/test.txt.gz",
+                text_field: None,
+                small: (800, 200),
+                paper: (20_000, 10_000),
+            },
+            Self::Hush => Sets {
+                train: "arxiv/abstracts.jsonl.gz",
+                test: "arxiv/abstracts.jsonl.gz",
+                text_field: Some("abstract"),
+                small: (40, 10),
+                paper: (3_000, 200),
+            },
         }
     }
 
@@ -266,6 +307,14 @@ fn secrets() -> [String; 4] {
     })
 }
 
+/// Texts whose shares of masked words JFT prints, where they lie in a folder, by their names in [`PRINTED_SHARES`].
+const MASKED: [(&str, &str); 2] = [
+    ("ABCD", "abcd/valid.txt.gz"),
+    ("WikiText-2", "wikitext-2-raw/valid.txt.gz"),
+];
+/// What the made-up text is called.
+const MADE_UP: &str = "made-up dialogues";
+
 /// The grids that ship, and the items that need each.
 const GRIDS: &[(Paper, &[&str], &str)] = &[
     (
@@ -284,6 +333,12 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
             "fig4",
         ],
         include_str!("grids/jft.toml"),
+    ),
+    (Paper::Jft, &["a2"], include_str!("grids/jft-text.toml")),
+    (
+        Paper::Jft,
+        &["table2-classes"],
+        include_str!("grids/jft-classes.toml"),
     ),
     (
         Paper::Hush,
@@ -307,6 +362,11 @@ const GRIDS: &[(Paper, &[&str], &str)] = &[
     ),
     (
         Paper::Ours,
+        &["exposure-proves"],
+        include_str!("grids/ours-coins.toml"),
+    ),
+    (
+        Paper::Ours,
         &["rank-delta"],
         include_str!("grids/ours-delta.toml"),
     ),
@@ -322,7 +382,9 @@ impl Study {
         let mut study = Self {
             paper,
             plan: Plan::new(folder),
+            notes: Vec::new(),
             questions: Vec::new(),
+            detectors: Vec::new(),
         };
         let wants = |items: &[&str]| chosen.iter().any(|claim| items.contains(&claim.item));
         for asked in asked(paper) {
@@ -334,7 +396,16 @@ impl Study {
         let mut data = None;
         for (of, items, grid) in GRIDS.iter().filter(|(of, ..)| *of == paper) {
             let mut file = GridFile::parse(grid, "the grid that ships")?;
-            sources(&mut file, *of, &how.data)?;
+            if file.data.turns && how.data != Text::Simulated {
+                if wants(items) {
+                    study.notes.push(format!(
+                        "{}: made-up turns alone have classes; --data simulated runs them.",
+                        items.join(", ")
+                    ));
+                }
+                continue;
+            }
+            sources(&mut file, *of, how, &mut study.notes)?;
             if how.scale == Scale::Paper {
                 enlarge(&mut file);
             }
@@ -342,12 +413,84 @@ impl Study {
             if wants(items) {
                 study.plan.add(&file)?;
             }
-            data = Some(file.data);
+            if !file.data.turns {
+                data = Some(file.data);
+            }
         }
         if let Some(data) = data {
             study.on(&data, &wants)?;
         }
+        if paper == Paper::Jft && wants(&["table1"]) {
+            study.detectors(&how.data)?;
+        }
+        study.notes.sort_unstable();
+        study.notes.dedup();
         Ok(study)
+    }
+
+    /// What the four detectors mask: of the texts of a folder that the paper speaks of, else of made-up dialogues.
+    fn detectors(&mut self, text: &Text) -> Result<()> {
+        let mut texts = Vec::new();
+        match text {
+            Text::Simulated => {
+                let data = Data {
+                    dialogues: Some(40),
+                    ..Data::default()
+                };
+                texts.push((MADE_UP, data));
+            }
+            Text::Folder(folder) => {
+                for (name, place) in MASKED {
+                    let path = folder.join(place);
+                    match path.is_file() {
+                        true => {
+                            let path = Some(path);
+                            let data = Data {
+                                path,
+                                ..Data::default()
+                            };
+                            texts.push((name, data));
+                        }
+                        false => self.notes.push(format!(
+                            "table1: {place} was looked for in {} and is not there.",
+                            folder.display()
+                        )),
+                    }
+                }
+            }
+        }
+        for (text, data) in texts {
+            for (level, detector) in DETECTORS.iter().enumerate() {
+                let line = format!("--policy={detector}");
+                let stage = self.plan.on_corpus(Work::Policy, &data, &line)?;
+                self.detectors.push(Asking { level, text, stage });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the detectors mask, beside what the paper prints, as far as it was answered.
+    pub(super) fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Detector> {
+        let row = |asked: &Asking| {
+            let found = answer(asked.stage)?;
+            let share = |part: &Value, all: &Value| Some(part.as_f64()? / all.as_f64()?);
+            let words = &found["words"];
+            Some(Detector {
+                detector: DETECTORS[asked.level].to_owned(),
+                text: asked.text.to_owned(),
+                words: share(&words["redacted"], &words["all"])?,
+                records: share(&found["redacted"], &found["records"])?,
+                printed: PRINTED_SHARES
+                    .iter()
+                    .map(|(text, shares)| Printed {
+                        text: (*text).to_owned(),
+                        share: shares[asked.level],
+                    })
+                    .collect(),
+                from: format!("stages/{}.json", self.plan.stages[asked.stage].name),
+            })
+        };
+        self.detectors.iter().filter_map(row).collect()
     }
 
     fn question(&mut self, what: &'static str, x: Option<f64>, stage: usize, read: Read) {
@@ -361,24 +504,6 @@ impl Study {
 
     /// Questions about the corpus itself.
     fn on(&mut self, data: &Data, wants: &impl Fn(&[&str]) -> bool) -> Result<()> {
-        if self.paper == Paper::Jft && wants(&["table1"]) {
-            for (what, level) in [
-                ("masked at low entity", "low-entity"),
-                ("masked at high entity", "high-entity"),
-                ("masked at low contextual", "low-contextual"),
-                ("masked at high contextual", "high-contextual"),
-            ] {
-                let line = format!("--policy={level}");
-                let stage = self.plan.on_corpus(Work::Policy, data, &line)?;
-                self.question(what, None, stage, |found| {
-                    let count = |key: &str| found["words"][key].as_f64();
-                    let both = count("redacted").zip(count("all"));
-                    both.map(|(some, all)| (0.0, some / all))
-                        .into_iter()
-                        .collect()
-                });
-            }
-        }
         if self.paper == Paper::Hush && wants(&["fig1a", "fig1c"]) {
             let pairs = self
                 .plan
@@ -430,7 +555,7 @@ impl Study {
         let mut all = merged(all);
         match self.paper {
             Paper::Crt => all.extend(of_crt(cells)),
-            Paper::Jft => {}
+            Paper::Jft => all.extend(of_jft(cells, &self.masked(answer))),
             Paper::Hush => {
                 all.extend(gained(&all));
                 all.extend(of_hush(cells));
@@ -456,6 +581,12 @@ fn called(arm: &str) -> String {
         "redacted-recall-4" => "redacted at recall 0.4".to_owned(),
         "redacted-recall-6" => "redacted at recall 0.6".to_owned(),
         _ => {
+            if let Some(recipe) = arm.strip_prefix("classes-") {
+                return format!("a classifier by {recipe}");
+            }
+            if let Some(recipe) = arm.strip_prefix("coins-") {
+                return format!("{recipe} with coins");
+            }
             for name in ["redacted", "JFT", "CRT"] {
                 if let Some(level) = arm
                     .strip_prefix(name)
@@ -488,6 +619,60 @@ fn of_crt(cells: &[CellDocument]) -> Vec<Series> {
         "exposure of SGD at γ = 0",
         |place| place.arm == "SGD" && place.miss_rate <= 0.0,
         |cell| cell.measured(Known::Exposure),
+    ));
+    all
+}
+
+/// What the detectors mask, and the share of the most frequent class.
+fn of_jft(cells: &[CellDocument], masked: &[Detector]) -> Vec<Series> {
+    let point = |x: f64, value: f64, row: &Detector| Point {
+        x,
+        values: vec![value],
+        from: vec![row.from.clone()],
+    };
+    let mut all: Vec<Series> = Vec::new();
+    for (what, detector) in [
+        ("masked at low entity", "low-entity"),
+        ("masked at high entity", "high-entity"),
+        ("masked at low contextual", "low-contextual"),
+        ("masked at high contextual", "high-contextual"),
+    ] {
+        let text = masked.first().map(|row| row.text.as_str());
+        let mut rows = masked.iter();
+        let own = rows.find(|row| row.detector == detector && Some(row.text.as_str()) == text);
+        all.push(Series {
+            what: what.to_owned(),
+            points: own
+                .into_iter()
+                .map(|row| point(0.0, row.words, row))
+                .collect(),
+        });
+    }
+    for (what, text) in [
+        ("share masked of WikiText-2 over the paper's", "WikiText-2"),
+        ("share masked of ABCD over the paper's", "ABCD"),
+    ] {
+        let points = (1..).zip(masked.iter().filter(|row| row.text == text));
+        let over = |(level, row): (u32, &Detector)| {
+            let printed = row.printed.iter().find(|printed| printed.text == text)?;
+            Some(point(f64::from(level), row.words / printed.share, row))
+        };
+        all.push(Series {
+            what: what.to_owned(),
+            points: points.filter_map(over).collect(),
+        });
+    }
+    all.push(over(
+        cells,
+        "share of the most frequent class",
+        |place| place.arm == "classes-JFT",
+        |cell| {
+            let classes = cell.classification.as_ref()?["classes"].as_array()?;
+            let counts: Option<Vec<f64>> = classes.iter().map(|c| c["records"].as_f64()).collect();
+            let counts = counts?;
+            let most = counts.iter().copied().max_by(f64::total_cmp)?;
+            Some(most / counts.iter().sum::<f64>())
+        },
     ));
     all
 }
@@ -658,12 +843,18 @@ fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
     ]
 }
 
-/// Puts the text that was asked for in the place of the made-up one.
-fn sources(file: &mut GridFile, paper: Paper, text: &Text) -> Result<()> {
-    let Text::Folder(folder) = text else {
+/// Puts the text that was asked for in the place of the made-up one, and says what that changes.
+fn sources(
+    file: &mut GridFile,
+    paper: Paper,
+    how: &Reproduce,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let Text::Folder(folder) = &how.data else {
         return Ok(());
     };
-    let (train, test) = paper.looks_for();
+    let sets = paper.sets();
+    let (train, test) = (sets.train, sets.test);
     let found = |name: &str| -> Result<PathBuf> {
         let path = folder.join(name);
         ensure!(
@@ -674,18 +865,39 @@ fn sources(file: &mut GridFile, paper: Paper, text: &Text) -> Result<()> {
         );
         Ok(path)
     };
-    let documents = file.data.dialogues;
-    let held_out = file.test.as_ref().and_then(|test| test.dialogues);
+    let (documents, held_out) = match how.scale {
+        Scale::Small => sets.small,
+        Scale::Paper => sets.paper,
+    };
+    let text_field = sets.text_field.map(str::to_owned);
     file.data = Data {
         path: Some(found(train)?),
-        documents,
+        documents: Some(documents),
+        text_field: text_field.clone(),
         ..Data::default()
     };
     file.test = Some(Data {
         path: Some(found(test)?),
-        documents: held_out,
+        documents: Some(held_out),
+        // Nothing that is trained on is tested on.
+        skip: if train == test { documents } else { 0 },
+        text_field,
         ..Data::default()
     });
+    if file.attacks.membership.take().is_some() {
+        notes.push(format!(
+            "No secret is marked in {train}, to be drawn anew for non-members: membership is not measured."
+        ));
+    }
+    let arms = file.arms.iter_mut().map(|arm| &mut arm.prepare);
+    for prepare in std::iter::once(&mut file.prepare).chain(arms) {
+        if prepare.get("policy").and_then(Value::as_str) == Some("gold") {
+            prepare.insert("policy".to_owned(), "customers".into());
+            notes.push(format!(
+                "No secret is marked in {train}: the policy is customers in the place of the marks."
+            ));
+        }
+    }
     Ok(())
 }
 
@@ -712,11 +924,7 @@ fn on_device(file: &mut GridFile, how: &Reproduce) {
 
 /// The size of the papers: ten thousand dialogues, and fifty epochs.
 fn enlarge(file: &mut GridFile) {
-    let larger = |data: &mut Data, to: u64| {
-        for count in [&mut data.dialogues, &mut data.documents] {
-            *count = count.map(|_| to);
-        }
-    };
+    let larger = |data: &mut Data, to: u64| data.dialogues = data.dialogues.map(|_| to);
     larger(&mut file.data, 10_000);
     file.train.insert("epochs".to_owned(), 50.into());
     if let Some(test) = &mut file.test {
@@ -813,6 +1021,39 @@ mod tests {
         assert!(error.to_string().contains("fig2, fig3"), "{error}");
     }
 
+    /// What is tested on is no part of what is trained on, and no policy asks for marks that real text does not have.
+    #[test]
+    fn a_folder_changes_what_a_grid_reads() {
+        let home = tempfile::tempdir().unwrap();
+        for (paper, _, grid) in GRIDS {
+            let mut file = GridFile::parse(grid, "g").unwrap();
+            if file.data.turns {
+                continue;
+            }
+            let sets = paper.sets();
+            for name in [sets.train, sets.test] {
+                let path = home.path().join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "").unwrap();
+            }
+            let how = Reproduce {
+                data: Text::Folder(home.path().to_path_buf()),
+                ..how(*paper, "")
+            };
+            let mut notes = Vec::new();
+            sources(&mut file, *paper, &how, &mut notes).unwrap();
+            let test = file.test.unwrap();
+            let apart = file.data.path != test.path || Some(test.skip) == file.data.documents;
+            assert!(apart && test.text_field == file.data.text_field);
+            let arms = file.arms.iter().map(|arm| &arm.prepare);
+            let gold =
+                |flags: &crate::audit::grid::Flags| flags.get("policy") == Some(&"gold".into());
+            assert!(!gold(&file.prepare) && !arms.into_iter().any(gold));
+            assert!(file.attacks.membership.is_none());
+            assert_eq!(notes.is_empty(), !grid.contains("\"gold\""));
+        }
+    }
+
     #[test]
     fn data_that_are_not_there_are_named() {
         let home = tempfile::tempdir().unwrap();
@@ -825,7 +1066,7 @@ mod tests {
             let studied = Study::of(&chosen, &how, home.path());
             let error = format!("{:#}", studied.err().unwrap());
             assert!(
-                error.contains("were looked for in") && error.contains(paper.looks_for().0),
+                error.contains("were looked for in") && error.contains(paper.sets().train),
                 "{error}"
             );
         }

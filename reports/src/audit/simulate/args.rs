@@ -25,6 +25,9 @@ pub enum Simulation {
         /// The same seed and number give the same bytes.
         #[arg(long, default_value_t = 0)]
         seed: u64,
+        /// Write the customers' turns alone, one {"id", "text", "act", "secrets"} per line: classes for `audit prepare --label act`.
+        #[arg(long)]
+        turns: bool,
         /// The file to write, one {"id", "text", "secrets"} per line. It must not exist, nor be a link to a file.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,

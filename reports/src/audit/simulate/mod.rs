@@ -7,7 +7,7 @@ use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
 use crate::number::count_of;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
-use reticent_corpus::simulate;
+use reticent_corpus::{Document, simulate, simulate_turns};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -18,6 +18,9 @@ use std::path::Path;
 pub(crate) struct Simulated {
     out: String,
     dialogues: usize,
+    /// Turns with their acts; absent where dialogues were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<usize>,
     secrets: usize,
     bytes: u64,
 }
@@ -30,19 +33,32 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
     let Simulation::Customers {
         dialogues,
         seed,
+        turns,
         out,
         force,
     } = what;
     let file = AtomicFile::create_new(out, *force, &[]).context("--out")?;
     let number = usize::try_from(*dialogues).context("--dialogues")?;
-    let made = customers(file, out, number, *seed, interrupt)?;
+    let lines: Vec<Line> = match turns {
+        true => simulate_turns(number, *seed).map(|made| made.into_iter().map(acted).collect()),
+        false => simulate(number, *seed).map(|made| made.into_iter().map(plain).collect()),
+    }
+    .context("--dialogues")?;
+    let made = Simulated {
+        turns: turns.then_some(lines.len()),
+        ..written(file, out, number, &lines, interrupt)?
+    };
     let inputs = Inputs::new()
         .given("dialogues", dialogues)?
-        .given("seed", seed)?;
+        .given("seed", seed)?
+        .given("turns", turns.then_some(true))?;
+    let what = match made.turns {
+        Some(turns) => count_of(turns as u64, "turn"),
+        None => count_of(made.dialogues as u64, "dialogue"),
+    };
     let said = format!(
-        "{}: {}, {}, {} marked.",
+        "{}: {what}, {}, {} marked.",
         made.out,
-        count_of(made.dialogues as u64, "dialogue"),
         count_of(made.bytes, "byte"),
         count_of(made.secrets as u64, "secret"),
     );
@@ -52,17 +68,32 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
     )
 }
 
-fn customers(
+/// What becomes a line: a document, and its act where it is one turn.
+type Line = (Document, Option<&'static str>);
+
+fn plain(document: Document) -> Line {
+    (document, None)
+}
+
+fn acted((turn, act): (Document, &'static str)) -> Line {
+    (turn, Some(act))
+}
+
+fn written(
     mut file: AtomicFile,
     out: &Path,
     dialogues: usize,
-    seed: u64,
+    lines: &[Line],
     interrupt: &Interrupt,
 ) -> Result<Simulated> {
     let (mut bytes, mut secrets) = (0, 0);
-    for document in simulate(dialogues, seed).context("--dialogues")? {
+    for (document, act) in lines {
         interrupt.check()?;
-        let mut line = to_json(&document)?.to_string();
+        let mut object = to_json(document)?;
+        if let Some(act) = act {
+            object["act"] = (*act).into();
+        }
+        let mut line = object.to_string();
         line.push('\n');
         file.write_all(line.as_bytes()).context("--out")?;
         bytes += line.len() as u64;
@@ -72,6 +103,7 @@ fn customers(
     Ok(Simulated {
         out: out.display().to_string(),
         dialogues,
+        turns: None,
         secrets,
         bytes,
     })
@@ -87,9 +119,41 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("data.jsonl");
         let file = AtomicFile::create(&out).unwrap();
-        let made = customers(file, &out, 5, 7, &Interrupt::default()).unwrap();
-        assert_eq!(read_documents(&out).unwrap(), simulate(5, 7).unwrap());
+        let dialogues = simulate(5, 7).unwrap();
+        let lines: Vec<Line> = dialogues.iter().cloned().map(plain).collect();
+        let made = written(file, &out, 5, &lines, &Interrupt::default()).unwrap();
+        assert_eq!(read_documents(&out).unwrap(), dialogues);
         assert_eq!(made.bytes, out.metadata().unwrap().len());
+    }
+
+    #[test]
+    fn a_turn_has_its_act_and_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("turns.jsonl");
+        let file = AtomicFile::create(&out).unwrap();
+        let turns = simulate_turns(5, 7).unwrap();
+        let lines: Vec<Line> = turns.iter().cloned().map(acted).collect();
+        written(file, &out, 5, &lines, &Interrupt::default()).unwrap();
+        let text = std::fs::read_to_string(&out).unwrap();
+        let acts = text
+            .lines()
+            .filter(|line| line.contains("\"act\":\"identify\""));
+        assert_eq!(
+            acts.count(),
+            turns.iter().filter(|(_, act)| *act == "identify").count()
+        );
+        // The same secrets as in the dialogues' own lines of the customers.
+        let dialogues = simulate(5, 7).unwrap();
+        for (turn, _) in &turns {
+            for secret in &turn.secrets {
+                let own = turn.secret_text(secret);
+                let known = dialogues.iter().any(|dialogue| {
+                    let mut all = dialogue.secrets.iter();
+                    all.any(|s| s.kind == secret.kind && dialogue.secret_text(s) == own)
+                });
+                assert!(known, "{own}");
+            }
+        }
     }
 
     #[test]
@@ -101,7 +165,8 @@ mod tests {
             .flag()
             .store(true, std::sync::atomic::Ordering::SeqCst);
         let file = AtomicFile::create(&out).unwrap();
-        assert!(customers(file, &out, 5, 7, &interrupt).is_err());
+        let lines: Vec<Line> = simulate(5, 7).unwrap().into_iter().map(plain).collect();
+        assert!(written(file, &out, 5, &lines, &interrupt).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
