@@ -5,6 +5,7 @@ use minijinja::value::{Kwargs, Object, Value};
 use minijinja::{Error, State};
 use regex::Regex;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +18,16 @@ pub(super) const PROGRESS: &str = "reticent_progress";
 /// Transformers' block around what a model writes, as a call of ours.
 pub(super) fn with_calls(source: &str) -> Cow<'_, str> {
     let (mut out, mut copied) = (String::new(), 0);
+    let kept = assigned(source);
     for (tag, [_, begins, before, after]) in tags(source) {
         out.push_str(&source[copied..tag.start]);
-        let call = match begins.is_empty() {
-            true => "endcall".to_owned(),
-            false => format!("call {GENERATION}({PROGRESS})"),
-        };
-        out.push_str(&format!("{{%{before} {call} {after}%}}"));
+        out.push_str(&match begins.is_empty() {
+            true => format!("{{%{before} endcall {after}%}}"),
+            // A call sees what its body reads; a block, whatever it assigns to as well.
+            false => format!(
+                "{{%{before} call {GENERATION}({PROGRESS}) %}}{{% if false %}}{{{{ [{kept}] }}}}{{% endif {after}%}}"
+            ),
+        });
         copied = tag.end;
     }
     if copied == 0 {
@@ -31,6 +35,18 @@ pub(super) fn with_calls(source: &str) -> Cow<'_, str> {
     }
     out.push_str(&source[copied..]);
     Cow::Owned(out)
+}
+
+/// The namespaces whose attributes a template sets, with commas.
+fn assigned(source: &str) -> String {
+    let Ok(set) = Regex::new(r"\{%[-+]?\s*set\s+([A-Za-z_]\w*)\s*\.") else {
+        return String::new(); // it is a regular expression
+    };
+    let names: BTreeSet<&str> = set
+        .captures_iter(source)
+        .filter_map(|found| found.get(1).map(|name| name.as_str()))
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a template says by itself what the assistant writes.

@@ -215,6 +215,11 @@ fn blocks_are_marked_where_transformers_marks_them() {
             vec![(1, 4)],
         ),
         (
+            "{% set ns = namespace(n=0) %}{% generation %}a{% set ns.n = 1 %}{% endgeneration %}{{ ns.n }}".to_owned(),
+            "a1",
+            vec![(0, 1)],
+        ),
+        (
             "x{% set a %}{% generation %}y{% endgeneration %}{% endset %}{{ a }}z".to_owned(),
             "xyz",
             vec![(1, 2)],
@@ -331,6 +336,12 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
         let error = Prepared::load(&folder).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
+    // As many tokens, others.
+    let shifted = written.replacen("\"end\":5", "\"end\":4", 1);
+    let shifted = shifted.replacen("\"start\":7", "\"start\":6", 1);
+    std::fs::write(&path, shifted).unwrap();
+    let error = Prepared::load(&folder).unwrap_err().to_string();
+    assert!(error.contains("its id is not that of its text"), "{error}");
     std::fs::write(&path, &written).unwrap();
     let facts = folder.join("prepared.json");
     let sheet = std::fs::read_to_string(&facts).unwrap();
