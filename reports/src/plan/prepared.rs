@@ -187,6 +187,10 @@ struct RecordLine {
     ignored: Vec<Range<usize>>,
 }
 
+/// The number, the tokens and the ignored ranges of a record.
+#[cfg(feature = "findings")]
+type Content = (u64, Vec<u32>, Vec<Range<usize>>);
+
 /// A line of `train.jsonl`.
 #[derive(Deserialize, JsonSchema)]
 struct TextLine {
@@ -345,9 +349,9 @@ impl PreparedFacts {
         Ok(names)
     }
 
-    /// The number, the tokens and the ignored ranges of each record.
+    /// What each record holds.
     #[cfg(feature = "findings")]
-    fn contents(&self) -> Result<Vec<(u64, Vec<u32>, Vec<Range<usize>>)>> {
+    fn contents(&self) -> Result<Vec<Content>> {
         let mut contents = Vec::new();
         self.lines("records.jsonl", |line: RecordLine, _| {
             contents.push((line.point, line.tokens, line.ignored));
