@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Private training steps of the Python libraries, timed as benches/training.sh times ours.
 
-    training_peers.py PEER --model lstm|gpt2 [sizes]
+    training_peers.py PEER --model lstm|gpt2|bert [sizes]
 
 PEER is one of
     plain                 PyTorch without privacy (for scale)
@@ -10,7 +10,7 @@ PEER is one of
     fastdp                fastDP's book-keeping (--source: a checkout of awslabs/fast-differential-privacy)
     private-transformers  ghost clipping (--source: a checkout of lxuechen/private-transformers)
 
-Prints one JSON line: tokens per second (median step), peak memory, versions, BLAS.
+A BERT tells masked tokens (15 % of them), or --classes of them. Prints one JSON line: tokens per second (median step), peak memory, versions, BLAS.
 Every step draws a batch, clips, noises and takes an Adam step, as ours does.
 """
 
@@ -25,7 +25,8 @@ import time
 def arguments():
     p = argparse.ArgumentParser()
     p.add_argument("peer")
-    p.add_argument("--model", choices=["lstm", "gpt2"], required=True)
+    p.add_argument("--model", choices=["lstm", "gpt2", "bert"], required=True)
+    p.add_argument("--classes", type=int, default=0)
     p.add_argument("--vocabulary", type=int, default=8000)
     p.add_argument("--width", type=int, default=200)
     p.add_argument("--layers", type=int, default=4)
@@ -52,6 +53,17 @@ def make_model(args, torch):
         )
         return GPT2LMHeadModel(config)
 
+    if args.model == "bert":
+        from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+        config = BertConfig(
+            vocab_size=args.vocabulary, hidden_size=args.width, num_hidden_layers=args.layers,
+            num_attention_heads=args.heads, intermediate_size=4 * args.width, hidden_dropout_prob=0.0,
+            max_position_embeddings=max(args.length + 1, 128), attention_probs_dropout_prob=0.0,
+            num_labels=max(args.classes, 2),
+        )
+        return (BertForSequenceClassification if args.classes else BertForMaskedLM)(config)
+
     class LanguageModel(torch.nn.Module):
         def __init__(self, recurrent):
             super().__init__()
@@ -77,6 +89,17 @@ def per_example_loss(args, model, tokens, torch):
 
 
 def losses(args, model, tokens, torch):
+    if args.model == "bert":
+        positions = torch.arange(tokens.shape[1], device=tokens.device).repeat(len(tokens), 1)
+        places = {"position_ids": positions, "token_type_ids": torch.zeros_like(tokens)}
+        if args.classes:
+            classes = torch.zeros(len(tokens), dtype=torch.long, device=tokens.device)
+            logits = model(input_ids=tokens, **places).logits
+            return torch.nn.functional.cross_entropy(logits, classes, reduction="none")
+        masked = torch.rand(tokens.shape, device=tokens.device) < 0.15
+        logits = model(input_ids=tokens.masked_fill(masked, 1), **places).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none")
+        return (loss.view(tokens.shape) * masked).sum(dim=1)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     if args.model == "gpt2":
         positions = torch.arange(args.length, device=tokens.device).repeat(len(tokens), 1)
@@ -85,6 +108,17 @@ def losses(args, model, tokens, torch):
         logits = model(inputs)
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
     return loss.view(targets.shape).sum(dim=1)
+
+
+def untie(args, model, torch):
+    """Opacus' validator refuses tied weights: the head gets its own."""
+    head = model.lm_head if args.model == "gpt2" else None
+    if args.model == "bert" and not args.classes:
+        head = model.cls.predictions.decoder
+        head.bias = torch.nn.Parameter(head.bias.detach().clone())
+        model.cls.predictions.register_parameter("bias", None)
+    if head is not None:
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
 
 
 def engine_options(args):
@@ -112,8 +146,7 @@ def make_step(args, model, torch):
         from opacus.optimizers import DPOptimizer
 
         if args.peer == "opacus":
-            if args.model == "gpt2":  # tied weights are refused by its validator: the head gets its own
-                model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+            untie(args, model, torch)
             wrapped = GradSampleModule(model, batch_first=True, loss_reduction="sum")
             private = DPOptimizer(torch.optim.Adam(wrapped.parameters(), lr=1e-4), noise_multiplier=1.0,
                                   max_grad_norm=1.0, expected_batch_size=args.batch, loss_reduction="sum")
@@ -126,8 +159,7 @@ def make_step(args, model, torch):
             from opacus.grad_sample import GradSampleModuleFastGradientClipping
             from opacus.optimizers import DPOptimizerFastGradientClipping
 
-            if args.model == "gpt2":
-                model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+            untie(args, model, torch)
             wrapped = GradSampleModuleFastGradientClipping(
                 model, batch_first=True, loss_reduction="sum", max_grad_norm=1.0, use_ghost_clipping=True)
             private = DPOptimizerFastGradientClipping(

@@ -10,6 +10,10 @@
 //! use too (with RAYON_NUM_THREADS=1 no thread waits for another). Prints one JSON line. `--peer` is ignored (see
 //! `benches/training_peers.py`, which takes the same sizes). `--dropout RATE` drops in both kinds of step. `--recipe sdp`
 //! measures selective steps of an LSTM instead, ten tokens in the middle of each record sensitive.
+//!
+//! `--model` takes any architecture beside `lstm` (`llama`, `gpt-neox`, `bert`); `--classes N` and `--masked true` give it
+//! the head that tells classes or masked tokens. `--beside lora:RANK`, or another architecture, alternates its private steps with those of
+//! an adapter on the model, or of that architecture at the same size: "ratio" is the model's time over the other's.
 #![expect(clippy::print_stdout, reason = "a measuring program prints")]
 
 use rand::RngExt;
@@ -19,10 +23,11 @@ use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{Run, SelectiveSteps, Stated, TrainingPlan, released_states};
 use reticent_accounting::{NoiseMultiplier, Steps, UnitName};
 use reticent_backends::{
-    ChaChaNoise, Clip, Clipping, Corpus, Device, Dropout, Family, LearningRates, Ledger, Local,
-    LstmConfig, Masks, Model, Optimizer, OptimizerSpec, Precision, PrivateOptions, PrivateRecords,
-    PrivateStep, PublicRecords, RunKey, Sensitive, Step, Surroundings, TrainOptions, Trainer,
-    TransformerConfig, all_private, open, train_on, unprotected,
+    ChaChaNoise, Clip, Clipping, Corpus, Device, Dropout, Family, Head, LearningRates, Ledger,
+    Local, Lora, LoraSpec, LstmConfig, Masking, Masks, Model, Optimizer, OptimizerSpec, Precision,
+    PrivateOptions, PrivateRecords, PrivateStep, PublicRecords, RunKey, Sensitive, Step,
+    Surroundings, TokenMasks, TrainOptions, Trainer, TransformerConfig, all_private, open,
+    train_on, unprotected,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
@@ -80,11 +85,35 @@ fn processor_seconds() -> f64 {
 struct Bench {
     model: Box<dyn Trainer>,
     dropout: Dropout,
+    masking: Option<Masking>,
     optimizer: Optimizer,
     batch: usize,
 }
 
 impl Bench {
+    fn new(
+        model: Box<dyn Trainer>,
+        batch: usize,
+        dropout: Dropout,
+        masking: Option<Masking>,
+    ) -> Self {
+        let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
+        let spec = OptimizerSpec::Adam {
+            learning_rate: 1e-4,
+        };
+        Self {
+            optimizer: Optimizer::new(spec, &lengths),
+            model,
+            dropout,
+            masking,
+            batch,
+        }
+    }
+
+    fn parameters(&self) -> usize {
+        self.model.parameters().iter().map(|p| p.len()).sum()
+    }
+
     fn private(&mut self, records: &PrivateRecords, index: u64) -> Result<f64, Failure> {
         let everyone: Vec<u32> = (0..self.batch as u32).collect();
         let mut noise = ChaChaNoise::new(RunKey::from_seed(1));
@@ -109,8 +138,11 @@ impl Bench {
     }
 
     fn drop_out(&mut self, step: u64) -> Result<(), Failure> {
-        let masks = Masks::new(&RunKey::from_seed(1), step, self.dropout);
-        Ok(self.model.drop_out(masks)?)
+        let key = RunKey::from_seed(1);
+        let masks = self.masking.as_ref();
+        let masks = masks.map(|masking| TokenMasks::new(&key, step, masking));
+        self.model.mask_tokens(masks)?;
+        Ok(self.model.drop_out(Masks::new(&key, step, self.dropout))?)
     }
 
     fn public(&mut self, records: &PublicRecords, index: u64) -> Result<f64, Failure> {
@@ -220,6 +252,55 @@ fn summary(seconds: &mut [f64]) -> String {
     }
 }
 
+/// Vocabulary, width, layers, heads and positions of a transformer, and how many classes it tells; 0: tokens.
+#[derive(Clone, Copy)]
+struct Sizes([usize; 5], usize);
+
+impl Sizes {
+    fn of(self, family: &str) -> Result<(Model, Vec<Vec<f32>>), Failure> {
+        let Self([vocabulary, width, layers, heads, positions], classes) = self;
+        let family: Family = serde_json::from_value(family.into())?;
+        let mut config =
+            TransformerConfig::new(family, vocabulary, width, layers, heads, positions);
+        if matches!(family, Family::Bert | Family::Roberta) {
+            config.head = Head::MaskedToken;
+        }
+        let model = Model::from(config);
+        let weights = model.starting_weights(0);
+        if classes == 0 {
+            return Ok((model, weights));
+        }
+        let names: Vec<String> = (0..classes).map(|class| class.to_string()).collect();
+        Ok(model.with_classes(weights, (names.as_slice(), 0), 0)?)
+    }
+}
+
+/// Private steps of two models in turn.
+fn beside(
+    [mut one, mut other]: [Bench; 2],
+    records: &PrivateRecords,
+    steps: usize,
+) -> Result<String, Failure> {
+    let mut seconds = [Vec::new(), Vec::new()];
+    for i in 0..steps + 2 {
+        for (bench, seconds) in [&mut one, &mut other].into_iter().zip(&mut seconds) {
+            let took = bench.private(records, i as u64)?;
+            if i >= 2 {
+                seconds.push(took);
+            }
+        }
+    }
+    let ratio = |at: fn(&[f64]) -> f64, [one, other]: &[Vec<f64>; 2]| at(one) / at(other);
+    let [first, second] = [0, 1].map(|i| summary(&mut seconds[i]));
+    Ok(format!(
+        r#""parameters":{},"parameters_beside":{},"ratio":{:.4},"ratio_of_least":{:.4},"seconds_per_step":{first},"seconds_per_step_beside":{second}"#,
+        one.parameters(),
+        other.parameters(),
+        ratio(|all| all[all.len() / 2], &seconds),
+        ratio(|all| all[0], &seconds),
+    ))
+}
+
 fn main() -> Result<(), Failure> {
     let options = Options::read()?;
     let vocabulary = options.number("vocabulary", 8000)?;
@@ -230,18 +311,24 @@ fn main() -> Result<(), Failure> {
     let length = options.number("length", 64)?;
     let steps = options.number("steps", 10)?;
     let device: Device = options.text("device", "cpu").parse()?;
-    let model: Model = match options.text("model", "gpt2") {
-        "lstm" => LstmConfig {
-            vocabulary,
-            embedding: width,
-            hidden: width,
+    let classes = options.number("classes", 0)?;
+    let masking = match options.text("masked", "false") {
+        "true" => Some(Masking::new(vocabulary, 1, vec![0, 1])?),
+        _ => None,
+    };
+    let positions = (length + 1).max(128);
+    let sizes = Sizes([vocabulary, width, layers, heads, positions], classes);
+    let (model, weights) = match options.text("model", "gpt2") {
+        "lstm" => {
+            let model = Model::from(LstmConfig {
+                vocabulary,
+                embedding: width,
+                hidden: width,
+            });
+            let weights = model.starting_weights(0);
+            (model, weights)
         }
-        .into(),
-        "gpt2" => {
-            let positions = (length + 1).max(128);
-            TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, heads, positions).into()
-        }
-        other => return Err(format!("--model must be lstm or gpt2, got {other}").into()),
+        family => sizes.of(family)?,
     };
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let records = (0..batch).map(|_| Record {
@@ -250,7 +337,7 @@ fn main() -> Result<(), Failure> {
             .map(|_| rng.random::<u32>() % vocabulary as u32)
             .collect(),
         sensitive: Vec::new(),
-        label: None,
+        label: (classes > 0).then_some(0),
         ignored: Vec::new(),
     });
     let set = TrainingSet {
@@ -260,7 +347,7 @@ fn main() -> Result<(), Failure> {
     };
     let dropout = Dropout::all(options.text("dropout", "0").parse()?)?;
     if options.text("recipe", "dpsgd") == "sdp" {
-        let model = open(&model, model.starting_weights(0), device)?;
+        let model = open(&model, weights, device)?;
         let mut seconds = selective(model, &set, dropout, steps)?;
         let times = summary(&mut seconds);
         println!(
@@ -271,16 +358,36 @@ fn main() -> Result<(), Failure> {
         return Ok(());
     }
     let (public, private) = (unprotected(&set), all_private(&set));
-    let lengths: Vec<usize> = model.parameters().iter().map(|p| p.len()).collect();
-    let spec = OptimizerSpec::Adam {
-        learning_rate: 1e-4,
-    };
-    let mut bench = Bench {
-        model: open(&model, model.starting_weights(0), device)?,
-        optimizer: Optimizer::new(spec, &lengths),
-        dropout,
-        batch,
-    };
+    let ready = |trainer| Bench::new(trainer, batch, dropout, masking.clone());
+    if let Some(name) = options.0.get("beside") {
+        let one = ready(open(&model, weights.clone(), device)?);
+        let mut other;
+        match name.strip_prefix("lora:") {
+            None => {
+                let (model, weights) = sizes.of(name)?;
+                other = open(&model, weights, device)?;
+            }
+            Some(rank) => {
+                let rank: usize = rank.parse()?;
+                let spec = LoraSpec {
+                    rank,
+                    alpha: 2.0 * rank as f64,
+                    targets: Vec::new(),
+                };
+                let adapter = Lora::of(&model, String::new(), spec)?;
+                let start = adapter.starting_weights(1);
+                other = open(&model, weights, device)?;
+                other.adapt(adapter, start)?;
+            }
+        }
+        println!(
+            r#"{{"peer":"reticent","model":"{}","beside":"{name}","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"layers":{layers},{}}}"#,
+            options.text("model", "gpt2"),
+            beside([one, ready(other)], &private, steps)?,
+        );
+        return Ok(());
+    }
+    let mut bench = ready(open(&model, weights, device)?);
     let only = options.text("only", "both");
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let (mut ran_with, mut ran_without) = (0.0, 0.0);
@@ -317,7 +424,7 @@ fn main() -> Result<(), Failure> {
     println!(
         r#"{{"peer":"reticent","model":"{}","batch":{batch},"length":{length},"vocabulary":{vocabulary},"width":{width},"layers":{layers},"only":"{only}","parameters":{},"tokens_per_second":{},"tokens_per_second_without":{},"ratio":{},"ratio_of_least":{},"ratio_of_processor_time":{},"processor_seconds_per_step":{},"processor_seconds_per_step_without":{},"seconds_per_step":{private},"seconds_per_step_without":{public},"peak_bytes":{}}}"#,
         options.text("model", "gpt2"),
-        lengths.iter().sum::<usize>(),
+        bench.parameters(),
         number(tokens / median(&with)),
         number(tokens / median(&without)),
         number(median(&with) / median(&without)),

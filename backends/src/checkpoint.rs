@@ -260,6 +260,7 @@ impl Manifest {
             course: Some(ran.course),
             initial,
             adapter: None,
+            architecture: None,
             loss_on: prepared.options.loss_on,
             weights: String::new(),
             digests: None,
@@ -333,6 +334,7 @@ impl Checkpoint {
         free_for(folder)?;
         let config = decoder(model)?;
         manifest.adapter = Some(lora.spec().clone());
+        manifest.architecture = Some(Box::new(config.clone()));
         // The run of a checkpoint of ours is composed with this one.
         if !matches!(manifest.initial, Initial::Continued { .. }) {
             manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
@@ -450,6 +452,13 @@ impl Checkpoint {
             .map_err(|e| bad("tokenizer.json", e.to_string()))?;
         let tokens = tokenizer.vocabulary_size().max(base.model.vocabulary());
         let (model, mut weights) = base.model.grown(base.weights, tokens)?;
+        let trained = manifest.architecture.as_deref();
+        if trained.is_some_and(|trained| decoder(&model).ok() != Some(trained)) {
+            return Err(bad(
+                "manifest.json",
+                "the adapter was trained on another architecture than config.json of the base names".into(),
+            ));
+        }
         adapter::merge(folder, decoder(&model)?, &mut weights)?;
         Ok(Self {
             model,

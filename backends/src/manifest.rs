@@ -4,7 +4,7 @@ use crate::clip::Clipping;
 use crate::dropout::Dropout;
 use crate::error::{Error, Result};
 use crate::learning_rate::{Decay, LearningRates};
-use crate::model::LoraSpec;
+use crate::model::{LoraSpec, TransformerConfig};
 use crate::optimizer::OptimizerSpec;
 use crate::recipe::{is_once, once, run_of};
 use reticent_accounting::confidentiality::RedactedAlike;
@@ -349,6 +349,9 @@ pub struct Manifest {
     /// The adapter that was trained, where the weights that training began with stayed as they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<LoraSpec>,
+    /// The architecture of the model that the adapter goes on; absent without one, and in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Box<TransformerConfig>>,
     /// Whose messages of a conversation carried loss; absent where every token did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_on: Option<LossOn>,

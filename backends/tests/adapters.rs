@@ -160,6 +160,12 @@ fn an_adapter_goes_on_the_weights_it_was_trained_on_alone() {
         said.contains("adapter") && said.contains("digest"),
         "{said}"
     );
+    // The same weights, computed otherwise.
+    let mut config = config.clone();
+    config.norm_epsilon *= 2.0;
+    save_hugging_face(&home.at("computed"), &config, &home.base, tokenizer).unwrap();
+    let said = refused(Pretrained::load_adapted(&home.at("computed"), &out));
+    assert!(said.contains("another architecture"), "{said}");
     std::fs::rename(home.at("base"), home.at("moved")).unwrap();
     let said = refused(Pretrained::load(&out));
     assert!(

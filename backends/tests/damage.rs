@@ -4,15 +4,16 @@
 //!
 //! `scripts/damage COUNT [SEED]` runs more of it.
 
-use crate::common::{jft, light, options, run_until, scheduled, set, weights};
+use crate::common::{adapted, jft, light, options, run_until, scheduled, set, weights};
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_backends::{
     Authentication, Checkpoint, Device, Error, Family, Head, Initial, LstmConfig, Manifest, Model,
-    Owner, Phase, Pretrained, Recipe, TrainOptions, Trained, TransformerConfig, open, owner_folder,
+    Owner, Phase, Pretrained, Recipe, TrainOptions, Trained, Trainer, TransformerConfig, open,
+    owner_folder, save_hugging_face, weights_digest,
 };
-use reticent_corpus::{PrepareOptions, Prepared, prepare, simulate};
+use reticent_corpus::{Origin, PrepareOptions, Prepared, Tokenizer, prepare, simulate};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,22 +23,55 @@ type Files = BTreeMap<PathBuf, Vec<u8>>;
 /// A run, its interrupted state, its finished checkpoint, and what both give undamaged.
 struct Subject {
     name: String,
-    model: Model,
+    made: Made,
     options: TrainOptions,
     state: Files,
     checkpoint: Files,
     phases: Vec<Phase>,
     bits: Vec<u32>,
+    loaded: Loaded,
+}
+
+/// What a run trains: a fresh model, or an adapter on it.
+#[derive(Clone)]
+enum Made {
+    Whole(Model),
+    Adapted(Model),
+}
+
+impl Made {
+    fn trainer(&self) -> Box<dyn Trainer> {
+        match self {
+            Self::Whole(model) => open(model, model.starting_weights(1), Device::Cpu).unwrap(),
+            Self::Adapted(model) => adapted(model, 1),
+        }
+    }
+}
+
+/// What an undamaged checkpoint says.
+struct Loaded {
+    model: Model,
+    bits: Vec<u32>,
     manifest: Manifest,
 }
 
+impl From<Checkpoint> for Loaded {
+    fn from(checkpoint: Checkpoint) -> Self {
+        let weights = checkpoint.weights.iter().flatten();
+        Self {
+            model: checkpoint.model,
+            bits: weights.map(|w| w.to_bits()).collect(),
+            manifest: checkpoint.manifest,
+        }
+    }
+}
+
 fn train(
-    (model, options): (&Model, &TrainOptions),
+    (made, options): (&Made, &TrainOptions),
     state: Option<&Path>,
     stop_at: u64,
 ) -> Result<Trained, Error> {
-    let trainer = open(model, model.starting_weights(1), Device::Cpu)?;
-    run_until(trainer, options, state, stop_at)
+    run_until(made.trainer(), options, state, stop_at)
 }
 
 fn read_all(home: &Path, folder: &Path, files: &mut Files) {
@@ -62,19 +96,16 @@ fn written(files: &Files) -> tempfile::TempDir {
     home
 }
 
-fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepared) -> Subject {
-    let whole = train((&model, &options), None, u64::MAX).unwrap();
+fn subject(name: &str, (made, options): (Made, TrainOptions), prepared: &Prepared) -> Subject {
+    let whole = train((&made, &options), None, u64::MAX).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let stopped = train((&model, &options), Some(&home.path().join("out.state")), 3);
+    let stopped = train((&made, &options), Some(&home.path().join("out.state")), 3);
     assert!(matches!(stopped, Err(Error::Interrupted { .. })));
     let mut state = Files::new();
     read_all(home.path(), home.path(), &mut state);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
-    let initial = Initial::Random { seed: 1 };
-    let manifest = Manifest::of(prepared, &whole.ran, initial).unwrap();
-    let trained = whole.trainer.weights();
-    Checkpoint::save(&out, &model, trained, &prepared.tokenizer, manifest).unwrap();
+    save((&made, &whole), prepared, home.path());
     let owner = Owner::open_or_create(&out).unwrap();
     owner.authenticate(&out).unwrap();
     let loaded = Checkpoint::load(&out).unwrap();
@@ -83,17 +114,44 @@ fn subject(name: &str, (model, options): (Model, TrainOptions), prepared: &Prepa
     read_all(home.path(), home.path(), &mut checkpoint);
     Subject {
         name: name.to_owned(),
-        model,
+        made,
         options,
         state,
         checkpoint,
         bits: weights(&whole),
         phases: whole.ran.phases,
-        manifest: loaded.manifest,
+        loaded: loaded.into(),
     }
 }
 
-/// Every recipe on an LSTM, and all but `sdp` on a GPT-2; `jft` on an encoder and a classifier too.
+/// The checkpoint of a run as `out`; an adapter's base lies beside it.
+fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
+    let (out, trained) = (home.join("out"), run.trainer.weights());
+    let manifest = |initial| Manifest::of(prepared, &run.ran, initial).unwrap();
+    match made {
+        Made::Whole(model) => {
+            let manifest = manifest(Initial::Random { seed: 1 });
+            Checkpoint::save(&out, model, trained, &prepared.tokenizer, manifest).unwrap();
+        }
+        Made::Adapted(model) => {
+            let Model::Transformer(config) = model else {
+                panic!("an LSTM takes no adapter");
+            };
+            let json = prepared.tokenizer.to_json().unwrap();
+            let tokenizer = Tokenizer::from_json(&json, Origin::Pretrained).unwrap();
+            let base = model.starting_weights(1);
+            save_hugging_face(&home.join("base"), config, &base, Some(&tokenizer)).unwrap();
+            let manifest = manifest(Initial::Pretrained {
+                weights: weights_digest(&base),
+                declared_public: false,
+            });
+            let on = (model, run.trainer.adapter().unwrap(), "base");
+            Checkpoint::save_adapter(&out, on, trained, &tokenizer, manifest).unwrap();
+        }
+    }
+}
+
+/// Every recipe on an LSTM, and all but `sdp` on a GPT-2; `jft` on an encoder, a classifier and an adapter too.
 fn subjects() -> Vec<Subject> {
     let corpus = PrepareOptions::default();
     let prepared = prepare(&simulate(2, 1).unwrap(), &corpus).unwrap();
@@ -132,7 +190,7 @@ fn subjects() -> Vec<Subject> {
     recipes.push((Recipe::Dpsgd, scheduled()));
     let mut all = Vec::new();
     for (recipe, options) in recipes {
-        let with = |model: &Model| (model.clone(), options.clone());
+        let with = |model: &Model| (Made::Whole(model.clone()), options.clone());
         all.push(subject(&format!("lstm, {recipe}"), with(&lstm), &prepared));
         if recipe != Recipe::Sdp {
             all.push(subject(&format!("gpt2, {recipe}"), with(&gpt2), &prepared));
@@ -142,8 +200,13 @@ fn subjects() -> Vec<Subject> {
         ("bert", headed(Family::Bert, Head::MaskedToken)),
         ("gpt2 classes", headed(Family::Gpt2, Head::Classes(2))),
     ] {
-        let with = (model, options(Recipe::Jft));
+        let with = (Made::Whole(model), options(Recipe::Jft));
         all.push(subject(&format!("{name}, jft"), with, &prepared));
+    }
+    let llama = TransformerConfig::new(Family::Llama, vocabulary, 8, 1, 2, 16);
+    for (recipe, model) in [(Recipe::Jft, llama.into()), (Recipe::Dpsgd, gpt2)] {
+        let with = (Made::Adapted(model), options(recipe));
+        all.push(subject(&format!("adapter, {recipe}"), with, &prepared));
     }
     all
 }
@@ -254,7 +317,7 @@ fn outcome_of(error: &Error, home: &Path, what: &str) -> Outcome {
 fn resumed(subject: &Subject, files: &Files, what: &str) -> Outcome {
     let home = written(files);
     let state = home.path().join("out.state");
-    match train((&subject.model, &subject.options), Some(&state), u64::MAX) {
+    match train((&subject.made, &subject.options), Some(&state), u64::MAX) {
         Err(error) => outcome_of(&error, home.path(), what),
         Ok(run) => {
             assert_eq!(run.ran.phases, subject.phases, "{what}");
@@ -270,7 +333,7 @@ fn loaded(subject: &Subject, files: &Files, own: bool, what: &str) -> Outcome {
     // what audits take: weights without their manifest are recognised and promise nothing
     if let Ok(model) = Pretrained::load(&out) {
         match &model.manifest {
-            Some(manifest) => assert_eq!(manifest, &subject.manifest, "{what}"),
+            Some(manifest) => assert_eq!(manifest, &subject.loaded.manifest, "{what}"),
             None => assert!(model.mark.is_some(), "{what}: its mark is lost"),
         }
     }
@@ -281,15 +344,11 @@ fn loaded(subject: &Subject, files: &Files, own: bool, what: &str) -> Outcome {
                 !own,
                 "{what}: a file of the checkpoint was altered, and nobody noticed"
             );
-            assert_eq!(checkpoint.manifest, subject.manifest, "{what}");
-            let bits: Vec<u32> = checkpoint
-                .weights
-                .iter()
-                .flatten()
-                .map(|w| w.to_bits())
-                .collect();
-            assert_eq!(bits, subject.bits, "{what}");
             let trusted = checkpoint.authentication == Authentication::Authenticated;
+            let (loaded, expected) = (Loaded::from(checkpoint), &subject.loaded);
+            assert_eq!(loaded.manifest, expected.manifest, "{what}");
+            assert_eq!(loaded.bits, expected.bits, "{what}");
+            assert_eq!(loaded.model, expected.model, "{what}");
             let owner = owner_folder(Path::new("out"));
             let code = files.contains_key(&owner.join("manifest.code"));
             assert!(!trusted || code, "{what}");

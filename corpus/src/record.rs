@@ -48,12 +48,21 @@ impl Record {
     }
 }
 
-/// 64 bits of the SHA-256 of a record's text and tokens, in hexadecimal.
+/// 64 bits of the SHA-256 of a record's text, its tokens and those that are ignored, in hexadecimal.
 ///
 /// It ends the record's id: what a file says of an id, such as which secrets are in it, then holds of no
 /// other record of the same number.
-pub(crate) fn content_digest(text: &str, tokens: &[TokenId]) -> String {
-    let mut hash = Sha256::new_with_prefix((text.len() as u64).to_le_bytes());
+pub(crate) fn content_digest(text: &str, tokens: &[TokenId], ignored: &[Range<usize>]) -> String {
+    let mut hash = Sha256::new();
+    // No text is as long as what begins the ranges; a record without any has the id that it always had.
+    if !ignored.is_empty() {
+        let ends = ignored.iter().flat_map(|range| [range.start, range.end]);
+        let ends = ends.map(|end| end as u64);
+        for number in [u64::MAX, ignored.len() as u64].into_iter().chain(ends) {
+            hash.update(number.to_le_bytes());
+        }
+    }
+    hash.update((text.len() as u64).to_le_bytes());
     hash.update(text);
     in_bytes(tokens, |bytes| hash.update(bytes));
     let first = hash.finalize().first_chunk().copied().unwrap_or_default();
@@ -72,16 +81,18 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 }
 
 /// The id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`, with 64 bits of the SHA-256 of
-/// its text and tokens.
+/// its text, its tokens and those that are ignored.
 ///
 /// ```
 /// use reticent_corpus::record_id;
-/// assert_eq!(record_id(3, "ab", &[1, 7, 2]).len(), "unit-3-".len() + 16);
-/// assert_ne!(record_id(3, "ab", &[1, 7, 2]), record_id(3, "ab", &[1, 8, 2]));
+/// let id = record_id(3, "ab", &[1, 7, 2], &[]);
+/// assert_eq!(id.len(), "unit-3-".len() + 16);
+/// assert_ne!(id, record_id(3, "ab", &[1, 8, 2], &[]));
+/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], &[1..2]));
 /// ```
 #[must_use]
-pub fn record_id(number: u64, text: &str, tokens: &[TokenId]) -> String {
-    numbered(number, &content_digest(text, tokens))
+pub fn record_id(number: u64, text: &str, tokens: &[TokenId], ignored: &[Range<usize>]) -> String {
+    numbered(number, &content_digest(text, tokens, ignored))
 }
 
 /// The same of a digest.

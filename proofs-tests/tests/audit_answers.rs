@@ -124,7 +124,7 @@ fn what_learns_no_answers_is_refused() {
     refused(
         at,
         &train("--recipe sgd --model nowhere/ --lora-rank 2 --lora-alpha 2e6"),
-        &["--lora-alpha", "(0, 1000000], got 2000000"],
+        &["--lora-alpha", "(0, 1e6], got 2000000"],
     );
     let with = |more: &str| format!("{PREPARE} {more} --out y");
     refused(

@@ -85,9 +85,36 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         }
     }
     // Another promise for the same weights: the run goes on from the folder with its classes.
-    let on = "train prepared/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
+    // Where no record is public, crt learns no class without noise.
+    let on = "train prepared/ --recipe crt --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
     let page = said(at, &format!("{on} --out on"));
-    assert!(page.contains("A classifier of 2 classes."), "{page}");
+    let covered =
+        "A classifier of 2 classes. A record's class is part of it and covered as its text";
+    assert!(page.contains(covered), "{page}");
+    // What it tells of membership is the loss of the class.
+    for data in ["data", "test"] {
+        let line = "classify --model bert --label domain";
+        ok(
+            at,
+            &format!("{line} --data {data}.jsonl --scores-out {data}.csv"),
+        );
+    }
+    let told = json(at, "classify --model bert --label domain --data test.jsonl");
+    let rows = std::fs::read_to_string(at.join("test.csv")).unwrap();
+    let loss = |row: &str| row.rsplit(',').nth(2).unwrap().parse::<f64>().unwrap();
+    let mean = rows.lines().skip(1).map(loss).sum::<f64>() / 30.0;
+    assert!((mean - number(&told["mean_loss"])).abs() < 1e-12, "{told}");
+    let line = "membership --members data.csv --non-members test.csv --lower-is-member";
+    let found = json(at, line);
+    assert_eq!(
+        (&found["members"], &found["non_members"]),
+        (&120.into(), &30.into())
+    );
+    refused(
+        at,
+        "membership --model bert --members data.jsonl --non-members test.jsonl",
+        &["--model", "no next token", "audit classify --scores-out"],
+    );
 }
 
 #[test]

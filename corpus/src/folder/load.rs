@@ -257,13 +257,13 @@ fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<St
     expect(path, "lines", lines.len(), records.len())?;
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
-        let id = record_id(*own, &line.text, &record.tokens);
+        let id = record_id(*own, &line.text, &record.tokens, &record.ignored);
         if line.id != id {
             return Err(wrong(
                 path,
                 format!(
-                    "line {number}: its id is not that of its text and tokens; the folder was edited, or \
-                     prepared by an earlier version: prepare it again"
+                    "line {number}: its id is not that of its text, its tokens and those that are ignored; the folder was edited, or \
+                     prepared by an earlier version: prepare it again (`audit prepare`)"
                 ),
             ));
         }

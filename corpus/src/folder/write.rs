@@ -117,7 +117,7 @@ pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
     Ok(Lines {
         record: record_line(record)?,
         text: json(&rest, text.len() + text.len() / 16 + 64)?,
-        digest: content_digest(text, &record.tokens),
+        digest: content_digest(text, &record.tokens, &record.ignored),
     })
 }
 

@@ -49,7 +49,7 @@ impl Prepared {
             .iter()
             .zip(&self.texts)
             .zip(&self.training.records);
-        each.map(|((point, text), record)| record_id(*point, text, &record.tokens))
+        each.map(|((point, text), record)| record_id(*point, text, &record.tokens, &record.ignored))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Chat templates: a conversation as the text that a model was taught to read.
 
-use super::rendering::{LARGEST, Rendering, generates, marks, unmarked};
+use super::generation::generates;
+use super::rendering::{LARGEST, Rendered, Rendering};
 use crate::answers::{Answers, LossOn};
 use crate::document::Offsets;
 #[cfg(feature = "workers")]
@@ -14,8 +15,10 @@ use std::sync::Arc;
 const OWN: &str = "chat_template.jinja";
 /// The file that holds one among other settings.
 const SETTINGS: &str = "tokenizer_config.json";
-/// The name of the template where a folder has several.
+/// The names of templates where a folder has several, and the folder of those that are files.
 const DEFAULT: &str = "default";
+const FOR_TOOLS: &str = "tool_use";
+const OTHERS: &str = "additional_chat_templates";
 
 /// A template as transformers' `apply_chat_template` reads it.
 ///
@@ -26,6 +29,8 @@ const DEFAULT: &str = "default";
 pub struct ChatTemplate {
     source: String,
     specials: Map<String, Json>,
+    /// Whether the folder has another template for records with tools.
+    other_for_tools: bool,
     runs: Runs,
 }
 
@@ -85,16 +90,26 @@ impl ChatTemplate {
             })?,
         };
         let specials = specials(&settings);
+        let other_for_tools = path.is_dir()
+            && (folder
+                .join(OTHERS)
+                .join(format!("{FOR_TOOLS}.jinja"))
+                .exists()
+                || text(&folder.join(OWN))?.is_none() && named(&settings, FOR_TOOLS).is_some());
         #[cfg(feature = "workers")]
         if let Some(started) = Worker::start(&files(&source, &specials)) {
             let (worker, _) = started.map_err(|refusal| refusal.problem)?;
             return Ok(Self {
                 source,
                 specials,
+                other_for_tools,
                 runs: Runs::There(Arc::new(worker)),
             });
         }
-        Self::of(source, specials)
+        Ok(Self {
+            other_for_tools,
+            ..Self::of(source, specials)?
+        })
     }
 
     /// A template with the special tokens that these settings name, in this process.
@@ -110,6 +125,7 @@ impl ChatTemplate {
         Ok(Self {
             source,
             specials,
+            other_for_tools: false,
             runs: Runs::Here(Arc::new(rendering)),
         })
     }
@@ -140,19 +156,26 @@ impl ChatTemplate {
     /// # Errors
     /// What the template refuses, and where it is stopped; never a text of the conversation.
     pub fn render(&self, messages: &[Json], tools: Option<&Json>) -> Result<String, String> {
-        self.ask(json!({ "messages": messages, "tools": tools }))
+        let said = json!({ "messages": messages, "tools": tools });
+        self.ask(said).map(|rendered| rendered.text)
     }
 
-    fn ask(&self, said: Json) -> Result<String, String> {
+    fn ask(&self, said: Json) -> Result<Rendered, String> {
+        if self.other_for_tools && !said["tools"].is_null() {
+            return Err(format!(
+                "a record with tools, for which the folder has another chat template ({FOR_TOOLS}): put that into a file of \
+                 its own"
+            ));
+        }
         match &self.runs {
             Runs::Here(rendering) => rendering.render(said),
             #[cfg(feature = "workers")]
             Runs::There(worker) => worker
                 .ask(
                     said.to_string().as_bytes(),
-                    LARGEST as u64,
+                    2 * LARGEST as u64,
                     || Ok(files(&self.source, &self.specials)),
-                    |bytes| String::from_utf8(bytes).map_err(|_| crate::worker::wrong()),
+                    |bytes| Rendered::from_bytes(bytes).ok_or_else(crate::worker::wrong),
                 )
                 .map_err(|Refusal { problem, .. }| problem),
         }
@@ -182,27 +205,16 @@ impl ChatTemplate {
         messages: &[Json],
         tools: Option<&Json>,
     ) -> Result<(String, Vec<Range<usize>>), String> {
-        let said = json!({ "messages": messages, "tools": tools });
-        if !generates(&self.source) {
-            let whole = self.ask(said)?;
-            let spans = self.by_prefixes(messages, tools, &whole)?;
-            return Ok((whole, spans));
-        }
-        let marks = marks([&said.to_string(), &self.source])
-            .ok_or("a conversation with every character that could mark its answers")?;
-        let mut marked = said.clone();
-        marked["marks"] = Json::String(marks.iter().collect());
-        let (text, spans) = unmarked(&self.ask(marked)?, marks).ok_or_else(|| {
-            "the chat template cuts what it writes in its {% generation %} blocks".to_owned()
-        })?;
-        // A template that measures or changes what a block wrote sees the marks there.
-        if text != self.ask(said)? {
-            return Err(
-                "the chat template computes with what its {% generation %} blocks write, so that it does not say which \
-                 text is the assistant's"
-                    .to_owned(),
-            );
-        }
+        let rendered = self.ask(json!({ "messages": messages, "tools": tools }))?;
+        let text = rendered.text;
+        let spans = match generates(&self.source) {
+            false => self.by_prefixes(messages, tools, &text)?,
+            true => rendered.spans.ok_or_else(|| {
+                "the chat template does not write its {% generation %} blocks where they stand, but in a macro, a variable or \
+                 a filter, so that it does not say which text is the assistant's (transformers marks other text there)"
+                    .to_owned()
+            })?,
+        };
         Ok((text, spans))
     }
 
@@ -223,7 +235,7 @@ impl ChatTemplate {
                 return Ok(whole.len());
             }
             let said = json!({ "messages": messages[..count], "tools": tools, "add_generation_prompt": prompt });
-            let begins = self.ask(said).map_err(|_| inexact())?;
+            let begins = self.ask(said).map_err(|_| inexact())?.text;
             whole
                 .starts_with(&begins)
                 .then_some(begins.len())
@@ -316,12 +328,20 @@ fn object(text: &str) -> Result<Map<String, Json>, String> {
 fn template_of(settings: &Map<String, Json>) -> Option<String> {
     match settings.get("chat_template")? {
         Json::String(text) => Some(text.clone()),
-        Json::Array(list) => list.iter().find_map(|one| {
-            (one.get("name")?.as_str()? == DEFAULT).then_some(())?;
-            Some(one.get("template")?.as_str()?.to_owned())
-        }),
-        _ => None,
+        _ => named(settings, DEFAULT),
     }
+}
+
+/// One of several.
+fn named(settings: &Map<String, Json>, name: &str) -> Option<String> {
+    settings
+        .get("chat_template")?
+        .as_array()?
+        .iter()
+        .find_map(|one| {
+            (one.get("name")?.as_str()? == name).then_some(())?;
+            Some(one.get("template")?.as_str()?.to_owned())
+        })
 }
 
 #[cfg(test)]
@@ -343,6 +363,9 @@ mod tests {
         let several = json!({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]});
         std::fs::write(at(SETTINGS), several.to_string()).unwrap();
         assert_eq!(read().unwrap(), "d");
+        let several = ChatTemplate::load(folder.path()).unwrap();
+        let error = several.render(&[], Some(&json!([]))).unwrap_err();
+        assert!(error.contains("tool_use"), "{error}");
         std::fs::write(at(OWN), "own\n").unwrap();
         assert_eq!(read().unwrap(), "own");
         std::fs::write(at("other.jinja"), "other").unwrap();

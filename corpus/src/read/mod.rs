@@ -8,11 +8,13 @@ mod dialogues;
 mod documents;
 mod files;
 mod format;
+mod generation;
 mod lines;
 #[cfg(feature = "parquet")]
 mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod python;
 mod rendering;
 mod shape;
 mod source;

@@ -1,13 +1,18 @@
 //! A chat template at work: Jinja as transformers sets it up.
 
+use super::generation::{self, Bounded, GENERATION, PROGRESS, Progress, with_calls};
+use super::python;
 #[cfg(feature = "workers")]
 use crate::worker::{Refusal, Work};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value, ValueKind, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
-use regex::Regex;
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+#[cfg(feature = "workers")]
+use serde_json::json;
 use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Longest template, and longest text that one may make of a conversation, in bytes: 16 MiB.
 pub(super) const LARGEST: usize = 1 << 24;
@@ -16,67 +21,16 @@ const FUEL: u64 = 2_000_000;
 /// How deep macros may call each other.
 const DEPTH: usize = 64;
 
-/// What `{% generation %}` calls, and the variable that holds what it puts around its text, where that is to be found.
-const GENERATION: &str = "reticent_generation";
-const MARKS: &str = "reticent_marks";
+/// What a template raises that asks for the time.
+const CLOCK: &str = "the chat template writes today's date (strftime_now), so that no text would come out twice; put \
+                     {% set date_string = '...' %}, or what it calls the date, in front of it";
 
-/// Transformers' block around what a model writes, as a call of ours; none where the template has no such block.
-fn with_calls(source: &str) -> Option<String> {
-    let tag = |name: &str| Regex::new(&format!(r"\{{%([-+]?)\s*{name}\s*([-+]?)%\}}"));
-    let (Ok(begin), Ok(end)) = (tag("generation"), tag("endgeneration")) else {
-        return None; // they are regular expressions
-    };
-    if !begin.is_match(source) {
-        return None;
-    }
-    let begun = begin.replace_all(source, format!("{{%$1 call {GENERATION}() $2%}}"));
-    Some(end.replace_all(&begun, "{%$1 endcall $2%}").into_owned())
-}
-
-/// Whether a template says by itself what the assistant writes.
-pub(super) fn generates(source: &str) -> bool {
-    with_calls(source).is_some()
-}
-
-/// The text of a block, between the marks where there are any.
-fn generation(state: &mut State<'_, '_>, options: Kwargs) -> Result<String, Error> {
-    let text = options.get::<Value>("caller")?.call(state, &[])?;
-    let marks = state.lookup(MARKS);
-    let marks = marks.as_ref().and_then(Value::as_str).unwrap_or_default();
-    Ok(match marks.chars().collect::<Vec<char>>()[..] {
-        [open, close] => format!("{open}{text}{close}"),
-        _ => text.to_string(),
-    })
-}
-
-/// Two characters that stand for no text, neither of which a request or a template has.
-pub(super) fn marks(texts: [&str; 2]) -> Option<[char; 2]> {
-    let mut free =
-        ('\u{fdd0}'..='\u{fdef}').filter(|c| !texts.iter().any(|text| text.contains(*c)));
-    Some([free.next()?, free.next()?])
-}
-
-/// A text without its marks, and the bytes that stood between them; none where they do not match.
-pub(super) fn unmarked(
-    text: &str,
-    [open, close]: [char; 2],
-) -> Option<(String, Vec<Range<usize>>)> {
-    let (mut out, mut spans, mut open_at) =
-        (String::with_capacity(text.len()), Vec::new(), Vec::new());
-    for c in text.chars() {
-        if c == open {
-            open_at.push(out.len());
-        } else if c == close {
-            // A block inside another is part of it.
-            let start = open_at.pop()?;
-            if open_at.is_empty() && start < out.len() {
-                spans.push(start..out.len());
-            }
-        } else {
-            out.push(c);
-        }
-    }
-    open_at.is_empty().then_some((out, spans))
+/// The text of a conversation, and which bytes of it the template's `{% generation %}` blocks wrote; none where it does not
+/// say so.
+#[derive(Debug)]
+pub(super) struct Rendered {
+    pub(super) text: String,
+    pub(super) spans: Option<Vec<Range<usize>>>,
 }
 
 /// A template with its special tokens, and what it may call.
@@ -105,42 +59,120 @@ impl Rendering {
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(DEPTH);
-        environment.set_unknown_method_callback(method);
-        environment.add_filter("tojson", to_json);
+        environment.set_unknown_method_callback(python::method);
+        environment.set_formatter(|out, _, value| {
+            out.write_str(&python::text(value)?).map_err(Error::from)
+        });
+        environment.add_filter("tojson", python::to_json);
+        environment.add_filter("string", python::string);
+        environment.add_filter("trim", python::trim);
+        environment.add_test("iterable", python::is_iterable);
+        environment.add_test("sequence", python::is_sequence);
         environment.add_function("raise_exception", raise);
-        environment.add_function(GENERATION, generation);
+        environment.add_function("strftime_now", clock);
+        environment.add_function(GENERATION, generation::generation);
+        // As Jinja ends lines, whatever ended the file's.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        let source = with_calls(&source).into_owned();
         environment
-            .add_template_owned("chat", with_calls(&source).unwrap_or(source))
-            .map_err(|e| wrong(&e))?;
+            .add_template_owned("chat", source)
+            .map_err(|e| match e.detail() {
+                // That is of the template alone.
+                Some(detail) => format!("{}: {detail}", wrong(&e)),
+                None => wrong(&e),
+            })?;
         Ok(Self {
             specials,
             environment,
         })
     }
 
-    /// The text of what has `messages` and `tools`, and perhaps `add_generation_prompt` and `marks`.
+    /// The text of what has `messages` and `tools`, and perhaps `add_generation_prompt`.
     ///
     /// # Errors
     /// What the template refuses, and where it is stopped; never a text of the conversation.
-    pub(super) fn render(&self, said: Json) -> Result<String, String> {
+    pub(super) fn render(&self, said: Json) -> Result<Rendered, String> {
         let template = self
             .environment
             .get_template("chat")
             .map_err(|e| wrong(&e))?;
         let mut seen = self.specials.clone();
         seen.insert("add_generation_prompt".into(), Json::Bool(false));
+        seen.insert("documents".into(), Json::Null);
         if let Json::Object(said) = said {
             seen.extend(said);
         }
-        if let Some(marks) = seen.remove("marks") {
-            seen.insert(MARKS.into(), marks);
+        if let Some(Json::Array(messages)) = seen.get_mut("messages") {
+            messages.iter_mut().try_for_each(normalise)?;
         }
-        seen.insert("documents".into(), Json::Null);
-        let mut out = Bounded(Vec::new());
+        let seen = seen.iter();
+        let mut seen: BTreeMap<&str, Value> = seen
+            .map(|(name, value)| (name.as_str(), Value::from(Serde(value))))
+            .collect();
+        let progress = Arc::new(Progress::default());
+        seen.insert(PROGRESS, Value::from_dyn_object(Arc::clone(&progress)));
+        let mut out = Bounded {
+            text: Vec::new(),
+            progress: Arc::clone(&progress),
+        };
         template
-            .render_captured_to(Value::from(Serde(&seen)), &mut out)
+            .render_captured_to(Value::from(seen), &mut out)
             .map_err(|e| wrong(&e))?;
-        String::from_utf8(out.0).map_err(|e| e.to_string())
+        let text = String::from_utf8(out.text).map_err(|e| e.to_string())?;
+        let spans = progress.spans(&text);
+        Ok(Rendered { text, spans })
+    }
+}
+
+/// A message as `apply_chat_template` hands it to a template: without keys whose value is null, and its reasoning under the
+/// names that templates ask for.
+fn normalise(message: &mut Json) -> Result<(), String> {
+    let Json::Object(message) = message else {
+        return Err("a message that is no object".to_owned());
+    };
+    message.retain(|_, value| !value.is_null());
+    let reasoning = ["reasoning_content", "thinking", "reasoning"];
+    if let Some(reasoning) = reasoning
+        .iter()
+        .find_map(|name| message.get(*name))
+        .cloned()
+    {
+        if !message.contains_key("thinking") {
+            message.shift_insert(0, "thinking".into(), reasoning.clone());
+        }
+        message.insert("reasoning_content".into(), reasoning);
+    }
+    Ok(())
+}
+
+impl Rendered {
+    /// Spans as JSON in the first line, and the text.
+    #[cfg(feature = "workers")]
+    fn to_bytes(&self) -> Vec<u8> {
+        let of = |span: &Range<usize>| json!([span.start, span.end]);
+        let spans = self.spans.as_ref();
+        let spans = spans.map_or(Json::Null, |spans| spans.iter().map(of).collect());
+        format!("{spans}\n{}", self.text).into_bytes()
+    }
+
+    /// The same of what an untrusted process wrote.
+    #[cfg(feature = "workers")]
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        let whole = String::from_utf8(bytes).ok()?;
+        let (spans, text) = whole.split_once('\n')?;
+        let spans: Option<Vec<(usize, usize)>> = serde_json::from_str(spans).ok()?;
+        let mut least = 0;
+        let span = |(start, end): (usize, usize)| {
+            let apart = start >= least && start < end && text.get(start..end).is_some();
+            least = end;
+            apart.then_some(start..end)
+        };
+        let spans = match spans {
+            Some(spans) => Some(spans.into_iter().map(span).collect::<Option<_>>()?),
+            None => None,
+        };
+        let text = text.to_owned();
+        Some(Self { text, spans })
     }
 }
 
@@ -166,7 +198,8 @@ impl Work for Rendering {
     fn answer(&self, said: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let said = serde_json::from_slice(&said)
             .map_err(|_| refused("a conversation that is no JSON".to_owned()))?;
-        self.render(said).map(String::into_bytes).map_err(refused)
+        let rendered = self.render(said).map_err(refused)?;
+        Ok(rendered.to_bytes())
     }
 }
 
@@ -175,25 +208,16 @@ fn refused(problem: String) -> Refusal {
     Refusal { file: 0, problem }
 }
 
-/// A text that stops growing.
-struct Bounded(Vec<u8>);
-
-impl std::io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > LARGEST {
-            return Err(std::io::Error::other("too long"));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// What went wrong, without a word of the conversation: the kind and the line; what a template itself raises is its own
 /// text.
 fn wrong(error: &Error) -> String {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
+    if causes.any(|cause| {
+        let cause = cause.downcast_ref::<Error>();
+        cause.and_then(Error::detail) == Some(CLOCK)
+    }) {
+        return CLOCK.to_owned();
+    }
     let line = error
         .line()
         .map_or_else(String::new, |line| format!(" in line {line}"));
@@ -203,6 +227,13 @@ fn wrong(error: &Error) -> String {
         }
         ErrorKind::WriteFailure => {
             format!("the chat template writes more than {LARGEST} bytes{line}")
+        }
+        // What is called is the template's own; other details may quote a conversation.
+        kind @ (ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction) => {
+            let detail = error
+                .detail()
+                .map_or_else(|| kind.to_string(), str::to_owned);
+            format!("the chat template fails{line}: {detail}")
         }
         kind => format!("the chat template fails{line}: {kind}"),
     }
@@ -216,198 +247,9 @@ fn raise(_: String) -> Result<Value, Error> {
     ))
 }
 
-/// JSON as Python's `json.dumps` writes it, in UTF-8, with `indent` where it is given.
-fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
-    let indent: Option<usize> = options.get("indent")?;
-    options.get::<Option<bool>>("ensure_ascii")?;
-    options.assert_all_used()?;
-    let json = serde_json::to_value(value)
-        .map_err(|_| Error::new(ErrorKind::InvalidOperation, "no JSON"))?;
-    let mut out = String::new();
-    dump(&json, indent.map(|i| i.min(16)), 0, &mut out);
-    Ok(out)
-}
-
-fn dump(value: &Json, indent: Option<usize>, depth: usize, out: &mut String) {
-    let newline = |out: &mut String, depth: usize| {
-        if let Some(indent) = indent {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent * depth));
-        }
-    };
-    let comma = if indent.is_some() { "," } else { ", " };
-    match value {
-        Json::Array(items) if !items.is_empty() => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
-                }
-                newline(out, depth + 1);
-                dump(item, indent, depth + 1, out);
-            }
-            newline(out, depth);
-            out.push(']');
-        }
-        Json::Object(fields) if !fields.is_empty() => {
-            out.push('{');
-            for (i, (key, item)) in fields.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
-                }
-                newline(out, depth + 1);
-                out.push_str(&Json::String(key.clone()).to_string());
-                out.push_str(": ");
-                dump(item, indent, depth + 1, out);
-            }
-            newline(out, depth);
-            out.push('}');
-        }
-        Json::Number(number) if number.is_f64() => {
-            out.push_str(&number.as_f64().map_or_else(String::new, float));
-        }
-        other => out.push_str(&other.to_string()),
-    }
-}
-
-/// A number as Python's `repr` writes it: with an exponent below 1e-4 and from 1e16 on.
-fn float(x: f64) -> String {
-    let short = format!("{x:e}");
-    match short.split_once('e').map(|(digits, e)| (digits, e.parse())) {
-        Some((digits, Ok(e @ (..=-5_i32 | 16..)))) => {
-            let sign = if e < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", e.abs())
-        }
-        _ => format!("{x:?}"),
-    }
-}
-
-/// The methods of Python's texts and dictionaries that templates call.
-fn method(
-    _: &mut State<'_, '_>,
-    value: &Value,
-    name: &str,
-    args: &[Value],
-) -> Result<Value, Error> {
-    let unknown = || Error::from(ErrorKind::UnknownMethod);
-    if let Some(text) = value.as_str() {
-        return text_method(text, name, args)?.ok_or_else(unknown);
-    }
-    if value.kind() == ValueKind::Map {
-        return map_method(value, name, args)?.ok_or_else(unknown);
-    }
-    Err(unknown())
-}
-
-fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
-    let stripped = |from_left: bool, from_right: bool| -> Result<Value, Error> {
-        let (set,): (Option<&str>,) = from_args(args)?;
-        let drops = |c: char| set.map_or_else(|| c.is_whitespace(), |set| set.contains(c));
-        let text = if from_left {
-            text.trim_start_matches(drops)
-        } else {
-            text
-        };
-        Ok(Value::from(if from_right {
-            text.trim_end_matches(drops)
-        } else {
-            text
-        }))
-    };
-    Ok(Some(match name {
-        "strip" => stripped(true, true)?,
-        "lstrip" => stripped(true, false)?,
-        "rstrip" => stripped(false, true)?,
-        "upper" | "lower" | "title" | "capitalize" => {
-            let () = from_args(args)?;
-            match name {
-                "upper" => Value::from(text.to_uppercase()),
-                "lower" => Value::from(text.to_lowercase()),
-                "capitalize" => Value::from(capitalised(text)),
-                _ => {
-                    let words = text.split_inclusive(|c: char| !c.is_alphabetic());
-                    Value::from(words.map(capitalised).collect::<String>())
-                }
-            }
-        }
-        "startswith" | "endswith" => {
-            let (part,): (&str,) = from_args(args)?;
-            let begins = name == "startswith";
-            Value::from(if begins {
-                text.starts_with(part)
-            } else {
-                text.ends_with(part)
-            })
-        }
-        "find" => {
-            let (part,): (&str,) = from_args(args)?;
-            let at = text.find(part).map(|at| text[..at].chars().count() as i64);
-            Value::from(at.unwrap_or(-1))
-        }
-        "count" => {
-            let (part,): (&str,) = from_args(args)?;
-            Value::from(text.matches(part).count())
-        }
-        "replace" => {
-            let (from, to, most): (&str, &str, Option<usize>) = from_args(args)?;
-            Value::from(text.replacen(from, to, most.unwrap_or(usize::MAX)))
-        }
-        "split" => {
-            let (by, most): (Option<&str>, Option<i64>) = from_args(args)?;
-            let most = most
-                .and_then(|n| usize::try_from(n).ok())
-                .map_or(usize::MAX, |n| n.saturating_add(1));
-            match by {
-                Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
-                Some(by) => text.splitn(most, by).map(Value::from).collect(),
-                None => text.split_whitespace().map(Value::from).collect(),
-            }
-        }
-        "splitlines" => {
-            let () = from_args(args)?;
-            text.lines().map(Value::from).collect()
-        }
-        _ => return Ok(None),
-    }))
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first
-        .into_iter()
-        .flatten()
-        .chain(letters.as_str().to_lowercase().chars())
-        .collect()
-}
-
-fn map_method(value: &Value, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
-    Ok(Some(match name {
-        "keys" => {
-            let () = from_args(args)?;
-            value.try_iter()?.collect()
-        }
-        "values" => {
-            let () = from_args(args)?;
-            let keys = value.try_iter()?;
-            keys.map(|key| value.get_item(&key))
-                .collect::<Result<Value, _>>()?
-        }
-        "items" => {
-            let () = from_args(args)?;
-            let keys = value.try_iter()?;
-            keys.map(|key| Ok(Value::from(vec![key.clone(), value.get_item(&key)?])))
-                .collect::<Result<Value, Error>>()?
-        }
-        "get" => {
-            let (key, other): (&Value, Option<Value>) = from_args(args)?;
-            match value.get_item(key)? {
-                found if !found.is_undefined() => found,
-                _ => other.unwrap_or_else(|| Value::from(())),
-            }
-        }
-        _ => return Ok(None),
-    }))
+/// Transformers' clock.
+fn clock(_: String) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, CLOCK))
 }
 
 #[cfg(test)]
@@ -465,6 +307,81 @@ mod tests {
         assert_eq!(
             got.unwrap(),
             "[{\"type\": \"function\", \"n\": [1, 2.5, null, true, 1.0, 1e+30, 1e-05, 0.0001, 1000000000000000.0]}]"
+        );
+    }
+
+    /// By transformers 5.24 (`apply_chat_template`): values as Python writes them, keys whose value is null, reasoning, tests.
+    #[test]
+    fn values_are_those_of_python() {
+        let arguments = json!({"city": "Köln", "days": null, "ok": true, "t": 1e30, "l": ["it's", null, false, 2.0],
+            "d": {"k": "a\nb", "n": 1e-5}});
+        let call = json!({"type": "function", "function": {"name": "w", "arguments": arguments}});
+        let chat = [
+            json!({"role": "user", "content": "w?"}),
+            json!({"role": "assistant", "content": null, "tool_calls": [call], "reasoning": "hm"}),
+            json!({"role": "tool", "content": " 3 "}),
+            json!({"role": "assistant", "content": "It is 3.", "tool_calls": null}),
+        ];
+        for (source, want) in [
+            (
+                "{% for k, v in messages[1].tool_calls[0].function.arguments.items() %}{{ k }}={{ v }};{{ v | string }};{{ k ~ (v if v is none or v is true else '') }}\n{% endfor %}",
+                "city=Köln;Köln;city\ndays=None;None;daysNone\nok=True;True;okTrue\nt=1e+30;1e+30;t\nl=[\"it's\", None, False, 2.0];[\"it's\", None, False, 2.0];l\nd={'k': 'a\\nb', 'n': 1e-05};{'k': 'a\\nb', 'n': 1e-05};d\n",
+            ),
+            (
+                "{% for m in messages %}{% for k in m %}{{ k }} {% endfor %}{{ m.content is defined }}{{ m.reasoning_content }}{{ m.thinking }}|{% endfor %}",
+                "role content True|thinking role tool_calls reasoning reasoning_content Falsehmhm|role content True|role content True|",
+            ),
+            (
+                "{% for m in messages %}{{ loop.previtem.role if loop.previtem is defined else '^' }}>{{ m.role }}>{% if loop.nextitem %}{{ loop.nextitem.role }}{% else %}${% endif %} {% endfor %}",
+                "^>user>assistant user>assistant>tool assistant>tool>assistant tool>assistant>$ ",
+            ),
+            (
+                "{% for x in [none, tools, 'a', messages, messages[0], 1, true, 1.5, nothing] %}{{ x is iterable }}{{ x is sequence }}{{ x is mapping }}{{ x is number }}{{ x is string }} {% endfor %}{% if tools is iterable and tools | length > 0 %}tools{% endif %}",
+                "FalseFalseFalseFalseFalse FalseFalseFalseFalseFalse TrueTrueFalseFalseTrue TrueTrueFalseFalseFalse TrueTrueTrueFalseFalse FalseFalseFalseTrueFalse FalseFalseFalseTrueFalse FalseFalseFalseTrueFalse TrueTrueFalseFalseFalse ",
+            ),
+            (
+                "{{ messages[1].tool_calls[0] | tojson(ensure_ascii=true, sort_keys=true) }}{{ messages[0] | tojson(separators=(',', ':')) }}{{ messages[0] | tojson(indent=2) }}",
+                "{\"function\": {\"arguments\": {\"city\": \"K\\u00f6ln\", \"d\": {\"k\": \"a\\nb\", \"n\": 1e-05}, \"days\": null, \"l\": [\"it's\", null, false, 2.0], \"ok\": true, \"t\": 1e+30}, \"name\": \"w\"}, \"type\": \"function\"}{\"role\":\"user\",\"content\":\"w?\"}{\n  \"role\": \"user\",\n  \"content\": \"w?\"\n}",
+            ),
+            (
+                "{{ ', '.join(['a', 'b']) }}{{ 'a.b.c'.rsplit('.', 1) }}{{ 'abc'.removeprefix('a').removesuffix('c') }}{{ '12'.isdigit() }}{{ 'xax'.rfind('x') }}{{ ' a  b '.split() }}{{ 'a b c'.split(' ', 1) }}{{ messages[2].content | trim }}.{{ 'xax' | trim('x') }}{{ 'ab cd' | title }}{{ 'a\nb'.splitlines() }}{{ 'ab'.index('b') }}",
+                "a, b['a.b', 'c']bTrue2['a', 'b']['a', 'b c']3.aAb Cd['a', 'b']1",
+            ),
+            (
+                "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}{{ dict(a=1).a }}{{ range(3) | list }}",
+                "41[0, 1, 2]",
+            ),
+        ] {
+            let got = template(source).render(&chat, None);
+            assert_eq!(got.as_deref(), Ok(want), "{source}");
+        }
+    }
+
+    /// What would give another text tomorrow, and what is not there, by its name.
+    #[test]
+    fn what_is_refused_has_a_name() {
+        let chat = said(&[("user", "hunter2")]);
+        for (source, word) in [
+            (
+                "{% macro day() %}{{ strftime_now('%d %b %Y') }}{% endmacro %}{{ day() }}",
+                "strftime_now",
+            ),
+            ("\r\n{{ messages | wordcount }}", "line 2: filter wordcount"),
+            ("{{ messages[0] is odd_one }}", "odd_one"),
+            ("{{ image(messages) }}", "image"),
+        ] {
+            let said = template(source).render(&chat, None).unwrap_err();
+            assert!(
+                said.contains(word) && !said.contains("hunter2"),
+                "{source}: {said}"
+            );
+        }
+        let defined = "{% if strftime_now is defined %}yes{% endif %}";
+        assert_eq!(template(defined).render(&chat, None).unwrap(), "yes");
+        assert!(
+            template("{{ messages }}")
+                .render(&[json!("hi")], None)
+                .is_err()
         );
     }
 

@@ -155,14 +155,6 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
     );
     let error = template(&thinks).answers(messages, None).unwrap_err();
     assert!(error.contains("no {% generation %} block"), "{error}");
-    // Marks inside what a template measures or cuts would change its text.
-    for measured in [
-        "{% set a %}{% generation %}x{% endgeneration %}{% endset %}{{ a|length }}{{ a }}",
-        "{% set a %}{% generation %} x {% endgeneration %}{% endset %}{{ a|trim }}",
-    ] {
-        let error = template(measured).answers(messages, None).unwrap_err();
-        assert!(error.contains("computes with"), "{error}");
-    }
     // Nor is a text learned that no template made.
     let options = ReadOptions {
         chat: Some(template(with)),
@@ -174,6 +166,77 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
         let mut read = Documents::from_bytes(Path::new("x.jsonl"), bytes, &options);
         let error = read.next().unwrap().unwrap_err().to_string();
         assert!(error.contains("line 1: no messages"), "{error}");
+    }
+}
+
+/// By transformers 5.24 (`render_jinja_template(…, return_assistant_tokens_mask=True)`) each span; where it marks other text
+/// than the block's own, the template is refused.
+#[test]
+fn blocks_are_marked_where_transformers_marks_them() {
+    let messages = [
+        json!({"role": "user", "content": "w?"}),
+        json!({"role": "assistant", "content": null}),
+        json!({"role": "tool", "content": "3"}),
+        json!({"role": "assistant", "content": "It is 3."}),
+    ];
+    let of = |source: &str| {
+        let (text, spans) = template(source).answers(&messages, None)?;
+        Ok::<_, String>((
+            text,
+            spans.iter().map(|r| (r.start, r.end)).collect::<Vec<_>>(),
+        ))
+    };
+    let each = |say: &str| {
+        format!(
+            "{{% for m in messages %}}{{% if m.role == 'assistant' %}}{say}{{% else %}}{{{{ m.role }}}}{{% endif %}}{{% endfor %}}"
+        )
+    };
+    let say = "{% macro say(m) %}{% generation %}{{ m.content }}{% endgeneration %}!{% endmacro %}";
+    for (source, text, spans) in [
+        // Tags in comments, strings and raw text are none.
+        (
+            "{# {% generation %} #}{{ '{% generation %}' }}{% raw %}{% generation %}{% endraw %}"
+                .to_owned()
+                + &each(
+                    "{%- generation %}{{ {'a': {'b': '%}'}}.a.b }}{{ m.content }}{% endgeneration -%}",
+                ),
+            "{% generation %}{% generation %}user%}tool%}It is 3.",
+            vec![(36, 38), (42, 52)],
+        ),
+        (
+            say.to_owned() + &each("{{ say(m) }}"),
+            "user!toolIt is 3.!",
+            vec![(9, 17)],
+        ),
+        (
+            "a{% generation %}b{% generation %}c{% endgeneration %}d{% endgeneration %}e"
+                .to_owned(),
+            "abcde",
+            vec![(1, 4)],
+        ),
+        (
+            "{% set ns = namespace(n=0) %}{% generation %}a{% set ns.n = 1 %}{% endgeneration %}{{ ns.n }}".to_owned(),
+            "a1",
+            vec![(0, 1)],
+        ),
+        (
+            "x{% set a %}{% generation %}y{% endgeneration %}{% endset %}{{ a }}z".to_owned(),
+            "xyz",
+            vec![(1, 2)],
+        ),
+    ] {
+        assert_eq!(of(&source).unwrap(), (text.to_owned(), spans), "{source}");
+    }
+    let behind = say.replace("%}{% generation", "%}>{% generation") + &each("{{ say(m) }}");
+    for source in [
+        behind.as_str(),                                                         // ">It is 3"
+        "x{% set a %}{% generation %}y{% endgeneration %}{% endset %}w{{ a }}z", // "w"
+        "x{% filter upper %}{% generation %}y{% endgeneration %}{% endfilter %}", // "Y"
+        "{% set a %}{% generation %}x{% endgeneration %}{% endset %}{{ a | length }}{{ a }}", // "1"
+        "{% set a %}{% generation %} x {% endgeneration %}{% endset %}{{ a | trim }}", // three characters of one
+    ] {
+        let error = of(source).unwrap_err();
+        assert!(error.contains("a macro, a variable or a filter"), "{error}");
     }
 }
 
@@ -273,6 +336,12 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
         let error = Prepared::load(&folder).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
+    // As many tokens, others.
+    let shifted = written.replacen("\"end\":5", "\"end\":4", 1);
+    let shifted = shifted.replacen("\"start\":7", "\"start\":6", 1);
+    std::fs::write(&path, shifted).unwrap();
+    let error = Prepared::load(&folder).unwrap_err().to_string();
+    assert!(error.contains("its id is not that of its text"), "{error}");
     std::fs::write(&path, &written).unwrap();
     let facts = folder.join("prepared.json");
     let sheet = std::fs::read_to_string(&facts).unwrap();

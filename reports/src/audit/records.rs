@@ -59,11 +59,7 @@ impl Cut {
 pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cut> {
     let mut out = Cut::default();
     for document in read_documents(path)? {
-        // A name made from a line's number says nothing of the other file.
-        let name = match made_up_number(&document.id) {
-            Some(_) => format!("{}, document {}", path.display(), document.id),
-            None => format!("document {}", document.id),
-        };
+        let name = document_name(path, &document.id);
         let texts = match unit {
             Unit::Document | Unit::Dialogue | Unit::User => vec![document.text.clone()],
             Unit::Turn | Unit::Sentence => units(&document, unit)?,
@@ -87,6 +83,14 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
         path.display()
     );
     Ok(out)
+}
+
+/// What a document is called beside those of another file: a name made from a line's number says nothing of that one.
+pub(in crate::audit) fn document_name(path: &Path, id: &str) -> String {
+    match made_up_number(id) {
+        Some(_) => format!("{}, document {id}", path.display()),
+        None => format!("document {id}"),
+    }
 }
 
 /// All units of one document, as the corpus crate cuts them.

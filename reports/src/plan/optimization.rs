@@ -273,7 +273,7 @@ impl Optimization {
         match self.lora_alpha {
             Some(alpha) if !(alpha > 0.0 && alpha <= 1e6) => {
                 bail!(
-                    "{}: must be a number in (0, 1000000], got {alpha}",
+                    "{}: must be a number in (0, 1e6], got {alpha}",
                     name("lora_alpha")
                 )
             }

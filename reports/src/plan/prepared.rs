@@ -182,7 +182,14 @@ struct RecordLine {
     tokens: Vec<u32>,
     #[serde(default)]
     sensitive: Vec<Range<usize>>,
+    #[cfg(feature = "findings")]
+    #[serde(default)]
+    ignored: Vec<Range<usize>>,
 }
+
+/// The number, the tokens and the ignored ranges of a record.
+#[cfg(feature = "findings")]
+type Content = (u64, Vec<u32>, Vec<Range<usize>>);
 
 /// A line of `train.jsonl`.
 #[derive(Deserialize, JsonSchema)]
@@ -318,11 +325,11 @@ impl PreparedFacts {
         self.lines("train.jsonl", |line: TextLine, number| {
             #[cfg(feature = "findings")]
             ensure!(
-                contents.next().is_some_and(|(point, tokens)| {
-                    line.id == reticent_corpus::record_id(point, &line.text, &tokens)
+                contents.next().is_some_and(|(point, tokens, ignored)| {
+                    line.id == reticent_corpus::record_id(point, &line.text, &tokens, &ignored)
                 }),
-                "{}, line {number}: its id is not that of its text and tokens; the folder was edited, or \
-                 prepared by an earlier version: prepare it again",
+                "{}, line {number}: its id is not that of its text, its tokens and those that are ignored; the folder was edited, or \
+                 prepared by an earlier version: prepare it again (`audit prepare`)",
                 self.folder.join("train.jsonl").display()
             );
             let place = u32::try_from(names.len()).context("more than 2^32 records")?;
@@ -342,12 +349,12 @@ impl PreparedFacts {
         Ok(names)
     }
 
-    /// The number and the tokens of each record.
+    /// What each record holds.
     #[cfg(feature = "findings")]
-    fn contents(&self) -> Result<Vec<(u64, Vec<u32>)>> {
+    fn contents(&self) -> Result<Vec<Content>> {
         let mut contents = Vec::new();
         self.lines("records.jsonl", |line: RecordLine, _| {
-            contents.push((line.point, line.tokens));
+            contents.push((line.point, line.tokens, line.ignored));
             Ok(())
         })?;
         Ok(contents)

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 /// Arguments of `audit classify`.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(
-    after_help = "Example:\n  audit classify --model ckpt --data held-out.jsonl --label domain"
-)]
+#[command(after_help = "\
+Examples:
+  audit classify --model ckpt --data held-out.jsonl --label domain
+  audit classify --model ckpt --data members.jsonl --label domain --scores-out members.csv")]
 pub struct Classify {
     /// The classifier: a checkpoint folder, or a Hugging Face folder of a model for sequence classification.
     #[arg(long, value_name = "DIR")]
@@ -31,6 +32,10 @@ pub struct Classify {
     /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
     #[arg(long, default_value_t)]
     pub device: Device,
+    /// Also write the loss of each record, −ln p of its class, with its document and its text: a CSV that
+    /// `audit membership --members FILE --non-members FILE --lower-is-member` reads.
+    #[arg(long, value_name = "FILE")]
+    pub scores_out: Option<PathBuf>,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -3,16 +3,20 @@
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, Measured, numbered};
 use crate::audit::reading::documents;
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
+use crate::audit::records::document_name;
+use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Head, Model, Pretrained, open};
 use reticent_corpus::{Labels, TokenId, Unit, screening_records};
+use std::io::Write;
 
 /// Records told at once.
 const AT_ONCE: usize = 32;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    let scores = args.scores_out.as_deref().map(AtomicFile::create);
+    let scores = scores.transpose().context("--scores-out")?;
     let output = output.and_page(args.html.as_deref())?;
     let loaded = Pretrained::load(&args.model).context("--model")?;
     let names = names(&loaded.model).context("--model")?;
@@ -25,41 +29,51 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     );
     let read =
         documents(&args.data, &args.reading, (None, Some(labels), None)).context("--data")?;
-    let records = screening_records(&read, unit).context("--data")?;
+    let most = loaded.model.context().unwrap_or(usize::MAX);
+    let mut cut = 0;
+    let (mut texts, mut sources): (Vec<(Vec<TokenId>, usize)>, _) = (Vec::new(), Vec::new());
+    for document in &read {
+        let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
+        for record in records {
+            let mut tokens = loaded.tokenizer.frame(&record.text)?;
+            cut += u64::from(tokens.len() > most);
+            tokens.truncate(most);
+            let label = record.label.context("--data: a record without a class")?;
+            texts.push((tokens, label as usize));
+            if scores.is_some() {
+                sources.push([document_name(&args.data, &document.id), record.text]);
+            }
+        }
+    }
     ensure!(
-        !records.is_empty(),
+        !texts.is_empty(),
         "--data: {} has no record",
         args.data.display()
     );
-    let most = loaded.model.context().unwrap_or(usize::MAX);
-    let mut cut = 0;
-    let mut texts: Vec<(Vec<TokenId>, usize)> = Vec::with_capacity(records.len());
-    for record in &records {
-        let mut tokens = loaded.tokenizer.frame(&record.text)?;
-        cut += u64::from(tokens.len() > most);
-        tokens.truncate(most);
-        let label = record.label.context("--data: a record without a class")?;
-        texts.push((tokens, label as usize));
-    }
     let mut model = open(&loaded.model, loaded.weights, args.device).context("--device")?;
     let progress = Progress::of(texts.len() as u64, "telling classes", "records");
-    let (mut pairs, mut nll) = (Vec::with_capacity(texts.len()), 0.0);
+    let (mut pairs, mut losses) = (Vec::with_capacity(texts.len()), Vec::new());
     for part in texts.chunks(AT_ONCE) {
         interrupt.check()?;
         let sequences: Vec<&[TokenId]> = part.iter().map(|(t, _)| t.as_slice()).collect();
         for (log_p, (_, class)) in model.classify(&sequences)?.iter().zip(part) {
-            nll -= log_p[*class];
+            losses.push(-log_p[*class]);
             pairs.push((*class, most_probable(log_p)));
         }
         progress.at(pairs.len() as u64);
     }
     let measured = Measured {
         pairs: &pairs,
-        nll,
+        nll: losses.iter().sum(),
         cut,
         unit,
     };
     let report = ClassifyReport::new(&measured, &names)?;
+    if let Some(mut file) = scores {
+        let rows = by_record(args, &losses, &sources).context("--scores-out")?;
+        file.write_all(&rows).context("--scores-out")?;
+        file.finish().context("--scores-out")?;
+    }
     let inputs = Inputs::new()
         .given("model", args.model.display().to_string())?
         .given("data", args.data.display().to_string())?
@@ -70,6 +84,17 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&args.model.display().to_string()),
     )?;
     Ok(Exit::Finished)
+}
+
+/// The loss of each record as `audit membership` reads scores.
+fn by_record(args: &Args, losses: &[f64], sources: &[[String; 2]]) -> Result<Vec<u8>> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(["id", "score", "group", "text"])?;
+    for (number, (loss, [group, text])) in (1..).zip(losses.iter().zip(sources)) {
+        let id = format!("{}, record {number}", args.data.display());
+        out.write_record([id.as_str(), &loss.to_string(), group, text])?;
+    }
+    Ok(out.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
 
 /// The names of the classes; LABEL_0, LABEL_1, … where they have none.

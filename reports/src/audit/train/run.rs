@@ -20,7 +20,7 @@ use crate::plan::{
     PlanRequest, PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Recipe, Run};
+use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
 use reticent_backends::{
     Checkpoint, Classified, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Head,
@@ -556,7 +556,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.push(format!(
             "A classifier of {}.{}",
             count_of(shown.classes.len() as u64, "class"),
-            classes_covered(shown.recipe)
+            classes_covered(&run.plan)
         ));
     }
     if !shown.held_out_classes.is_empty() {
@@ -586,16 +586,14 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     Ok(page.answer(Section::notes("", notes)))
 }
 
-/// What a recipe promises of the classes of records.
-const fn classes_covered(recipe: Recipe) -> &'static str {
-    match recipe {
-        Recipe::Sgd => "",
-        Recipe::Dpsgd | Recipe::Protect => {
-            " A record's class is part of it and covered as its text is."
-        }
-        Recipe::Crt | Recipe::Sdp | Recipe::Jft => {
-            " No policy redacts a class: it stands beside redacted text in steps without noise. What is promised of a \
-             redacted secret is promised between records of one class, and nothing of a class."
-        }
+/// What a run promises of the classes of records.
+fn classes_covered(plan: &TrainingPlan) -> &'static str {
+    if plan.run.recipe() == Some(Recipe::Sgd) {
+        ""
+    } else if plan.within_a_class() {
+        " No policy redacts a class: it stands beside redacted text in steps without noise. What is promised of a \
+         redacted secret is promised between records of one class, and nothing of a class."
+    } else {
+        " A record's class is part of it and covered as its text is."
     }
 }
