@@ -69,8 +69,11 @@ pub fn simulate_turns(dialogues: usize, seed: u64) -> Result<Vec<(Document, &'st
     Ok(turns)
 }
 
-/// Dialogues, and the act of each of their lines.
-fn acted(dialogues: usize, seed: u64) -> Result<Vec<(Document, Vec<Option<&'static str>>)>> {
+/// The act of each line of a dialogue that is a customer's.
+type Acts = Vec<Option<&'static str>>;
+
+/// Dialogues with their acts.
+fn acted(dialogues: usize, seed: u64) -> Result<Vec<(Document, Acts)>> {
     if !(1..=10_000_000).contains(&dialogues) {
         return Err(range(
             "the number of dialogues",
