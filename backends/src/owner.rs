@@ -5,7 +5,7 @@ use crate::files::{private_folder, sibling, write_whole};
 use crate::manifest::{CanarySeal, hexadecimal};
 use crate::random::keyed_digest;
 use reticent_corpus::{CanaryPlan, Prepared};
-use reticent_disk::read_regular;
+use reticent_disk::{read_regular, read_regular_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -85,10 +85,14 @@ pub struct Owner {
     key: [u8; 32],
 }
 
-/// Where the owner's folder of a checkpoint lies.
+/// Where the owner's folder of a checkpoint lies: beside it, or beside the folder that `.` or a link stands for.
 #[must_use]
 pub fn owner_folder(checkpoint: &Path) -> PathBuf {
-    sibling(checkpoint, "owner")
+    let beside = sibling(checkpoint, "owner");
+    match checkpoint.canonicalize() {
+        Ok(resolved) if !beside.exists() => sibling(&resolved, "owner"),
+        _ => beside,
+    }
 }
 
 /// Where the state folder of a run into this checkpoint lies.
@@ -119,7 +123,7 @@ impl Owner {
     pub fn open(checkpoint: &Path) -> Result<Self> {
         let folder = owner_folder(checkpoint);
         let path = folder.join("key");
-        let text = at(&path, std::fs::read_to_string(&path))?;
+        let text = at(&path, read_regular_text(&path, LARGEST))?;
         let digits = text.trim();
         let bytes: Option<Vec<u8>> = (digits.len() == 64 && digits.is_ascii())
             .then(|| {
@@ -223,7 +227,7 @@ impl Owner {
         if !path.exists() {
             return Ok(None);
         }
-        let kept = at(&path, std::fs::read_to_string(&path))?;
+        let kept = at(&path, read_regular_text(&path, LARGEST))?;
         Ok(Some(
             kept.trim() == hexadecimal(&self.code_for(purpose, bytes)),
         ))

@@ -259,7 +259,7 @@ fn a_missing_link_is_noticed() {
     let tests = Tests::of(&[
         file(
             "a/tests/one.rs",
-            "#[test]\nfn alone() {}\n#[test]\nfn both() {}\nfn none() {}",
+            "fn none() {}\n#[test]\nfn alone() {}\n#[test]\nfn both() {}",
         ),
         file("a/tests/two/mod.rs", "    #[test]\n    fn both() {}"),
     ]);

@@ -272,7 +272,7 @@ fn coins_from_planting_to_the_bound() {
     for line in [
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out tossed",
         "prepare tossed/in.jsonl --policy nothing --no-redaction --out ready",
-        "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out other",
+        "prepare tossed/in.jsonl --policy nothing --no-redaction --held-out 0 --out another",
         "plant in.jsonl --canaries 40x1 --coins --unit turn --out thrown",
         "train ready --recipe sgd --epochs 2 --out toss",
         "train ready --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out noisy",
@@ -303,8 +303,8 @@ fn coins_from_planting_to_the_bound() {
     let why = found["no_verdict"].as_str().unwrap();
     assert!(why.starts_with("nothing was promised"), "{why}");
     let noisy = json(at, &line.replace("toss --", "noisy --"), "");
-    assert!(noisy["verdict"]["at_most"].is_number(), "{noisy}");
-    assert_eq!(noisy["verdict"]["terms"]["neighbours"], "add-remove");
+    let why = noisy["no_verdict"].as_str().unwrap();
+    assert!(why.contains("name its prepared folder"), "{noisy}");
     // Its owner's key knows the records, and without any text no promise is said to stand.
     let known = json(
         at,
@@ -316,7 +316,8 @@ fn coins_from_planting_to_the_bound() {
     let [whole, lacking] = ["found", "lacking"].map(|key| preflight[key].as_u64().unwrap());
     assert_eq!(whole + lacking, inside);
     assert_eq!(preflight["held_out"], lacking, "{preflight}");
-    assert_eq!(known["verdict"]["at_most"], noisy["verdict"]["at_most"]);
+    assert!(known["verdict"]["at_most"].is_number(), "{known}");
+    assert_eq!(known["verdict"]["terms"]["neighbours"], "add-remove");
     let blind = json(at, "coins --model noisy --coins-file tossed/coins.json", "");
     assert_eq!(blind["inclusion"], "not-checked");
     assert!(
@@ -349,8 +350,8 @@ fn coins_from_planting_to_the_bound() {
             "40 of 40 coins are not those that its seed draws",
         ),
         (
-            "coins --model toss --coins-file tossed/coins.json --training other",
-            "toss was trained on other records than those of other",
+            "coins --model toss --coins-file tossed/coins.json --training another",
+            "toss was trained on other records than those of another",
         ),
         (
             "coins --model toss --coins-file thrown/coins.json --training ready",

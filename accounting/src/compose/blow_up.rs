@@ -154,7 +154,9 @@ impl Solver {
     /// only grows by nearly all of it.
     fn blow_up_of_the_top(&self, x: f64) -> (f64, f64) {
         let most = self.largest_loss();
-        let upper = (x.ln() + most + ROOM * (1.0 + most.abs())).exp().min(1.0);
+        let upper = (x.ln() + most + ROOM * (1.0 + most.abs() + x.ln().abs()))
+            .exp()
+            .min(1.0);
         let lower = self.ln_blow_up_of_every_step(x.ln()).exp();
         (lower.clamp(x, upper.max(x)), upper.max(x))
     }

@@ -160,9 +160,15 @@ impl BinomialLoss {
         }
     }
 
+    /// ln of the chance of an infinite loss. A logarithm is rounded by its own size.
+    fn ln_of_infinite(&self) -> LnBounds {
+        let room = PMF + 4.0 * ROUND * self.ln_infinite.abs().min(1e3);
+        LnBounds::exactly(self.ln_infinite).widened(room)
+    }
+
     /// ln δ(ε), for any real ε.
     pub(crate) fn ln_delta(&self, epsilon: f64) -> LnBounds {
-        let infinite = LnBounds::exactly(self.ln_infinite).widened(PMF);
+        let infinite = self.ln_of_infinite();
         let Some(most) = self.most(epsilon) else {
             return infinite;
         };
@@ -247,8 +253,7 @@ impl BinomialLoss {
         let t = self.loss_at(rare);
         let room = 1e-13 * (1.0 + t.abs() + ln_x.abs() + whole.abs());
         let part = (left + t).min(whole) - room;
-        let infinite = self.ln_infinite - PMF;
-        ln_add_exp(ln_add_exp(first, part), infinite)
+        ln_add_exp(ln_add_exp(first, part), self.ln_of_infinite().lower)
     }
 }
 

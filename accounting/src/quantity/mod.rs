@@ -283,11 +283,12 @@ pub struct Steps(u64);
 /// The largest count that arithmetic in f64 keeps exact.
 pub(crate) const MOST_COUNT: u64 = 1 << 53;
 
-/// The count that a number states: whole, from 0 to 2^53. JSON and Python write counts as `3.0`, people as `1e6`.
+/// The count that a number states: whole, from 1 to 2^53 − 1. JSON and Python write counts as `3.0`, people as `1e6`. What is
+/// written as `1e-400` or 2^53 + 1 has become 0 or 2^53 by then: neither states a count.
 pub(crate) fn count_of(number: f64) -> Option<u64> {
     number
         .to_u64()
-        .filter(|&count| number.fract() == 0.0 && count <= MOST_COUNT)
+        .filter(|count| number.fract() == 0.0 && (1..MOST_COUNT).contains(count))
 }
 
 impl Steps {
@@ -305,7 +306,7 @@ impl Steps {
         self.0
     }
 
-    /// The steps that a number states, if it is whole and in [0, 2^53].
+    /// The steps that a number states, if it is whole and in [1, 2^53).
     ///
     /// ```
     /// use reticent_accounting::Steps;

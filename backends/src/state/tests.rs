@@ -2,6 +2,7 @@
 
 #[path = "../../tests/common/mod.rs"]
 #[expect(dead_code, reason = "the tests of folders use a part of it")]
+#[expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 mod common;
 
 use super::*;

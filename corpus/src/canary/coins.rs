@@ -1,5 +1,6 @@
 //! Canaries that a fair coin puts in or leaves out.
 
+use super::draw::secrets;
 use super::insert::insert;
 use super::plan::CanaryPlan;
 use crate::document::Document;
@@ -114,6 +115,27 @@ impl CoinPlan {
             return wrong(format!(
                 "{other} of {} coins are not those that its seed draws: edited, or of other canaries",
                 self.inside.len()
+            ));
+        }
+        // A secret that was chosen for its likelihood, and not drawn, would contradict any promise. The plan's
+        // canaries have secrets of their own, so that the template has as many.
+        let plan = &self.plan;
+        let drawn = secrets(
+            plan.seed,
+            plan.distinct,
+            &plan.template,
+            plan.canaries.len(),
+        );
+        let other = plan
+            .canaries
+            .iter()
+            .zip(&drawn)
+            .filter(|(canary, drawn)| canary.secret != **drawn);
+        let other = other.count();
+        if other > 0 {
+            return wrong(format!(
+                "{other} of {} secrets are not those that its seed draws: edited, or of another plan",
+                plan.canaries.len()
             ));
         }
         if self.added && self.plan.unit != Unit::Turn {
@@ -231,6 +253,19 @@ mod tests {
             let refused = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");
         }
+        let mut edited = coins.clone();
+        let last = &mut edited.plan.canaries[199];
+        let other = last.secret.chars().rev().collect::<String>();
+        for insertion in &mut last.insertions {
+            insertion.text = insertion.text.replace(&last.secret, &other);
+        }
+        assert_ne!(last.secret, other);
+        last.secret = other;
+        let refused = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
+        assert!(
+            refused.to_string().contains("1 of 200 secrets"),
+            "{refused}"
+        );
         let added = CoinPlan {
             added: true,
             ..coins

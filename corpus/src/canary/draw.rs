@@ -87,35 +87,40 @@ impl<'a> Draw<'a> {
         let contexts = self.contexts();
         let caught = caught(options);
         let mut carriers = Choices::new(options.seed, Purpose::CanaryCarriers);
-        let canaries = secrets(options, template)
-            .into_iter()
-            .zip(contexts)
-            .zip(&self.gaps)
-            .enumerate()
-            .map(|(number, ((secret, context), gaps))| {
-                let after = endings(options, template, gaps.len() as u32, &mut carriers)?;
-                let insertion = |(ending, gap): (&String, &u64)| {
-                    let (id, line) = self.place(*gap, &document)?;
-                    Ok(Insertion {
-                        document: id,
-                        line,
-                        text: format!("{context}{secret}{ending}"),
-                    })
-                };
-                Ok(Canary {
-                    id: format!("canary-{number}"),
-                    insertions: after
-                        .iter()
-                        .zip(gaps)
-                        .map(insertion)
-                        .collect::<Result<_>>()?,
-                    context,
-                    after: after.into_iter().next().unwrap_or_default(),
-                    caught: caught.contains(&(number as u64)),
-                    secret,
+        let canaries = secrets(
+            options.seed,
+            options.distinct,
+            template,
+            spec.canaries() as usize,
+        )
+        .into_iter()
+        .zip(contexts)
+        .zip(&self.gaps)
+        .enumerate()
+        .map(|(number, ((secret, context), gaps))| {
+            let after = endings(options, template, gaps.len() as u32, &mut carriers)?;
+            let insertion = |(ending, gap): (&String, &u64)| {
+                let (id, line) = self.place(*gap, &document)?;
+                Ok(Insertion {
+                    document: id,
+                    line,
+                    text: format!("{context}{secret}{ending}"),
                 })
+            };
+            Ok(Canary {
+                id: format!("canary-{number}"),
+                insertions: after
+                    .iter()
+                    .zip(gaps)
+                    .map(insertion)
+                    .collect::<Result<_>>()?,
+                context,
+                after: after.into_iter().next().unwrap_or_default(),
+                caught: caught.contains(&(number as u64)),
+                secret,
             })
-            .collect::<Result<Vec<Canary>>>()?;
+        })
+        .collect::<Result<Vec<Canary>>>()?;
         Ok(CanaryPlan {
             schema: 1,
             kind: "canary-plan".to_owned(),
@@ -171,14 +176,20 @@ fn caught(options: &CanaryOptions) -> HashSet<u64> {
     drawn
 }
 
-fn secrets(options: &CanaryOptions, template: &CanaryTemplate) -> Vec<String> {
-    let mut choices = Choices::new(options.seed, Purpose::CanarySecrets);
+/// The secrets that a seed draws. If `distinct`, the template has as many candidates.
+pub(super) fn secrets(
+    seed: u64,
+    distinct: bool,
+    template: &CanaryTemplate,
+    canaries: usize,
+) -> Vec<String> {
+    let mut choices = Choices::new(seed, Purpose::CanarySecrets);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
-    while out.len() < options.spec.canaries() as usize {
+    while out.len() < canaries {
         let secret = template.draw(&mut choices);
         // A repeated draw is thrown away: what remains is uniform without replacement.
-        if seen.insert(secret.clone()) || !options.distinct {
+        if seen.insert(secret.clone()) || !distinct {
             out.push(secret);
         }
     }

@@ -211,7 +211,7 @@ impl ChatTemplate {
             false => self.by_prefixes(messages, tools, &text)?,
             true => rendered.spans.ok_or_else(|| {
                 "the chat template does not write its {% generation %} blocks where they stand, but in a macro, a variable or \
-                 a filter, so that it does not say which text is the assistant's (transformers marks other text there)"
+                 a filter, or slices or sets variables in them that stand outside, so that it does not say which text is the assistant's (transformers marks other text there)"
                     .to_owned()
             })?,
         };

@@ -15,18 +15,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const GENERATION: &str = "reticent_generation";
 pub(super) const PROGRESS: &str = "reticent_progress";
 
-/// Transformers' block around what a model writes, as a call of ours.
+/// Transformers' block around what a model writes, as a call of ours. What it reads in a slice, or sets from itself, is not
+/// seen by a call, so that its text is compared with that of [`with_scopes`].
 pub(super) fn with_calls(source: &str) -> Cow<'_, str> {
-    let (mut out, mut copied) = (String::new(), 0);
     let kept = assigned(source);
+    let begin = |before: &str, after: &str| {
+        // A call sees what its body reads; a block, whatever it assigns to as well.
+        format!(
+            "{{%{before} call {GENERATION}({PROGRESS}) %}}{{% if false %}}{{{{ [{kept}] }}}}{{% endif {after}%}}"
+        )
+    };
+    replaced(source, begin, "endcall")
+}
+
+/// The same block as a scope for what is set in it, which marks nothing.
+pub(super) fn with_scopes(source: &str) -> Cow<'_, str> {
+    let begin = |before: &str, after: &str| format!("{{%{before} with {after}%}}");
+    replaced(source, begin, "endwith")
+}
+
+fn replaced<'a>(
+    source: &'a str,
+    begin: impl Fn(&str, &str) -> String,
+    close: &str,
+) -> Cow<'a, str> {
+    let (mut out, mut copied) = (String::new(), 0);
     for (tag, [_, begins, before, after]) in tags(source) {
         out.push_str(&source[copied..tag.start]);
         out.push_str(&match begins.is_empty() {
-            true => format!("{{%{before} endcall {after}%}}"),
-            // A call sees what its body reads; a block, whatever it assigns to as well.
-            false => format!(
-                "{{%{before} call {GENERATION}({PROGRESS}) %}}{{% if false %}}{{{{ [{kept}] }}}}{{% endif {after}%}}"
-            ),
+            true => format!("{{%{before} {close} {after}%}}"),
+            false => begin(before, after),
         });
         copied = tag.end;
     }

@@ -1,6 +1,6 @@
 //! A chat template at work: Jinja as transformers sets it up.
 
-use super::generation::{self, Bounded, GENERATION, PROGRESS, Progress, with_calls};
+use super::generation::{self, Bounded, GENERATION, PROGRESS, Progress, with_calls, with_scopes};
 use super::python;
 #[cfg(feature = "workers")]
 use crate::worker::{Refusal, Work};
@@ -32,6 +32,10 @@ pub(super) struct Rendered {
     pub(super) text: String,
     pub(super) spans: Option<Vec<Range<usize>>>,
 }
+
+/// The names of a template that writes the text alone, and of the same with calls that mark its blocks.
+const TEXT: &str = "text";
+const MARKED: &str = "marked";
 
 /// A template with its special tokens, and what it may call.
 pub(crate) struct Rendering {
@@ -73,14 +77,15 @@ impl Rendering {
         environment.add_function(GENERATION, generation::generation);
         // As Jinja ends lines, whatever ended the file's.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
-        let source = with_calls(&source).into_owned();
-        environment
-            .add_template_owned("chat", source)
-            .map_err(|e| match e.detail() {
-                // That is of the template alone.
-                Some(detail) => format!("{}: {detail}", wrong(&e)),
-                None => wrong(&e),
-            })?;
+        for (name, source) in [(TEXT, with_scopes(&source)), (MARKED, with_calls(&source))] {
+            environment
+                .add_template_owned(name, source.into_owned())
+                .map_err(|e| match e.detail() {
+                    // That is of the template alone.
+                    Some(detail) => format!("{}: {detail}", wrong(&e)),
+                    None => wrong(&e),
+                })?;
+        }
         Ok(Self {
             specials,
             environment,
@@ -92,10 +97,6 @@ impl Rendering {
     /// # Errors
     /// What the template refuses, and where it is stopped; never a text of the conversation.
     pub(super) fn render(&self, said: Json) -> Result<Rendered, String> {
-        let template = self
-            .environment
-            .get_template("chat")
-            .map_err(|e| wrong(&e))?;
         let mut seen = self.specials.clone();
         seen.insert("add_generation_prompt".into(), Json::Bool(false));
         seen.insert("documents".into(), Json::Null);
@@ -110,17 +111,32 @@ impl Rendering {
             .map(|(name, value)| (name.as_str(), Value::from(Serde(value))))
             .collect();
         let progress = Arc::new(Progress::default());
+        let text = self.written(TEXT, seen.clone(), &progress)?;
+        let progress = Arc::new(Progress::default());
         seen.insert(PROGRESS, Value::from_dyn_object(Arc::clone(&progress)));
+        let marked = self.written(MARKED, seen, &progress);
+        // Where the marks change what is written, they mark another text.
+        let same = marked.is_ok_and(|marked| marked == text);
+        let spans = same.then(|| progress.spans(&text)).flatten();
+        Ok(Rendered { text, spans })
+    }
+
+    /// What a template writes of these variables.
+    fn written(
+        &self,
+        template: &str,
+        seen: BTreeMap<&str, Value>,
+        progress: &Arc<Progress>,
+    ) -> Result<String, String> {
+        let template = self.environment.get_template(template);
         let mut out = Bounded {
             text: Vec::new(),
-            progress: Arc::clone(&progress),
+            progress: Arc::clone(progress),
         };
         template
-            .render_captured_to(Value::from(seen), &mut out)
+            .and_then(|template| template.render_captured_to(Value::from(seen), &mut out))
             .map_err(|e| wrong(&e))?;
-        let text = String::from_utf8(out.text).map_err(|e| e.to_string())?;
-        let spans = progress.spans(&text);
-        Ok(Rendered { text, spans })
+        String::from_utf8(out.text).map_err(|e| e.to_string())
     }
 }
 

@@ -53,7 +53,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --over steps --sigma 1.1 --at 2.5",
-            "--at: steps must be a whole number in [1, 2^53], got 2.5",
+            "--at: steps must be a whole number in [1, 2^53), got 2.5",
         ),
         (
             "curve --over sample-rate --sigma 1.1 --to 2",

@@ -165,9 +165,8 @@ fn run_at(run: &RunArgs, axis: CurveKind, x: f64) -> Result<RunArgs> {
         CurveKind::Sigma => run.sigma = Some(Sigma::Noise(NoiseMultiplier::new(x)?)),
         CurveKind::SampleRate => run.schedule.sample_rate = Some(SamplingRate::new(x)?),
         CurveKind::Steps => {
-            let steps = Steps::of_number(x).filter(|&steps| steps > Steps::new(0));
-            let steps = steps
-                .ok_or_else(|| anyhow!("steps must be a whole number in [1, 2^53], got {x}"))?;
+            let steps = Steps::of_number(x)
+                .ok_or_else(|| anyhow!("steps must be a whole number in [1, 2^53), got {x}"))?;
             run.schedule.steps = Some(steps.get());
         }
         CurveKind::Gamma => drop(MissRate::new(x)?),

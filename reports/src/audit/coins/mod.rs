@@ -149,7 +149,11 @@ impl CoinsReport {
     /// What is not known, or amiss, of the canaries in the training.
     fn unknown(&self) -> String {
         let lacking = self.preflight.filter(|preflight| preflight.lacking > 0);
-        match (self.inclusion, lacking) {
+        let trained = match self.inclusion {
+            Inclusion::GivenText => " That the model was trained on that text is not known.",
+            _ => "",
+        };
+        let lacking = match (self.inclusion, lacking) {
             (Inclusion::NotChecked, _) => {
                 " It was not checked that training met them as their coins say.".to_owned()
             }
@@ -170,7 +174,8 @@ impl CoinsReport {
                 )
             }
             _ => String::new(),
-        }
+        };
+        lacking + trained
     }
 
     /// A page.

@@ -19,7 +19,7 @@ use reticent_accounting::{
 use reticent_attacks::{
     AuditTerms, CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
-use reticent_backends::{Initial, Owner, PrefixScorer, Scorer};
+use reticent_backends::{Authentication, Initial, Owner, PrefixScorer, Scorer};
 use reticent_corpus::{Canary, CoinPlan, Prepared, TokenId, Tokenizer, read_documents};
 use std::path::Path;
 
@@ -90,6 +90,15 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
                 "it was not checked that training met the canaries as their coins say, so that they leave every promise standing: give --training".into(),
             );
         }
+        Ok(verdict)
+            if inclusion == Inclusion::GivenText
+                && model.manifest.is_some()
+                && !verdict.is_contradicted() =>
+        {
+            report.no_verdict = Some(
+                "it is not known that this checkpoint was trained on the text of --training and on nothing before it, so that the canaries may leave every promise standing: name its prepared folder, beside its owner's key".into(),
+            );
+        }
         Ok(verdict) => report.verdict = Some(verdict),
         Err(why) => report.no_verdict = Some(why),
     }
@@ -147,6 +156,8 @@ struct Training<'a> {
     prepared: Option<Prepared>,
     /// How often each canary stands in it.
     found: Vec<u64>,
+    /// The same of the tokens that are trained on: a record may have been cut behind `--max-tokens`.
+    learned: Vec<u64>,
     /// The same of what the preparation held out.
     held_out: Vec<u64>,
 }
@@ -157,10 +168,12 @@ impl<'a> Training<'a> {
         if !path.is_dir() {
             let documents = read_documents(path)?;
             let texts = documents.iter().map(|d| d.text.as_str());
+            let found = coins.plan.occurrences(texts);
             return Ok(Self {
                 path,
                 prepared: None,
-                found: coins.plan.occurrences(texts),
+                learned: found.clone(),
+                found,
                 held_out: count(&[]),
             });
         }
@@ -175,6 +188,7 @@ impl<'a> Training<'a> {
         Ok(Self {
             path,
             found: count(&prepared.texts),
+            learned: count(&learned(&prepared)),
             held_out: count(&prepared.held_out_texts),
             prepared: Some(prepared),
         })
@@ -198,12 +212,14 @@ impl<'a> Training<'a> {
             doubled == 0,
             "{doubled} canaries stand in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
         );
+        let kept = self.learned.iter().zip(&self.held_out).zip(&coins.inside);
         let count = |holds: &dyn Fn(u64, u64) -> bool| {
-            let inside = all().filter(|((found, held), inside)| **inside && holds(**found, **held));
+            let inside = kept.clone();
+            let inside = inside.filter(|((kept, held), inside)| **inside && holds(**kept, **held));
             inside.count() as u64
         };
         let inside = count(&|_, _| true);
-        let whole = count(&|found, _| found == copies);
+        let whole = count(&|kept, _| kept == copies);
         ensure!(
             whole > 0 || inside == 0,
             "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted"
@@ -211,7 +227,7 @@ impl<'a> Training<'a> {
         Ok(Preflight {
             found: whole,
             lacking: inside - whole,
-            held_out: count(&|found, held| found < copies && held > 0),
+            held_out: count(&|kept, held| kept < copies && held > 0),
         })
     }
 
@@ -230,18 +246,32 @@ impl<'a> Training<'a> {
             return Ok(Inclusion::GivenText);
         };
         let kept = owner.kept_records(prepared)?;
+        // What a run continues from, or an adapter stands on, may have met any canary.
         let continued = matches!(manifest.initial, Initial::Continued { .. });
+        let alone = !continued && args.of.adapter.is_none();
         ensure!(
             kept != Some(false) || continued,
             "{} was trained on other records than those of {}: its owner's key says so",
             model.name,
             self.path.display()
         );
+        let authentic = model.authentication == Authentication::Authenticated;
         Ok(match kept {
-            Some(true) => Inclusion::TrainedRecords,
+            Some(true) if authentic && alone => Inclusion::TrainedRecords,
             _ => Inclusion::GivenText,
         })
     }
+}
+
+/// The texts of the records as far as their tokens go: one that may have been cut is read back from them.
+fn learned(prepared: &Prepared) -> Vec<String> {
+    let most = prepared.options.max_tokens.unwrap_or(usize::MAX);
+    let records = prepared.texts.iter().zip(&prepared.training.records);
+    let each = records.map(|(text, record)| match record.tokens.len() < most {
+        true => text.clone(),
+        false => prepared.tokenizer.decode(&record.tokens),
+    });
+    each.collect()
 }
 
 /// How likely each canary is to the model, beside the reference where there is one; nats. And how far the two are apart.

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 /// Most candidates of a canary.
 const MOST: u64 = 1 << 63;
 
+/// Largest ε that ranks prove: of 2^63 candidates it is some tens.
+const MOST_EPSILON: f64 = 1000.0;
+
 /// Rounding of exposures that were written in decimal.
 const ROUNDING: f64 = 1e-6;
 
@@ -34,12 +37,25 @@ pub(super) fn checked(part: &str, value: &Value, place: &str) -> Result<()> {
     }
     match part {
         "exposure" => exposure(value, place),
-        "membership" => area(&value["area"], place),
+        "membership" => membership(value, place),
         _ => extraction(value, place),
     }
 }
 
 fn exposure(value: &Value, place: &str) -> Result<()> {
+    let digest = &value["canary_digest"];
+    ensure!(
+        digest.is_null() || digest.is_string(),
+        "{place}canary_digest must be a text, got {}",
+        got(digest)
+    );
+    let draw = &value["draw"];
+    ensure!(
+        draw.is_null() || draw == "independent" || draw == "distinct",
+        "{place}draw must be independent or distinct, got {}",
+        got(draw)
+    );
+    verdict(&value["verdict"], place)?;
     let candidates = whole(&value["candidates"], (1, MOST), || {
         format!("{place}candidates")
     })?;
@@ -74,12 +90,61 @@ fn exposure(value: &Value, place: &str) -> Result<()> {
     Ok(())
 }
 
+/// The promise and the proof, where there is a verdict.
+fn verdict(verdict: &Value, place: &str) -> Result<()> {
+    if verdict.is_null() {
+        return Ok(());
+    }
+    let at = format!("{place}verdict");
+    ensure!(
+        verdict.is_object(),
+        "{at} must be an object, got {}",
+        got(verdict)
+    );
+    let alarm = &verdict["false_alarm"];
+    ensure!(
+        alarm.as_f64().is_some_and(|a| a > 0.0 && a < 1.0),
+        "{at}.false_alarm must be in (0, 1), got {}",
+        got(alarm)
+    );
+    let at_least = number(&verdict["at_least"], MOST_EPSILON, || {
+        format!("{at}.at_least")
+    })?;
+    for key in ["at_most", "provable"] {
+        let end = &verdict[key];
+        // Documents of earlier versions do not say what could have been proved.
+        let absent = key == "provable" && end.is_null();
+        ensure!(
+            absent || end == "inf" || end.as_f64().is_some_and(|e| e >= 0.0),
+            "{at}.{key} must be a number in [0, inf) or \"inf\", got {}",
+            got(end)
+        );
+    }
+    let provable = verdict["provable"].as_f64();
+    ensure!(
+        provable.is_none_or(|most| at_least <= most + ROUNDING),
+        "{at}.at_least must be at most {at}.provable, got {} and {}",
+        got(&verdict["at_least"]),
+        got(&verdict["provable"])
+    );
+    Ok(())
+}
+
+fn membership(value: &Value, place: &str) -> Result<()> {
+    for key in ["members", "non_members", "groups"] {
+        if !value[key].is_null() {
+            whole(&value[key], (0, MOST), || format!("{place}{key}"))?;
+        }
+    }
+    area(&value["area"], place)
+}
+
 fn area(area: &Value, place: &str) -> Result<()> {
     if !area.is_object() {
         return Ok(());
     }
     let at = format!("{place}area");
-    number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
+    let estimate = number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
     // An interval that is open at an end leaves it out.
     for key in ["lower", "upper"] {
         if !area[key].is_null() {
@@ -89,6 +154,15 @@ fn area(area: &Value, place: &str) -> Result<()> {
     if !area["lower"].is_null() && !area["upper"].is_null() {
         between(area, ["lower", "upper"], 1.0, &at)?;
     }
+    let (lower, upper) = (area["lower"].as_f64(), area["upper"].as_f64());
+    let inside = lower.is_none_or(|end| estimate >= end - ROUNDING)
+        && upper.is_none_or(|end| estimate <= end + ROUNDING);
+    // Percentiles of a bootstrap need not hold the estimate.
+    ensure!(
+        inside || area["method"] == "cluster-bootstrap",
+        "{at}.estimate must be from {at}.lower to {at}.upper, got {}",
+        got(&area["estimate"])
+    );
     Ok(())
 }
 

@@ -190,9 +190,20 @@ pub(super) struct AgainstChance {
 }
 
 impl AgainstChance {
-    /// Of two documents; nothing where one says nothing about chance.
-    pub(super) fn of(old: &Value, new: &Value) -> Option<Self> {
-        let (before, after) = (p_values(old)?, p_values(new)?);
+    /// Of two documents; nothing where one says nothing about chance, which is noted where the other does.
+    pub(super) fn of(old: &Value, new: &Value, notes: &mut Vec<String>) -> Option<Self> {
+        let (before, after) = match (p_values(old), p_values(new)) {
+            (Some(before), Some(after)) => (before, after),
+            (before, after) => {
+                let which = if before.is_none() { "OLD" } else { "NEW" };
+                if before.is_some() || after.is_some() {
+                    notes.push(format!(
+                        "not compared: exposure, p without a leak ({which} lacks summary.p_max, summary.p_mean or p_mean of a dose)"
+                    ));
+                }
+                return None;
+            }
+        };
         let all = |p_values: &[f64]| {
             let least = p_values.iter().copied().fold(1.0, f64::min);
             (least * p_values.len() as f64).min(1.0)
@@ -296,33 +307,73 @@ enum Proof {
 }
 
 impl Against {
-    /// The promise of `one` against what `other` proves; nothing where the one promises nothing, or where they speak of
+    /// The promise of `one` against what `other` proves; why not, where the one promises nothing, or where they speak of
     /// different things. A verdict's bound may take a tenth of the level.
-    pub(super) fn of(one: &Value, other: &Value, level: f64) -> Option<Self> {
-        let promised = one["verdict"]["at_most"].as_f64()?;
+    pub(super) fn of(
+        (one, promises): (&Value, &str),
+        (other, proves): (&Value, &str),
+        level: f64,
+    ) -> std::result::Result<Self, String> {
+        let promised = one["verdict"]["at_most"].as_f64();
+        let promised = promised.ok_or_else(|| {
+            let why = if one["verdict"].is_null() {
+                "no verdict"
+            } else {
+                "no finite verdict.at_most"
+            };
+            format!("{promises} has {why}, and so no promise")
+        })?;
         let terms = &one["verdict"]["terms"];
+        if !terms.is_object() {
+            return Err(format!("{promises} lacks verdict.terms"));
+        }
         let verdict = &other["verdict"];
-        let alike = |part: &&str| terms[*part] == verdict["terms"][*part];
         let false_alarm = verdict["false_alarm"].as_f64();
         if let Some(false_alarm) = false_alarm.filter(|alarm| *alarm <= 0.1 * level) {
             let parts = ["notion", "neighbours", "unit", "delta", "group", "prior"];
-            return parts.iter().all(alike).then_some(Self {
+            if !verdict["terms"].is_object() {
+                return Err(format!("{proves} lacks verdict.terms"));
+            }
+            let other_one = parts
+                .into_iter()
+                .find(|part| terms[*part] != verdict["terms"][*part]);
+            if let Some(part) = other_one {
+                return Err(format!(
+                    "{part} of verdict.terms: {} in {promises}, {} in {proves}",
+                    terms[part], verdict["terms"][part]
+                ));
+            }
+            let at_least = verdict["at_least"].as_f64();
+            return Ok(Self {
                 promised,
                 proof: Proof::Verdict {
-                    at_least: verdict["at_least"].as_f64()?,
+                    at_least: at_least.ok_or_else(|| format!("{proves} lacks verdict.at_least"))?,
                     provable: verdict["provable"].as_f64().unwrap_or(f64::INFINITY),
                     false_alarm,
                 },
             });
         }
-        let bound: EpsilonBound = serde_json::from_value(other["epsilon"].clone()).ok()?;
-        let agree = terms["neighbours"] == other["epsilon"]["neighbours"]
-            && terms["unit"] == other["epsilon"]["unit"]
-            && terms["delta"].as_f64() == Some(bound.delta.get())
-            && terms["group"].as_u64() == Some(bound.copies);
-        let candidates = other["candidates"].as_u64()?;
-        let canaries = other["canaries"].as_array()?;
-        let counts = canaries.iter().map(|canary| {
+        let lacks = |what: &str| format!("{proves} lacks {what}");
+        let bound: EpsilonBound = serde_json::from_value(other["epsilon"].clone())
+            .map_err(|_| lacks("an epsilon with its neighbours, unit, delta and copies"))?;
+        for (part, of) in [
+            ("neighbours", "neighbours"),
+            ("unit", "unit"),
+            ("delta", "delta"),
+            ("group", "copies"),
+        ] {
+            let (promise, proof) = (&terms[part], &other["epsilon"][of]);
+            let equal = promise.as_f64().is_some_and(|p| Some(p) == proof.as_f64());
+            if promise != proof && !equal {
+                return Err(format!(
+                    "verdict.terms.{part} is {promise} in {promises}, epsilon.{of} {proof} in {proves}"
+                ));
+            }
+        }
+        let candidates = other["candidates"].as_u64();
+        let candidates = candidates.ok_or_else(|| lacks("candidates"))?;
+        let canaries = other["canaries"].as_array();
+        let counts = canaries.into_iter().flatten().map(|canary| {
             let rank: Rank = serde_json::from_value(canary["rank"].clone()).ok()?;
             Some(RankCount {
                 candidates,
@@ -332,15 +383,17 @@ impl Against {
                 unresolved: 0,
             })
         });
-        let counts: Vec<RankCount> = counts.collect::<Option<_>>()?;
-        agree.then_some(Self {
+        let counts: Option<Vec<RankCount>> = counts.collect();
+        let counts = counts.ok_or_else(|| lacks("the rank of a canary"))?;
+        let draw = serde_json::from_value(other["draw"].clone());
+        Ok(Self {
             promised,
             proof: Proof::Ranks {
                 audit: RankAudit {
                     thresholds: RankAudit::planned_thresholds(candidates, counts.len() as u64),
                     confidence: bound.confidence,
                     delta: bound.delta,
-                    draw: serde_json::from_value(other["draw"].clone()).ok()?,
+                    draw: draw.map_err(|_| lacks("draw"))?,
                     unit: bound.unit,
                     copies: bound.copies,
                 },

@@ -312,6 +312,8 @@ impl DiffReport {
             "The new model leaks more than the old one.".to_owned()
         } else if self.has(Change::Appeared) {
             "The new model leaks, and the old one was not seen to.".to_owned()
+        } else if self.has(Change::Less) {
+            self.less_said(silent)
         } else if silent == rows {
             "Nothing can be concluded: whatever the new model leaks, no row could have said so."
                 .to_owned()
@@ -323,6 +325,27 @@ impl DiffReport {
         } else {
             "No sign that the new model leaks more than the old one. Small samples see small differences badly.".to_owned()
         }
+    }
+
+    /// That it leaks less, where no row says more.
+    fn less_said(&self, silent: usize) -> String {
+        let rows = self.rows.len();
+        let less = self.rows.iter().filter(|row| row.says == Change::Less);
+        let by = match less.count() {
+            all if all == rows => String::new(),
+            less => format!(
+                " by {less} of {}, and by none more",
+                count_of(rows as u64, "row")
+            ),
+        };
+        let unheard = match silent {
+            0 => String::new(),
+            _ => format!(
+                "; {silent} of {} could not have said more whatever it leaks",
+                count_of(rows as u64, "row")
+            ),
+        };
+        format!("The new model leaks less than the old one{by}{unheard}.")
     }
 
     fn level_said(&self) -> String {
@@ -438,9 +461,19 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
         ),
     }
     let mut both = vec![Waiting::Exposures(Exposures::of(old, new)?)];
-    both.extend(AgainstChance::of(old, new).map(Waiting::AgainstChance));
-    let back = || Against::of(new, old, level);
-    both.extend(Against::of(old, new, level).map(|more| Waiting::Promised(more, back())));
+    both.extend(AgainstChance::of(old, new, notes).map(Waiting::AgainstChance));
+    let (first, second) = ((old, "OLD"), (new, "NEW"));
+    match Against::of(first, second, level) {
+        Ok(more) => both.push(Waiting::Promised(
+            more,
+            Against::of(second, first, level).ok(),
+        )),
+        // Where neither has a verdict, neither promised anything.
+        Err(why) if !old["verdict"].is_null() || !new["verdict"].is_null() => notes.push(format!(
+            "not compared: ε, the old promise and the new proof ({why})"
+        )),
+        Err(_) => {}
+    }
     Ok(both)
 }
 

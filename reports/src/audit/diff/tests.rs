@@ -191,6 +191,55 @@ fn a_promise_meets_what_the_other_proves() {
     );
 }
 
+/// The headline says less where a row does and none says more, and a row that one document has not the parts of is noted.
+#[test]
+fn less_is_said_and_rows_that_vanish_are_noted() {
+    let document = |at_least, at_most| {
+        let mut document = exposure(&[1.0; 10]);
+        document["summary"] = json!({"p_max": 0.5, "p_mean": 0.5});
+        document["verdict"] = verdict(at_least, at_most, 20);
+        document
+    };
+    let (old, new) = (document(3.0, 12.0), document(0.0, 2.0));
+    let report = DiffReport::of(&old, &new, 0.05).unwrap();
+    assert_eq!(report.rows[2].says, Change::Less);
+    assert_eq!(
+        report.said(),
+        "The new model leaks less than the old one by 1 of 3 rows, and by none more; 1 of 3 rows could not have said more whatever it leaks."
+    );
+    let less = DiffReport::of(&exposure(&[15.0; 10]), &exposure(&[0.1; 10]), 0.05).unwrap();
+    assert!(less.said().starts_with("The new model leaks less"));
+    let without = |place: &[&str], key: &str| {
+        let mut document = new.clone();
+        let part = place
+            .iter()
+            .fold(&mut document, |part, key| &mut part[*key]);
+        part.as_object_mut().unwrap().shift_remove(key);
+        document
+    };
+    let mut delta = new.clone();
+    delta["verdict"]["terms"]["delta"] = 1e-5.into();
+    for (new, said) in [
+        (delta, "(delta of verdict.terms: "),
+        (without(&[], "verdict"), "(NEW lacks an epsilon"),
+        (without(&["verdict"], "terms"), "(NEW lacks verdict.terms)"),
+        (
+            without(&["summary"], "p_max"),
+            "not compared: exposure, p without a leak (NEW lacks summary.p_max",
+        ),
+    ] {
+        let report = DiffReport::of(&old, &new, 0.05).unwrap();
+        assert_eq!(report.rows.len(), 2);
+        assert!(
+            report.notes.len() == 2 && report.notes[1].contains(said),
+            "{:?}",
+            report.notes
+        );
+    }
+    let report = DiffReport::of(&without(&[], "verdict"), &new, 0.05).unwrap();
+    assert!(report.notes[1].ends_with("(OLD has no verdict, and so no promise)"));
+}
+
 /// A new model that promises nothing has no verdict: its ranks are held against the old promise, at the row's share of the
 /// level.
 #[test]
@@ -510,9 +559,15 @@ fn what_one_report_lacks_is_said() {
 /// A document may come from anybody: each field out of its range is refused by name.
 #[test]
 fn fields_out_of_their_range_are_refused() {
-    let good = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 3]),
+    let mut good = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 3]),
         "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10)});
+    good["membership"]["members"] = 40.into();
+    good["exposure"]["canary_digest"] = "aa".into();
+    good["exposure"]["verdict"] = verdict(0.5, 3.0, 20);
     DiffReport::of(&good, &good, 0.05).unwrap();
+    let mut open = good.clone();
+    open["exposure"]["verdict"]["at_most"] = "inf".into();
+    DiffReport::of(&open, &open, 0.05).unwrap();
     for (place, value, said) in [
         (
             "membership/confidence",
@@ -543,6 +598,48 @@ fn fields_out_of_their_range_are_refused() {
             "membership/records",
             json!({"hmac": "aa"}),
             "membership.records.key must be a text, got nothing",
+        ),
+        (
+            "membership/area/estimate",
+            json!(0.61),
+            "estimate must be from membership.area.lower to membership.area.upper, got 0.61",
+        ),
+        (
+            "membership/members",
+            json!("bad"),
+            "membership.members must be a whole number from 0 to 9223372036854775808, got a text",
+        ),
+        ("membership/members", json!(-3), "number from 0 to"),
+        ("membership/members", json!(1e20), "number from 0 to"),
+        (
+            "exposure/draw",
+            json!("zzz"),
+            "exposure.draw must be independent or distinct, got a text",
+        ),
+        (
+            "exposure/canary_digest",
+            json!(5),
+            "exposure.canary_digest must be a text, got 5",
+        ),
+        (
+            "exposure/verdict/false_alarm",
+            json!(-5),
+            "exposure.verdict.false_alarm must be in (0, 1), got -5",
+        ),
+        (
+            "exposure/verdict/at_most",
+            json!(-1),
+            "verdict.at_most must be a number in [0, inf) or \"inf\", got -1",
+        ),
+        (
+            "exposure/verdict/at_least",
+            json!(1e300),
+            "exposure.verdict.at_least must be in [0, 1000], got ",
+        ),
+        (
+            "exposure/verdict/at_least",
+            json!(13),
+            "at_least must be at most exposure.verdict.provable, got 13 and 12.0",
         ),
         (
             "exposure/canaries/1/id",

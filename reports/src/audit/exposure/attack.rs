@@ -57,6 +57,9 @@ pub struct Attack<'a> {
     pub flat_sample: Option<u64>,
     /// Whether the report quotes them.
     pub show_secrets: bool,
+    /// Why the run is not known to have been trained on these canaries, where it is not: then ranks can contradict
+    /// a promise, and never speak for it.
+    pub unplanted: Option<String>,
 }
 
 impl<'a> Attack<'a> {
@@ -82,6 +85,7 @@ impl<'a> Attack<'a> {
             budget: None,
             flat_sample: None,
             show_secrets: false,
+            unplanted: None,
         })
     }
 
@@ -93,6 +97,15 @@ impl<'a> Attack<'a> {
         run.secrets.canaries = Some(Stated::given(self.canaries, "the canary plan"));
         self.delta = *run.delta;
         self.run = Some(run);
+    }
+
+    /// Why ranks cannot speak for a promise: nothing is known to have been learned of the canaries.
+    fn unplanted(&self) -> Option<String> {
+        let none = (self.canaries.records == 0).then(|| {
+            "no copy of a canary reached training, so that the ranks say nothing about the promise"
+                .to_owned()
+        });
+        self.unplanted.clone().or(none)
     }
 
     /// Records that hold one canary, at most.
@@ -154,6 +167,7 @@ impl<'a> Attack<'a> {
         };
         let mut report = ExposureReport::new(finding);
         report.canary_digest = Some(self.plan.identity()?);
+        report.unplanted = self.unplanted();
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
                 .plan
@@ -188,13 +202,15 @@ impl<'a> Attack<'a> {
             }
             report.ceiling = Some(ceiling);
         }
+        report.without_praise();
         Ok((report, promised))
     }
 
     /// What ran on the records of canaries, or why it promises nothing.
     fn seen(&self) -> std::result::Result<Mechanism, String> {
         let Some(run) = &self.run else {
-            return Err("what ran is not known: give --mechanism".into());
+            let untold = self.unplanted.clone();
+            return Err(untold.unwrap_or_else(|| "what ran is not known: give --mechanism".into()));
         };
         if matches!(run.run, Run::Protect { .. }) {
             return Err(
@@ -249,6 +265,9 @@ impl<'a> Attack<'a> {
         let refused =
             |why: String| anyhow::anyhow!("--stop-at: there is no promise to test: {why}");
         let seen = self.seen().map_err(refused)?;
+        if let Some(why) = self.unplanted() {
+            return Err(refused(why));
+        }
         let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
         let promise = self.promise(&promised).map_err(refused)?;
         let level = 1.0 / stop_at;

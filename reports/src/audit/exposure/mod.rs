@@ -78,6 +78,9 @@ pub struct ExposureReport {
     /// The exposure, bits, above which the command ends with 1; it stands among the inputs.
     #[serde(skip)]
     pub limit: Option<f64>,
+    /// Why the model is not known to have been trained on the canaries; it is among the reasons for no verdict.
+    #[serde(skip)]
+    pub unplanted: Option<String>,
 }
 
 /// An earlier checkpoint, with the same canaries.
@@ -108,6 +111,23 @@ impl ExposureReport {
             earlier: Vec::new(),
             secrets: None,
             limit: None,
+            unplanted: None,
+        }
+    }
+    /// Takes back what speaks for a promise where the canaries are not known to have been planted; a contradiction stays.
+    pub(super) fn without_praise(&mut self) {
+        let Some(why) = &self.unplanted else {
+            return;
+        };
+        if self.verdict.as_ref().is_some_and(|v| !v.is_contradicted()) {
+            self.verdict = None;
+        }
+        let contradicted = |c: &Ceiling| c.test.outcome == CeilingOutcome::Contradicted;
+        if !self.ceiling.as_ref().is_some_and(contradicted) {
+            self.ceiling = None;
+        }
+        if self.verdict.is_none() && self.no_verdict.is_none() {
+            self.no_verdict = Some(why.clone());
         }
     }
     /// The limit, where an exposure is above it. It meets the exposure with ties counted against the

@@ -208,8 +208,12 @@ pub(super) fn card(report: &ExposureReport) -> String {
     } else {
         ("=", "")
     };
+    let planted = match &report.unplanted {
+        Some(why) => format!("were ranked, and {why}"),
+        None => "were planted in the training text".to_owned(),
+    };
     let mut said = format!(
-        "{} random secrets of {} candidates each were planted in the training text. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
+        "{} random secrets of {} candidates each {planted}. Largest exposure {} (without a leak {:.1} on average, 95 % below {:.1}; p {sign} {}), mean {} (p {sign} {}).{cut} The canaries prove ε ≥ {} at δ = {} for the replacement of all {} records of one secret, with confidence {}.",
         finding.canaries.len(),
         grouped(finding.candidates),
         measured(finding, max, 1),
@@ -254,7 +258,11 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         ),
         (None, None) => String::new(),
     };
-    format!("{limit}{}", found(report))
+    let unplanted = match &report.unplanted {
+        Some(why) if !report.inconclusive => format!(" But {why}."),
+        _ => String::new(),
+    };
+    format!("{limit}{}{unplanted}", found(report))
 }
 
 fn bits(value: f64) -> String {

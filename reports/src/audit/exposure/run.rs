@@ -116,6 +116,12 @@ fn attack<'a>(
     if let Some(run) = run {
         attack.against(run);
     }
+    if model.manifest.is_some() && seal(model).is_none() {
+        attack.unplanted = Some(
+            "the run was not told of these canaries, and which of its promises reach them is not known"
+                .to_owned(),
+        );
+    }
     attack.confidence = args.confidence;
     attack.budget = args.budget;
     attack.show_secrets = args.show_secrets;
@@ -139,10 +145,6 @@ pub(in crate::audit) fn measured(
     report.manifest = model.caveat();
     if let Some(why) = &model.unknown_origin {
         report.no_verdict = Some(why.clone());
-    } else if model.manifest.is_some() && seal(model).is_none() && args.mechanism.is_none() {
-        report.no_verdict = Some(
-            "the run was not told of these canaries, and which of its promises reach them is not known: give --mechanism".to_owned(),
-        );
     }
     for folder in &args.earlier {
         let source = Source::Folder(folder.clone());

@@ -237,6 +237,50 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
     assert!(page_of(&report).contains("role=\"alert\""));
 }
 
+/// Canaries that are not known to have been trained on contradict a promise, and never speak for one.
+#[test]
+fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
+    let why = "no copy of a canary reached training";
+    let judged = |mut report: ExposureReport, at_most: f64| {
+        let bound = &report.finding.epsilon;
+        let terms = Terms {
+            released: "m".into(),
+            notion: Notion::Dp,
+            neighbours: Neighbours::Replace,
+            unit: UnitName::new("turn").unwrap(),
+            delta: bound.delta,
+            group: bound.copies,
+            prior: None,
+        };
+        let promise = Promise {
+            terms: terms.clone(),
+            at_most: Upper::new(Epsilon::new(at_most).unwrap()),
+            mistakes: vec![],
+        };
+        let measured = Measurement {
+            terms,
+            at_least: bound.lower,
+            false_alarm: Probability::new(0.05).unwrap(),
+            provable: Upper::new(Epsilon::new(14.0).unwrap()),
+            power: Vec::new(),
+        };
+        report.verdict = Some(judge(&promise, &measured).unwrap());
+        report.unplanted = Some(why.to_owned());
+        report.without_praise();
+        report
+    };
+    let quiet = judged(quiet(), 2.0);
+    assert!(quiet.verdict.is_none() && quiet.exit() == Exit::Finished);
+    assert_eq!(quiet.no_verdict.as_deref(), Some(why));
+    assert!(quiet.says().contains(why));
+    let said = page_of(&quiet);
+    assert!(!said.contains("not contradicted") && !said.contains("were planted in the training"));
+    let leaking = judged(leaking(), 2.0);
+    assert_eq!(leaking.exit(), Exit::Exceeded);
+    assert!(leaking.verdict.is_some() && leaking.no_verdict.is_none());
+    assert!(!leaking.card().contains("were planted in the training text"));
+}
+
 /// A sample's report about ten canaries with these costs.
 fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
     let documents = reticent_corpus::simulate(4, 0).unwrap();

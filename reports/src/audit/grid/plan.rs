@@ -290,7 +290,8 @@ impl Plan {
         stages.extend(sources.filter_map(|words| made(words)));
         let mut of_prepare = texts.corpus.clone();
         if !arm.redact.is_empty() {
-            of_prepare.extend(flags(&merged(&arm.redact, &Flags::new())).context("redact")?);
+            let given = merged(&of_unit("document"), &arm.redact);
+            of_prepare.extend(flags(&given).context("redact")?);
             of_prepare.push(Word::Out("--out="));
             let redacted = self.stage(Work::Redact, of_prepare).context("redact")?;
             stages.push(redacted);
@@ -300,7 +301,11 @@ impl Plan {
             true => None,
             false => {
                 let name = self.file_name(&of_prepare)?;
-                let given = merged(&arm.plant, &Flags::new());
+                let unit = prepare
+                    .get("unit")
+                    .and_then(Value::as_str)
+                    .unwrap_or("turn");
+                let given = merged(&of_unit(unit), &arm.plant);
                 of_prepare.extend(flags(&given).context("plant")?);
                 of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
                 of_prepare.push(Word::Out("--out="));
@@ -747,6 +752,12 @@ fn add(path: &Path, digest: &mut Sha256) -> Result<()> {
     }
 }
 
+/// What text is changed by before it is prepared: whole documents by redaction, so that they stay what a split divides, and
+/// by canaries what one record is.
+fn of_unit(unit: &str) -> Flags {
+    Flags::from([("unit".to_owned(), Value::String(unit.to_owned()))])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -854,7 +865,7 @@ redact = { policy = \"names\" }
 [[arms]]
 name = \"coins\"
 recipe = \"sgd\"
-plant = { canaries = \"20x2\", unit = \"turn\", coins = true }
+plant = { canaries = \"20x2\", coins = true }
 ";
         let head = "schema = 1\ndata = { dialogues = 5 }\ntrain = { epochs = 1 }";
         let plan = plan(&format!("{head}{arms}")).unwrap();
@@ -867,10 +878,13 @@ plant = { canaries = \"20x2\", unit = \"turn\", coins = true }
         let coins = [Simulate, Plant, Prepare, Train, Perplexity, Exposure, Coins];
         assert_eq!(works(1), coins);
         let of = |work| plan.stages.iter().filter(move |s| s.work == work);
+        for (work, unit) in [(Redact, "--unit=document"), (Plant, "--unit=turn")] {
+            assert!(of(work).next().unwrap().words.contains(&unit.to_owned()));
+        }
         let simulated = of(Simulate).next().unwrap().output.clone().unwrap();
         let planted = of(Plant).next().unwrap().output.clone().unwrap();
         let text = planted.join(simulated.file_name().unwrap());
-        let read = of(Prepare).last().unwrap().words[1].clone();
+        let read = of(Prepare).next_back().unwrap().words[1].clone();
         assert_eq!(read, text.display().to_string());
         let plan_of = |flag: &str| format!("{flag}{}", planted.join("coins.json").display());
         for (work, flag) in [(Exposure, "--canary-file="), (Coins, "--coins-file=")] {
