@@ -203,7 +203,7 @@ Each has its counterexample in a test.
         .collect();
     assert!(rows.len() >= 15, "{}", rows.len());
     for row in rows {
-        let test = row[2].trim_end_matches([' ', '|', '`']);
+        let test = row[2].trim_matches([' ', '|', '`']);
         let test = test.rsplit("::").next().unwrap();
         writeln!(page, "| {} | `{test}` |", row[1]).unwrap();
     }
