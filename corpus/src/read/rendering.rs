@@ -1,6 +1,8 @@
 //! A chat template at work: Jinja as transformers sets it up.
 
-use super::generation::{self, Bounded, GENERATION, PROGRESS, Progress, with_calls, with_scopes};
+use super::generation::{
+    self, Bounded, GENERATION, PROGRESS, Progress, generates, with_calls, with_scopes,
+};
 use super::python;
 #[cfg(feature = "workers")]
 use crate::worker::{Refusal, Work};
@@ -77,7 +79,11 @@ impl Rendering {
         environment.add_function(GENERATION, generation::generation);
         // As Jinja ends lines, whatever ended the file's.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
-        for (name, source) in [(TEXT, with_scopes(&source)), (MARKED, with_calls(&source))] {
+        let mut templates = vec![(TEXT, with_scopes(&source))];
+        if generates(&source) {
+            templates.push((MARKED, with_calls(&source)));
+        }
+        for (name, source) in templates {
             environment
                 .add_template_owned(name, source.into_owned())
                 .map_err(|e| match e.detail() {
@@ -110,11 +116,13 @@ impl Rendering {
         let mut seen: BTreeMap<&str, Value> = seen
             .map(|(name, value)| (name.as_str(), Value::from(Serde(value))))
             .collect();
-        let progress = Arc::new(Progress::default());
-        let text = self.written(TEXT, seen.clone(), &progress)?;
-        let progress = Arc::new(Progress::default());
+        let text = self.written(TEXT, Value::from(seen.clone()), &Arc::default())?;
+        if self.environment.get_template(MARKED).is_err() {
+            return Ok(Rendered { text, spans: None });
+        }
+        let progress = Arc::<Progress>::default();
         seen.insert(PROGRESS, Value::from_dyn_object(Arc::clone(&progress)));
-        let marked = self.written(MARKED, seen, &progress);
+        let marked = self.written(MARKED, Value::from(seen), &progress);
         // Where the marks change what is written, they mark another text.
         let same = marked.is_ok_and(|marked| marked == text);
         let spans = same.then(|| progress.spans(&text)).flatten();
@@ -125,7 +133,7 @@ impl Rendering {
     fn written(
         &self,
         template: &str,
-        seen: BTreeMap<&str, Value>,
+        seen: Value,
         progress: &Arc<Progress>,
     ) -> Result<String, String> {
         let template = self.environment.get_template(template);
@@ -134,7 +142,7 @@ impl Rendering {
             progress: Arc::clone(progress),
         };
         template
-            .and_then(|template| template.render_captured_to(Value::from(seen), &mut out))
+            .and_then(|template| template.render_captured_to(seen, &mut out))
             .map_err(|e| wrong(&e))?;
         String::from_utf8(out.text).map_err(|e| e.to_string())
     }
