@@ -124,10 +124,17 @@ impl IntegerNoise {
     /// The same from both Gaussians.
     pub(crate) fn ln_delta_between(&self, epsilon: f64) -> LnBounds {
         let off = 2.0 * OFF + 4.0 * ROUND * epsilon.abs();
+        self.between(|distance, sign| {
+            Pair::gaussian(distance).ln_delta_of_one_step(epsilon - sign * off)
+        })
+    }
+
+    /// Both ends of what is known of two Gaussians so far apart: above (a sign of 1) of the farther ones, below (−1)
+    /// of the nearer ones.
+    fn between(&self, ln: impl Fn(f64, f64) -> LnBounds) -> LnBounds {
         let at = |moved: f64, sign: f64| {
             let distance = self.distance / (self.variance + moved).sqrt();
-            let distance = distance * (1.0 + sign * 16.0 * ROUND);
-            Pair::gaussian(distance).ln_delta_of_one_step(epsilon - sign * off)
+            ln(distance * (1.0 + sign * 16.0 * ROUND), sign)
         };
         let (above, below) = (at(-MOVED, 1.0), at(MOVED, -1.0));
         let room = OFF + self.off;
@@ -260,19 +267,8 @@ impl IntegerNoise {
 
     /// ln B(x) from both Gaussians.
     fn ln_blow_up_between(&self, ln_x: f64) -> LnBounds {
-        let at = |moved: f64, sign: f64| {
-            let distance = self.distance / (self.variance + moved).sqrt();
-            let distance = distance * (1.0 + sign * 16.0 * ROUND);
-            let off = OFF + self.off + 4.0 * ROUND * ln_x.abs();
-            ln_blow_up_of_gaussian(ln_x + sign * off, distance)
-        };
-        let (above, below) = (at(-MOVED, 1.0), at(MOVED, -1.0));
-        let room = OFF + self.off;
-        LnBounds {
-            lower: below.lower - room,
-            middle: 0.5 * (above.middle + below.middle),
-            upper: (above.upper + room).min(0.0),
-        }
+        let off = OFF + self.off + 4.0 * ROUND * ln_x.abs();
+        self.between(|distance, sign| ln_blow_up_of_gaussian(ln_x + sign * off, distance))
     }
 }
 
