@@ -1,6 +1,6 @@
 //! What `audit policy` and `audit screen` measure on what.
 
-use crate::audit::args::preparing::{conservative, unit_of_document};
+use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
 use crate::audit::reading::documents;
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ pub struct Measured {
     /// A corpus: JSON Lines {"id", "text"}, or plain text.
     pub data: PathBuf,
     /// What one record is: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "turn", value_parser = unit_of_document)]
+    #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit_of_document)]
     pub unit: Unit,
     /// The redaction policy, as for `audit prepare`.
     #[arg(long, default_value = "general")]

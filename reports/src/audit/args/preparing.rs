@@ -81,12 +81,15 @@ impl CanaryArgs {
     }
 }
 
+/// What one record is where nobody says.
+pub(in crate::audit) const DEFAULT_UNIT: &str = "turn";
+
 /// How a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Preparing {
     /// What one record is: turn, sentence, dialogue, document, or user (all of a user's documents, which --user-field
     /// tells).
-    #[arg(long, default_value = "turn", value_parser = unit)]
+    #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit)]
     pub unit: Unit,
     /// The key or column that says whose a document is, for --unit user; all documents are in memory then.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]

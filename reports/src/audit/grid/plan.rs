@@ -3,6 +3,7 @@
 use super::file::{Arm, AsPolicy, Attacks, CanaryRecalls, Data, Flags, GridFile, merged, words};
 use crate::account::args::Account;
 use crate::audit::args::Audit;
+use crate::audit::args::preparing::DEFAULT_UNIT;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
@@ -297,24 +298,19 @@ impl Plan {
             stages.push(redacted);
             of_prepare = vec![whole("", redacted)];
         }
-        let planted = match arm.plant.is_empty() {
-            true => None,
-            false => {
-                let name = self.file_name(&of_prepare)?;
-                let unit = prepare
-                    .get("unit")
-                    .and_then(Value::as_str)
-                    .unwrap_or("turn");
-                let given = merged(&of_unit(unit), &arm.plant);
-                of_prepare.extend(flags(&given).context("plant")?);
-                of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
-                of_prepare.push(Word::Out("--out="));
-                let planted = self.stage(Work::Plant, of_prepare).context("plant")?;
-                stages.push(planted);
-                of_prepare = vec![Word::Of("", planted, name)];
-                Some((planted, given.get("coins") == Some(&Value::Bool(true))))
-            }
-        };
+        let mut planted = None;
+        if !arm.plant.is_empty() {
+            let name = self.file_name(&of_prepare)?;
+            let unit = prepare.get("unit").and_then(Value::as_str);
+            let given = merged(&of_unit(unit.unwrap_or(DEFAULT_UNIT)), &arm.plant);
+            of_prepare.extend(flags(&given).context("plant")?);
+            of_prepare.push(Word::Plain(format!("--seed={}", place.seed)));
+            of_prepare.push(Word::Out("--out="));
+            let folder = self.stage(Work::Plant, of_prepare).context("plant")?;
+            stages.push(folder);
+            of_prepare = vec![Word::Of("", folder, name)];
+            planted = Some((folder, given.get("coins") == Some(&Value::Bool(true))));
+        }
         of_prepare.extend(flags(prepare).context("prepare")?);
         of_prepare.extend(axes.prepare.iter().cloned().map(Word::Plain));
         of_prepare.push(Word::Out("--out="));
@@ -348,12 +344,12 @@ impl Plan {
         let trained = self.stage(Work::Train, of_train).context("train")?;
         stages.push(trained);
         let label = prepare.get("label").and_then(Value::as_str);
-        let asked = Asked {
+        let measurable = Measurable {
             canaries: planted.is_some() || prepare.contains_key("canaries"),
             coins: planted.is_some_and(|(_, coins)| coins),
             classes: label.is_some(),
         };
-        for (work, given) in attacks(&file.attacks, asked) {
+        for (work, given) in attacks(&file.attacks, measurable) {
             let mut of_attack = vec![whole("--model=", trained)];
             match work {
                 Work::Perplexity | Work::Classify => {
@@ -656,24 +652,24 @@ fn places(
     found
 }
 
-/// What a model can be asked for.
+/// What can be measured of a model.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Measurable {
     canaries: bool,
     coins: bool,
     classes: bool,
 }
 
 /// What is measured, in order; of a classifier its classes alone, since it has no likelihood of a text.
-fn attacks(given: &Attacks, asked: Asked) -> Vec<(Work, &Flags)> {
-    if asked.classes {
+fn attacks(given: &Attacks, measurable: Measurable) -> Vec<(Work, &Flags)> {
+    if measurable.classes {
         return vec![(Work::Classify, &given.classify)];
     }
     let mut all = vec![(Work::Perplexity, &given.perplexity)];
-    if asked.canaries {
+    if measurable.canaries {
         all.push((Work::Exposure, &given.exposure));
     }
-    if asked.coins {
+    if measurable.coins {
         all.push((Work::Coins, &given.coins));
     }
     all.extend(given.membership.as_ref().map(|f| (Work::Membership, f)));

@@ -2,7 +2,7 @@
 
 use crate::audit::args::PolicyArg;
 use crate::audit::args::Reading;
-use crate::audit::args::preparing::unit_of_document;
+use crate::audit::args::preparing::{DEFAULT_UNIT, unit_of_document};
 use clap::Args;
 use reticent_corpus::{Unit, default_threads};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct Redact {
     #[arg(long)]
     pub force: bool,
     /// What one record is: turn, sentence, dialogue or document.
-    #[arg(long, default_value = "turn", value_parser = unit_of_document)]
+    #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit_of_document)]
     pub unit: Unit,
     /// The redaction policy; as for `audit prepare`.
     #[arg(long, default_value = "general")]

@@ -28,11 +28,11 @@ pub(super) struct Study {
     /// What is to be said of the data.
     pub(super) notes: Vec<String>,
     questions: Vec<Question>,
-    detectors: Vec<Asking>,
+    detectors: Vec<DetectorStage>,
 }
 
-/// What a detector masks of a text, to be asked.
-struct Asking {
+/// The stage that measures what a detector masks of a text.
+struct DetectorStage {
     /// Which of [`DETECTORS`].
     level: usize,
     text: &'static str,
@@ -463,7 +463,7 @@ impl Study {
             for (level, detector) in DETECTORS.iter().enumerate() {
                 let line = format!("--policy={detector}");
                 let stage = self.plan.on_corpus(Work::Policy, &data, &line)?;
-                self.detectors.push(Asking { level, text, stage });
+                self.detectors.push(DetectorStage { level, text, stage });
             }
         }
         Ok(())
@@ -471,23 +471,23 @@ impl Study {
 
     /// What the detectors mask, beside what the paper prints, as far as it was answered.
     pub(super) fn masked(&self, answer: impl Fn(usize) -> Option<Value>) -> Vec<Detector> {
-        let row = |asked: &Asking| {
-            let found = answer(asked.stage)?;
+        let row = |of: &DetectorStage| {
+            let found = answer(of.stage)?;
             let share = |part: &Value, all: &Value| Some(part.as_f64()? / all.as_f64()?);
             let words = &found["words"];
             Some(Detector {
-                detector: DETECTORS[asked.level].to_owned(),
-                text: asked.text.to_owned(),
+                detector: DETECTORS[of.level].to_owned(),
+                text: of.text.to_owned(),
                 words: share(&words["redacted"], &words["all"])?,
                 records: share(&found["redacted"], &found["records"])?,
                 printed: PRINTED_SHARES
                     .iter()
                     .map(|(text, shares)| Printed {
                         text: (*text).to_owned(),
-                        share: shares[asked.level],
+                        share: shares[of.level],
                     })
                     .collect(),
-                from: format!("stages/{}.json", self.plan.stages[asked.stage].name),
+                from: format!("stages/{}.json", self.plan.stages[of.stage].name),
             })
         };
         self.detectors.iter().filter_map(row).collect()
