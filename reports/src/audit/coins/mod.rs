@@ -47,6 +47,21 @@ pub enum Inclusion {
 }
 
 impl Inclusion {
+    /// Why coins that contradict nothing say nothing of a promise either: canaries that training never met contradict it
+    /// by chance alone, and leave every promise standing. `ours`: what ran is read from the checkpoint.
+    #[cfg(feature = "audit")]
+    const fn leaves_standing(self, ours: bool) -> Option<&'static str> {
+        match self {
+            Self::NotChecked => Some(
+                "it was not checked that training met the canaries as their coins say, so that they leave every promise standing: give --training",
+            ),
+            Self::GivenText if ours => Some(
+                "it is not known that this checkpoint was trained on the text of --training and on nothing before it, so that the canaries may leave every promise standing: name its prepared folder, beside its owner's key",
+            ),
+            Self::GivenText | Self::TrainedRecords => None,
+        }
+    }
+
     const fn says(self) -> &'static str {
         match self {
             Self::NotChecked => {

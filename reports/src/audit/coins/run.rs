@@ -83,24 +83,13 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         no_verdict: None,
         limit: args.max_epsilon,
     };
-    match verdict(run.as_ref(), &model, &terms, &guesses)? {
-        // Coins that training never met contradict a promise by chance alone, and leave every one standing.
-        Ok(verdict) if inclusion == Inclusion::NotChecked && !verdict.is_contradicted() => {
-            report.no_verdict = Some(
-                "it was not checked that training met the canaries as their coins say, so that they leave every promise standing: give --training".into(),
-            );
+    let unsure = inclusion.leaves_standing(model.manifest.is_some());
+    match (verdict(run.as_ref(), &model, &terms, &guesses)?, unsure) {
+        (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
+            report.no_verdict = Some(why.into());
         }
-        Ok(verdict)
-            if inclusion == Inclusion::GivenText
-                && model.manifest.is_some()
-                && !verdict.is_contradicted() =>
-        {
-            report.no_verdict = Some(
-                "it is not known that this checkpoint was trained on the text of --training and on nothing before it, so that the canaries may leave every promise standing: name its prepared folder, beside its owner's key".into(),
-            );
-        }
-        Ok(verdict) => report.verdict = Some(verdict),
-        Err(why) => report.no_verdict = Some(why),
+        (Ok(verdict), _) => report.verdict = Some(verdict),
+        (Err(why), _) => report.no_verdict = Some(why),
     }
     let inputs = args
         .of
@@ -185,10 +174,15 @@ impl<'a> Training<'a> {
             path.display(),
             coins.plan.unit
         );
+        let found = count(&prepared.texts);
+        let learned = match prepared.options.max_tokens {
+            Some(most) => count(&learned(&prepared, most)),
+            None => found.clone(),
+        };
         Ok(Self {
             path,
-            found: count(&prepared.texts),
-            learned: count(&learned(&prepared)),
+            found,
+            learned,
             held_out: count(&prepared.held_out_texts),
             prepared: Some(prepared),
         })
@@ -263,9 +257,9 @@ impl<'a> Training<'a> {
     }
 }
 
-/// The texts of the records as far as their tokens go: one that may have been cut is read back from them.
-fn learned(prepared: &Prepared) -> Vec<String> {
-    let most = prepared.options.max_tokens.unwrap_or(usize::MAX);
+/// The texts of the records as far as their tokens go, at most so many: one that may have been cut is read back from
+/// them.
+fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
     let records = prepared.texts.iter().zip(&prepared.training.records);
     let each = records.map(|(text, record)| match record.tokens.len() < most {
         true => text.clone(),

@@ -200,13 +200,12 @@ fn a_search_that_was_cut_off_is_not_called_quiet() {
     );
 }
 
-#[test]
-fn a_contradicted_promise_is_exit_one_and_an_alarm() {
-    let mut report = leaking();
+/// What becomes of a promise to cover as many records as are bounded.
+fn judged(report: &ExposureReport, notion: Notion, at_most: f64) -> Verdict {
     let bound = &report.finding.epsilon;
     let terms = Terms {
         released: "m".into(),
-        notion: Notion::GroupDp,
+        notion,
         neighbours: Neighbours::Replace,
         unit: UnitName::new("turn").unwrap(),
         delta: bound.delta,
@@ -215,7 +214,7 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
     };
     let promise = Promise {
         terms: terms.clone(),
-        at_most: Upper::new(Epsilon::new(2.0).unwrap()),
+        at_most: Upper::new(Epsilon::new(at_most).unwrap()),
         mistakes: vec![],
     };
     let measured = Measurement {
@@ -225,7 +224,13 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
         provable: Upper::new(Epsilon::new(14.0).unwrap()),
         power: Vec::new(),
     };
-    report.verdict = Some(judge(&promise, &measured).unwrap());
+    judge(&promise, &measured).unwrap()
+}
+
+#[test]
+fn a_contradicted_promise_is_exit_one_and_an_alarm() {
+    let mut report = leaking();
+    report.verdict = Some(judged(&report, Notion::GroupDp, 2.0));
     assert_eq!(report.exit(), Exit::Exceeded);
     assert!(
         report
@@ -241,41 +246,19 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
 #[test]
 fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
     let why = "no copy of a canary reached training";
-    let judged = |mut report: ExposureReport, at_most: f64| {
-        let bound = &report.finding.epsilon;
-        let terms = Terms {
-            released: "m".into(),
-            notion: Notion::Dp,
-            neighbours: Neighbours::Replace,
-            unit: UnitName::new("turn").unwrap(),
-            delta: bound.delta,
-            group: bound.copies,
-            prior: None,
-        };
-        let promise = Promise {
-            terms: terms.clone(),
-            at_most: Upper::new(Epsilon::new(at_most).unwrap()),
-            mistakes: vec![],
-        };
-        let measured = Measurement {
-            terms,
-            at_least: bound.lower,
-            false_alarm: Probability::new(0.05).unwrap(),
-            provable: Upper::new(Epsilon::new(14.0).unwrap()),
-            power: Vec::new(),
-        };
-        report.verdict = Some(judge(&promise, &measured).unwrap());
+    let unplanted = |mut report: ExposureReport| {
+        report.verdict = Some(judged(&report, Notion::Dp, 2.0));
         report.unplanted = Some(why.to_owned());
         report.without_praise();
         report
     };
-    let quiet = judged(quiet(), 2.0);
+    let quiet = unplanted(quiet());
     assert!(quiet.verdict.is_none() && quiet.exit() == Exit::Finished);
     assert_eq!(quiet.no_verdict.as_deref(), Some(why));
     assert!(quiet.says().contains(why));
     let said = page_of(&quiet);
     assert!(!said.contains("not contradicted") && !said.contains("were planted in the training"));
-    let leaking = judged(leaking(), 2.0);
+    let leaking = unplanted(leaking());
     assert_eq!(leaking.exit(), Exit::Exceeded);
     assert!(leaking.verdict.is_some() && leaking.no_verdict.is_none());
     assert!(!leaking.card().contains("were planted in the training text"));
