@@ -369,7 +369,7 @@ fn speed(
         "gpt2" => {
             let heads = (width / 64).max(1);
             let config =
-                TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, heads, 1024);
+                TransformerConfig::new(Family::Gpt2, vocabulary, width, layers, heads, length + 1);
             Run::new(&config.into(), device)?
         }
         "lstm" => {

@@ -176,16 +176,16 @@ impl Kept {
 /// One step of an optimiser in f32, as [`Optimizer`] says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rule {
-    Sgd {
-        rate: f32,
-        momentum: f32,
-    },
-    /// w ← keep·w − rate·m/(√v + ε).
-    Adam {
-        rate: f32,
-        keep: f32,
-        epsilon: f32,
-    },
+    Sgd { rate: f32, momentum: f32 },
+    Adam(AdamRule),
+}
+
+/// w ← keep·w − rate·m/(√v + ε).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AdamRule {
+    pub(crate) rate: f32,
+    pub(crate) keep: f32,
+    pub(crate) epsilon: f32,
 }
 
 /// An optimiser with its state, which a snapshot stores.
@@ -267,11 +267,11 @@ impl Update for Optimizer {
         }
         match self.rule(self.steps) {
             Some(Rule::Sgd { rate, momentum }) => self.sgd((rate, momentum), weights, gradients),
-            Some(Rule::Adam {
+            Some(Rule::Adam(AdamRule {
                 rate,
                 keep,
                 epsilon,
-            }) => self.by_moments(weights, gradients, |w, m, v| {
+            })) => self.by_moments(weights, gradients, |w, m, v| {
                 *w = keep * *w - rate * m / (v.sqrt() + epsilon);
             }),
             None => {} // AdamBC, above
@@ -291,11 +291,11 @@ impl Optimizer {
         let adam = |rate: f64, decay: f64| {
             let (first_correction, second_correction) = corrections(step);
             let second_correction = second_correction.sqrt();
-            Rule::Adam {
+            Rule::Adam(AdamRule {
                 rate: (rate * self.scale * second_correction / first_correction) as f32,
                 keep: (1.0 - rate * self.scale * decay) as f32,
                 epsilon: (EPSILON * second_correction) as f32,
-            }
+            })
         };
         match self.spec {
             OptimizerSpec::Sgd {

@@ -129,7 +129,7 @@ pub(crate) trait Kernels: Floats {
         logits: Tensor<Self, 2>,
         targets: &[TokenId],
     ) -> (Losses<Self>, Tensor<Self, 2>) {
-        let (nll, delta) = portable::cross_entropy(logits, targets);
+        let (nll, delta) = <Self as Floats>::cross_entropy(logits, targets, None);
         (Losses::Device(nll), delta)
     }
     /// Squared gradient norms of each example, f64: [`GROUPS`] values each.

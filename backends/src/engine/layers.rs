@@ -8,6 +8,7 @@ use super::host::vector::Normal;
 use super::portable_layers as portable;
 use super::rows::{Rows, Span};
 use crate::model::Activation;
+use crate::optimizer::AdamRule;
 use crate::random::MeanNoise;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
@@ -33,6 +34,23 @@ pub(crate) trait Floats: Backend<FloatElem = f32> {
     /// (sum + N(0, std²)) / divisor, value by value, with the bits of the host's noise.
     fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
         noised_on_host(sums, noise)
+    }
+    /// -ln p of each row's target and dL/dlogits of their sum, N × 1 and N × V; rows without a target give zeros.
+    /// With a cap c the logits are c tanh(x / c), and the gradient is by x.
+    fn cross_entropy(
+        logits: Matrix<Self>,
+        targets: &[TokenId],
+        cap: Option<f32>,
+    ) -> (Matrix<Self>, Matrix<Self>) {
+        super::portable::cross_entropy(logits, targets, cap)
+    }
+    /// The largest magnitude of each tensor; not finite where one of its values is not.
+    fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
+        super::portable::largest(tensors)
+    }
+    /// Weights and both moments after a step of Adam by a gradient, with the rounding of the host's optimiser.
+    fn adam(weights_moments_gradient: [Matrix<Self>; 4], rule: &AdamRule) -> [Matrix<Self>; 3] {
+        super::portable::adam(weights_moments_gradient, rule)
     }
 }
 

@@ -5,6 +5,8 @@
     expect(dead_code, reason = "builds with devices run it")
 )]
 mod card;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod cubes;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;

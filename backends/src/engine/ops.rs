@@ -225,7 +225,7 @@ pub(crate) fn cross_entropy<B: Kernels>(
     targets: &[TokenId],
 ) -> (Tracked<B>, Losses<B>) {
     let logits = logits.into_primitive().tensor();
-    let (nll, d_logits) = B::cross_entropy(wrap(logits.primitive), targets);
+    let (nll, d_logits) = Kernels::cross_entropy(wrap::<B>(logits.primitive), targets);
     // a root needs a value, and nobody reads this one
     let out = bare(Tensor::<B, 2>::zeros([1, 1], &d_logits.device()));
     let out = match CrossEntropy(PhantomData::<B>)

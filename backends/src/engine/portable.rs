@@ -4,6 +4,7 @@ use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
 use crate::clip::Factors;
+use crate::optimizer::{AdamRule, BETA1, BETA2};
 use crate::trainer::Precision;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
@@ -180,13 +181,27 @@ pub(super) fn recurrence_backward<B: Floats>(
     Tensor::cat(parts, 0)
 }
 
+/// c tanh(x / c).
+pub(super) fn capped<B: Backend, const D: usize>(
+    x: Tensor<B, D>,
+    cap: Option<f32>,
+) -> Tensor<B, D> {
+    match cap {
+        Some(c) => (x / c).tanh() * c,
+        None => x,
+    }
+}
+
+/// [`Floats::cross_entropy`].
 pub(super) fn cross_entropy<B: Backend>(
     logits: Tensor<B, 2>,
     targets: &[TokenId],
+    cap: Option<f32>,
 ) -> (Tensor<B, 2>, Tensor<B, 2>) {
     let device = logits.device();
     let rows = logits.dims()[0];
-    let log_p = log_softmax(logits, 1);
+    let logits = capped(logits, cap);
+    let log_p = log_softmax(logits.clone(), 1);
     // a row without loss looks up any token, and is then multiplied by zero
     let known: Vec<TokenId> = targets
         .iter()
@@ -197,7 +212,48 @@ pub(super) fn cross_entropy<B: Backend>(
     let index = indices::<B>(&known, &device).reshape([rows, 1]);
     let nll = -log_p.clone().gather(1, index.clone()) * counts.clone();
     let delta = log_p.exp() * counts.clone();
-    (nll, delta.scatter(1, index, -counts, IndexingUpdateOp::Add))
+    let delta = delta.scatter(1, index, -counts, IndexingUpdateOp::Add);
+    let delta = match cap {
+        Some(c) => delta * (-(logits / c).powi_scalar(2) + 1.0),
+        None => delta,
+    };
+    (nll, delta)
+}
+
+/// [`Floats::largest`].
+pub(super) fn largest<B: Backend>(tensors: &[Tensor<B, 2>]) -> Vec<f32> {
+    // what is not finite times zero is no number, and neither is a sum with one
+    let each = tensors
+        .iter()
+        .map(|x| x.clone().abs().max() + (x.clone() * 0.0).sum());
+    let each: Vec<Tensor<B, 1>> = each.collect();
+    if each.is_empty() {
+        return Vec::new();
+    }
+    host(Tensor::cat(each, 0))
+}
+
+/// [`Floats::adam`].
+pub(super) fn adam<B: Backend>(
+    [w, m, v, g]: [Tensor<B, 2>; 4],
+    rule: &AdamRule,
+) -> [Tensor<B, 2>; 3] {
+    let (b1, b2) = (BETA1 as f32, BETA2 as f32);
+    let m = m * b1 + g.clone() * (1.0 - b1);
+    let v = v * b2 + g.clone() * (1.0 - b2) * g;
+    let w = w * rule.keep - m.clone() * rule.rate / (v.clone().sqrt() + rule.epsilon);
+    [w, m, v]
+}
+
+/// The sum of a matrix's rows, in blocks: a device gives each column of each block a thread.
+pub(super) fn sum_rows<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    let [rows, columns] = x.dims();
+    let block = 1 << rows.max(1).trailing_zeros().div_ceil(2);
+    if block == 1 {
+        return x.sum_dim(0);
+    }
+    let blocks = x.reshape([rows / block, block, columns]).sum_dim(1);
+    blocks.reshape([rows / block, columns]).sum_dim(0)
 }
 
 /// Each row's value on the host.
@@ -362,7 +418,7 @@ pub(super) fn add_weighted_sums<B: Floats>(
     let previous = previous_hidden(taps.hidden, packed);
     sums.add(1, B::product(embedded.transpose(), d_gates.clone()));
     sums.add(2, B::product(previous.transpose(), d_gates.clone()));
-    sums.add(3, d_gates.sum_dim(0));
+    sums.add(3, sum_rows(d_gates));
     sums.add(4, B::product(read.transpose(), d_logits.clone()));
-    sums.add(5, d_logits.sum_dim(0));
+    sums.add(5, sum_rows(d_logits));
 }

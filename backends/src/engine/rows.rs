@@ -1,15 +1,12 @@
 //! Batches for transformers: the rows of an example lie together, in time order.
 
-use super::packed::factors;
+use super::packed::{NO_LOSS, factors};
 use super::transfers::Kept;
 use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use std::collections::BTreeMap;
-
-/// No token to predict here.
-pub(crate) const NOTHING: TokenId = TokenId::MAX;
 
 /// The rows of one example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +109,7 @@ pub(crate) struct Rows {
     pub(crate) inputs: Vec<TokenId>,
     /// Row of the position table, or the position itself, of each row.
     pub(crate) positions: Vec<u32>,
-    /// Token to predict of each row, or [`NOTHING`].
+    /// Token to predict of each row, or [`NO_LOSS`].
     pub(crate) targets: Vec<TokenId>,
     /// The fixed shape, where the device wants one.
     pub(crate) grid: Option<Grid>,
@@ -190,7 +187,7 @@ impl Rows {
         self.spans.push(Span { start, length });
         self.inputs.extend_from_slice(inputs);
         self.targets.extend_from_slice(targets);
-        self.targets.resize(start + length, NOTHING);
+        self.targets.resize(start + length, NO_LOSS);
         self.positions.extend(0..length as u32);
         if let Some(grid) = self.grid {
             self.pad(start, start + grid.steps);
@@ -202,7 +199,7 @@ impl Rows {
     fn pad(&mut self, first: usize, rows: usize) {
         let token = self.inputs.get(first).copied().unwrap_or(0);
         self.inputs.resize(rows, token);
-        self.targets.resize(rows, NOTHING);
+        self.targets.resize(rows, NO_LOSS);
         self.positions.resize(rows, 0);
     }
 
@@ -248,7 +245,7 @@ impl Rows {
         };
         for span in &self.spans {
             let start = asked.places.len();
-            for row in span.range().filter(|row| self.targets[*row] != NOTHING) {
+            for row in span.range().filter(|row| self.targets[*row] != NO_LOSS) {
                 asked.places.push(row as u32);
                 asked.targets.push(self.targets[row]);
             }
@@ -260,7 +257,7 @@ impl Rows {
 
     /// Number of rows that predict a token.
     pub(crate) fn predictions(&self) -> usize {
-        self.targets.iter().filter(|t| **t != NOTHING).count()
+        self.targets.iter().filter(|t| **t != NO_LOSS).count()
     }
 
     /// One value per row from one per example; unused rows get `rest`.
@@ -324,7 +321,7 @@ mod tests {
         };
         let padded = Rows::predicting(&[a, b], (9, 8), Some(grid)).unwrap();
         assert_eq!(padded.inputs, [1, 2, 1, 4, 4, 4, 1, 1, 1]);
-        assert_eq!(padded.targets[..3], [2, 3, NOTHING]);
+        assert_eq!(padded.targets[..3], [2, 3, NO_LOSS]);
         assert_eq!(padded.positions, [0, 1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(padded.predictions(), packed.predictions());
         assert_eq!(padded.spans[1].range(), 3..4);

@@ -77,6 +77,14 @@ pub(super) fn host<B: Backend, const D: usize>(x: Tensor<B, D>) -> Vec<f32> {
     values
 }
 
+/// Whole numbers in host memory, as they lie there.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+pub(super) fn host_bits<B: Backend<IntElem = i32>>(x: Tensor<B, 1, Int>) -> Vec<u32> {
+    let values: Vec<i32> = x.into_data().into_vec().expect("32 bits each");
+    count(2, values.len() * size_of::<i32>());
+    values.into_iter().map(i32::cast_unsigned).collect()
+}
+
 /// What is made from a batch once, at the first use, and read by every layer.
 #[derive(Clone, Default)]
 pub(super) struct Kept(Arc<Mutex<Vec<KeptValue>>>);

@@ -2,17 +2,34 @@
 //! panics where there is none.
 
 use super::card::{Card, beyond, missing};
+use super::cubes::{self, Cubes};
 use super::device::{DeviceKind, FoundDevice, Probed};
 use super::kernels::Kernels;
-use super::layers::Floats;
+use super::layers::{Floats, Matrix};
 use crate::device::Device;
 use crate::error::Result;
-use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuSetup};
+use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuRuntime, WgpuSetup};
+use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use wgpu::{Adapter, Backends, DeviceType, Features, Instance};
 
-impl Floats for Wgpu {}
+impl Cubes for Wgpu {
+    type Own = WgpuRuntime;
+}
+
+impl Floats for Wgpu {
+    fn cross_entropy(
+        logits: Matrix<Self>,
+        targets: &[TokenId],
+        cap: Option<f32>,
+    ) -> (Matrix<Self>, Matrix<Self>) {
+        cubes::cross_entropy(logits, targets, cap)
+    }
+    fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
+        cubes::largest(tensors)
+    }
+}
 
 impl Kernels for Wgpu {}
 

@@ -2,30 +2,51 @@
 
 use crate::device::Device;
 use crate::engine::card::{Card, beyond, missing};
+use crate::engine::cubes::{self, Cubes};
 use crate::engine::device::{DeviceKind, FoundDevice, Probed, nvidia_names};
 use crate::engine::kernels::Kernels;
 use crate::engine::layers::{Floats, Matrix};
 use crate::error::Result;
+use crate::optimizer::AdamRule;
 use crate::random::MeanNoise;
 use burn::tensor::Tensor;
 use burn_cuda::{Cuda, CudaDevice};
+use cubecl::cuda::CudaRuntime;
+use reticent_corpus::TokenId;
 
+mod adam;
 mod noise;
-mod product;
 
 #[cfg(test)]
 pub(in crate::engine) use noise::draws_as_the_host;
 
+impl Cubes for Cuda {
+    type Own = CudaRuntime;
+}
+
 impl Floats for Cuda {
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 8192 };
     const LOGITS: usize = 1 << 28;
-    const HEAD_ROWS: usize = 2048;
+    const HEAD_ROWS: usize = Self::GRID_ROWS;
 
     fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
-        product::single(a, b)
+        cubes::product(a, b, true)
     }
     fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
         noise::noised(sums, noise)
+    }
+    fn cross_entropy(
+        logits: Matrix<Self>,
+        targets: &[TokenId],
+        cap: Option<f32>,
+    ) -> (Matrix<Self>, Matrix<Self>) {
+        cubes::cross_entropy(logits, targets, cap)
+    }
+    fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
+        cubes::largest(tensors)
+    }
+    fn adam(weights_moments_gradient: [Matrix<Self>; 4], rule: &AdamRule) -> [Matrix<Self>; 3] {
+        adam::step(weights_moments_gradient, rule)
     }
 }
 

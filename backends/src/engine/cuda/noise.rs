@@ -9,14 +9,12 @@
     reason = "kernels are written in what their language has: no rotation, and loops over numbers"
 )]
 
+use crate::engine::cubes::{floats, packed, room};
 use crate::engine::layers::{Matrix, noised_on_host};
 use crate::engine::transfers::{host, indices, upload};
 use crate::gaussian::{COSINE, ODD, SINE};
 use crate::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};
-use burn::tensor::{Shape, Tensor, TensorPrimitive};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_dtype;
-use burn_cubecl::tensor::CubeTensor;
+use burn::tensor::Tensor;
 use burn_cuda::Cuda;
 use cubecl::cuda::CudaRuntime;
 use cubecl::prelude::*;
@@ -52,9 +50,12 @@ pub(in crate::engine) fn draws_as_the_host(device: &burn_cuda::CudaDevice) -> bo
         std: 0.37,
         divisor: 1.9,
     };
-    let count = 2 * NOISE_BLOCK + CHUNK + 301;
+    // rows whose length no memory is aligned to
+    let (rows, columns) = (173, 193);
+    let count = rows * columns;
+    assert!(count > 2 * NOISE_BLOCK && !count.is_multiple_of(CHUNK));
     let values: Vec<f32> = (0..count).map(|i| (i as f32 * 0.618).sin()).collect();
-    let there = by_threads(upload(values.clone(), [1, count], device), 5, &noise);
+    let there = by_threads(upload(values.clone(), [rows, columns], device), 5, &noise);
     let there = host(there);
     let mut here = values;
     noise.add_to(5, &mut here);
@@ -72,16 +73,10 @@ fn by_threads(sum: Matrix<Cuda>, tensor: usize, noise: &MeanNoise<'_>) -> Matrix
         return sum;
     }
     let keys = noise.noise.keys(tensor, values);
-    let keys = indices::<Cuda>(&keys, &device);
-    let keys: CubeTensor<CudaRuntime> = keys.into_primitive();
-    let sum = into_contiguous(sum.into_primitive().tensor());
+    let keys = indices::<Cuda>(&keys, &device).into_primitive();
+    let sum = packed(sum);
     let client = sum.client.clone();
-    let out = empty_device_dtype(
-        client.clone(),
-        device,
-        Shape::from(shape.to_vec()),
-        sum.dtype,
-    );
+    let out = room(&sum, &shape, sum.dtype);
     let threads = values.div_ceil(CHUNK) * LANES;
     let [low, high] = [noise.step as u32, (noise.step >> 32) as u32];
     let halves = |x: f64| [x.to_bits() as u32, (x.to_bits() >> 32) as u32];
@@ -105,7 +100,7 @@ fn by_threads(sum: Matrix<Cuda>, tensor: usize, noise: &MeanNoise<'_>) -> Matrix
             divisor_high,
         );
     }
-    Tensor::from_primitive(TensorPrimitive::Float(out))
+    floats(out)
 }
 
 #[cube(launch_unchecked)]

@@ -2,7 +2,7 @@
 
 use super::activation::tanh;
 use super::vector::{exponentials, largest, wide};
-use crate::engine::rows::NOTHING;
+use crate::engine::packed::NO_LOSS;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 
@@ -27,7 +27,7 @@ impl pulp::NullaryFnOnce for LossRows<'_> {
             .zip(self.targets);
         let mut slopes = Vec::new();
         for ((row, target), nll) in rows.zip(self.nll) {
-            if *target == NOTHING {
+            if *target == NO_LOSS {
                 row.fill(0.0);
                 *nll = 0.0;
                 continue;

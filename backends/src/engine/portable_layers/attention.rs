@@ -1,9 +1,9 @@
 //! Attention in tensor operations, on grids of examples × steps.
 
-use super::{capped, grid};
+use super::grid;
 use crate::engine::host::attention::{Attention, Dropped};
 use crate::engine::layers::{Attended, Floats, Matrix};
-use crate::engine::portable::product;
+use crate::engine::portable::{capped, product};
 use crate::engine::rows::Rows;
 use crate::engine::transfers::{flags, upload};
 use crate::trainer::Precision;

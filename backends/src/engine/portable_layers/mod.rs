@@ -7,12 +7,12 @@ use crate::engine::layers::{
     Ends, Factors, Floats, HeadGradient, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
     Nonlinearity, NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
-use crate::engine::portable::{host, indices, pieces, product, upload};
-use crate::engine::rows::{NOTHING, Rows};
+use crate::engine::portable::{capped, host, indices, pieces, product, upload};
+use crate::engine::rows::Rows;
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
-use burn::tensor::activation::{log_softmax, sigmoid};
-use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use burn::tensor::activation::sigmoid;
+use burn::tensor::{Int, Tensor};
 use reticent_corpus::TokenId;
 
 mod attention;
@@ -86,22 +86,22 @@ pub(in crate::engine) fn linear_back<B: Floats>(
     product(dy.clone(), w.clone().transpose(), precision)
 }
 
-fn capped<B: Floats, const D: usize>(x: Tensor<B, D>, cap: Option<f32>) -> Tensor<B, D> {
-    match cap {
-        Some(c) => (x / c).tanh() * c,
-        None => x,
-    }
+pub(in crate::engine) fn logits<B: Floats>(
+    hidden: &Matrix<B>,
+    head: &HeadWeights<B>,
+    precision: Precision,
+) -> Matrix<B> {
+    capped(uncapped(hidden, head, precision), head.cap)
 }
 
-pub(in crate::engine) fn logits<B: Floats>(
+fn uncapped<B: Floats>(
     hidden: &Matrix<B>,
     head: &HeadWeights<B>,
     precision: Precision,
 ) -> Matrix<B> {
     let w = head.matrix.clone();
     let w = if head.tied { w.transpose() } else { w };
-    let logits = linear(hidden, &w, head.bias.as_ref(), precision);
-    capped(logits, head.cap)
+    linear(hidden, &w, head.bias.as_ref(), precision)
 }
 
 fn gain<B: Floats>(weights: &NormWeights<B>) -> Matrix<B> {
@@ -222,7 +222,11 @@ pub(in crate::engine) fn head<B: Floats>(
     for start in (0..targets.len()).step_by(B::HEAD_ROWS) {
         let count = (targets.len() - start).min(B::HEAD_ROWS);
         let h = hidden.clone().narrow(0, start, count);
-        let (block_nll, delta) = cross_entropy(&h, head, &targets[start..start + count], precision);
+        let (block_nll, delta) = B::cross_entropy(
+            uncapped(&h, head, precision),
+            &targets[start..start + count],
+            head.cap,
+        );
         let w = head.matrix.clone();
         let back = if head.tied { w } else { w.transpose() };
         d_hidden.push(product(delta.clone(), back, precision));
@@ -246,34 +250,4 @@ fn head_sum<B: Floats>(hidden: Matrix<B>, delta: Matrix<B>, tied: bool) -> Matri
     } else {
         B::product(hidden.transpose(), delta)
     }
-}
-
-/// Negative log-likelihood of each row (n × 1) and dL/dlogits.
-fn cross_entropy<B: Floats>(
-    hidden: &Matrix<B>,
-    head: &HeadWeights<B>,
-    targets: &[u32],
-    precision: Precision,
-) -> (Matrix<B>, Matrix<B>) {
-    let device = hidden.device();
-    let logits = logits(hidden, head, precision);
-    let count = logits.dims()[0];
-    let counted: Vec<f32> = targets
-        .iter()
-        .map(|t| if *t == NOTHING { 0.0 } else { 1.0 })
-        .collect();
-    let known: Vec<u32> = targets
-        .iter()
-        .map(|t| if *t == NOTHING { 0 } else { *t })
-        .collect();
-    let counted: Matrix<B> = upload(counted, [count, 1], &device);
-    let index = indices::<B>(&known, &device).reshape([count, 1]);
-    let log_p = log_softmax(logits.clone(), 1);
-    let nll = -log_p.clone().gather(1, index.clone()) * counted.clone();
-    let delta = log_p.exp() * counted.clone();
-    let mut delta = delta.scatter(1, index, -counted, IndexingUpdateOp::Add);
-    if let Some(c) = head.cap {
-        delta = delta * (-(logits / c).powi_scalar(2) + 1.0);
-    }
-    (nll, delta)
 }

@@ -1,6 +1,7 @@
 //! Norms and clipped sums from the tape.
 
 use super::*;
+use crate::engine::portable::sum_rows;
 
 /// N × width as examples × steps × width.
 fn steps<B: Floats>(x: &Matrix<B>, (examples, steps): (usize, usize)) -> Tensor<B, 3> {
@@ -164,19 +165,19 @@ pub(in crate::engine) fn add_sums<B: Floats>(
     let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
     for tap in tape.linears {
         if let Some(bias) = tap.bias {
-            sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
+            sums.add(bias, sum_rows(tap.gradient.clone() * factor(bias)));
         }
         let g = tap.gradient * factor(tap.weight);
         sums.add(tap.weight, B::product(tap.input.transpose(), g));
     }
     for tap in tape.norms {
         if let Some(bias) = tap.bias {
-            sums.add(bias, (tap.gradient.clone() * factor(bias)).sum_dim(0));
+            sums.add(bias, sum_rows(tap.gradient.clone() * factor(bias)));
         }
         let product = tap.unit * tap.gradient * factor(tap.gain);
         let [rows, columns] = product.dims();
         let by_head = product.reshape([rows * tap.heads, columns / tap.heads]);
-        sums.add(tap.gain, by_head.sum_dim(0));
+        sums.add(tap.gain, sum_rows(by_head));
     }
     let Some(Ends { embedding, head }) = tape.ends else {
         return;
@@ -192,11 +193,11 @@ pub(in crate::engine) fn add_sums<B: Floats>(
     }
     if let Some(types) = embedding.types {
         let index = indices::<B>(&[0], &device);
-        sums.add_rows(types, index, &[0], (g * factor(types)).sum_dim(0));
+        sums.add_rows(types, index, &[0], sum_rows(g * factor(types)));
     }
     if let Some(delta) = head.delta {
         if let Some(bias) = head.bias {
-            sums.add(bias, (delta.clone() * factor(bias)).sum_dim(0));
+            sums.add(bias, sum_rows(delta.clone() * factor(bias)));
         }
         let delta = delta * factor(head.weight);
         sums.add(head.weight, head_sum(head.hidden, delta, head.tied));

@@ -206,10 +206,12 @@ fn widened<B: Floats>(x: Matrix<B>, offset: usize, width: usize) -> Matrix<B> {
     if columns == width {
         return x;
     }
-    let zeros = |columns| Tensor::zeros([rows, columns], &x.device());
+    let device = x.device();
+    // a device refuses to fill a tensor without values
+    let zeros = |columns| (columns > 0).then(|| Tensor::zeros([rows, columns], &device));
     let (before, behind) = (zeros(offset), zeros(width - offset - columns));
-    let parts = [before, x, behind].into_iter();
-    Tensor::cat(parts.filter(|part| part.dims()[1] > 0).collect(), 1)
+    let parts = [before, Some(x), behind].into_iter().flatten();
+    Tensor::cat(parts.collect(), 1)
 }
 
 /// What happens at each attention layer: its index, and queries, keys and values side by side.

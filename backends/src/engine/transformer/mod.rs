@@ -17,7 +17,8 @@ use super::layers::{
     NormWeights, Norms, Sums, Tape,
 };
 use super::ops;
-use super::rows::{AskedRows, Grid, Microbatch, NOTHING, Rows, on_grids};
+use super::packed::NO_LOSS;
+use super::rows::{AskedRows, Grid, Microbatch, Rows, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
 use crate::clip::{Clip, SquaredNorms};
 use crate::dropout::Masks;
@@ -325,7 +326,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             .filter(|_| !matches!(self.config.head, Head::Classes(_)));
         if let Some(left_out) = left_out {
             for target in rows.targets.iter_mut().filter(|t| **t == left_out) {
-                *target = NOTHING;
+                *target = NO_LOSS;
             }
         }
         Ok(rows)
@@ -343,7 +344,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 let mut rows = Rows::predicting(examples, self.limits(), grid)?;
                 for (span, example) in rows.spans.iter().zip(examples) {
                     for unlearned in example.unlearned().filter(|at| *at > 0) {
-                        rows.targets[span.start + unlearned - 1] = NOTHING;
+                        rows.targets[span.start + unlearned - 1] = NO_LOSS;
                     }
                 }
                 Ok(rows)
@@ -360,7 +361,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                 let mut rows = Rows::reading(&inputs, self.limits(), grid)?;
                 for (span, read) in rows.spans.iter().zip(&read) {
                     let targets = rows.targets[span.range()].iter_mut().zip(&read.targets);
-                    targets.for_each(|(into, target)| *into = target.unwrap_or(NOTHING));
+                    targets.for_each(|(into, target)| *into = target.unwrap_or(NO_LOSS));
                 }
                 self.placed(&mut rows);
                 Ok(rows)

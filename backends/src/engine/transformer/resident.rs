@@ -2,7 +2,7 @@
 //! per parameter.
 
 use super::*;
-use crate::optimizer::{BETA1, BETA2, DeviceMoments, Rule};
+use crate::optimizer::{DeviceMoments, Rule};
 use crate::random::MeanNoise;
 use crate::trainer::Resident;
 use std::any::Any;
@@ -29,7 +29,7 @@ impl<B: Floats, K: Layers<B>> Resident for Transformer<B, K> {
             Sums::Host(sums) => upload(&self.parameters, &sums, &self.device),
         };
         let noised = B::noised(sums, noise);
-        let finite = all_finite(&noised);
+        let finite = largest(&noised).is_some();
         (Box::new(noised), finite)
     }
 }
@@ -64,16 +64,9 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
                     };
                     *w = w.clone() - v * rate;
                 }
-                Rule::Adam {
-                    rate,
-                    keep,
-                    epsilon,
-                } => {
-                    let (b1, b2) = (BETA1 as f32, BETA2 as f32);
+                Rule::Adam(rule) => {
                     let (m, v) = (&mut first[i], &mut second[i]);
-                    *m = m.clone() * b1 + g.clone() * (1.0 - b1);
-                    *v = v.clone() * b2 + g.clone() * (1.0 - b2) * g;
-                    *w = w.clone() * keep - m.clone() * rate / (v.clone().sqrt() + epsilon);
+                    [*w, *m, *v] = B::adam([w.clone(), m.clone(), v.clone(), g], &rule);
                 }
             }
         }
@@ -83,30 +76,9 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 }
 
-/// One number of each tensor, on the host.
-fn one_each<B: Floats>(
-    tensors: &[Matrix<B>],
-    number: impl Fn(Matrix<B>) -> Tensor<B, 1>,
-) -> Vec<f32> {
-    let numbers: Vec<Tensor<B, 1>> = tensors.iter().map(|x| number(x.clone())).collect();
-    if numbers.is_empty() {
-        return Vec::new();
-    }
-    host(Tensor::cat(numbers, 0))
-}
-
-fn all_finite<B: Floats>(tensors: &[Matrix<B>]) -> bool {
-    // what is not finite times zero is no number, and neither is a sum with one
-    one_each(tensors, |x| (x * 0.0).sum())
-        .iter()
-        .all(|sum| !sum.is_nan())
-}
-
 /// The largest magnitude, where all are finite.
 pub(super) fn largest<B: Floats>(tensors: &[Matrix<B>]) -> Option<f32> {
-    if !all_finite(tensors) {
-        return None;
-    }
-    let each = one_each(tensors, |x| x.abs().max());
-    Some(each.into_iter().fold(0.0, f32::max))
+    let each = B::largest(tensors);
+    each.into_iter()
+        .try_fold(0.0, |most: f32, x| x.is_finite().then(|| most.max(x)))
 }

@@ -4,6 +4,7 @@ use super::Transformer;
 use super::flow::{Plain, layers, top};
 use crate::engine::layers::{Floats, Layers, Matrix};
 use crate::engine::lstm::row_scores;
+use crate::engine::packed::NO_LOSS;
 use crate::engine::portable::host;
 use crate::engine::rows::{self, Grid, Rows};
 use crate::error::Result;
@@ -47,13 +48,7 @@ impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
             let targets: Vec<TokenId> = rows
                 .targets
                 .iter()
-                .map(|t| {
-                    if *t == crate::engine::rows::NOTHING {
-                        0
-                    } else {
-                        *t
-                    }
-                })
+                .map(|t| if *t == NO_LOSS { 0 } else { *t })
                 .collect();
             let mut scores = Vec::with_capacity(rows.len());
             let block = self.logit_rows();

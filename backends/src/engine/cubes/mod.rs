@@ -1,0 +1,65 @@
+//! Kernels of our own in the language of devices, the same for CUDA and wgpu: what the tensor library's take long for.
+
+mod cross_entropy;
+mod largest;
+#[cfg(any(feature = "cuda", test))]
+mod product;
+#[cfg(test)]
+mod tests;
+
+pub(super) use cross_entropy::cross_entropy;
+pub(super) use largest::largest;
+#[cfg(any(feature = "cuda", test))]
+pub(super) use product::product;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{DType, Int, Shape, Tensor, TensorPrimitive};
+use burn_cubecl::CubeRuntime;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+
+/// Threads of a group.
+pub(super) const UNITS: u32 = 256;
+
+/// A backend whose tensors lie in memory that our kernels reach.
+pub(super) trait Cubes:
+    Backend<
+        IntElem = i32,
+        FloatTensorPrimitive = CubeTensor<Self::Own>,
+        IntTensorPrimitive = CubeTensor<Self::Own>,
+    >
+{
+    type Own: CubeRuntime;
+}
+
+fn bare<B: Cubes, const D: usize>(x: Tensor<B, D>) -> CubeTensor<B::Own> {
+    x.into_primitive().tensor()
+}
+
+/// In the order of its rows, without gaps.
+pub(super) fn packed<B: Cubes, const D: usize>(x: Tensor<B, D>) -> CubeTensor<B::Own> {
+    into_contiguous(bare(x))
+}
+
+pub(super) fn floats<B: Cubes, const D: usize>(x: CubeTensor<B::Own>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(x))
+}
+
+fn integers<B: Cubes, const D: usize>(x: CubeTensor<B::Own>) -> Tensor<B, D, Int> {
+    Tensor::from_primitive(x)
+}
+
+/// Room beside this tensor, not filled, without gaps: what the library makes by itself may have them after each row.
+pub(super) fn room<R: CubeRuntime>(
+    beside: &CubeTensor<R>,
+    shape: &[usize],
+    dtype: DType,
+) -> CubeTensor<R> {
+    empty_device_contiguous_dtype(
+        beside.client.clone(),
+        beside.device.clone(),
+        Shape::from(shape.to_vec()),
+        dtype,
+    )
+}
