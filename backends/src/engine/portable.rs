@@ -3,7 +3,7 @@
 use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
-use crate::clip::Factors;
+use crate::privacy::clip::Factors;
 use crate::trainer::Precision;
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;

@@ -11,8 +11,8 @@ use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, TrainingSet, record_id};
+use crate::redaction::default_threads;
 use crate::split::units;
-use crate::sweep::default_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 
@@ -66,7 +66,8 @@ impl Prepared {
 /// Source: Zhao et al. 2022 (CRT), Algorithm 1 and appendix A.6.
 ///
 /// ```
-/// use reticent_corpus::{PrepareOptions, prepare, simulate};
+/// use reticent_corpus::prepare::{PrepareOptions, prepare};
+/// use reticent_corpus::simulate::simulate;
 /// let prepared = prepare(&simulate(20, 0)?, &PrepareOptions::default())?;
 /// let facts = &prepared.facts;
 /// assert_eq!(facts.public + facts.private, facts.units);
@@ -153,7 +154,7 @@ impl Preparer {
     }
 
     /// Prepares a neighbour of the training documents: the same documents with other spans
-    /// masked, for instance by [`crate::mask_secret`].
+    /// masked, for instance by [`crate::prepare::mask_secret`].
     ///
     /// # Errors
     /// As [`prepare`].

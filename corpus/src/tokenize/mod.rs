@@ -118,7 +118,7 @@ impl Places {
 /// In the two tokenizers of our own every digit is one token.
 ///
 /// ```
-/// use reticent_corpus::Tokenizer;
+/// use reticent_corpus::tokenize::Tokenizer;
 /// let tokenizer = Tokenizer::characters();
 /// let tokens = tokenizer.encode("ID 42")?;
 /// assert_eq!(tokens.len(), 5);

@@ -6,8 +6,8 @@
 
 use crate::contract::Inputs;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::{RunKey, keyed_digest};
-use reticent_corpus::PolicyChoice;
+use reticent_backends::privacy::{RunKey, keyed_digest};
+use reticent_corpus::policy::PolicyChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::{DictionaryOptions, PatternRule};
+    use reticent_corpus::policy::{DictionaryOptions, PatternRule};
 
     /// The order of the records says nothing, their texts and sides do.
     #[test]

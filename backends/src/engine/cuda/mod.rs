@@ -6,7 +6,7 @@ use crate::engine::device::{DeviceKind, FoundDevice, Probed, nvidia_names};
 use crate::engine::kernels::Kernels;
 use crate::engine::layers::{Floats, Matrix};
 use crate::error::Result;
-use crate::random::MeanNoise;
+use crate::privacy::random::MeanNoise;
 use burn::tensor::Tensor;
 use burn_cuda::{Cuda, CudaDevice};
 

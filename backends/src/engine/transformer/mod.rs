@@ -19,15 +19,15 @@ use super::layers::{
 use super::ops;
 use super::rows::{AskedRows, Grid, Microbatch, NOTHING, Rows, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
-use crate::clip::{Clip, SquaredNorms};
-use crate::dropout::Masks;
 use crate::error::{Error, Result};
-use crate::masking::TokenMasks;
 use crate::model::{
     Head, HeadLayout, Layout, LinearAt, Lora, Model, NormAt, NormKind, Rotary, TransformerConfig,
     groups,
 };
-use crate::optimizer::Update;
+use crate::privacy::clip::{Clip, SquaredNorms};
+use crate::trainer::dropout::Masks;
+use crate::trainer::masking::TokenMasks;
+use crate::trainer::optimizer::Update;
 use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
     check_shapes,

@@ -11,10 +11,11 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, Redaction,
-    SamplingRate, Steps, Tolerance, UnitName, Upper,
+    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate,
+    Steps, Tolerance, UnitName, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

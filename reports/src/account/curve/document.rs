@@ -2,7 +2,8 @@
 
 use super::args::{Over, What};
 use crate::contract::Number;
-use reticent_accounting::{Bounds, Delta, Engine, GroupSize, Mechanism, Neighbours};
+use reticent_accounting::pld::Engine;
+use reticent_accounting::{Bounds, Delta, GroupSize, Mechanism, Neighbours};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

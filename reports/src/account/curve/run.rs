@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
-    Probability, Profile, Query, Tolerance, Upper, pld::losses,
+    Bounds, Delta, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
+    Probability, Query, Tolerance, Upper,
+    pld::{Engine, Profile, losses},
 };
 
 /// Enough for a smooth line.
@@ -173,7 +174,7 @@ impl Line<'_> {
             .map(|e| Epsilon::new(*e))
             .collect::<Result<Vec<_>, _>>()?;
         let profile = Profile::at_epsilons(self.mechanism, self.query, &epsilons, self.tolerance)?;
-        let ends = |p: &reticent_accounting::ProfilePoint| Bounds {
+        let ends = |p: &reticent_accounting::pld::ProfilePoint| Bounds {
             lower: Some(Lower::new(Number(p.delta_lower.get().get()))),
             upper: Some(Upper::new(Number(p.delta_upper.get().get()))),
         };

@@ -1,7 +1,8 @@
 //! The `explanation` document.
 
 use super::Pair;
-use reticent_accounting::{Bounds, Certificate, Delta, Direction, Epsilon, Guarantee, Mechanism};
+use reticent_accounting::pld::Certificate;
+use reticent_accounting::{Bounds, Delta, Direction, Epsilon, Guarantee, Mechanism};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,8 @@ use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
-use reticent_accounting::{Certificate, Direction, ErrorEnds, ErrorSource, GroupSize, Neighbours};
+use reticent_accounting::pld::{Certificate, ErrorEnds, ErrorSource};
+use reticent_accounting::{Direction, GroupSize, Neighbours};
 
 const DIGITS: usize = 6;
 

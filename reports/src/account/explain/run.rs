@@ -7,8 +7,8 @@ use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
-    Direction, Engine, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, PrivacyLoss,
-    Query, pld::losses,
+    Direction, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, PrivacyLoss, Query,
+    pld::{Engine, losses},
 };
 
 /// Explains the headline of a plan: differential privacy by the loss law, of the group if there

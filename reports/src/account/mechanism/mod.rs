@@ -32,8 +32,8 @@ pub struct Loaded {
 /// Whether the owner's key vouches for the manifest of a checkpoint.
 #[cfg(feature = "audit")]
 fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
-    let found = reticent_backends::Authentication::of(checkpoint, manifest.as_bytes())?;
-    reticent_backends::Mark::compare(checkpoint, manifest)?;
+    let found = reticent_backends::checkpoint::Authentication::of(checkpoint, manifest.as_bytes())?;
+    reticent_backends::checkpoint::Mark::compare(checkpoint, manifest)?;
     Ok(found.caveat())
 }
 
@@ -82,7 +82,7 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
 /// A folder that can't be read, or that holds weights of ours.
 #[cfg(feature = "audit")]
 pub fn known_origin(folder: &Path) -> Result<()> {
-    match reticent_backends::Mark::in_folder(folder)? {
+    match reticent_backends::checkpoint::Mark::in_folder(folder)? {
         Some(mark) => bail!(unknown_origin(folder, &mark)),
         None => Ok(()),
     }
@@ -104,7 +104,7 @@ pub fn known_origin(folder: &Path) -> Result<()> {
 /// What is to be said of weights of ours without their manifest.
 #[cfg(feature = "audit")]
 #[must_use]
-pub fn unknown_origin(folder: &Path, mark: &reticent_backends::Mark) -> String {
+pub fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint::Mark) -> String {
     format!(
         "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
          which says what ran, is missing; put it back, or give --declared-public if all text behind \

@@ -5,9 +5,10 @@ use super::promises::query;
 use crate::number::shortest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
+use reticent_accounting::pld::Profile;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Profile,
-    Redaction, Tolerance,
+    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,10 +3,11 @@
 use super::PlannedRun;
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
+use reticent_accounting::pld::Engine;
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Direction, Engine, Epsilon, Error, Estimate, GroupSize, Guarantee,
-    Method, Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
+    Bounds, Convention, Delta, Direction, Epsilon, Error, Estimate, GroupSize, Guarantee, Method,
+    Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

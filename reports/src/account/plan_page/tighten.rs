@@ -6,9 +6,10 @@ use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
 use reticent_accounting::confidentiality::{CorpusFacts, Reach};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    GroupSize, MissRate, NoiseMultiplier, Redaction, SamplingRate, Steps, Tolerance, Upper,
+    GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

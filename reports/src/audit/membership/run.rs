@@ -14,11 +14,12 @@ use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, anyhow, ensure};
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Attack, Beside, DistinctTexts, Need, Neighbours, Panel, Repeats, Scoring, Shadows, chosen,
     copies_among, instability, replacements,
 };
-use reticent_corpus::{TokenId, Tokenizer, Unit};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{TokenId, Unit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;

@@ -11,11 +11,16 @@ use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::{Confidence, Delta, Epsilon, UnitName, Upper};
-use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
-    SeedOrigin, Spec, TokenCounts, Tokenizer, Unit, WordFacts, insert, last_answer,
+use reticent_attacks::evalue::{PlannedAudit, coin_provable};
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::{AuditTerms, Draw};
+use reticent_corpus::canary::{
+    CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
+    insert,
 };
+use reticent_corpus::read::{Documents, ReadOptions, last_answer};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -7,9 +7,10 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
-use reticent_corpus::{
-    Error, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, Unit,
+use reticent_corpus::redaction::{
+    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
 };
+use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;

@@ -7,7 +7,8 @@ use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
 use crate::number::count_of;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
-use reticent_corpus::{Document, simulate, simulate_turns};
+use reticent_corpus::Document;
+use reticent_corpus::simulate::{simulate, simulate_turns};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -112,7 +113,7 @@ fn written(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::read_documents;
+    use reticent_corpus::read::read_documents;
 
     #[test]
     fn what_is_written_reads_back_as_it_was_made() {

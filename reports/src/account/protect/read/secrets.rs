@@ -120,7 +120,7 @@ fn from_json_lines<'a>(
 #[cfg(feature = "parquet")]
 fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
     use parquet::record::Field;
-    use reticent_corpus::{ParquetRows, field_name};
+    use reticent_corpus::read::{ParquetRows, field_name};
     let mut rows = ParquetRows::open(path, &["id", "prior", "posterior", "kind"])?;
     let [id, prior, posterior] = [
         rows.needed("id")?,
