@@ -12,7 +12,7 @@
 //! Neither composes. Two phases amplified one by one under-report (σ = 1 twice, γ = 0.1,
 //! ε = 2: true δ 4.2e-4, nested 6.9e-6), so this does not compile:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0308
 //! use reticent_accounting::pld::Profile;
 //! use reticent_accounting::redaction::Redaction;
 //! fn twice(redaction: Redaction, profile: &Profile) {
@@ -23,7 +23,7 @@
 //!
 //! and neither does taking a redacted profile back among the losses that compose:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0308
 //! use reticent_accounting::PrivacyLoss;
 //! use reticent_accounting::pld::Profile;
 //! use reticent_accounting::redaction::Redaction;

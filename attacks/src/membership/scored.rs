@@ -81,6 +81,12 @@ impl Attack {
         }
     }
 
+    /// Whether it reads what the whole vocabulary gets at a place.
+    #[must_use]
+    pub const fn reads_vocabulary(self) -> bool {
+        matches!(self, Self::MinKPlusPlus(_) | Self::Ez)
+    }
+
     /// Its name on the command line and in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -13,7 +13,7 @@ pub use clip::{Clip, Clipping, Factors, SquaredNorms};
 pub use ledger::Ledger;
 pub use random::{
     BinsSampler, ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, TruncatedSampler,
-    keyed_digest, shuffled,
+    keyed_digest,
 };
 pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
 pub use step::{PrivateStep, StateRelease, Step};

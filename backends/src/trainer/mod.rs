@@ -12,9 +12,9 @@ pub use masking::{Masking, TokenMasks};
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub(crate) use records::Example;
 pub use records::{
-    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, split, unprotected,
+    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, unprotected,
 };
-pub(crate) use records::{redacted, redacted_private};
+pub(crate) use records::{redacted, redacted_private, split};
 
 use crate::error::{Error, Result};
 use crate::model::{Lora, Model};

@@ -38,7 +38,7 @@ pub struct PublicRecords {
 
 /// Splits a training set by side. The only way, besides [`unprotected`] and [`all_private`], to records that train.
 #[must_use]
-pub fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
+pub(crate) fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
     let take = |side| set.side(side).map(ReadRecord::of).collect();
     (
         PublicRecords {
