@@ -54,7 +54,7 @@ const fn caveat(_: &Path, _: &str) -> Result<Option<&'static str>> {
 /// # Errors
 /// What can't be read, is too large, or describes no mechanism: named with file and key.
 pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
-    let name = if is_stdin(path) {
+    let name = if crate::contract::is_stream(path) {
         "stdin".to_owned()
     } else {
         path.display().to_string()
@@ -114,16 +114,10 @@ pub fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint::Mark)
     )
 }
 
-/// Whether this stands for stdin.
-#[must_use]
-pub fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 fn read(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     // One byte more than allowed tells too much from just enough.
-    if is_stdin(path) {
+    if crate::contract::is_stream(path) {
         std::io::stdin()
             .lock()
             .take(LARGEST + 1)

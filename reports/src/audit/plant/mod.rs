@@ -6,7 +6,9 @@ mod sampling;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regular_text};
+use crate::contract::{
+    Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
+};
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -163,7 +165,7 @@ fn inside(coins: &CoinPlan) -> u64 {
 /// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     ensure!(
-        args.data != Path::new("-"),
+        !is_stream(&args.data),
         "FILE: a file is needed, to be written again with canaries, got - (stdin)"
     );
     let folder = OutputFolder::create(&args.out).context("--out")?;

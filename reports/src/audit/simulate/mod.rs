@@ -38,7 +38,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         out,
         force,
     } = what;
-    let file = AtomicFile::create_new(out, *force, &[]).context("--out")?;
+    let file = AtomicFile::create_new_or_stdout(out, *force, &[]).context("--out")?;
     let number = usize::try_from(*dialogues).context("--dialogues")?;
     let lines: Vec<Line> = match turns {
         true => simulate_turns(number, *seed).map(|made| made.into_iter().map(acted).collect()),
@@ -63,7 +63,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         count_of(made.bytes, "byte"),
         count_of(made.secrets as u64, "secret"),
     );
-    output.answer(
+    output.aside_for(out).answer(
         &Envelope::new("simulation", inputs, &made),
         &Page::new("Simulated corpus", said),
     )

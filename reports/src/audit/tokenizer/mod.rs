@@ -36,7 +36,8 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
         "--declared-public: is needed: a vocabulary publishes the words it was made from, rare ones too"
     );
     let read = corpus_files(&args.data).context("DATA")?;
-    let mut file = AtomicFile::create_new(&args.out, args.force, &read).context("--out")?;
+    let mut file =
+        AtomicFile::create_new_or_stdout(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
     let mut texts = Vec::new();
     for document in Documents::with(&args.data, &args.reading.options(None)?).context("DATA")? {
@@ -83,5 +84,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
             ),
         ],
     ));
-    output.answer(&Envelope::new("vocabulary", inputs, &made), &page)
+    output
+        .aside_for(&args.out)
+        .answer(&Envelope::new("vocabulary", inputs, &made), &page)
 }
