@@ -4,7 +4,7 @@
 use crate::common::{options, seeded, set};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
 use reticent_backends::checkpoint::{
-    Authentication, Checkpoint, Initial, Manifest, Owner, Pretrained, hexadecimal, owner_folder,
+    Authentication, Checkpoint, Initial, Manifest, Owner, Pretrained, owner_folder,
 };
 use reticent_backends::engine::open;
 use reticent_backends::model::{Family, Model, TransformerConfig};
@@ -12,6 +12,7 @@ use reticent_backends::run::{Surroundings, train_on};
 use reticent_backends::{Corpus, Device, Error, Recipe};
 use reticent_corpus::prepare::{PrepareOptions, prepare};
 use reticent_corpus::simulate::simulate;
+use reticent_disk::hexadecimal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! What a run is, as far as its state must know: what may be resumed is compared with it.
 
-use crate::checkpoint::manifest::hexadecimal;
 use crate::checkpoint::state::RunIdentity;
 use crate::error::{Error, Result};
 use crate::privacy::ledger::Planned;
 use crate::privacy::random::{RunKey, keyed_writer};
 use crate::recipe::{Schedule, Work};
+use reticent_disk::hexadecimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

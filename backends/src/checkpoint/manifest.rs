@@ -504,9 +504,3 @@ impl Manifest {
         serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
     }
 }
-
-/// Lower-case hexadecimal.
-#[must_use]
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}

@@ -10,7 +10,7 @@ pub(crate) mod state;
 pub(crate) mod weights;
 
 pub use lock::FolderLock;
-pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
+pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase};
 pub use owner::{Authentication, Owner, owner_folder, state_folder};
 pub use state::erase_finished;
 pub use weights::weights_digest;
@@ -186,7 +186,7 @@ impl Kind {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+    reticent_disk::hexadecimal(&Sha256::digest(bytes))
 }
 
 #[derive(Serialize, Deserialize)]

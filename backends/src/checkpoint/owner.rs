@@ -1,12 +1,12 @@
 //! What the owner of a model keeps beside it and never publishes: the canary plan and the key that seals it.
 
-use crate::checkpoint::manifest::{CanarySeal, hexadecimal};
+use crate::checkpoint::manifest::CanarySeal;
 use crate::error::{Error, Result, at};
 use crate::files::{private_folder, sibling, write_whole};
 use crate::privacy::random::keyed_digest;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
-use reticent_disk::{read_regular, read_regular_text};
+use reticent_disk::{hexadecimal, read_key, read_regular, read_regular_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ const LARGEST: u64 = 256 << 20;
 
 /// The file of the authentication code of the checkpoint's manifest.
 const CODE: &str = "manifest.code";
+/// What it is a code of.
+const MANIFEST: &[u8] = b"manifest";
 /// The code of the secrets that a run of `protect` was certified for.
 const SECRETS: &str = "secrets.code";
 /// The code of the records that were trained on.
@@ -47,21 +49,17 @@ impl Authentication {
             return Ok(Self::NoKey);
         }
         let owner = Owner::open(checkpoint)?;
-        let path = owner.folder.join(CODE);
-        if !path.exists() {
-            return Ok(Self::NotAuthenticated);
+        match owner.kept_code(CODE, MANIFEST, manifest)? {
+            None => Ok(Self::NotAuthenticated),
+            Some(true) => Ok(Self::Authenticated),
+            Some(false) => Err(Error::Checkpoint {
+                path: checkpoint.join("manifest.json"),
+                why: format!(
+                    "not the one that its owner authenticated ({}): edited, or of another run",
+                    owner.folder.join(CODE).display()
+                ),
+            }),
         }
-        let stored = at(&path, read_regular(&path, LARGEST))?;
-        if stored == hexadecimal(&owner.code_for(b"manifest", manifest)).as_bytes() {
-            return Ok(Self::Authenticated);
-        }
-        Err(Error::Checkpoint {
-            path: checkpoint.join("manifest.json"),
-            why: format!(
-                "not the one that its owner authenticated ({}): edited, or of another run",
-                path.display()
-            ),
-        })
     }
 
     /// What is to be said where it is not authenticated.
@@ -124,21 +122,7 @@ impl Owner {
     pub fn open(checkpoint: &Path) -> Result<Self> {
         let folder = owner_folder(checkpoint);
         let path = folder.join("key");
-        let text = at(&path, read_regular_text(&path, LARGEST))?;
-        let digits = text.trim();
-        let bytes: Option<Vec<u8>> = (digits.len() == 64 && digits.is_ascii())
-            .then(|| {
-                (0..32)
-                    .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).ok())
-                    .collect()
-            })
-            .flatten();
-        let key = bytes
-            .and_then(|b| b.try_into().ok())
-            .ok_or_else(|| Error::State {
-                path: path.clone(),
-                why: "must hold 64 hexadecimal digits".into(),
-            })?;
+        let key = at(&path, read_key(&path))?;
         Ok(Self { folder, key })
     }
 
@@ -173,7 +157,7 @@ impl Owner {
     pub fn authenticate(&self, checkpoint: &Path) -> Result<()> {
         let path = checkpoint.join("manifest.json");
         let manifest = at(&path, read_regular(&path, LARGEST))?;
-        self.keep_code(CODE, b"manifest", &manifest)
+        self.keep_code(CODE, MANIFEST, &manifest)
     }
 
     /// Keeps the log of the run, which no guarantee covers.

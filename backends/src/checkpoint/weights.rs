@@ -1,7 +1,7 @@
 //! Tensors in safetensors files: the one format in which weights and snapshots lie on disk.
 
-use crate::checkpoint::manifest::hexadecimal;
 use crate::error::{Error, Result, at};
+use reticent_disk::hexadecimal;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};

@@ -9,10 +9,10 @@
 //! A replayed step repeats its batch and its noise, releases the same value, and is counted
 //! once. Within one process an index is used once, whatever the file says.
 
-use crate::checkpoint::manifest::hexadecimal;
 use crate::error::{Error, Result, at};
 use crate::privacy::random::{RunKey, keyed_digest};
 use reticent_disk::DiskFile;
+use reticent_disk::hexadecimal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use reticent_accounting::{Sampling, SamplingRate};
+use reticent_disk::hexadecimal;
 use sha2::Sha256;
 
 /// The secret from which a run's randomness follows.
@@ -105,10 +106,7 @@ impl RunKey {
     /// A public name of the key that reveals nothing of it: the first 8 bytes of an HMAC.
     #[must_use]
     pub fn name(&self) -> String {
-        keyed_digest(&self.bytes, b"name")[..8]
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect()
+        hexadecimal(&keyed_digest(&self.bytes, b"name")[..8])
     }
     pub(crate) fn stream(&self, purpose: &str, position: u64) -> ChaCha20Rng {
         let mut rng = ChaCha20Rng::from_seed(keyed_digest(&self.bytes, purpose.as_bytes()));
@@ -446,7 +444,7 @@ pub(crate) fn sampler(
 
 /// A permutation of 0..n for one public epoch.
 #[must_use]
-pub fn shuffled(key: &RunKey, epoch: u64, n: usize) -> Vec<u32> {
+pub(crate) fn shuffled(key: &RunKey, epoch: u64, n: usize) -> Vec<u32> {
     use rand::seq::SliceRandom;
     let mut order: Vec<u32> = (0..n as u32).collect();
     order.shuffle(&mut key.stream("shuffle", epoch));

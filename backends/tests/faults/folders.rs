@@ -3,7 +3,7 @@
 use crate::common::{model, noisy, options, seeded, set, trained, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::{Run, TrainingPlan};
-use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner, hexadecimal};
+use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner};
 use reticent_backends::model::LstmConfig;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::{Corpus, Error, Recipe};
@@ -12,6 +12,7 @@ use reticent_corpus::canary::CanaryOptions;
 use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
+use reticent_disk::hexadecimal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

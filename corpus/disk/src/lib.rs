@@ -11,9 +11,11 @@
 pub mod failing;
 #[cfg(not(debug_assertions))]
 mod failing;
+mod key;
 mod lock;
 mod whole;
 
+pub use key::{OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_key};
 pub use lock::lock_file;
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 
