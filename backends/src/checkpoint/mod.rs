@@ -289,14 +289,6 @@ impl Manifest {
     pub const fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
-
-    /// Whether any phase trained on secrets without protection.
-    #[must_use]
-    pub fn is_unprotected(&self) -> bool {
-        self.phases
-            .iter()
-            .any(|p| matches!(p, Phase::Unprotected { .. }))
-    }
 }
 
 impl Checkpoint {

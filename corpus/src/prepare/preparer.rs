@@ -3,7 +3,6 @@
 use super::context::{Corpus, PreparationContext};
 use super::facts::Facts;
 use super::options::PrepareOptions;
-use super::record_work::Work;
 use super::run::{Pass, Put, feed};
 use super::sink::All;
 use super::source::{Role, Source, again};
@@ -12,7 +11,6 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, TrainingSet, record_id};
 use crate::redaction::default_threads;
-use crate::split::units;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 
@@ -208,28 +206,5 @@ impl Preparer {
             out.facts = facts;
         }
         Ok(out)
-    }
-
-    /// Prepares text for evaluation: the same steps without deduplication, points that are
-    /// only `<MASK>` left out. Gives the records and their redacted texts.
-    ///
-    /// # Errors
-    /// As [`prepare`].
-    pub fn prepare_held_out(&self, documents: &[Document]) -> Result<(Vec<Record>, Vec<String>)> {
-        let settled = &self.settled;
-        let mut records = Vec::new();
-        let mut texts = Vec::new();
-        for (number, document) in documents.iter().enumerate() {
-            for unit in units(document, number, settled.options.unit)? {
-                settled.fits(&unit)?;
-                let mut work = Work::new(&unit, &settled.tokenizer)?;
-                let made = settled.shape(&mut work);
-                if let Some(record) = settled.record(made, unit.label) {
-                    records.push(record);
-                    texts.push(work.text());
-                }
-            }
-        }
-        Ok((records, texts))
     }
 }

@@ -19,7 +19,7 @@ const BRIEFLY: usize = 7;
 
 /// A table with both ends of each point.
 #[must_use]
-pub fn page(document: &Envelope<Points>) -> Page {
+pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
     let (x, y) = body.kind_names();
     let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
@@ -116,7 +116,7 @@ fn headline(body: &Points) -> String {
 ///
 /// # Errors
 /// A number that came out as none.
-pub fn csv(body: &Points) -> Result<String> {
+pub(crate) fn csv(body: &Points) -> Result<String> {
     let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
     let (x, y) = body.kind_names();
     for point in &body.points {
@@ -137,7 +137,7 @@ pub fn csv(body: &Points) -> Result<String> {
 ///
 /// # Errors
 /// Nothing to draw.
-pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
+pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let body = &document.body;
     let (x, y) = axes(body.curve);
     let end = |end: Option<&Number>| end.map_or(f64::NAN, |number| number.0);

@@ -22,7 +22,7 @@ const POINTS_DRAWN: usize = 65;
 ///
 /// # Errors
 /// Arguments out of range, and points that can't be certified.
-pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
+pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     if let Some(axis) = wish.over {
         return over::curve(wish, axis.into());
     }
@@ -90,7 +90,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
 ///
 /// # Errors
 /// As [`curve`], and nothing to draw.
-pub fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
+pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
     if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
         return figure(document);
     }

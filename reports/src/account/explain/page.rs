@@ -15,7 +15,7 @@ const DIGITS: usize = 6;
 
 /// The explanation of a number, for people.
 #[must_use]
-pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
+pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let body = &document.body;
     let title = format!(
         "{}, {}",

@@ -16,7 +16,7 @@ use reticent_accounting::{
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
+pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let plan = &asked.plan;
     let query = Query {
         neighbours: plan.neighbours,

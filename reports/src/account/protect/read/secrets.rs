@@ -8,11 +8,11 @@ use std::path::Path;
 
 /// What is promised for one secret.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Promise {
+pub(crate) struct Promise {
     /// Prior and tolerated posterior.
-    pub secret: Secret,
+    pub(crate) secret: Secret,
     /// What sort of secret it is; empty if not said.
-    pub kind: String,
+    pub(crate) kind: String,
 }
 
 /// One row as text, with its place.
@@ -29,7 +29,7 @@ struct Entry<'a> {
 /// # Errors
 /// Unreadable or malformed content, two secrets of one id, a prior or posterior out of range;
 /// the message has file, line and value.
-pub fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
+pub(crate) fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
     let mut names = Names::default();
     let mut promises = Vec::new();
     let mut enter = |entry: Entry<'_>| -> Result<()> {
