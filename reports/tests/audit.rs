@@ -137,7 +137,8 @@ fn a_dash_is_stdout_or_refused() {
     ]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
-    let output = here(&[&made[..], &["--out", "new.jsonl", "--html", "-"]].concat());
+    let bound = ["epsilon", "--counts", "1000,100,95", "--delta", "1e-5"];
+    let output = here(&[&bound[..], &["--html", "-"]].concat());
     assert_eq!(code(&output), 2);
     assert!(
         stderr(&output).starts_with("error: --html: "),
