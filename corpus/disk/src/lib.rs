@@ -6,6 +6,15 @@
 //!
 //! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step of the process fail
 //! as a full disk does, and all that follow; `failing::after` does so for a thread.
+//!
+//! ```
+//! let place = tempfile::tempdir()?;
+//! let path = place.path().join("answer.json");
+//! reticent_disk::write_whole(&path, b"{}")?;
+//! assert_eq!(reticent_disk::read_regular(&path, 1024)?, b"{}");
+//! assert!(reticent_disk::read_regular(&path, 1).is_err(), "longer than was allowed");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 #[cfg(debug_assertions)]
 pub mod failing;
