@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use reticent_disk::WholeFile;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Longest text that is read whole, in bytes: 1 GiB.
@@ -70,7 +70,7 @@ impl AtomicFile {
         no_stream(target)?;
         let opened = WholeFile::apart(target, force, read);
         if let Err(error) = &opened
-            && error.kind() == ErrorKind::AlreadyExists
+            && error.kind() == std::io::ErrorKind::AlreadyExists
         {
             anyhow::bail!(
                 "{} exists; choose another name, or give --force to replace it",
@@ -122,7 +122,7 @@ impl AtomicFile {
 #[cfg(feature = "findings")]
 fn unless_closed<T>(done: std::io::Result<T>, otherwise: T) -> std::io::Result<T> {
     match done {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(otherwise),
         done => done,
     }
 }

@@ -184,6 +184,7 @@ pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
 ///
 /// # Errors
 /// A plan that can't be accounted.
+#[cfg(feature = "audit")]
 pub(crate) fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<String> {
     let first = promises::first(run, guarantees)?;
     Ok(page::promised(run, first.as_ref()))

@@ -188,6 +188,7 @@ pub(super) fn is_about_a_record(run: &PlannedRun) -> bool {
 ///
 /// # Errors
 /// A plan that can't be accounted.
+#[cfg(feature = "audit")]
 pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option<Promised>> {
     let leading = leading(run, guarantees)?;
     // Of CRT a finite promise leads.
