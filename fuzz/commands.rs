@@ -394,7 +394,7 @@ fn mechanism(path: &Path) -> Found {
 fn prepared(path: &Path) -> Found {
     let folder = path.parent().unwrap_or(path);
     end(PreparedFacts::read(folder))?;
-    reticent_corpus::Prepared::load(folder)
+    reticent_corpus::prepare::Prepared::load(folder)
         .map(drop)
         .map_err(|error| error.to_string())
 }
@@ -483,9 +483,9 @@ fn seeds(home: &Path) -> Result<(), Failure> {
         audit(line)?;
     }
     std::fs::copy("ckpt/tokenizer.json", "tokenizer.json")?;
-    let tokenizer = reticent_corpus::Tokenizer::load_folder(
+    let tokenizer = reticent_corpus::tokenize::Tokenizer::load_folder(
         Path::new("ckpt"),
-        reticent_corpus::Origin::Pretrained,
+        reticent_corpus::tokenize::Origin::Pretrained,
     )?;
     let size = tokenizer.vocabulary_size();
     // A row for each record: a number for each token of it, and for the end.
@@ -499,10 +499,15 @@ fn seeds(home: &Path) -> Result<(), Failure> {
     let hello = serde_json::json!({"reticent_scorer": 1, "vocabulary": size, "batch": 8});
     let answer = serde_json::json!({"id": 1, "log_probabilities": rows});
     std::fs::write("lines.jsonl", format!("{hello}\n{answer}\n"))?;
-    let family = reticent_backends::Family::Gpt2;
+    let family = reticent_backends::model::Family::Gpt2;
     let config =
-        reticent_backends::TransformerConfig::new(family, size, 8, 1, 1, 64).validated()?;
+        reticent_backends::model::TransformerConfig::new(family, size, 8, 1, 1, 64).validated()?;
     let weights = config.starting_weights(0);
-    reticent_backends::save_hugging_face(Path::new("hf"), &config, &weights, Some(&tokenizer))?;
+    reticent_backends::hugging_face::save_hugging_face(
+        Path::new("hf"),
+        &config,
+        &weights,
+        Some(&tokenizer),
+    )?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use campaign::{Asked, Target, none_found};
 use mutation::mutated;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use reticent_corpus::{PatternRule, PolicyChoice, View, resolved};
+use reticent_corpus::policy::{PatternRule, PolicyChoice, View, resolved};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;

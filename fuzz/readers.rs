@@ -23,7 +23,7 @@ use campaign::{Asked, Target, none_found};
 use mutation::{byte_mutation, mutated};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use reticent_corpus::{Documents, ReadOptions};
+use reticent_corpus::read::{Documents, ReadOptions};
 use std::io::Write;
 use std::time::Duration;
 

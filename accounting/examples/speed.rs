@@ -6,8 +6,9 @@
 //! RUNS runs (default 101), each from the mechanism: nothing is kept between runs.
 #![expect(clippy::print_stdout, reason = "a table for people and scripts")]
 
+use reticent_accounting::pld::Answer;
 use reticent_accounting::{
-    Answer, Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
+    Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
     PrivacyLoss, Probability, Query, Result, SamplingRate, Steps, Tolerance,
 };
 use std::hint::black_box;

@@ -9,10 +9,11 @@ use reticent_accounting::calibrate::{
 use reticent_accounting::pld::losses;
 use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::reconstruction::ceiling::exposure_ceiling;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
-    PrivacyLoss, Probability, Query, Redaction, Sampling, SamplingRate, Steps, Tolerance,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 use std::cell::Cell;
 

@@ -8,12 +8,13 @@ use reticent_accounting::group::paper_group_bound;
 use reticent_accounting::rdp::{RdpCurve, epsilon_from_renyi};
 use reticent_accounting::reconstruction::closed::{approximate_blow_up, balle_cherubin_hayes};
 use reticent_accounting::reconstruction::fano::{bernoulli_divergence, kl_posterior};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::{
     GaussianFit, advantage, central_limit_distance, membership_accuracy, true_positive_rate,
 };
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
-    Order, PrivacyLoss, Probability, Query, Redaction, SamplingRate, Steps, Tolerance, Upper,
+    Order, PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, Upper,
 };
 use serde_json::Value;
 

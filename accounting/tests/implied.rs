@@ -3,10 +3,11 @@
 
 use reticent_accounting::calibrate::{Target, calibrate_group, calibrate_noise};
 use reticent_accounting::rdp::epsilon_by_renyi;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
     Delta, Epsilon, Error, GroupSize, Mechanism, Method, MissRate, Neighbours, NoiseMultiplier,
-    Notion, Plan, PrivacyLoss, Probability, Query, Redaction, Sampling, SamplingRate, Steps,
-    Tolerance, UnitName,
+    Notion, Plan, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+    UnitName,
 };
 
 fn posterior(mechanism: &Mechanism, prior: f64) -> (Neighbours, f64, f64) {

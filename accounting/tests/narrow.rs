@@ -1,9 +1,10 @@
 //! Answers that were far wider than asked: each class with a truth that shares no code with the engines, and
 //! that those which stay wide say why.
 
+use reticent_accounting::pld::{Answer, Looseness};
 use reticent_accounting::{
-    Answer, Delta, Direction, Epsilon, GroupSize, Looseness, Mechanism, Neighbours,
-    NoiseMultiplier, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
+    Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
+    Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
 fn loss(each: Mechanism, times: u64, neighbours: Neighbours, direction: Direction) -> PrivacyLoss {

@@ -7,9 +7,10 @@ use crate::common::{Case, delta_by_convolution, simpson};
 use proptest::prelude::*;
 use reticent_accounting::group::group_lemma;
 use reticent_accounting::pld::Profile;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
     Delta, Direction, Epsilon, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss,
-    Query, Redaction, Tolerance,
+    Query, Tolerance,
 };
 
 /// H_{e^ε}(P‖Q) over a finite alphabet.

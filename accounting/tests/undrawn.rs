@@ -4,10 +4,11 @@
 use reticent_accounting::calibrate::{
     Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::{TradeOff, true_positive_rate};
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier,
-    PrivacyLoss, Probability, Query, Redaction, Sampling, SamplingRate, Steps, Tolerance,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance,
 };
 
 fn run(sigma: f64, rate: f64, steps: u64, sampling: Sampling) -> Mechanism {

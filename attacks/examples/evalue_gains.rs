@@ -10,10 +10,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
-use reticent_attacks::{
-    AuditTerms, Beliefs, Draw, EValueAudit, OneRunCounts, Pool, RankAudit, RankCount, coin_beliefs,
-    coin_bound,
-};
+use reticent_attacks::evalue::{Beliefs, EValueAudit, Pool, coin_beliefs, coin_bound};
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::search::RankCount;
+use reticent_attacks::{AuditTerms, Draw, OneRunCounts};
 use reticent_corpus::Unit;
 
 /// μ, N, m.

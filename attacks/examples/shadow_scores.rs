@@ -3,7 +3,7 @@
 //! models with it and without it. Prints `{"lira": {"online-shared": […], …}, "rmia": […]}`.
 #![expect(clippy::print_stdout, reason = "a report for scripts")]
 
-use reticent_attacks::{Lira, Shadows, Spread, lira, logit_of_confidence, rmia};
+use reticent_attacks::membership::{Lira, Shadows, Spread, lira, logit_of_confidence, rmia};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A lower bound on ε from in/out coins, and everything it is a bound of.
 
 use crate::error::{Error, Result};
-use crate::rank_audit::{Assumption, EpsilonMethod};
+use crate::exposure::{Assumption, EpsilonMethod};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,78 +1,52 @@
-//! Canary plan and scorer in, finding (a lower bound) out.
+//! Attacks on a trained model: a canary plan or marked records and a scorer in, a finding (a lower bound) out.
+//! They see a scorer's traits, never a tensor library.
 //!
-//! [`search_ranks`] gives the exact rank of each canary among all candidates;
-//! [`ExposureSummary`] says what the ranks mean beside the null; [`RankAudit`] turns them into a
-//! lower bound on ε, and so does [`EValueAudit`] from the model's beliefs; [`ceiling_test`] holds them against a promise. [`ExposureFinding`] is all
-//! of it as data for a report.
+//! | module | question |
+//! |---|---|
+//! | [`search`] | which rank has each canary among all its candidates, exactly? |
+//! | [`exposure`] | what do ranks say beside a model that ignores the secrets, and against a promise? |
+//! | [`evalue`] | which ε do a model's beliefs, or coins, exclude at any time of stopping? |
+//! | [`membership`] | was this record, this group, this text trained on? |
+//! | [`extract`] | does a prompt bring out what stood behind it? |
+//!
+//! [`RateCounts`] of independent trials and [`OneRunCounts`] of one run's coins give an [`AuditBound`]: a lower bound
+//! on ε with all that it is a bound of.
+//!
+//! ```
+//! use reticent_attacks::Draw;
+//! use reticent_attacks::exposure::ExposureSummary;
+//! use reticent_attacks::search::RankCount;
+//!
+//! // Four canaries of a million candidates each; the model ranks one of them first.
+//! let canary = |below| RankCount { candidates: 1_000_000, nll: 9.0, below, ties: 0, unresolved: 0 };
+//! let counts = [canary(0), canary(301_110), canary(52_000), canary(710_000)];
+//! let summary = ExposureSummary::of(&counts, Draw::Independent)?;
+//! assert!(summary.max().lower() > 19.9); // bits
+//! assert!(summary.max().p_value() < 1e-5); // without any leak
+//! # Ok::<(), reticent_attacks::Error>(())
+//! ```
 
 mod audit_bound;
-mod ceiling;
 mod draw;
 mod error;
-mod evalue;
-mod exposure;
-mod extract;
-mod extraction;
-mod finding;
-mod listed;
-mod membership;
+pub mod evalue;
+pub mod exposure;
+pub mod extract;
+pub mod membership;
 mod normal;
-mod null;
 mod one_run;
-mod paired;
 mod perplexity;
-mod plan;
-mod rank_audit;
 mod rates;
-mod sampled;
 mod scoring;
-mod search;
-mod skew_normal;
+pub mod search;
 mod spelled;
 mod statistics;
 
 pub use audit_bound::{AuditBound, AuditTerms};
-pub use ceiling::{
-    CeilingAt, CeilingOutcome, CeilingPoint, CeilingTest, ceiling_test, exposure_ceiling,
-    prior_mass,
-};
 pub use draw::Draw;
 pub use error::{Error, Result};
-pub use evalue::{
-    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, EValueTest, Guess, PlannedAudit, Pool,
-    Prediction, SequentialTest, Temper, coin_beliefs, coin_bound, coin_power, coin_provable,
-    coin_test,
-};
-pub use exposure::{Exposure, ExposureSummary, Rank, Statistic, rank_p_value};
-pub use extract::{
-    Continuation, Contrast, Passage, PromiseTest, PromptRates, Reconstruction, SampledText,
-    SamplerSettings, SecretCase, SecretShape, Stratum, continuations, contrast, count_copies,
-    edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
-    sample_continuations, strata,
-};
-pub use extraction::{draws_needed, probability_of_extraction, recall_at_errors};
-pub use finding::{CanaryFinding, EValueFinding, ExposureFinding};
-pub use membership::{
-    Accuracy, AccuracyRule, Area, AreaMethod, Attack, Beside, BlindBaseline, Combined, CopyStratum,
-    DistinctTexts, Evidence, Frame, GroupRule, Instability, Lira, Need, Neighbours, OperatingPoint,
-    Panel, Rate, Repeats, RocPoint, ScoreSet, ScoreTable, Scored, ScoredRecords, Scoring, Shadows,
-    SideRepeats, Spread, ThresholdRule, TruePositives, blind_baseline, blind_baseline_of, chosen,
-    combined, copies_among, digit_mutations, disjoint_groups, group_score, instability, lira,
-    logit_of_confidence, logit_of_logits, lookalikes, min_k, non_members_needed,
-    overlapping_groups_area, replacements, rmia, zlib_bytes,
-};
-pub use null::ExposureNull;
 pub use one_run::OneRunCounts;
-pub use paired::{Crossings, ExposurePair, PairedEValue};
 pub use perplexity::{Perplexity, RecordCost, perplexity, pseudo_perplexity};
-pub use plan::{plan_search, plan_targets};
-pub use rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit, hit_probability, hits};
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
-pub use sampled::{SampledExposure, Sampling, sampled_exposures};
 pub use scoring::windows;
-pub use search::{
-    CandidateTree, FlatSample, Progress, RankCount, Ranking, SearchOptions, Target, Work,
-    flat_ranks, sample_flat, search_beliefs, search_ranks,
-};
-pub use skew_normal::SkewNormal;
 pub use statistics::sign_test;

@@ -12,8 +12,8 @@
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
+use crate::exposure::{Assumption, EpsilonMethod};
 use crate::normal::{gdp_epsilon, normal_cdf, normal_quantile};
-use crate::rank_audit::{Assumption, EpsilonMethod};
 use crate::statistics::{binomial_upper_tail, bisect_last};
 use reticent_accounting::statistics::ln_binomial_probability;
 use reticent_accounting::{Delta, Epsilon, Probability, Upper};

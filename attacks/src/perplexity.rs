@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::scoring::{each_row, nll};
-use reticent_backends::{Logits, Masking, Scorer};
+use reticent_backends::trainer::Masking;
+use reticent_backends::{Logits, Scorer};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,8 @@ pub fn perplexity<S: Scorer + ?Sized>(
 ///
 /// ```
 /// use reticent_attacks::pseudo_perplexity;
-/// use reticent_backends::{Logits, Masking, Result};
+/// use reticent_backends::{Logits, Result};
+/// use reticent_backends::trainer::Masking;
 /// use std::ops::ControlFlow;
 /// struct Coin; // whatever it reads: one half for either token
 /// impl Logits for Coin {

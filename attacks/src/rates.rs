@@ -6,8 +6,8 @@
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
+use crate::exposure::{Assumption, EpsilonMethod};
 use crate::normal::{gdp_epsilon, normal_quantile};
-use crate::rank_audit::{Assumption, EpsilonMethod};
 use reticent_accounting::statistics::clopper_pearson_upper;
 use reticent_accounting::{Confidence, Delta, Epsilon, Estimate, Probability, Upper};
 use schemars::JsonSchema;

@@ -28,11 +28,13 @@ use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use reticent_accounting::NoiseMultiplier;
-use reticent_backends::{
-    ChaChaNoise, Clip, Device, Family, Ledger, Local, Lora, LoraSpec, LstmConfig, Model, Optimizer,
-    OptimizerSpec, Precision, PrivateRecords, PrivateStep, RunKey, Step, Trainer,
-    TransformerConfig, all_private, open, unprotected,
+use reticent_backends::engine::open;
+use reticent_backends::model::{Family, Lora, LoraSpec, LstmConfig, Model, TransformerConfig};
+use reticent_backends::privacy::{ChaChaNoise, Clip, Ledger, PrivateStep, RunKey, Step};
+use reticent_backends::trainer::{
+    Optimizer, OptimizerSpec, Precision, PrivateRecords, Trainer, all_private, unprotected,
 };
+use reticent_backends::{Device, Local};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
 use std::time::Instant;

@@ -4,10 +4,9 @@
 //! JSON the worst max |difference| / max |logit| of the exact engine and of the fast one, and of
 //! decoders the largest difference of a token's loss, in nats.
 
-use reticent_backends::{
-    Device, Logits, Scorer, exact_logits, load_hugging_face, save_hugging_face, transformer,
-    transformer_logits,
-};
+use reticent_backends::engine::{transformer, transformer_logits};
+use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
+use reticent_backends::{Device, Logits, Scorer, exact_logits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -22,13 +22,17 @@ use rand_chacha::rand_core::SeedableRng;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{Run, SelectiveSteps, Stated, TrainingPlan, released_states};
 use reticent_accounting::{NoiseMultiplier, Steps, UnitName};
-use reticent_backends::{
-    ChaChaNoise, Clip, Clipping, Corpus, Device, Dropout, Family, Head, LearningRates, Ledger,
-    Local, Lora, LoraSpec, LstmConfig, Masking, Masks, Model, Optimizer, OptimizerSpec, Precision,
-    PrivateOptions, PrivateRecords, PrivateStep, PublicRecords, RunKey, Sensitive, Step,
-    Surroundings, TokenMasks, TrainOptions, Trainer, TransformerConfig, all_private, open,
-    train_on, unprotected,
+use reticent_backends::engine::open;
+use reticent_backends::model::{
+    Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
 };
+use reticent_backends::privacy::{ChaChaNoise, Clip, Clipping, Ledger, PrivateStep, RunKey, Step};
+use reticent_backends::run::{Surroundings, train_on};
+use reticent_backends::trainer::{
+    Dropout, LearningRates, Masking, Masks, Optimizer, OptimizerSpec, Precision, PrivateRecords,
+    PublicRecords, TokenMasks, Trainer, all_private, unprotected,
+};
+use reticent_backends::{Corpus, Device, Local, PrivateOptions, Sensitive, TrainOptions};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;

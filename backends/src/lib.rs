@@ -1,98 +1,70 @@
-//! Trainer and scorer engines, and the recipes that run them. burn lives here and nowhere else.
+//! Models, the recipes that train them, and what scores text with them. burn lives here and nowhere else.
 //!
-//! Without features this crate is traits and data: [`Scorer`], [`PrefixScorer`], [`Trainer`],
-//! [`Noise`], [`Sampler`], [`Collective`], and the [`Step`] that alone makes a privatised
-//! update. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices, with
-//! `wgpu` on those of Vulkan, Metal and DirectX 12;
-//! `oracle` adds the slow engine in f64 that tests compare them with.
+//! | module | what is there |
+//! |---|---|
+//! | [`model`] | the shapes of LSTMs and transformers, each difference a switch |
+//! | [`trainer`] | what an engine offers to be trained: records, updates, dropout, optimisers |
+//! | [`privacy`] | sampling, clipping, noise, the ledger, and the [`Step`](privacy::Step) that alone makes a privatised update |
+//! | [`run`] | a recipe over a corpus, from the first step to a trained model |
+//! | [`checkpoint`] | folders of models: weights, manifest, state to resume from, the owner's key |
+//! | [`hugging_face`] | folders of other libraries, read and written |
+//! | `engine` | the processor's engine (feature `cpu`) and those of devices |
+//!
+//! Attacks see a model through [`Scorer`], [`PrefixScorer`] and [`Logits`]. Without features the crate is traits and
+//! data. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices, with `wgpu` on those of
+//! Vulkan, Metal and DirectX 12; `tcp` trains by several processes; `oracle` adds the slow engine in f64 that tests
+//! compare the others with.
+//!
+//! ```
+//! use reticent_accounting::SamplingRate;
+//! use reticent_backends::privacy::{PoissonSampler, RunKey, Sampler};
+//!
+//! // Who is in a batch follows from the run's key, the step and the record: a run can be replayed.
+//! let sampler = || PoissonSampler::new(RunKey::from_seed(7), SamplingRate::new(0.1).unwrap(), 1000);
+//! let (mut once, mut again) = (sampler(), sampler());
+//! assert_eq!(once.batch(3), again.batch(3));
+//! assert_ne!(once.batch(3), once.batch(4));
+//! ```
 
 #[cfg(test)]
 extern crate self as reticent_backends;
 
-mod checkpoint;
-mod clip;
+pub mod checkpoint;
 mod collective;
-mod description;
 mod device;
-mod dropout;
 #[cfg(feature = "cpu")]
-mod engine;
+pub mod engine;
 mod error;
 #[cfg(feature = "oracle")]
 mod exact;
 mod files;
-mod gaussian;
-mod hugging_face;
-mod keystream;
-mod learning_rate;
-mod ledger;
-mod lock;
-mod manifest;
-mod masking;
+pub mod hugging_face;
 mod material;
-mod model;
-mod optimizer;
-mod owner;
-mod random;
+pub mod model;
+pub mod privacy;
 mod recipe;
 mod replay;
-mod run;
+pub mod run;
 mod scorer;
-mod segments;
-mod snapshot;
-mod state;
-mod step;
-mod trainer;
-mod weights;
+pub mod trainer;
 
-pub use checkpoint::{Checkpoint, Mark, Pretrained, free_for};
-pub use clip::{Clip, Clipping, Factors, SquaredNorms};
+// Scorers, and where they run.
+pub use device::Device;
+pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
+
+// What a recipe is given.
+pub use material::{Corpus, SecretRates, Sensitive};
+pub use recipe::{PrivateOptions, Schedule, TrainOptions};
+pub use reticent_accounting::training::Recipe;
+
+// Who trains together.
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "tcp")]
 pub use collective::{Tcp, TcpOptions};
-pub use device::Device;
-pub use dropout::{Dropout, Masks};
-#[cfg(feature = "cpu")]
-pub use engine::{
-    DeviceKind, Devices, FoundDevice, Transfers, devices, lstm, open, transfers, transformer,
-    transformer_logits,
-};
-pub use error::{Error, Result};
+
+// What tests compare with.
 #[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};
-pub use hugging_face::{
-    convert_llama2c, load_adapted, load_hugging_face, save_hugging_face, save_with_weights,
-};
-pub use learning_rate::{Decay, LearningRates};
-pub use ledger::Ledger;
-pub use lock::FolderLock;
-pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase, hexadecimal};
-pub use masking::{Masking, TokenMasks};
-pub use material::{Corpus, SecretRates, Sensitive};
-pub use model::{
-    Activation, Biases, Family, Head, HeadLayout, HeadNorms, HeadNormsAt, LayerLayout, Layout,
-    LinearAt, Lora, LoraSpec, LstmConfig, Model, Multipliers, NormAt, NormKind, NormPlace,
-    Residual, Rotary, RotaryScaling, Switches, TransformerConfig,
-};
-pub use optimizer::{Optimizer, OptimizerSpec, Update};
-pub use owner::{Authentication, Owner, owner_folder, state_folder};
-pub use random::{
-    BinsSampler, ChaChaNoise, Noise, PoissonSampler, Rates, RunKey, Sampler, TruncatedSampler,
-    keyed_digest, shuffled,
-};
-pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use replay::{Replay, replay};
-pub use reticent_accounting::training::Recipe;
-pub use run::{
-    AtEpoch, Classified, Epoch, Ran, Surroundings, TrainProgress, Trained, train, train_on,
-    train_together,
-};
-pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
-pub use segments::{Segment, SelectiveBatch, SelectiveRecords};
-pub use state::erase_finished;
-pub use step::{PrivateStep, StateRelease, Step};
-pub use trainer::{
-    Added, Parameter, Precision, PrivateBatch, PrivateRecords, Privatized, PublicBatch,
-    PublicRecords, Recurrent, ReleaseState, Trainer, all_private, split, unprotected,
-};
-pub use weights::weights_digest;
+
+pub use error::{Error, Result};

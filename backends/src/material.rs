@@ -2,7 +2,7 @@
 //! each record may be drawn.
 
 use crate::error::{Error, Result};
-use crate::masking::Masking;
+use crate::trainer::masking::Masking;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::protect::{RateProfile, Secret, SecretClasses};
 use reticent_accounting::training::dominating_rates;
@@ -193,7 +193,7 @@ impl SecretRates {
     /// # Errors
     /// [`Error::OutOfRange`] for a rate outside [0, 1] or a record that does not exist.
     pub fn new(rates: Vec<f64>, secrets: Vec<Vec<u32>>) -> Result<Self> {
-        crate::random::Rates::each(rates.clone())?;
+        crate::privacy::random::Rates::each(rates.clone())?;
         let missing = |record: &&u32| **record as usize >= rates.len();
         if let Some(record) = secrets.iter().flatten().find(missing) {
             return Err(Error::OutOfRange {

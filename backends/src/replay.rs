@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::material::Corpus;
-use crate::random::{ChaChaNoise, Noise, RunKey};
+use crate::privacy::random::{ChaChaNoise, Noise, RunKey};
 use crate::recipe::{Schedule, TrainOptions, Work};
 use crate::run::{Run, Surroundings, own_key};
 use crate::trainer::Trainer;
@@ -136,7 +136,7 @@ fn recorded(
 /// place of a point that is only `<MASK>`. The options must hold a seed.
 ///
 /// # Errors
-/// As [`crate::train_on`]; options without a seed.
+/// As [`crate::run::train_on`]; options without a seed.
 pub fn replay(
     make: &dyn Fn() -> Result<Box<dyn Trainer>>,
     options: &TrainOptions,
@@ -235,13 +235,15 @@ fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, stat
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
-    use crate::clip::Clipping;
-    use crate::dropout::Dropout;
-    use crate::learning_rate::LearningRates;
-    use crate::optimizer::OptimizerSpec;
+    use crate::Device;
+    use crate::engine::lstm;
+    use crate::model::LstmConfig;
+    use crate::privacy::clip::Clipping;
     use crate::recipe::PrivateOptions;
     use crate::trainer::Precision;
-    use crate::{Device, LstmConfig, lstm};
+    use crate::trainer::dropout::Dropout;
+    use crate::trainer::learning_rate::LearningRates;
+    use crate::trainer::optimizer::OptimizerSpec;
     use reticent_accounting::training::{NoisySteps, StepDecay, TrainingPlan};
     use reticent_accounting::{Mechanism, UnitName};
     use reticent_corpus::{Record, Side, TrainingSet, Unit};

@@ -2,12 +2,18 @@
 
 use crate::common;
 use crate::common::{adapted, options, run_until, set};
-use reticent_backends::{
-    Checkpoint, Corpus, Device, Error, Family, Initial, LoraSpec, Manifest, Model, Pretrained,
-    Recipe, Surroundings, Trained, Trainer, TransformerConfig, erase_finished, open,
-    save_hugging_face, state_folder, train_on, weights_digest,
+use reticent_backends::checkpoint::{
+    Checkpoint, Initial, Manifest, Pretrained, erase_finished, state_folder, weights_digest,
 };
-use reticent_corpus::{Origin, PrepareOptions, Prepared, Tokenizer, prepare, simulate};
+use reticent_backends::engine::open;
+use reticent_backends::hugging_face::save_hugging_face;
+use reticent_backends::model::{Family, LoraSpec, Model, TransformerConfig};
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::trainer::Trainer;
+use reticent_backends::{Corpus, Device, Error, Recipe};
+use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -259,7 +265,7 @@ fn models_that_take_no_adapter_refuse_it() {
         alpha,
         targets: Vec::new(),
     };
-    let of = |model: &Model, spec| reticent_backends::Lora::of(model, String::new(), spec);
+    let of = |model: &Model, spec| reticent_backends::model::Lora::of(model, String::new(), spec);
     let said = of(&lstm, spec(2, 4.0)).unwrap_err().to_string();
     assert!(said.contains("LSTM"), "{said}");
     let llama = Model::from(TransformerConfig::new(Family::Llama, 11, 8, 1, 2, 16));

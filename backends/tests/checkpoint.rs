@@ -3,12 +3,15 @@
 use crate::check;
 use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, UnitName};
-use reticent_backends::{
-    Checkpoint, Device, Dropout, Error, Initial, LearningRates, LstmConfig, Manifest,
-    OptimizerSpec, Owner, Precision, Surroundings, TrainOptions, Trained, lstm, open, train,
-    weights_digest,
-};
-use reticent_corpus::{CanaryOptions, PrepareOptions, Prepared, prepare, simulate};
+use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner, Phase, weights_digest};
+use reticent_backends::engine::{lstm, open};
+use reticent_backends::model::LstmConfig;
+use reticent_backends::run::{Surroundings, Trained, train};
+use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::{Device, Error, TrainOptions};
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::simulate::simulate;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -95,7 +98,8 @@ fn what_is_saved_is_loaded() {
     let folder = home.path().join("ckpt");
     let prepared = save(&folder);
     let checkpoint = Checkpoint::load(&folder).unwrap();
-    assert!(checkpoint.manifest.is_unprotected() && checkpoint.manifest.seeded);
+    let phases = &checkpoint.manifest.phases;
+    assert!(matches!(phases[..], [Phase::Unprotected { .. }]) && checkpoint.manifest.seeded);
     assert!(checkpoint.manifest.not_covered[0].contains("not private"));
     let mut model = open(&checkpoint.model, checkpoint.weights.clone(), Device::Cpu).unwrap();
     assert!(

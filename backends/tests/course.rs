@@ -4,10 +4,10 @@ use crate::common;
 use crate::common::{for_epochs, given, model, options, set, unseeded, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::Stopping;
-use reticent_backends::{
-    Corpus, Decay, Error, LearningRates, Optimizer, OptimizerSpec, Phase, Recipe, Surroundings,
-    TrainOptions, Trained, train_on, unprotected,
-};
+use reticent_backends::checkpoint::Phase;
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::trainer::{Decay, LearningRates, Optimizer, OptimizerSpec, unprotected};
+use reticent_backends::{Corpus, Error, Recipe, TrainOptions};
 use reticent_corpus::TokenId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

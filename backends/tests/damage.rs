@@ -8,12 +8,19 @@ use crate::common::{adapted, jft, light, options, run_until, scheduled, set, wei
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_backends::{
-    Authentication, Checkpoint, Device, Error, Family, Head, Initial, LstmConfig, Manifest, Model,
-    Owner, Phase, Pretrained, Recipe, TrainOptions, Trained, Trainer, TransformerConfig, open,
-    owner_folder, save_hugging_face, weights_digest,
+use reticent_backends::checkpoint::{
+    Authentication, Checkpoint, Initial, Manifest, Owner, Phase, Pretrained, owner_folder,
+    weights_digest,
 };
-use reticent_corpus::{Origin, PrepareOptions, Prepared, Tokenizer, prepare, simulate};
+use reticent_backends::engine::open;
+use reticent_backends::hugging_face::save_hugging_face;
+use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
+use reticent_backends::run::Trained;
+use reticent_backends::trainer::Trainer;
+use reticent_backends::{Device, Error, Recipe, TrainOptions};
+use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -5,11 +5,11 @@
 //! working directory asks for it: so the test runs itself once more, in a folder with such a file.
 
 use reticent_accounting::NoiseMultiplier;
-use reticent_backends::{
-    ChaChaNoise, Clip, Device, Family, Ledger, Local, LstmConfig, Model, Optimizer, OptimizerSpec,
-    PrivateStep, RunKey, Step, Trainer, TransformerConfig, all_private, open, transfers,
-    unprotected,
-};
+use reticent_backends::engine::{open, transfers};
+use reticent_backends::model::{Family, LstmConfig, Model, TransformerConfig};
+use reticent_backends::privacy::{ChaChaNoise, Clip, Ledger, PrivateStep, RunKey, Step};
+use reticent_backends::trainer::{Optimizer, OptimizerSpec, Trainer, all_private, unprotected};
+use reticent_backends::{Device, Local};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::path::Path;
 use std::process::Command;

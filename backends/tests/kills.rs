@@ -7,10 +7,10 @@ use crate::common::{
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use reticent_backends::{
-    Corpus, Decay, Family, Head, Recipe, Schedule, Surroundings, TrainOptions, Trained, Trainer,
-    TransformerConfig, train_on,
-};
+use reticent_backends::model::{Family, Head, TransformerConfig};
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::trainer::{Decay, Trainer};
+use reticent_backends::{Corpus, Recipe, Schedule, TrainOptions};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -7,11 +7,12 @@ use crate::common::{
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run, Sizes};
 use reticent_accounting::{Mechanism, SamplingRate, Steps};
-use reticent_backends::{
-    Corpus, Error, Initial, Manifest, Phase, Recipe, Schedule, SecretRates, Sensitive,
-    Surroundings, TrainOptions, Trained, train_on,
-};
-use reticent_corpus::{PrepareOptions, TrainingSet, Unit, prepare, simulate};
+use reticent_backends::checkpoint::{Initial, Manifest, Phase};
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::{Corpus, Error, Recipe, Schedule, SecretRates, Sensitive, TrainOptions};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{TrainingSet, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,10 +1,13 @@
 //! What a private step must do whatever the data: noise always, fixed divisor, declared sensitivity.
 
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
-use reticent_backends::{
-    ChaChaNoise, Clip, Collective, Device, Ledger, Local, LstmConfig, Noise, PoissonSampler,
-    PrivateStep, RunKey, Sampler, Step, Threads, Trainer, Update, all_private, lstm,
+use reticent_backends::engine::lstm;
+use reticent_backends::model::LstmConfig;
+use reticent_backends::privacy::{
+    ChaChaNoise, Clip, Ledger, Noise, PoissonSampler, PrivateStep, RunKey, Sampler, Step,
 };
+use reticent_backends::trainer::{Trainer, Update, all_private};
+use reticent_backends::{Collective, Device, Local, Threads};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 
 const CONFIG: LstmConfig = LstmConfig {

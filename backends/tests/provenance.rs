@@ -3,11 +3,16 @@
 
 use crate::common::{options, seeded, set};
 use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
-use reticent_backends::{
-    Authentication, Checkpoint, Corpus, Device, Error, Family, Initial, Manifest, Model, Owner,
-    Pretrained, Recipe, Surroundings, TransformerConfig, hexadecimal, open, owner_folder, train_on,
+use reticent_backends::checkpoint::{
+    Authentication, Checkpoint, Initial, Manifest, Owner, Pretrained, owner_folder,
 };
-use reticent_corpus::{PrepareOptions, prepare, simulate};
+use reticent_backends::engine::open;
+use reticent_backends::model::{Family, Model, TransformerConfig};
+use reticent_backends::run::{Surroundings, train_on};
+use reticent_backends::{Corpus, Device, Error, Recipe};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_disk::hexadecimal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

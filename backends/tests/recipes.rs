@@ -11,9 +11,10 @@ use reticent_accounting::{
     Delta, Direction, GroupSize, Mechanism, MissRate, Neighbours, PrivacyLoss, Query, SamplingRate,
     Steps, Tolerance,
 };
-use reticent_backends::{
-    Corpus, Phase, Recipe, Schedule, Sensitive, TrainOptions, Trained, unprotected,
-};
+use reticent_backends::checkpoint::Phase;
+use reticent_backends::run::Trained;
+use reticent_backends::trainer::unprotected;
+use reticent_backends::{Corpus, Recipe, Schedule, Sensitive, TrainOptions};
 use reticent_corpus::TrainingSet;
 
 const MISSED: RedactedAlike = RedactedAlike {
@@ -140,7 +141,7 @@ fn the_first_phase_sees_redacted_text_without_the_loss_of_masks() {
     // private steps that move nothing: what is left is the first phase
     let mut still = jft(direct(RedactedAlike::YES, false), &here);
     if let Some(private) = &mut still.private {
-        private.optimizer = reticent_backends::OptimizerSpec::Sgd {
+        private.optimizer = reticent_backends::trainer::OptimizerSpec::Sgd {
             learning_rate: 1e-30,
             momentum: 0.0,
         };

@@ -2,12 +2,18 @@
 
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
-use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Error, Family, Head, LearningRates, LstmConfig, Masking,
-    Model, OptimizerSpec, Precision, PrivateOptions, Recipe, Surroundings, TrainOptions, Trained,
-    Trainer, TransformerConfig, lstm, open, train, train_on,
+use reticent_backends::engine::{lstm, open};
+use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
+use reticent_backends::privacy::Clipping;
+use reticent_backends::run::{Surroundings, Trained, train, train_on};
+use reticent_backends::trainer::{
+    Dropout, LearningRates, Masking, OptimizerSpec, Precision, Trainer,
 };
-use reticent_corpus::{ConservativeOptions, PrepareOptions, TrainingSet, prepare, simulate};
+use reticent_backends::{Corpus, Device, Error, PrivateOptions, Recipe, TrainOptions};
+use reticent_corpus::TrainingSet;
+use reticent_corpus::policy::ConservativeOptions;
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -3,10 +3,11 @@
 use crate::common::{model, options, run_until, secret_rates, seeded, sensitive, set, weights};
 use reticent_accounting::NoiseMultiplier;
 use reticent_accounting::training::Run as Plan;
-use reticent_backends::{
-    Clipping, Corpus, Error, OptimizerSpec, Phase, Recipe, Surroundings, TrainOptions, Trained,
-    train_on,
-};
+use reticent_backends::checkpoint::Phase;
+use reticent_backends::privacy::Clipping;
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::trainer::OptimizerSpec;
+use reticent_backends::{Corpus, Error, Recipe, TrainOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 

@@ -3,10 +3,9 @@
 use crate::common;
 use crate::common::{model, models, options, scheduled, with_corpus};
 use reticent_accounting::training::Recipe;
-use reticent_backends::{
-    Collective, Error, Surroundings, Tcp, TcpOptions, Threads, TrainOptions, Trained, Trainer,
-    train_together,
-};
+use reticent_backends::run::{Surroundings, Trained, train_together};
+use reticent_backends::trainer::Trainer;
+use reticent_backends::{Collective, Error, Tcp, TcpOptions, Threads, TrainOptions};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,11 +175,11 @@ fn workers_that_would_train_something_else_are_refused() {
         assert!(error.contains("clipping_norm"), "{error}");
     }
     let larger = || -> Box<dyn Trainer> {
-        let config = reticent_backends::LstmConfig {
+        let config = reticent_backends::model::LstmConfig {
             hidden: 7,
             ..common::CONFIG
         };
-        reticent_backends::lstm(
+        reticent_backends::engine::lstm(
             &config,
             config.starting_weights(1),
             reticent_backends::Device::Cpu,
@@ -203,17 +202,17 @@ fn a_state_goes_on_with_the_same_model_and_the_same_order_of_sums() {
     let folder = tempfile::tempdir().unwrap();
     let asked = options(Recipe::Dpsgd);
     let heads = |heads| -> Box<dyn Trainer> {
-        let config = reticent_backends::TransformerConfig::new(
-            reticent_backends::Family::Gpt2,
+        let config = reticent_backends::model::TransformerConfig::new(
+            reticent_backends::model::Family::Gpt2,
             common::VOCABULARY,
             8,
             1,
             heads,
             16,
         );
-        let model = reticent_backends::Model::from(config);
+        let model = reticent_backends::model::Model::from(config);
         let weights = model.starting_weights(1);
-        reticent_backends::open(&model, weights, reticent_backends::Device::Cpu).unwrap()
+        reticent_backends::engine::open(&model, weights, reticent_backends::Device::Cpu).unwrap()
     };
     let state = folder.path().join("heads");
     let begun = common::run_until(heads(2), &asked, Some(&state), 1);

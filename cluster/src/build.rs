@@ -26,6 +26,5 @@ pub(crate) fn of_this_program() -> Result<String> {
         }
         digest.update(&buffer[..read]);
     }
-    let bytes = digest.finalize();
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(reticent_disk::hexadecimal(&digest.finalize()))
 }

@@ -16,7 +16,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::LogicalPlanNode;
-use reticent_corpus::{Preparation, ShardPlan, ShardStage};
+use reticent_corpus::prepare::{Preparation, ShardPlan, ShardStage};
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Preparing a corpus on a cluster of Apache DataFusion Ballista.
 //!
 //! A plan of shards, which `audit prepare --plan … --shards N` writes, is run as two queries. The operators are the
-//! stages of the plan ([`reticent_corpus::ShardPlan`]); they are part of this program, which is client, scheduler and
+//! stages of the plan ([`reticent_corpus::prepare::ShardPlan`]); they are part of this program, which is client, scheduler and
 //! executor, so that no code travels:
 //!
 //! ```text

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::StreamExt;
-use reticent_corpus::ShardStage;
+use reticent_corpus::prepare::ShardStage;
 use std::fmt::{self, Formatter};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;

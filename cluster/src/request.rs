@@ -4,7 +4,9 @@ use crate::owner_key::OwnerKey;
 use anyhow::{Context, Result, ensure};
 use datafusion::error::{DataFusionError, Result as FusionResult};
 use hmac::{Hmac, KeyInit, Mac};
-use reticent_corpus::{Error, ShardPlan, ShardStage};
+use reticent_corpus::Error;
+use reticent_corpus::prepare::{ShardPlan, ShardStage};
+use reticent_disk::{from_hexadecimal, hexadecimal};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::path::{Path, PathBuf};
@@ -66,7 +68,7 @@ impl Request {
             code: String::new(),
         };
         let code = request.mac(owner)?.finalize().into_bytes();
-        request.code = code.iter().map(|byte| format!("{byte:02x}")).collect();
+        request.code = hexadecimal(&code);
         Ok(request)
     }
 
@@ -82,14 +84,10 @@ impl Request {
 
     /// That the owner asked. Before this nothing is opened that a request names, so that nobody else learns what is there.
     pub(crate) fn authentic(&self, owner: OwnerKey) -> FusionResult<()> {
-        let digits = self.code.as_bytes().as_chunks::<2>().0;
-        let code: Option<Vec<u8>> = digits
-            .iter()
-            .map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok())
-            .collect();
+        let code = from_hexadecimal(self.code.as_bytes());
         let mac = self.mac(owner).map_err(|error| failed(&error))?;
         let same = code.is_some_and(|code| mac.verify_slice(&code).is_ok());
-        if same && self.code.len() == 64 {
+        if same {
             return Ok(());
         }
         Err(failed(
@@ -320,7 +318,7 @@ mod tests {
         let (own, other) = (OwnerKey([1; 32]), OwnerKey([2; 32]));
         assert!(request.authentic(own).is_err());
         let code = request.mac(own).unwrap().finalize().into_bytes();
-        request.code = code.iter().map(|byte| format!("{byte:02x}")).collect();
+        request.code = hexadecimal(&code);
         request.authentic(own).unwrap();
         request.of_kind(Kind::Scan).authentic(own).unwrap();
         let said = request.authentic(other).unwrap_err().to_string();

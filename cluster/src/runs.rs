@@ -10,7 +10,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::error::Result;
-use reticent_corpus::UnitDigests;
+use reticent_corpus::prepare::UnitDigests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 

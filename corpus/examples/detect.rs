@@ -7,7 +7,9 @@
 //! argument every span found is written there, for `benches/corpus_peers.py`.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
-use reticent_corpus::{DetectorOptions, Detectors, Document, Policy, View, read_documents};
+use reticent_corpus::Document;
+use reticent_corpus::policy::{DetectorOptions, Detectors, Policy, View};
+use reticent_corpus::read::read_documents;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

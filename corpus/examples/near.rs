@@ -6,7 +6,8 @@
 //! One JSON object: seconds from words to fates, and the ids of the documents that are dropped.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
-use reticent_corpus::{Deduplication, Fate, read_documents};
+use reticent_corpus::dedup::{Deduplication, Fate};
+use reticent_corpus::read::read_documents;
 use std::collections::HashMap;
 use std::time::Instant;
 

@@ -8,7 +8,9 @@
 //! `benches/policy.py` and `benches/corpus_peers.py`.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
-use reticent_corpus::{Document, Policy, PolicyChoice, Span, View, read_documents, resolved};
+use reticent_corpus::Document;
+use reticent_corpus::policy::{Policy, PolicyChoice, Span, View, resolved};
+use reticent_corpus::read::read_documents;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

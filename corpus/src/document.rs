@@ -53,12 +53,12 @@ pub struct Document {
     /// Spans masked beforehand, in order and without overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<Masked>,
-    /// Its class, where [`crate::ReadOptions::labels`] says which there are: part of the document, and never redacted.
+    /// Its class, where [`crate::read::ReadOptions::labels`] says which there are: part of the document, and never redacted.
     // A key of the input's own, by any name, gives it: it is no key of a corpus file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub label: Option<u32>,
-    /// What of its text is learned, where [`crate::ReadOptions::loss_on`] says whose messages are; all of it where nothing is said.
+    /// What of its text is learned, where [`crate::read::ReadOptions::loss_on`] says whose messages are; all of it where nothing is said.
     // Of what a chat template made: it is no key of a corpus file either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]

@@ -1,87 +1,71 @@
-//! Text in: unit, tokenise, deduplicate, redact, split, insert canaries, simulate. Out: a
-//! [`TrainingSet`] with its stages, their stability, and a canary plan.
+//! Text in; records, the policy's work and a canary plan out. No model, no tensors.
 //!
-//! [`read_documents`] or [`simulate`] give [`Document`]s; [`prepare`] makes them a
-//! [`Prepared`] corpus, after [`PrepareOptions`]; [`Prepared::write`] and [`Prepared::load`]
-//! keep it in a folder. A [`Preparer`] holds what is settled before the first record, so that
-//! neighbouring corpora can be prepared alike and compared by [`neighbour_diff`], the
-//! primitive that defines which secrets are caught and how far a missed one reaches. A
-//! [`CandidateSpace`] is what an exposure attack searches; a [`Trigram`] is the baseline a
-//! trained model has to beat.
+//! | module | what happens to text |
+//! |---|---|
+//! | [`read`] | files of many formats become [`Document`]s |
+//! | [`policy`] | detectors, dictionaries, levels: which spans are secret |
+//! | [`tagger`] | the tagger of words that levels of secrecy rest on |
+//! | [`dedup`] | duplicates: exact, near, by substring |
+//! | [`canary`] | canaries: formats, carriers, coins, and the space an attack searches |
+//! | [`tokenize`] | tokenizers of our own and pretrained ones |
+//! | [`prepare`] | all of it in one pass, by one process or shards: documents become a [`TrainingSet`] with its stages and their stability |
+//! | [`redaction`] | the same policies with text as the outcome, and which secret is where |
+//! | [`screening`] | what people judge, to measure what a policy misses |
+//! | [`simulate`] | dialogues with known secrets, to try all of this on |
+//!
+//! ```
+//! use reticent_corpus::prepare::{PrepareOptions, prepare};
+//! use reticent_corpus::simulate::simulate;
+//!
+//! let prepared = prepare(&simulate(20, 7)?, &PrepareOptions::default())?;
+//! assert_eq!(prepared.training.records.len(), prepared.texts.len());
+//! assert!(prepared.texts.iter().any(|text| text.contains("<MASK>")));
+//! # Ok::<(), reticent_corpus::Error>(())
+//! ```
 
 mod answers;
-mod canary;
-mod dedup;
+pub mod canary;
+pub mod dedup;
 mod document;
 mod error;
 mod folder;
 mod labels;
 #[cfg(feature = "onnx")]
 mod onnx;
-mod policy;
-mod prepare;
+pub mod policy;
+pub mod prepare;
 mod quiet;
 mod random;
-mod read;
+pub mod read;
 mod record;
-mod screening;
-mod simulate;
+pub mod redaction;
+pub mod screening;
+pub mod simulate;
 mod split;
-mod sweep;
-mod tagger;
-mod tokenize;
+pub mod tagger;
+pub mod tokenize;
 mod trigram;
 mod unit;
 #[cfg(feature = "workers")]
 mod worker;
 
-pub use answers::{Answers, LossOn};
-pub use canary::{
-    Canary, CanaryFormat, CanaryOptions, CanaryPlace, CanaryPlan, CanaryTemplate, CanaryWords,
-    CandidateSpace, Carriers, CoinPlan, CopyFate, CopyReport, Field, Insertion, Preflight,
-    SampledPlace, SeedOrigin, Spec, TokenCounts, WordFacts, insert,
-};
-pub use dedup::{Deduplication, Fate, same_texts};
+// Text and what is known of it.
 pub use document::{Document, Masked, Secret};
-pub use error::{Error, Result};
-pub use folder::prepared_schemas;
 pub use labels::Labels;
+pub use unit::Unit;
+
+// What training sees.
+pub use answers::{Answers, LossOn};
+pub use folder::prepared_schemas;
+pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
+
+// The baseline that a trained model has to beat.
+pub use trigram::{Evaluation, NGram, Trigram};
+
+// Models of others, in a process with limits.
 #[cfg(feature = "onnx")]
 pub use onnx::{Classified, TokenClassifier};
-pub use policy::{
-    AtLeast, Conservative, ConservativeOptions, Country, Cover, DetectorOptions, Detectors,
-    Dictionary, DictionaryOptions, EntityKind, Gold, IDENTIFYING, Level, Levels, MASKED, NUMERIC,
-    Names, OnnxOptions, PatternRule, Patterns, Policy, PolicyChoice, PolicyOptions, Role, RoleTag,
-    Simulated, Span, Tagger, Threshold, View, missed_strings, resolved,
-};
-pub use prepare::{
-    ButFor, CanarySight, Copies, Facts, KindFacts, NeighbourCounts, NeighbourDiff, Neighbours,
-    Phase, Preparation, PrepareFiles, PrepareOptions, Prepared, Preparer, RestartCause,
-    SecretCopies, SecretDiff, SecretFacts, SecretSource, Selection, ShardPlan, ShardStage,
-    Stability, Stage, StageStability, TokenizerChoice, UnitDigests, mask_secret, neighbour_diff,
-    prepare, shard_plan_schema,
-};
-pub use read::{
-    ChatTemplate, Documents, LINE_LIMIT, ReadOptions, corpus_files, last_answer, made_up_number,
-    read_documents, read_readable,
-};
-#[cfg(feature = "parquet")]
-pub use read::{ParquetRow, ParquetRows, field_list, field_name};
-pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
-pub use screening::{
-    FoundSpan, Judged, PolicyJudge, SecretFate, Words, draw_sample, screening_records,
-};
-pub use simulate::{ACTS, simulate, simulate_turns};
-pub use sweep::{
-    DocumentFrequencies, Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions,
-    RedactionState, SecretList, Sense, Sensed, default_threads, redacted_text,
-};
-pub use tagger::{
-    NAME_LABELS, PARTS_OF_SPEECH, ROLE_LABELS, TaggedSentence, TaggerLexicon, TaggerMaterial,
-    TaggerModel, TaggerTraining, WordTags, name_labels,
-};
-pub use tokenize::{Encoded, MASK_TEXT, Origin, Tokenizer, train_tokenizer};
-pub use trigram::{Evaluation, NGram, Trigram};
-pub use unit::Unit;
 #[cfg(feature = "workers")]
 pub use worker::isolate;
+
+pub use error::{Error, Result};

@@ -86,8 +86,7 @@ pub(crate) fn digest(bytes: &[u8]) -> [u8; 20] {
 /// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    reticent_disk::hexadecimal(&Sha256::digest(bytes))
 }
 
 /// A number in [0, 1) that depends on the seed and the bytes only: SHA-1 as a keyed lottery.

@@ -38,7 +38,9 @@ impl Evaluation {
 /// Source: Witten and Bell 1991; Chen and Goodman 1999, section 2.4 (the recursive form).
 ///
 /// ```
-/// use reticent_corpus::{PrepareOptions, Trigram, prepare, simulate};
+/// use reticent_corpus::Trigram;
+/// use reticent_corpus::prepare::{PrepareOptions, prepare};
+/// use reticent_corpus::simulate::simulate;
 /// let options = PrepareOptions { held_out: 0.2, ..PrepareOptions::default() };
 /// let prepared = prepare(&simulate(50, 0)?, &options)?;
 /// let model = Trigram::of(&prepared)?;

@@ -1,10 +1,12 @@
 //! Deduplication: what each way drops, how far a change spreads, what becomes of copies.
 
 use proptest::prelude::*;
-use reticent_corpus::{
-    Copies, Deduplication, Document, Fate, Masked, PolicyChoice, PolicyOptions, PrepareOptions,
-    Preparer, Stability, Stage, mask_secret, neighbour_diff,
+use reticent_corpus::dedup::{Deduplication, Fate};
+use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{
+    Copies, PrepareOptions, Preparer, Stability, Stage, mask_secret, neighbour_diff,
 };
+use reticent_corpus::{Document, Masked};
 use std::collections::HashSet;
 
 const NEAR: Deduplication = Deduplication::Near {

@@ -1,9 +1,12 @@
 //! The prepared folder: complete or absent, and checked when it is read.
 
-use reticent_corpus::{
-    CanaryOptions, Error, Origin, PolicyOptions, PrepareOptions, Prepared, Tokenizer,
-    TokenizerChoice, prepare, read_documents, simulate,
-};
+use reticent_corpus::Error;
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::policy::PolicyOptions;
+use reticent_corpus::prepare::{PrepareOptions, Prepared, TokenizerChoice, prepare};
+use reticent_corpus::read::read_documents;
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::Path;
 
 fn sample() -> Prepared {

@@ -1,9 +1,9 @@
 //! Classes of documents, from a file to records and back from the folder.
 
-use reticent_corpus::{
-    Document, Labels, PolicyChoice, PolicyOptions, PrepareFiles, PrepareOptions, Prepared,
-    ReadOptions, Unit, prepare, read_readable,
-};
+use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, Prepared, prepare};
+use reticent_corpus::read::{ReadOptions, read_readable};
+use reticent_corpus::{Document, Labels, Unit};
 use std::time::Duration;
 
 fn labels() -> Labels {

@@ -2,11 +2,13 @@
 //! no further than the stages say, and the recorded facts agree with the definition.
 
 use proptest::prelude::*;
-use reticent_corpus::{
-    ConservativeOptions, Copies, Deduplication, Document, Masked, PatternRule, PolicyChoice,
-    PolicyOptions, PrepareOptions, Preparer, Selection, Side, Stability, TokenizerChoice, Unit,
-    mask_secret, neighbour_diff,
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{
+    Copies, PrepareOptions, Preparer, Selection, Stability, TokenizerChoice, mask_secret,
+    neighbour_diff,
 };
+use reticent_corpus::{Document, Masked, Side, Unit};
 use std::collections::BTreeSet;
 
 /// Secrets: the policy knows numbers of three digits, in whole or in part, and no other.

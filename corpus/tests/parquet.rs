@@ -5,7 +5,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use reticent_corpus::{Documents, ReadOptions};
+use reticent_corpus::read::{Documents, ReadOptions};
 use std::sync::Arc;
 
 /// Row groups of two rows with a text, a number as id, and an author.

@@ -1,10 +1,11 @@
 //! Policies: what they find, what they are made to miss, what is flagged.
 
 use proptest::prelude::*;
-use reticent_corpus::{
+use reticent_corpus::policy::{
     Conservative, ConservativeOptions, Gold, MASKED, PatternRule, Patterns, Policy, PolicyChoice,
-    Simulated, View, missed_strings, resolved, simulate,
+    Simulated, View, missed_strings, resolved,
 };
+use reticent_corpus::simulate::simulate;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 

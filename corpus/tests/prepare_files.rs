@@ -2,11 +2,12 @@
 //! memory, byte for byte, whatever the number of threads; all of it or nothing.
 
 use crate::prepare_shared::{files, of_each_kind};
-use reticent_corpus::{
-    Deduplication, DetectorOptions, Document, Error, Masked, Phase, PolicyChoice, PolicyOptions,
-    Preparation, PrepareFiles, PrepareOptions, ReadOptions, Unit, prepare, read_documents,
-    simulate,
-};
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::{DetectorOptions, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{Phase, Preparation, PrepareFiles, PrepareOptions, prepare};
+use reticent_corpus::read::{ReadOptions, read_documents};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Error, Masked, Unit};
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,10 +2,11 @@
 
 use crate::prepare_shared;
 use crate::prepare_shared::{files, near};
-use reticent_corpus::{
-    Deduplication, Phase, PolicyChoice, Preparation, PrepareFiles, PrepareOptions, ReadOptions,
-    RestartCause, simulate,
-};
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::PolicyChoice;
+use reticent_corpus::prepare::{Phase, Preparation, PrepareFiles, PrepareOptions, RestartCause};
+use reticent_corpus::read::ReadOptions;
+use reticent_corpus::simulate::simulate;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;

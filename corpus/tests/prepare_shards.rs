@@ -2,10 +2,10 @@
 //! of the stages and how often each runs; and nothing else is taken for what a stage left.
 
 use crate::prepare_shared::{files, full, of_each_kind};
-use reticent_corpus::{
-    Document, Masked, PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage,
-    UnitDigests, simulate,
-};
+use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, ShardPlan, ShardStage, UnitDigests};
+use reticent_corpus::read::ReadOptions;
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Masked};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -2,10 +2,12 @@
 //! and every key it has is described.
 
 use crate::check;
-use reticent_corpus::{
-    CanaryOptions, ConservativeOptions, Deduplication, Masked, PatternRule, PolicyChoice,
-    PolicyOptions, PrepareOptions, prepare, simulate,
-};
+use reticent_corpus::Masked;
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
 
 fn fits(schema: &str, text: &str) {
     let found = check::problems(&format!("{schema}.schema.json"), text);

@@ -1,9 +1,9 @@
 //! Samples for labelling, and what a policy does to marked secrets.
 
-use reticent_corpus::{
-    ConservativeOptions, DictionaryOptions, Document, PatternRule, PolicyChoice, PolicyJudge, Unit,
-    Words, draw_sample, screening_records, simulate,
-};
+use reticent_corpus::policy::{ConservativeOptions, DictionaryOptions, PatternRule, PolicyChoice};
+use reticent_corpus::screening::{PolicyJudge, Words, draw_sample, screening_records};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Unit};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 fn patterns(rules: &[(&str, &str)]) -> PolicyChoice {

@@ -1,7 +1,8 @@
 //! The simulator: deterministic, large enough, every secret marked.
 
 use regex::Regex;
-use reticent_corpus::{Document, simulate};
+use reticent_corpus::Document;
+use reticent_corpus::simulate::simulate;
 use sha1::{Digest, Sha1};
 use std::collections::{BTreeMap, HashMap};
 

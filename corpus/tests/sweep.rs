@@ -1,11 +1,15 @@
 //! Streaming passes: the same result whatever the number of threads and wherever they stop.
 
 use proptest::prelude::*;
-use reticent_corpus::{
-    DetectorOptions, Document, Documents, Incidence, PatternRule, Phase, PolicyChoice,
-    PolicyOptions, PrepareOptions, ReadOptions, RedactFiles, RedactTo, Redaction, RedactionOptions,
-    RedactionState, RestartCause, SecretList, Sense, TokenizerChoice, Unit, prepare, simulate,
+use reticent_corpus::policy::{DetectorOptions, PatternRule, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{Phase, PrepareOptions, RestartCause, TokenizerChoice, prepare};
+use reticent_corpus::read::{Documents, ReadOptions};
+use reticent_corpus::redaction::{
+    Incidence, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, SecretList,
+    Sense,
 };
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Unit};
 use serde::Deserialize;
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Our tokenizers, and other people's.
 
 use proptest::prelude::*;
-use reticent_corpus::{Origin, Tokenizer};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::sync::Arc;
 
 /// A byte-level BPE with two merges and no special token but one.

@@ -1,7 +1,9 @@
 //! The n-gram baseline: a probability, hand-checked, and better with a longer memory.
 
 use proptest::prelude::*;
-use reticent_corpus::{NGram, PrepareOptions, Record, Side, Trigram, prepare, simulate};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{NGram, Record, Side, Trigram};
 
 const BOS: u32 = 3;
 const VOCABULARY: usize = 4;

@@ -1,7 +1,7 @@
 //! What lies on the disk between and after runs, as the audit command treats it.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
-use reticent_backends::FolderLock;
+use reticent_backends::checkpoint::FolderLock;
 use reticent_proofs_tests::commands::{ok, refused, run};
 use std::path::Path;
 

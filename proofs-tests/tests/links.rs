@@ -253,6 +253,20 @@ fn every_link_of_the_documents_holds() {
     );
 }
 
+/// Whoever follows a walk finds the files it names.
+#[test]
+fn every_file_that_contributing_names_is_there() {
+    let mut files = Vec::new();
+    sources(&root(), &mut files);
+    let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let quoted = text.split('`').skip(1).step_by(2);
+    let named: Vec<&str> = quoted.filter(|name| name.ends_with(".rs")).collect();
+    assert!(named.len() > 15, "{named:?}");
+    let missing = |name: &&&str| !files.iter().any(|(path, _)| path.ends_with(name));
+    let missing: Vec<&&str> = named.iter().filter(missing).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
+
 #[test]
 fn a_missing_link_is_noticed() {
     let file = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());

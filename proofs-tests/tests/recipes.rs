@@ -7,10 +7,12 @@
 
 use reticent_accounting::training::{NoisySteps, Run, Sizes, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, SamplingRate, UnitName};
-use reticent_backends::{
-    Clip, Clipping, Device, Dropout, LearningRates, LstmConfig, OptimizerSpec, Precision,
-    PrivateOptions, Recipe, Schedule, Surroundings, TrainOptions, Trained, lstm, train,
-};
+use reticent_backends::engine::lstm;
+use reticent_backends::model::LstmConfig;
+use reticent_backends::privacy::{Clip, Clipping};
+use reticent_backends::run::{Surroundings, Trained, train};
+use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::{Device, PrivateOptions, Recipe, Schedule, TrainOptions};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::sync::atomic::AtomicBool;
 

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use reticent_accounting::training::{NoisySteps, Stated, read};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
-    Profile, Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld,
+    Query, Sampling, SamplingRate, Steps, Tolerance, UnitName,
+    pld::{self, Profile},
     trade_off::true_positive_rate,
 };
 

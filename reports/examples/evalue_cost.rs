@@ -5,11 +5,13 @@
 
 use anyhow::{Context, Result};
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::{
-    EValueAudit, RankAudit, SearchOptions, plan_search, search_beliefs, search_ranks,
-};
-use reticent_backends::{Device, Pretrained, open};
-use reticent_corpus::CanaryPlan;
+use reticent_attacks::evalue::EValueAudit;
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::search::{SearchOptions, plan_search, search_beliefs, search_ranks};
+use reticent_backends::Device;
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::engine::open;
+use reticent_corpus::canary::CanaryPlan;
 use std::ops::ControlFlow;
 use std::path::Path;
 

@@ -1,8 +1,22 @@
 //! The two commands, tables, JSON, plots and pages; the only place where an upper and a lower bound meet.
 //!
-//! [`contract`] is what both commands promise: exit codes, formats, files that are whole or
-//! absent. [`plot`] and [`page`] draw. [`verdict`] compares promise and measurement. Without the default feature `audit` this crate builds
-//! `account` alone and needs no tensor library.
+//! | module | what is there |
+//! |---|---|
+//! | [`account`], `audit` | the two commands, a folder for each subcommand |
+//! | [`contract`] | what both promise: exit codes, formats, files that are whole or absent |
+//! | [`plan`], [`defaults`] | flags, plan files and prepared corpora become a training plan; a project's defaults become flags |
+//! | `verdict` | a promise beside a measurement |
+//! | [`number`], [`page`], [`plot`] | how numbers, answers and figures are shown |
+//!
+//! Without the default feature `audit` this crate builds `account` alone and needs no tensor library.
+//!
+//! ```
+//! use reticent_reports::number::{rounded_down, rounded_up};
+//!
+//! // What is printed of a bound never flatters it.
+//! assert_eq!(rounded_up(1.234_01, 4), "1.235");
+//! assert_eq!(rounded_down(1.234_99, 4), "1.234");
+//! ```
 
 pub mod account;
 #[cfg(feature = "findings")]

@@ -102,6 +102,52 @@ fn a_made_up_corpus_is_a_private_file_and_its_facts_are_one_document() {
     }
 }
 
+/// `-` is stdout where a command's data may go there, and no file's name.
+#[test]
+fn a_dash_is_stdout_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_audit"));
+        command
+            .current_dir(&folder)
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let made = ["simulate", "customers", "--dialogues", "20"];
+    let output = here(&[&made[..], &["--out", "-"]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(text.lines().count(), 20);
+    assert!(text.lines().all(|line| line.starts_with("{\"id\":")));
+    assert!(
+        stderr(&output).contains("20 dialogues"),
+        "{}",
+        stderr(&output)
+    );
+    std::fs::write(folder.path().join("data.jsonl"), text).unwrap();
+    let output = here(&[
+        "tokenizer",
+        "data.jsonl",
+        "--declared-public",
+        "--size",
+        "300",
+        "--out",
+        "-",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+    let bound = ["epsilon", "--counts", "1000,100,95", "--delta", "1e-5"];
+    let output = here(&[&bound[..], &["--html", "-"]].concat());
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).starts_with("error: --html: "),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(names(folder.path()), ["data.jsonl"]);
+}
+
 #[test]
 fn an_unwritable_place_is_named_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,10 +2,10 @@
 
 use super::draw::{Case, Chance, Kind};
 use super::oracle::{Oracle, Rests, Setting};
+use reticent_accounting::pld::Engine;
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::{
-    Delta, Direction, Engine, Epsilon, Neighbours, Order, PrivacyLoss, Probability, Result,
-    Tolerance,
+    Delta, Direction, Epsilon, Neighbours, Order, PrivacyLoss, Probability, Result, Tolerance,
 };
 
 /// Who answers.

@@ -19,9 +19,10 @@
 mod draw;
 
 use draw::{Chance, Kind};
+use reticent_accounting::pld::{Answer, Looseness};
 use reticent_accounting::{
-    Answer, Delta, Direction, Epsilon, Error, GroupSize, Looseness, Mechanism, Neighbours,
-    PrivacyLoss, Probability, Query, Result, Tolerance,
+    Delta, Direction, Epsilon, Error, GroupSize, Mechanism, Neighbours, PrivacyLoss, Probability,
+    Query, Result, Tolerance,
 };
 use std::time::Instant;
 

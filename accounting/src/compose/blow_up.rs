@@ -43,7 +43,7 @@ impl PrivacyLoss {
     ///
     /// ```
     /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
-    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// use reticent_accounting::{Direction, PrivacyLoss, Query};
     /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(10.0)?, SamplingRate::new(20480.0 / 1.7e7)?, Steps::new(2000));
     /// let query = Query { neighbours: Neighbours::ZeroOut, group: GroupSize::new(100)? };
     /// let loss = PrivacyLoss::of(&run, query, Direction::Remove)?;

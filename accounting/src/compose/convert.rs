@@ -28,7 +28,7 @@ impl PrivacyLoss {
     ///
     /// ```
     /// use reticent_accounting::{Epsilon, Mechanism, Neighbours, NoiseMultiplier, Tolerance};
-    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// use reticent_accounting::{Direction, PrivacyLoss, Query};
     /// let plain = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0)? };
     /// let loss = PrivacyLoss::of(&plain, Query::single(Neighbours::AddRemove), Direction::Remove)?;
     /// let delta = loss.delta(Epsilon::new(1.0)?, Tolerance::new(1e-9)?)?;
@@ -64,7 +64,7 @@ impl PrivacyLoss {
     ///
     /// ```
     /// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps, Tolerance};
-    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// use reticent_accounting::{Direction, PrivacyLoss, Query};
     /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(10_000));
     /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
     /// let epsilon = loss.epsilon(Delta::new(1e-5)?, Tolerance::new(1e-9)?)?.bounds;

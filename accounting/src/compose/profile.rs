@@ -44,7 +44,8 @@ impl Profile {
     /// each, both ends of ε(δ) become points.
     ///
     /// ```
-    /// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, Profile, Query, SamplingRate, Steps, Tolerance};
+    /// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, Tolerance};
+    /// use reticent_accounting::pld::Profile;
     /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(2.42632)?, SamplingRate::new(0.1)?, Steps::new(100));
     /// let query = Query::single(Neighbours::Replace);
     /// let delta = Delta::new(1e-5)?;

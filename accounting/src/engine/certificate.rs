@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// and added on the safe side. Absent fields do not apply to the engine.
 ///
 /// ```
-/// use reticent_accounting::{Direction, Engine, Epsilon, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::{Direction, Epsilon, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, SamplingRate, Steps, Tolerance};
+/// use reticent_accounting::pld::Engine;
 /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
 /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
 /// let certificate = loss.certificate(Epsilon::new(1.5)?, Tolerance::new(1e-6)?)?;

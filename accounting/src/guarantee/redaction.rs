@@ -12,8 +12,9 @@
 //! Neither composes. Two phases amplified one by one under-report (σ = 1 twice, γ = 0.1,
 //! ε = 2: true δ 4.2e-4, nested 6.9e-6), so this does not compile:
 //!
-//! ```compile_fail
-//! use reticent_accounting::{Profile, Redaction};
+//! ```compile_fail,E0308
+//! use reticent_accounting::pld::Profile;
+//! use reticent_accounting::redaction::Redaction;
 //! fn twice(redaction: Redaction, profile: &Profile) {
 //!     let once = redaction.against_uninformed(profile);
 //!     let again = redaction.against_uninformed(&once);
@@ -22,8 +23,10 @@
 //!
 //! and neither does taking a redacted profile back among the losses that compose:
 //!
-//! ```compile_fail
-//! use reticent_accounting::{PrivacyLoss, Profile, Redaction};
+//! ```compile_fail,E0308
+//! use reticent_accounting::PrivacyLoss;
+//! use reticent_accounting::pld::Profile;
+//! use reticent_accounting::redaction::Redaction;
 //! fn compose(redaction: Redaction, profile: &Profile, phase: &PrivacyLoss) -> PrivacyLoss {
 //!     phase.then(&redaction.against_uninformed(profile))
 //! }
@@ -43,7 +46,8 @@ use serde::{Deserialize, Serialize};
 /// How often a redaction policy misses.
 ///
 /// ```
-/// use reticent_accounting::{MissRate, Redaction};
+/// use reticent_accounting::MissRate;
+/// use reticent_accounting::redaction::Redaction;
 /// let redaction = Redaction::new(MissRate::new(0.1)?, MissRate::new(0.001)?)?;
 /// assert!(Redaction::new(MissRate::new(0.001)?, MissRate::new(0.1)?).is_err());
 /// # let _ = redaction; Ok::<(), reticent_accounting::Error>(())
@@ -115,7 +119,8 @@ impl Redaction {
     /// ε' = ln(1 + γ(e^ε − 1)), without overflow.
     ///
     /// ```
-    /// use reticent_accounting::{Epsilon, MissRate, Redaction};
+    /// use reticent_accounting::{Epsilon, MissRate};
+    /// use reticent_accounting::redaction::Redaction;
     /// let redaction = Redaction::single_policy(MissRate::new(0.1)?);
     /// assert!((redaction.amplified(Epsilon::new(8.0)?).get() - 5.700429522135355).abs() < 1e-14);
     /// assert!((redaction.amplified(Epsilon::new(5000.0)?).get() - (5000.0 + 0.1f64.ln())).abs() < 1e-9);

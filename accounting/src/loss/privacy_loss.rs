@@ -78,7 +78,7 @@ impl PrivacyLoss {
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps};
-    /// use reticent_accounting::pld::{Direction, PrivacyLoss, Query};
+    /// use reticent_accounting::{Direction, PrivacyLoss, Query};
     /// let run = Mechanism::dp_sgd(NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(1000));
     /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::AddRemove), Direction::Remove)?;
     /// assert_eq!(loss.steps(), 1000);

@@ -7,10 +7,9 @@ use super::finite::{
 };
 use proptest::prelude::*;
 use reticent_accounting::pld::Mixture;
+use reticent_accounting::pld::{Profile, ProfilePoint};
 use reticent_accounting::rdp::{epsilon_from_renyi, epsilon_from_renyi_classic};
-use reticent_accounting::{
-    Delta, Direction, Lower, Neighbours, Order, Profile, ProfilePoint, Upper,
-};
+use reticent_accounting::{Delta, Direction, Lower, Neighbours, Order, Upper};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]

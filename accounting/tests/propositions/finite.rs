@@ -1,9 +1,10 @@
 //! Finite laws, their divergences and blow-ups, and channels cut from Gaussians.
 
 use proptest::prelude::*;
+use reticent_accounting::pld::{Profile, ProfilePoint};
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Lower, Mechanism, MissRate, Neighbours, NoiseMultiplier,
-    PrivacyLoss, Probability, Profile, ProfilePoint, Query, SamplingRate, Steps, Tolerance, Upper,
+    PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, Upper,
 };
 
 /// H_{e^ε}(P‖Q) over a finite alphabet.

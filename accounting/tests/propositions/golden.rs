@@ -1,9 +1,10 @@
 //! CRT's published numbers, in the papers' convention and by definition.
 
 use super::finite::{delta, dp_sgd, epsilon, gaussian, loss, query, rate};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
-    Base, Convention, Delta, Direction, Guarantee, Method, Neighbours, Notion, Plan, Redaction,
-    Tolerance, UnitName,
+    Base, Convention, Delta, Direction, Guarantee, Method, Neighbours, Notion, Plan, Tolerance,
+    UnitName,
 };
 
 /// The rows of a redacted plan.

@@ -7,7 +7,8 @@ use reticent_accounting::confidentiality::{
     CorpusFacts, Knowledge, Reach, SecretGroup, Spread, Standing,
 };
 use reticent_accounting::group::group_lemma;
-use reticent_accounting::{GroupSize, Neighbours, Profile};
+use reticent_accounting::pld::Profile;
+use reticent_accounting::{GroupSize, Neighbours};
 use std::collections::BTreeSet;
 
 /// Exact deduplication: the second and later copies become masks (`None`).

@@ -9,7 +9,8 @@ use reticent_accounting::reconstruction::ceiling::{
 };
 use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
-use reticent_accounting::{Direction, Neighbours, PrivacyLoss, Probability, Redaction, Upper};
+use reticent_accounting::redaction::Redaction;
+use reticent_accounting::{Direction, Neighbours, PrivacyLoss, Probability, Upper};
 
 const CONTENTS: usize = 6;
 

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use reticent_accounting::confidentiality::{
     Confidentiality, CorpusFacts, Knowledge, Reach, Spread, Standing,
 };
-use reticent_accounting::{Convention, Direction, Neighbours, Redaction};
+use reticent_accounting::redaction::Redaction;
+use reticent_accounting::{Convention, Direction, Neighbours};
 
 const ALPHABET: usize = 5;
 
@@ -117,7 +118,7 @@ proptest! {
 /// Tight: Prop. 5 is attained by the worst secret, Theorem 8.1 by the Gaussian pair.
 #[test]
 fn the_gaussian_pair_attains_proposition_five() {
-    let base = reticent_accounting::Profile::at_deltas(
+    let base = reticent_accounting::pld::Profile::at_deltas(
         &gaussian(1.5),
         query(Neighbours::Replace, 1),
         &[delta(1e-4)],
@@ -144,7 +145,7 @@ fn a_profile_must_answer_the_question() {
     let of = |neighbours| {
         let run = gaussian(2.0);
         let asked = query(neighbours, 1);
-        reticent_accounting::Profile::at_deltas(&run, asked, &[delta(1e-5)], tight()).unwrap()
+        reticent_accounting::pld::Profile::at_deltas(&run, asked, &[delta(1e-5)], tight()).unwrap()
     };
     let one = Standing::Missed { records: 1 };
     let two = Standing::Missed { records: 2 };

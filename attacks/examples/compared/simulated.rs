@@ -2,7 +2,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{Draw, Exposure, ExposureNull, ExposurePair, PairedEValue, RankCount};
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{Exposure, ExposureNull, ExposurePair, PairedEValue};
+use reticent_attacks::search::RankCount;
 
 /// N.
 pub(crate) const CANDIDATES: u64 = 1_000_000;

@@ -3,10 +3,12 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
-use reticent_attacks::{
-    AuditTerms, Beliefs, CanaryGuesses, Draw, EValueAudit, EValueProcess, RankAudit,
-    SequentialTest, Temper, coin_beliefs, coin_test,
+use reticent_attacks::evalue::{
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, SequentialTest, Temper, coin_beliefs,
+    coin_test,
 };
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::{AuditTerms, Draw};
 use reticent_corpus::Unit;
 use std::sync::Arc;
 

@@ -118,7 +118,7 @@ impl Beliefs {
     /// A belief that is known of every candidate.
     ///
     /// ```
-    /// use reticent_attacks::{Beliefs, Pool};
+    /// use reticent_attacks::evalue::{Beliefs, Pool};
     /// let beliefs = Beliefs::full(&[0.7, 0.1, 0.1, 0.1], Pool::NONE)?;
     /// let guess = beliefs.guess(0.7);
     /// // At ε = 0 no posterior exceeds 1/N; at ε = ln 7 this belief is allowed.

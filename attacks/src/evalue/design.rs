@@ -16,8 +16,8 @@ use super::{
 };
 use crate::audit_bound::AuditTerms;
 use crate::error::{Error, Result};
+use crate::exposure::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::normal::{normal_cdf, normal_quantile};
-use crate::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
 use crate::search::RankCount;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

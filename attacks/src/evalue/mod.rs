@@ -59,7 +59,7 @@ pub use sequential::SequentialTest;
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::draw::Draw;
 use crate::error::{Error, Result};
-use crate::rank_audit::{Assumption, EpsilonBound, EpsilonMethod, RankAudit};
+use crate::exposure::{Assumption, EpsilonBound, EpsilonMethod, RankAudit};
 use crate::statistics::{bisect_last, ln_mean};
 use reticent_accounting::{Confidence, Delta, Epsilon, Lower, Neighbours, Upper};
 use reticent_corpus::Unit;

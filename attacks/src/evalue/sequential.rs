@@ -12,7 +12,9 @@ use reticent_accounting::Epsilon;
 ///
 /// ```
 /// use reticent_accounting::{Confidence, Delta, Epsilon};
-/// use reticent_attacks::{Beliefs, Draw, EValueAudit, Pool, RankAudit, SequentialTest};
+/// use reticent_attacks::Draw;
+/// use reticent_attacks::evalue::{Beliefs, EValueAudit, Pool, SequentialTest};
+/// use reticent_attacks::exposure::RankAudit;
 /// use reticent_corpus::Unit;
 /// let rank = RankAudit {
 ///     thresholds: vec![1], confidence: Confidence::new(0.95)?, delta: Delta::new(0.0)?,

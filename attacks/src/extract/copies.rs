@@ -27,7 +27,7 @@ pub(crate) fn strata_of(copies: &[u64]) -> Vec<(u64, Option<u64>, Vec<usize>)> {
 ///
 /// ```
 /// let records = [vec![1, 2, 1, 2, 1], vec![9, 1, 2]];
-/// let counts = reticent_attacks::count_copies(&records, &[vec![1, 2], vec![2, 1, 2], vec![3]]);
+/// let counts = reticent_attacks::extract::count_copies(&records, &[vec![1, 2], vec![2, 1, 2], vec![3]]);
 /// assert_eq!(counts, [3, 1, 0]);
 /// ```
 #[must_use]

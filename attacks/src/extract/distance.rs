@@ -6,7 +6,7 @@ use reticent_corpus::TokenId;
 /// (Levenshtein).
 ///
 /// ```
-/// use reticent_attacks::edit_distance;
+/// use reticent_attacks::extract::edit_distance;
 /// assert_eq!(edit_distance(&[1, 2, 3, 4], &[2, 3, 5, 4]), 2);
 /// assert_eq!(edit_distance(&[], &[7, 7]), 2);
 /// ```

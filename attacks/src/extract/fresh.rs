@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use reticent_corpus::CanaryTemplate;
+use reticent_corpus::canary::CanaryTemplate;
 use std::collections::BTreeSet;
 
 /// Fields in the place of a secret; the template around them has this prefix and no suffix.
@@ -13,7 +13,7 @@ const PREFIX: &str = "x";
 /// first character to its last.
 ///
 /// ```
-/// use reticent_attacks::SecretShape;
+/// use reticent_attacks::extract::SecretShape;
 /// let shape: SecretShape = "{digits:3}-{digits:4}".parse()?;
 /// let drawn = shape.candidates("555-0199", "anna", 100, 7)?;
 /// assert_eq!(drawn.len(), 100);

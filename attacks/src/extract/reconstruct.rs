@@ -12,8 +12,8 @@
 //! round: the mean chance of a hit of m secrets is at least αv/m, unless a false alarm of rate α
 //! struck.
 
-use crate::ceiling::CeilingOutcome;
 use crate::error::{Error, Result};
+use crate::exposure::CeilingOutcome;
 use crate::scoring::{each_row, nll};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_accounting::{Lower, Probability, Upper};

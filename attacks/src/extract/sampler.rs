@@ -57,7 +57,7 @@ impl SamplerSettings {
     /// −∞ where the token is cut off. Of equal tokens those with smaller numbers come first.
     ///
     /// ```
-    /// use reticent_attacks::SamplerSettings;
+    /// use reticent_attacks::extract::SamplerSettings;
     /// let row = [0.5_f64.ln(), 0.3_f64.ln(), 0.2_f64.ln()];
     /// let two = SamplerSettings { top_k: Some(2), ..SamplerSettings::PLAIN };
     /// assert!((two.ln_probability(&row, 1)? - (0.3_f64 / 0.8).ln()).abs() < 1e-12);

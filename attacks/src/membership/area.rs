@@ -49,7 +49,7 @@ impl ScoreSet {
     ///
     /// ```
     /// use reticent_accounting::Confidence;
-    /// use reticent_attacks::ScoreSet;
+    /// use reticent_attacks::membership::ScoreSet;
     /// let scores = ScoreSet::new(vec![0.0, 4.0, 6.0, 7.0], vec![1.0, 2.0, 3.0, 5.0])?;
     /// let area = scores.area(Confidence::new(0.95)?, 0)?;
     /// assert!((area.estimate - 0.6875).abs() < 1e-12); // the hull has 0.8125

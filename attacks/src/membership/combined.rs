@@ -43,7 +43,7 @@ pub struct Combined {
 /// `attacks[i]` holds the same records in the same order for every i, `seed` draws the halves.
 ///
 /// ```
-/// use reticent_attacks::{ScoreSet, combined};
+/// use reticent_attacks::membership::{ScoreSet, combined};
 /// // Two attacks that are hidden by the same difficulty h; their difference shows everything.
 /// let h = |i: u32| f64::from(i * 37 % 101);
 /// let side = |gain: f64| (0..100).map(|i| h(i) + gain).collect::<Vec<f64>>();

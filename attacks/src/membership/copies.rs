@@ -6,7 +6,7 @@ use super::set::{Groups, ScoreSet};
 use crate::error::{Error, Result};
 use crate::extract::strata_of;
 use reticent_accounting::Confidence;
-use reticent_corpus::same_texts;
+use reticent_corpus::dedup::same_texts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct CopyStratum {
 /// ```
 /// let training = ["one more", "two", "One more!"].map(String::from);
 /// let texts = ["one more", "two", "three"].map(String::from);
-/// assert_eq!(reticent_attacks::copies_among(&texts, &training), [2, 1, 0]);
+/// assert_eq!(reticent_attacks::membership::copies_among(&texts, &training), [2, 1, 0]);
 /// ```
 #[must_use]
 pub fn copies_among(texts: &[String], training: &[String]) -> Vec<u64> {
@@ -53,7 +53,7 @@ impl ScoreSet {
     ///
     /// ```
     /// use reticent_accounting::Confidence;
-    /// use reticent_attacks::ScoreSet;
+    /// use reticent_attacks::membership::ScoreSet;
     /// let outside: Vec<f64> = (0..100).map(f64::from).collect();
     /// let inside = [outside.clone(), vec![200.0; 30]].concat();
     /// let copies = [vec![1; 100], vec![40; 30]].concat();

@@ -35,7 +35,7 @@ const ORDER: [usize; CODES] = [
 /// Bytes of the text in zlib's format at level 6: those of zlib 1.2.12 and later, and of Python's `zlib.compress`.
 ///
 /// ```
-/// use reticent_attacks::zlib_bytes;
+/// use reticent_attacks::membership::zlib_bytes;
 /// assert_eq!(zlib_bytes("My ID is 341752."), 24);
 /// assert_eq!(zlib_bytes("The quick brown fox jumps over the lazy dog."), 51);
 /// ```

@@ -24,7 +24,7 @@ pub enum GroupRule {
 /// The score of a group.
 ///
 /// ```
-/// use reticent_attacks::{GroupRule, group_score};
+/// use reticent_attacks::membership::{GroupRule, group_score};
 /// let mut one_outlier = vec![-(5.0_f64.ln()); 19];
 /// one_outlier.push(-(2000.0_f64.ln()));
 /// let even = vec![-(20.0_f64.ln()); 20];

@@ -48,7 +48,7 @@ fn pieces(secret: &str) -> Vec<Piece<'_>> {
 ///     ("I live at 12 Oak Street.".to_owned(), vec!["12 Oak Street".to_owned()]),
 ///     ("Send it to 90 Elm Road!".to_owned(), vec!["90 Elm Road".to_owned()]),
 /// ];
-/// let drawn = reticent_attacks::lookalikes(&texts, 3);
+/// let drawn = reticent_attacks::membership::lookalikes(&texts, 3);
 /// let first = drawn[0].as_ref().unwrap();
 /// assert!(first.starts_with("I live at ") && first.ends_with('.') && *first != texts[0].0);
 /// assert!(["Oak Street", "Oak Road", "Elm Street", "Elm Road"].iter().any(|words| first.contains(words)));

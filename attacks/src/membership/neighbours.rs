@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// the neighbours.
 ///
 /// ```
-/// let near = reticent_attacks::digit_mutations("My ID is 341752.", 25, 0)?;
+/// let near = reticent_attacks::membership::digit_mutations("My ID is 341752.", 25, 0)?;
 /// assert_eq!(near.len(), 25);
 /// assert!(near.iter().all(|text| text.starts_with("My ID is ") && text.len() == 16));
 /// # Ok::<(), reticent_attacks::Error>(())

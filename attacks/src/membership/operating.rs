@@ -54,7 +54,7 @@ pub struct RocPoint {
 ///
 /// ```
 /// use reticent_accounting::Confidence;
-/// let needed = reticent_attacks::non_members_needed(0.001, Confidence::new(0.95)?)?;
+/// let needed = reticent_attacks::membership::non_members_needed(0.001, Confidence::new(0.95)?)?;
 /// assert_eq!(needed, 2995);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -86,7 +86,7 @@ impl ScoreSet {
     ///
     /// ```
     /// use reticent_accounting::Confidence;
-    /// use reticent_attacks::ScoreSet;
+    /// use reticent_attacks::membership::ScoreSet;
     /// let outside: Vec<f64> = (0..100).map(f64::from).collect();
     /// let set = ScoreSet::new(outside.iter().map(|s| s + 9.5).collect(), outside)?;
     /// let point = set.true_positives_at(0.01, Confidence::new(0.95)?, 0)?;

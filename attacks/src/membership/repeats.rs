@@ -6,13 +6,13 @@ use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::Confidence;
-use reticent_corpus::same_texts;
+use reticent_corpus::dedup::same_texts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// How the texts of members and non-members repeat. Near-copies are copies: see
-/// [`reticent_corpus::same_texts`].
+/// [`reticent_corpus::dedup::same_texts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeats {
     /// The members' texts.
@@ -59,7 +59,7 @@ impl DistinctTexts {
     /// such a record is a member or not, its score is that of its copy.
     ///
     /// ```
-    /// use reticent_attacks::DistinctTexts;
+    /// use reticent_attacks::membership::DistinctTexts;
     /// let members = ["one", "two", "two", "three"].map(String::from);
     /// let others = ["Three.", "four"].map(String::from);
     /// let found = DistinctTexts::of(&members, &others, 0)?;

@@ -81,6 +81,12 @@ impl Attack {
         }
     }
 
+    /// Whether it reads what the whole vocabulary gets at a place.
+    #[must_use]
+    pub const fn reads_vocabulary(self) -> bool {
+        matches!(self, Self::MinKPlusPlus(_) | Self::Ez)
+    }
+
     /// Its name on the command line and in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -321,7 +327,7 @@ impl<'t> Scored<'t> {
 /// The mean of the lowest max(1, ⌈share · n⌉) values: on a short text at least one counts.
 ///
 /// ```
-/// use reticent_attacks::min_k;
+/// use reticent_attacks::membership::min_k;
 /// let ln_p = [-0.1, -2.0, -0.5, -3.0, -1.0, -0.2, -4.0, -0.3, -0.7, -1.5];
 /// assert!((min_k(ln_p, 0.2)? + 3.5).abs() < 1e-12);
 /// assert!((min_k([-1.0, -2.0, -3.0, -4.0], 0.2)? + 4.0).abs() < 1e-12); // not NaN

@@ -59,7 +59,7 @@ impl Rate {
     ///
     /// ```
     /// use reticent_accounting::Confidence;
-    /// let chance = reticent_attacks::Rate::of(1000, 2000, Confidence::new(0.95)?)?;
+    /// let chance = reticent_attacks::membership::Rate::of(1000, 2000, Confidence::new(0.95)?)?;
     /// assert!((chance.bounds.upper.unwrap().get().get() - 0.522_149_446).abs() < 1e-8);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -290,7 +290,7 @@ pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -
 /// ln(p / (1 − p)) of a confidence given as ln p.
 ///
 /// ```
-/// let logit = reticent_attacks::logit_of_confidence(0.9_f64.ln());
+/// let logit = reticent_attacks::membership::logit_of_confidence(0.9_f64.ln());
 /// assert!((logit - 9.0_f64.ln()).abs() < 1e-12);
 /// ```
 #[must_use]

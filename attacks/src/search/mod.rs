@@ -11,11 +11,14 @@
 
 mod flat;
 mod frontier;
+mod listed;
 mod meter;
+mod plan;
 mod tree;
 
 pub(crate) use flat::score_secrets;
 pub use flat::{FlatSample, flat_ranks, sample_flat};
+pub use plan::{plan_search, plan_targets};
 pub use tree::CandidateTree;
 pub(crate) use tree::Edge;
 
@@ -191,7 +194,7 @@ pub struct Ranking {
 /// #     }
 /// #     fn release(&mut self, _: &[StateId]) {}
 /// # }
-/// use reticent_attacks::{CandidateTree, SearchOptions, Target, search_ranks};
+/// use reticent_attacks::search::{CandidateTree, SearchOptions, Target, search_ranks};
 /// use std::ops::ControlFlow;
 /// let digit: Vec<Vec<u32>> = (0..10).map(|token| vec![token]).collect();
 /// let tree = CandidateTree::new(&vec![digit; 6])?;

@@ -27,7 +27,7 @@ pub(crate) struct Edge {
 /// tokens stay two candidates (they tie), and a candidate may be the beginning of another.
 ///
 /// ```
-/// use reticent_attacks::CandidateTree;
+/// use reticent_attacks::search::CandidateTree;
 /// let digit: Vec<Vec<u32>> = (0..10).map(|token| vec![token]).collect();
 /// let tree = CandidateTree::new(&vec![digit; 6])?;
 /// assert_eq!(tree.candidates(), 1_000_000);

@@ -4,9 +4,11 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Probability, Upper};
-use reticent_attacks::{
-    CeilingAt, CeilingOutcome, Draw, Error, RankCount, ceiling_test, exposure_ceiling, prior_mass,
+use reticent_attacks::exposure::{
+    CeilingAt, CeilingOutcome, ceiling_test, exposure_ceiling, prior_mass,
 };
+use reticent_attacks::search::RankCount;
+use reticent_attacks::{Draw, Error};
 
 fn count(rank: u64) -> RankCount {
     RankCount {

@@ -3,7 +3,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::{Beliefs, Draw, EpsilonMethod, PlannedAudit, RankAudit, RankCount};
+use reticent_attacks::Draw;
+use reticent_attacks::evalue::{Beliefs, PlannedAudit};
+use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
+use reticent_attacks::search::RankCount;
 use reticent_corpus::Unit;
 
 fn planned(candidates: u64, canaries: u64, delta: f64) -> PlannedAudit {

@@ -11,11 +11,13 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
-use reticent_attacks::{
-    AuditTerms, Beliefs, CanaryGuesses, Draw, EValueAudit, EValueProcess, EpsilonMethod, Guess,
-    OneRunCounts, Pool, RankAudit, SearchOptions, Target, Temper, coin_beliefs, coin_bound,
-    search_beliefs, search_ranks,
+use reticent_attacks::evalue::{
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Guess, Pool, Temper, coin_beliefs,
+    coin_bound,
 };
+use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
+use reticent_attacks::search::{SearchOptions, Target, search_beliefs, search_ranks};
+use reticent_attacks::{AuditTerms, Draw, OneRunCounts};
 use reticent_corpus::Unit;
 use std::sync::Arc;
 

@@ -4,10 +4,11 @@ use crate::membership::level;
 use crate::models::{Bigram, Broken, Levels, Memoriser, Recurrent, Toy, Uniform};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{
-    CeilingOutcome, Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast,
-    count_copies, draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances,
-    reconstruct, sample_continuations, strata,
+use reticent_attacks::exposure::CeilingOutcome;
+use reticent_attacks::extract::{
+    Passage, SamplerSettings, SecretCase, SecretShape, continuations, contrast, count_copies,
+    draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
+    sample_continuations, strata,
 };
 use reticent_backends::{PrefixScorer, Scorer};
 use std::collections::BTreeSet;

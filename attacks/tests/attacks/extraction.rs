@@ -1,6 +1,7 @@
 //! Extraction in numbers, and the skew-normal exposure.
 
-use reticent_attacks::{SkewNormal, draws_needed, probability_of_extraction, recall_at_errors};
+use reticent_attacks::exposure::SkewNormal;
+use reticent_attacks::extract::{draws_needed, probability_of_extraction, recall_at_errors};
 
 /// Golden: Hayes et al. 2024 (arXiv 2410.19482), by the formula.
 #[test]

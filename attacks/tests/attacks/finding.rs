@@ -4,10 +4,12 @@ use crate::check;
 use crate::models::{Memoriser, Toy};
 use crate::search::{digits, quiet};
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::{
-    Draw, EValueAudit, EpsilonMethod, Error, ExposureFinding, RankAudit, Ranking, SearchOptions,
-    Target, sample_flat, search_beliefs, search_ranks,
+use reticent_attacks::evalue::EValueAudit;
+use reticent_attacks::exposure::{EpsilonMethod, ExposureFinding, RankAudit};
+use reticent_attacks::search::{
+    Ranking, SearchOptions, Target, sample_flat, search_beliefs, search_ranks,
 };
+use reticent_attacks::{Draw, Error};
 use reticent_corpus::Unit;
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
+use reticent_attacks::exposure::{Assumption, EpsilonMethod};
 use reticent_attacks::{
-    Assumption, AuditTerms, EpsilonMethod, OneRunCounts, RateCounts, RatioMethod, Sides,
-    accuracy_ceiling,
+    AuditTerms, OneRunCounts, RateCounts, RatioMethod, Sides, accuracy_ceiling,
 };
 
 pub(crate) fn terms(confidence: f64, delta: f64) -> AuditTerms {

@@ -5,10 +5,9 @@ use crate::search::{digits, quiet};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{
-    Draw, Exposure, ExposureNull, ExposureSummary, RankCount, SearchOptions, Target, rank_p_value,
-    search_ranks,
-};
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{Exposure, ExposureNull, ExposureSummary, rank_p_value};
+use reticent_attacks::search::{RankCount, SearchOptions, Target, search_ranks};
 
 fn count(candidates: u64, below: u64, ties: u64) -> RankCount {
     RankCount {

@@ -5,8 +5,9 @@ use crate::membership::{level, normal};
 use crate::null_simulations::{LIMIT, excludes, normals, rate};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{
-    Lira, Rate, ScoreSet, Shadows, Spread, blind_baseline, lira, logit_of_confidence, rmia, strata,
+use reticent_attacks::extract::strata;
+use reticent_attacks::membership::{
+    Lira, Rate, ScoreSet, Shadows, Spread, blind_baseline, lira, logit_of_confidence, rmia,
 };
 
 /// Records a side.

@@ -6,7 +6,7 @@ use crate::models::{Bigram, Levels, Memoriser, Toy};
 use crate::null_simulations::{LIMIT, excludes, normals, rate};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{ScoreSet, Scored, Shadows, instability, replacements};
+use reticent_attacks::membership::{ScoreSet, Scored, Shadows, instability, replacements};
 use reticent_backends::{Scorer, TokenScore};
 
 /// Records a side.

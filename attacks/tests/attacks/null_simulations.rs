@@ -9,9 +9,9 @@ use crate::membership::{level, normal};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Bounds, Probability};
-use reticent_attacks::{
-    AccuracyRule, GroupRule, OneRunCounts, ScoreSet, ThresholdRule, blind_baseline,
-    overlapping_groups_area,
+use reticent_attacks::OneRunCounts;
+use reticent_attacks::membership::{
+    AccuracyRule, GroupRule, ScoreSet, ThresholdRule, blind_baseline, overlapping_groups_area,
 };
 
 const MODELS: u32 = 1000;

@@ -4,7 +4,8 @@ use crate::compared::{CANARIES, DOSES, PAIRS, rates};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{Draw, Exposure, ExposurePair, PairedEValue, sign_test};
+use reticent_attacks::exposure::{Exposure, ExposurePair, PairedEValue};
+use reticent_attacks::{Draw, sign_test};
 
 const N: u64 = 1_000_000;
 

@@ -3,12 +3,15 @@
 use crate::models::{Memoriser, Recurrent, Toy};
 use crate::search::quiet;
 use reticent_accounting::{Confidence, Delta};
-use reticent_attacks::{
-    Draw, Error, RankAudit, SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::search::{
+    SearchOptions, flat_ranks, plan_search, plan_targets, search_ranks,
 };
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CandidateSpace, Origin, Tokenizer, Unit, simulate,
-};
+use reticent_attacks::{Draw, Error};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, CandidateSpace};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 
 fn plan(template: &str) -> CanaryPlan {
     let options = CanaryOptions {

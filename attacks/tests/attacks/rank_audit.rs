@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours};
-use reticent_attacks::{Assumption, Draw, RankAudit, RankCount, hit_probability, hits};
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{Assumption, RankAudit, hit_probability, hits};
+use reticent_attacks::search::RankCount;
 use reticent_corpus::Unit;
 
 fn ranks(candidates: u64, ranks: &[u64]) -> Vec<RankCount> {

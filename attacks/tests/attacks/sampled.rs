@@ -5,10 +5,8 @@ use crate::models::{Bigram, Levels, Toy};
 use crate::search::quiet;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{
-    CandidateTree, SampledExposure, Sampling, SearchOptions, SkewNormal, Target, sampled_exposures,
-    search_ranks,
-};
+use reticent_attacks::exposure::{SampledExposure, Sampling, SkewNormal, sampled_exposures};
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, search_ranks};
 use std::ops::ControlFlow;
 
 /// Skew-normal costs: ξ + ω (δ|u| + √(1 − δ²) v).

@@ -1,14 +1,14 @@
 //! Pruned search on chosen spaces: budgets, ties, memorised secrets.
 
 use crate::models::{Bigram, Levels, Memoriser, Model, Toy, Uniform};
-use reticent_attacks::{
-    CandidateTree, Exposure, RankCount, SearchOptions, Target, rank_p_value, sample_flat,
-    search_ranks,
+use reticent_attacks::exposure::{Exposure, rank_p_value};
+use reticent_attacks::search::{
+    CandidateTree, RankCount, SearchOptions, Target, sample_flat, search_ranks,
 };
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-pub(crate) fn quiet() -> impl FnMut(&reticent_attacks::Progress) -> ControlFlow<()> {
+pub(crate) fn quiet() -> impl FnMut(&reticent_attacks::search::Progress) -> ControlFlow<()> {
     |_| ControlFlow::Continue(())
 }
 

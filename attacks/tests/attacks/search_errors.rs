@@ -2,7 +2,8 @@
 
 use crate::models::{Bigram, Broken, Levels, Toy, Uniform};
 use crate::search::{digits, quiet};
-use reticent_attacks::{CandidateTree, Error, SearchOptions, Target, flat_ranks, search_ranks};
+use reticent_attacks::Error;
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
 use std::ops::ControlFlow;
 
 fn target(secret: &[u32]) -> Target {

@@ -5,7 +5,7 @@ use crate::search::quiet;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
 use reticent_corpus::TokenId;
 
 const VOCABULARY: usize = 6;

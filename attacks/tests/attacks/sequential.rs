@@ -2,9 +2,11 @@
 
 use crate::simulated::{KINDS, LEVELS, rate};
 use reticent_accounting::{Confidence, Delta, Epsilon};
-use reticent_attacks::{
-    Beliefs, CanaryGuesses, Draw, EValueAudit, EValueProcess, Pool, RankAudit, SequentialTest,
+use reticent_attacks::Draw;
+use reticent_attacks::evalue::{
+    Beliefs, CanaryGuesses, EValueAudit, EValueProcess, Pool, SequentialTest,
 };
+use reticent_attacks::exposure::RankAudit;
 use reticent_corpus::Unit;
 
 fn audit(delta: f64) -> EValueAudit {

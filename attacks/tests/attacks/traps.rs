@@ -1,13 +1,13 @@
 //! Validity traps seen in other tools, those that no other test of this folder names.
 
 use crate::models::{Bigram, Levels, Toy, Uniform};
-use reticent_attacks::{
-    CandidateTree, SearchOptions, Target, digit_mutations, flat_ranks, search_ranks,
-};
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanarySight, Carriers, CopyFate, PatternRule, PolicyChoice,
-    PrepareOptions, Preparer, Spec, Unit, simulate,
-};
+use reticent_attacks::membership::digit_mutations;
+use reticent_attacks::search::{CandidateTree, SearchOptions, Target, flat_ranks, search_ranks};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers, CopyFate, Spec};
+use reticent_corpus::policy::{PatternRule, PolicyChoice};
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, Preparer};
+use reticent_corpus::simulate::simulate;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -161,7 +161,7 @@ fn ranks_do_not_depend_on_the_batch() {
             secret: vec![i, 9 - i, (3 * i) % 10],
         })
         .collect();
-    let mut go = |_: &reticent_attacks::Progress| ControlFlow::Continue(());
+    let mut go = |_: &reticent_attacks::search::Progress| ControlFlow::Continue(());
     for levels in [Levels::Smooth, Levels::Coarse] {
         let mut all = Vec::new();
         for batch in [1, 7, 256, 5000] {

@@ -1,8 +1,9 @@
 //! The shared vectors of attacks: `VECTORS.md` names the test that holds each of them to its number;
 //! those that have no better place are here.
 
-use reticent_accounting::{Epsilon, Redaction};
-use reticent_attacks::ScoreSet;
+use reticent_accounting::Epsilon;
+use reticent_accounting::redaction::Redaction;
+use reticent_attacks::membership::ScoreSet;
 use std::collections::BTreeSet;
 use std::path::Path;
 

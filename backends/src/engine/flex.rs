@@ -8,7 +8,7 @@ use super::host::{layers, recurrence};
 use super::kernels::{Dropped, GROUPS, Kernels, Recurrence, Taps, Weights};
 use super::layers::{Losses, Sums};
 use super::packed::{Group, Packed};
-use crate::clip::Factors;
+use crate::privacy::clip::Factors;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use burn_flex::{Flex, FlexTensor};

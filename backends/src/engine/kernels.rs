@@ -6,7 +6,7 @@
 use super::layers::{Floats, Losses, Sums};
 use super::packed::Packed;
 use super::portable;
-use crate::clip::Factors;
+use crate::privacy::clip::Factors;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;

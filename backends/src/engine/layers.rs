@@ -8,8 +8,8 @@ use super::host::vector::Normal;
 use super::portable_layers as portable;
 use super::rows::{Rows, Span};
 use crate::model::Activation;
-use crate::optimizer::AdamRule;
-use crate::random::MeanNoise;
+use crate::privacy::random::MeanNoise;
+use crate::trainer::optimizer::AdamRule;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
@@ -299,7 +299,7 @@ pub(crate) struct Factors {
 
 impl Factors {
     /// Clipping factors by group.
-    pub(crate) fn clipped(factors: &crate::clip::Factors, group_of: &[usize]) -> Self {
+    pub(crate) fn clipped(factors: &crate::privacy::clip::Factors, group_of: &[usize]) -> Self {
         Self {
             by_group: (0..factors.groups()).map(|g| factors.group(g)).collect(),
             group_of: group_of.to_vec(),

@@ -7,12 +7,12 @@ use super::packed::Packed;
 use super::rows::{Grid, Microbatch, on_grids};
 use super::selective::Plain;
 use super::transfers::upload as upload_values;
-use crate::clip::{Clip, Factors, SquaredNorms};
-use crate::dropout::{DropoutSite, Masks};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::optimizer::Update;
-use crate::segments::SelectiveBatch;
+use crate::privacy::clip::{Clip, Factors, SquaredNorms};
+use crate::privacy::segments::SelectiveBatch;
+use crate::trainer::dropout::{DropoutSite, Masks};
+use crate::trainer::optimizer::Update;
 use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Recurrent,
     ReleaseState, Trainer, check_shapes,

@@ -2,9 +2,9 @@
 
 use super::rows::Grid;
 use super::transfers::Kept;
-use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use crate::trainer::Example;
+use crate::trainer::dropout::{DropoutSite, RecordMasks};
 use reticent_corpus::TokenId;
 
 /// Examples per group: small batches still make several groups, so that several cores have

@@ -3,9 +3,9 @@
 use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
 use super::packed::{NO_LOSS, Packed};
-use crate::clip::Factors;
-use crate::optimizer::{AdamRule, BETA1, BETA2};
+use crate::privacy::clip::Factors;
 use crate::trainer::Precision;
+use crate::trainer::optimizer::{AdamRule, BETA1, BETA2};
 use burn::tensor::activation::{log_softmax, sigmoid};
 use burn::tensor::backend::Backend;
 use burn::tensor::{DType, FloatDType, IndexingUpdateOp, Int, Tensor};

@@ -2,8 +2,8 @@
 
 use super::packed::{NO_LOSS, factors};
 use super::transfers::Kept;
-use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
+use crate::trainer::dropout::{DropoutSite, RecordMasks};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use super::arithmetic::{cap, cap_slope, dot};
 use super::drop_out;
-use crate::dropout::{DropoutSite, RecordMasks};
 use crate::model::TransformerConfig;
+use crate::trainer::dropout::{DropoutSite, RecordMasks};
 
 /// What the backward pass needs.
 pub(super) struct AttentionTrace {

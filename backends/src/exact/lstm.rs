@@ -3,9 +3,9 @@
 use super::activation::sigmoid;
 use super::arithmetic::{add, add_outer, add_rows, add_to_rows, product, product_transposed};
 use super::{Network, Sequence, drop_out};
-use crate::dropout::DropoutSite;
 use crate::error::{Error, Result};
 use crate::model::{Lora, LstmConfig};
+use crate::trainer::dropout::DropoutSite;
 
 /// One step's values: the gates after their activation, the cell, and what came before.
 struct Step {

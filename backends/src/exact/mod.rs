@@ -1,7 +1,7 @@
 //! The exact engine: f64 throughout, gradients written by hand, one example at a time.
 //!
 //! Slow and plain on purpose. It is what the fast engines are compared with, and it shares no
-//! code with them beyond the shapes of [`crate::Model`]. No tensor library.
+//! code with them beyond the shapes of [`crate::model::Model`]. No tensor library.
 
 mod activation;
 mod arithmetic;
@@ -14,13 +14,13 @@ mod scoring;
 mod tests;
 mod transformer;
 
-use crate::clip::{Clip, SquaredNorms};
-use crate::dropout::{DropoutSite, Masks, RecordMasks};
 use crate::error::{Error, Result};
-use crate::masking::TokenMasks;
 use crate::model::{Head, Lora, Model, groups};
-use crate::optimizer::Update;
+use crate::privacy::clip::{Clip, SquaredNorms};
 use crate::scorer::Logits;
+use crate::trainer::dropout::{DropoutSite, Masks, RecordMasks};
+use crate::trainer::masking::TokenMasks;
+use crate::trainer::optimizer::Update;
 use crate::trainer::{
     Added, Example, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, check_shapes,
 };
@@ -89,7 +89,8 @@ struct Exact {
 /// The exact engine for any model. One that predicts no next token has no scores.
 ///
 /// ```
-/// use reticent_backends::{Family, Model, TransformerConfig, exact};
+/// use reticent_backends::exact;
+/// use reticent_backends::model::{Family, Model, TransformerConfig};
 /// let model = Model::from(TransformerConfig::new(Family::Llama, 50, 8, 1, 2, 16));
 /// let mut engine = exact(&model, model.starting_weights(0))?;
 /// let score = engine.score(&[vec![3, 7, 7]])?[0][1]; // of the last token, after the first two

@@ -1,12 +1,12 @@
 //! Backward passes against central differences of the forward passes, for every family and head.
 
 use super::*;
-use crate::dropout::Dropout;
 use crate::model::{
     Activation, Biases, Family, LstmConfig, Multipliers, Residual, Rotary, RotaryScaling, Switches,
     TransformerConfig,
 };
-use crate::random::RunKey;
+use crate::privacy::random::RunKey;
+use crate::trainer::dropout::Dropout;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

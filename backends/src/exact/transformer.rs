@@ -5,12 +5,12 @@ use super::attention::{Attention, AttentionTrace};
 use super::head::HeadTrace;
 use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
-use crate::dropout::{DropoutSite, RecordMasks};
 use crate::error::{Error, Result};
 use crate::model::{
     HeadNormsAt, LayerLayout, Layout, LinearAt, Lora, LoraModule, NormAt, Residual,
     TransformerConfig,
 };
+use crate::trainer::dropout::{DropoutSite, RecordMasks};
 
 /// A transformer's shape with its layout.
 pub(super) struct Transformer {

@@ -6,10 +6,10 @@
 
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
+use crate::checkpoint::weights::{Named, from_bytes, read, to_bytes};
 use crate::error::{Error, Result};
 use crate::model::{Head, HeadLayout, Lora, LoraModule, LoraSpec, Model, TransformerConfig};
 use crate::trainer::{Parameter, check_shapes};
-use crate::weights::{Named, from_bytes, read, to_bytes};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn last(name: &str) -> &str {
 }
 
 impl Lora {
-    /// The adapter that is asked for, on a model whose weights have this [`crate::weights_digest`]: on the
+    /// The adapter that is asked for, on a model whose weights have this [`crate::checkpoint::weights_digest`]: on the
     /// projections of queries and values where no target is named, on all linear layers but the head for
     /// `all-linear`.
     ///

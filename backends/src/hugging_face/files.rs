@@ -2,9 +2,9 @@
 
 use super::fields::Fields;
 use super::tensors::Gathering;
+use crate::checkpoint::weights::read as read_file;
 use crate::error::{Error, Result};
 use crate::model::TransformerConfig;
-use crate::weights::read as read_file;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path};
 

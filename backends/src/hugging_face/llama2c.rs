@@ -5,9 +5,9 @@
 //! of its own), then f32 tensors kind by kind, `[out, in]`. Its rotary pairs are neighbours;
 //! Hugging Face's are half a head apart, so rows of queries and keys are reordered.
 
+use crate::checkpoint::weights::read as read_file;
 use crate::error::{Error, Result};
 use crate::model::{Family, TransformerConfig};
-use crate::weights::read as read_file;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use std::path::Path;
 const FIRST_PIECE: usize = 3 + 256;
 
 /// Converts a model of llama2.c's first layout with its tokenizer to a folder that
-/// [`crate::load_hugging_face`] and transformers read; returns its shape.
+/// [`crate::hugging_face::load_hugging_face`] and transformers read; returns its shape.
 ///
 /// # Errors
 /// [`Error::Checkpoint`] for a file that is truncated or too long, or does not fit the other;

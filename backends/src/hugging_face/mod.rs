@@ -1,7 +1,7 @@
 //! Model folders as Hugging Face's transformers writes and reads them.
 //!
 //! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2, Llama
-//! and the other decoders of [`crate::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
+//! and the other decoders of [`crate::model::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
 
 pub(crate) mod adapter;
 mod config;
@@ -14,13 +14,13 @@ mod tensors;
 pub use llama2c::convert_llama2c;
 
 use crate::checkpoint::free_for;
-use crate::dropout::Dropout;
+use crate::checkpoint::weights::to_bytes;
 use crate::error::{Error, Result};
 use crate::files::Building;
 use crate::model::TransformerConfig;
 use crate::trainer::check_shapes;
-use crate::weights::to_bytes;
-use reticent_corpus::Tokenizer;
+use crate::trainer::dropout::Dropout;
+use reticent_corpus::tokenize::Tokenizer;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -92,7 +92,8 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
 /// Writes a folder that transformers loads as it is, whole or not at all.
 ///
 /// ```
-/// use reticent_backends::{Family, TransformerConfig, load_hugging_face, save_hugging_face};
+/// use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
+/// use reticent_backends::model::{Family, TransformerConfig};
 /// let config = TransformerConfig::new(Family::Gpt2, 50, 8, 1, 2, 16).validated()?;
 /// let weights = config.starting_weights(0);
 /// let home = tempfile::tempdir().expect("a folder for temporary files");

@@ -1,10 +1,10 @@
 //! Between their tensors and our parameters: joined, turned, checked.
 
 use super::names::{Names, TensorPart};
+use crate::checkpoint::weights::{Named, each_tensor, values};
 use crate::error::{Error, Result};
 use crate::model::{Head, TransformerConfig};
 use crate::trainer::Parameter;
-use crate::weights::{Named, each_tensor, values};
 use safetensors::tensor::TensorView;
 use std::collections::HashMap;
 use std::path::Path;

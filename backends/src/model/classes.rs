@@ -12,7 +12,7 @@ impl Model {
     /// transformers does.
     ///
     /// ```
-    /// use reticent_backends::{Family, Head, Model, TransformerConfig};
+    /// use reticent_backends::model::{Family, Head, Model, TransformerConfig};
     /// let model = Model::from(TransformerConfig::new(Family::Gpt2, 50, 8, 1, 2, 16));
     /// let weights = model.starting_weights(0);
     /// let names = ["hotel".to_owned(), "taxi".to_owned()];

@@ -90,7 +90,7 @@ pub enum Head {
 /// All linear weights are stored `[in, out]`, so that a layer computes x·W + b.
 ///
 /// ```
-/// use reticent_backends::{Family, TransformerConfig};
+/// use reticent_backends::model::{Family, TransformerConfig};
 /// let config = TransformerConfig::new(Family::Gpt2, 100, 32, 2, 4, 64).validated()?;
 /// let layout = config.layout();
 /// let parameters = config.parameters();
@@ -314,7 +314,7 @@ impl TransformerConfig {
     /// that is no padding, or the first where all are.
     ///
     /// ```
-    /// use reticent_backends::{Family, Head, TransformerConfig};
+    /// use reticent_backends::model::{Family, Head, TransformerConfig};
     /// let base = TransformerConfig::new(Family::Llama, 50, 8, 1, 2, 16);
     /// let decoder = TransformerConfig { head: Head::Classes(3), padding: Some(0), ..base };
     /// assert_eq!(decoder.class_position(&[7, 9, 9, 0, 0]), 2);

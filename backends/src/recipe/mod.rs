@@ -7,13 +7,13 @@ pub(crate) use phases::{estimates, run_of};
 pub use schedule::Schedule;
 pub(crate) use schedule::{Constants, Stage, StepPosition, Work};
 
-use crate::clip::{Clip, Clipping};
-use crate::dropout::Dropout;
 use crate::error::{Error, Result};
-use crate::learning_rate::{Decay, LearningRates};
 use crate::model::in_range;
-use crate::optimizer::OptimizerSpec;
+use crate::privacy::clip::{Clip, Clipping};
 use crate::trainer::Precision;
+use crate::trainer::dropout::Dropout;
+use crate::trainer::learning_rate::{Decay, LearningRates};
+use crate::trainer::optimizer::OptimizerSpec;
 use reticent_accounting::training::{FirstPhase, Recipe, Run, StepDecay, TrainingPlan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

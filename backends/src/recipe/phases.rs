@@ -1,8 +1,8 @@
 //! Phases as a manifest lists them: the run that they were, for manifests without a plan, and what
 //! a paper estimates of them.
 
+use crate::checkpoint::manifest::Phase;
 use crate::error::{Error, Result};
-use crate::manifest::Phase;
 use reticent_accounting::confidentiality::{LightNoise, RedactedAlike};
 use reticent_accounting::training::{
     FirstPhase, NoisySteps, Recipe, Run, SelectiveSteps, Stated, StepDecay, TrainingPlan,

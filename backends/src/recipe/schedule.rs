@@ -1,12 +1,12 @@
 //! A recipe laid out on a training set: stages, their records, their steps.
 
 use super::{PrivateOptions, TrainOptions};
-use crate::clip::{Clip, Clipping};
 use crate::error::{Error, Result};
 use crate::material::Corpus;
-use crate::random::Rates;
-use crate::segments::{SelectiveRecords, selective};
-use crate::step::PrivateStep;
+use crate::privacy::clip::{Clip, Clipping};
+use crate::privacy::random::Rates;
+use crate::privacy::segments::{SelectiveRecords, selective};
+use crate::privacy::step::PrivateStep;
 use crate::trainer::{
     PrivateRecords, PublicRecords, all_private, redacted, redacted_private, split, unprotected,
 };

@@ -4,19 +4,19 @@ mod side;
 mod together;
 mod watch;
 
+use crate::checkpoint::manifest::{Course, Phase};
+use crate::checkpoint::state::{RunIdentity, State};
 use crate::collective::Collective;
-use crate::dropout::{Dropout, Masks};
 use crate::error::{Error, Result};
-use crate::ledger::Ledger;
-use crate::manifest::{Course, Phase};
-use crate::masking::{Masking, TokenMasks};
 use crate::material::Corpus;
 use crate::model::Head;
-use crate::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
-use crate::random::{ChaChaNoise, NoNoise, Noise, RunKey};
+use crate::privacy::ledger::Ledger;
+use crate::privacy::random::{ChaChaNoise, NoNoise, Noise, RunKey};
+use crate::privacy::step::LANES;
 use crate::recipe::{Schedule, StepPosition, TrainOptions, Work, estimates};
-use crate::state::{RunIdentity, State};
-use crate::step::LANES;
+use crate::trainer::dropout::{Dropout, Masks};
+use crate::trainer::masking::{Masking, TokenMasks};
+use crate::trainer::optimizer::{Average, Moments, Optimizer, OptimizerSpec};
 use crate::trainer::{Added, Precision, PublicBatch, Trainer};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Mechanism, Steps};
@@ -232,7 +232,7 @@ fn run(
     }
     // before there is a state folder
     trainer.compute_in(options.precision)?;
-    let weights = crate::weights::weights_digest(trainer.weights());
+    let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
     let asked = RunIdentity {
         options: &options,
         corpus,

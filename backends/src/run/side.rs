@@ -1,15 +1,15 @@
 //! One stage of a run with its randomness: the sampler, the noise, the order of records.
 
-use crate::clip::Clip;
+use crate::checkpoint::manifest::Phase;
 use crate::collective::{Collective, Local};
 use crate::error::{Error, Result};
-use crate::ledger::Ledger;
-use crate::manifest::Phase;
 use crate::material::Corpus;
-use crate::optimizer::Optimizer;
-use crate::random::{Noise, RunKey, Sampler, sampler, shuffled};
+use crate::privacy::clip::Clip;
+use crate::privacy::ledger::Ledger;
+use crate::privacy::random::{Noise, RunKey, Sampler, sampler, shuffled};
+use crate::privacy::step::{LANES, PrivateStep, StateRelease, Step};
 use crate::recipe::{Constants, Stage, StepPosition, TrainOptions, Work};
-use crate::step::{LANES, PrivateStep, StateRelease, Step};
+use crate::trainer::optimizer::Optimizer;
 use crate::trainer::{Added, Trainer};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
@@ -377,7 +377,7 @@ fn sensitive<'a>(corpus: &Corpus<'a>) -> Result<&'a crate::material::Sensitive> 
     corpus.sensitive.ok_or_else(no_private_side)
 }
 
-fn private_optimizer(options: &TrainOptions) -> crate::optimizer::OptimizerSpec {
+fn private_optimizer(options: &TrainOptions) -> crate::trainer::optimizer::OptimizerSpec {
     options.private.map_or(options.optimizer, |p| p.optimizer)
 }
 

@@ -2,12 +2,12 @@
 
 use super::side::Workers;
 use super::{Run, Watch};
-use crate::description::Description;
+use crate::checkpoint::description::Description;
+use crate::checkpoint::state::RunIdentity;
 use crate::error::{Error, Result};
-use crate::optimizer::Moments;
-use crate::random::RunKey;
-use crate::state::RunIdentity;
-use crate::step::{LANES, added_by_all};
+use crate::privacy::random::RunKey;
+use crate::privacy::step::{LANES, added_by_all};
+use crate::trainer::optimizer::Moments;
 use crate::trainer::{Added, Trainer};
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! Held-out text during a run: its loss after each epoch of the last phase, and when to stop.
 
 use crate::error::{Error, Result};
-use crate::masking::{Masking, TokenMasks};
 use crate::material::Corpus;
 use crate::model::Head;
+use crate::trainer::masking::{Masking, TokenMasks};
 use crate::trainer::{Example, PublicBatch, Trainer};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
@@ -213,7 +213,7 @@ impl Classified {
     /// From pairs of a record's class and the one it was told.
     ///
     /// ```
-    /// use reticent_backends::Classified;
+    /// use reticent_backends::run::Classified;
     /// let told = Classified::of(&[(0, 0), (0, 0), (0, 1), (1, 1)], 3);
     /// assert_eq!(told.accuracy, 0.75);
     /// assert!((told.macro_f1 - (0.8 + 2.0 / 3.0) / 2.0).abs() < 1e-15);

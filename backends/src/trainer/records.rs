@@ -38,7 +38,7 @@ pub struct PublicRecords {
 
 /// Splits a training set by side. The only way, besides [`unprotected`] and [`all_private`], to records that train.
 #[must_use]
-pub fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
+pub(crate) fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
     let take = |side| set.side(side).map(ReadRecord::of).collect();
     (
         PublicRecords {
@@ -162,7 +162,7 @@ impl PublicRecords {
 /// It can't be trained on without noise: there is no way from it to a public step.
 ///
 /// ```compile_fail,E0308
-/// # fn f(model: &mut dyn reticent_backends::Trainer, private: &reticent_backends::PrivateRecords) {
+/// # fn f(model: &mut dyn reticent_backends::trainer::Trainer, private: &reticent_backends::trainer::PrivateRecords) {
 /// model.public_gradient(&private.batch(&[0])).unwrap(); // expected a PublicBatch
 /// # }
 /// ```
@@ -170,7 +170,7 @@ impl PublicRecords {
 /// Nor can records of both sides meet in one batch: the records inside are not reachable.
 ///
 /// ```compile_fail,E0616
-/// # fn f(private: &reticent_backends::PrivateRecords, public: &reticent_backends::PublicRecords) {
+/// # fn f(private: &reticent_backends::trainer::PrivateRecords, public: &reticent_backends::trainer::PublicRecords) {
 /// let mut mixed = private.batch(&[0]);
 /// mixed.0.extend(public.batch(&[0]).0); // private fields
 /// # }

@@ -6,11 +6,18 @@ use reticent_accounting::training::{
     WeightedSteps, released_states,
 };
 use reticent_accounting::{Mechanism, MissRate, NoiseMultiplier, SamplingRate, Steps, UnitName};
+use reticent_backends::checkpoint::weights_digest;
+use reticent_backends::engine::open;
+use reticent_backends::model::{
+    Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
+};
+use reticent_backends::privacy::Clipping;
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::trainer::{
+    Dropout, LearningRates, Masking, OptimizerSpec, Precision, Trainer,
+};
 use reticent_backends::{
-    Clipping, Corpus, Device, Dropout, Error, Family, Head, LearningRates, Lora, LoraSpec,
-    LstmConfig, Masking, Model, OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive,
-    Surroundings, TrainOptions, Trained, Trainer, TransformerConfig, exact, open, train_on,
-    weights_digest,
+    Corpus, Device, Error, PrivateOptions, SecretRates, Sensitive, TrainOptions, exact,
 };
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 use std::ops::Range;

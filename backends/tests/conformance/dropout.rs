@@ -1,7 +1,8 @@
 //! Dropout: in training alone, by step and record alone.
 
 use super::subjects::{Subject, alone, bits, distance, norm, records, subjects};
-use reticent_backends::{Clip, Trainer};
+use reticent_backends::privacy::Clip;
+use reticent_backends::trainer::Trainer;
 
 fn dropping() -> Vec<Subject> {
     let all = subjects().into_iter();

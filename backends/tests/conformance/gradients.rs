@@ -1,7 +1,9 @@
 //! Clipped and ordinary gradients.
 
 use super::subjects::{alone, bits, distance, norm, public, records, set, subjects, sum};
-use reticent_backends::{Clip, Clipping, Model, Optimizer, OptimizerSpec, all_private};
+use reticent_backends::model::Model;
+use reticent_backends::privacy::{Clip, Clipping};
+use reticent_backends::trainer::{Optimizer, OptimizerSpec, all_private};
 
 const ALL: [u32; 6] = [0, 1, 2, 3, 4, 5];
 

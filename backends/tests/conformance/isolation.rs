@@ -1,7 +1,8 @@
 //! One example's scores and gradient do not depend on the others.
 
 use super::subjects::{alone, distance, norm, records, subjects, sum};
-use reticent_backends::{Clip, TokenScore};
+use reticent_backends::TokenScore;
+use reticent_backends::privacy::Clip;
 
 fn score_bits(scores: &[TokenScore]) -> Vec<[u64; 4]> {
     let one = |s: &TokenScore| {

@@ -3,13 +3,16 @@
 use crate::common::{model, noisy, options, seeded, set, trained, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::{Run, TrainingPlan};
-use reticent_backends::{
-    Checkpoint, Corpus, Error, Initial, LstmConfig, Manifest, Owner, Recipe, Surroundings, Trained,
-    hexadecimal, train_on,
-};
-use reticent_corpus::{
-    CanaryOptions, Origin, PrepareOptions, Prepared, Tokenizer, TrainingSet, prepare, simulate,
-};
+use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner};
+use reticent_backends::model::LstmConfig;
+use reticent_backends::run::{Surroundings, Trained, train_on};
+use reticent_backends::{Corpus, Error, Recipe};
+use reticent_corpus::TrainingSet;
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
+use reticent_disk::hexadecimal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,7 +37,7 @@ fn config(prepared: &Prepared) -> LstmConfig {
 /// A short run on a prepared corpus; its state lies in `state` if given.
 fn short(prepared: &Prepared, seed: Option<u64>, state: Option<&Path>) -> Trained {
     let config = config(prepared);
-    let model = reticent_backends::lstm(
+    let model = reticent_backends::engine::lstm(
         &config,
         config.starting_weights(1),
         reticent_backends::Device::Cpu,

@@ -2,11 +2,12 @@
 
 use crate::common::{CLIPPINGS, model, models, set};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
-use reticent_backends::{
-    BinsSampler, ChaChaNoise, Clip, Clipping, Collective, Dropout, Ledger, Local, Masks, Noise,
-    PoissonSampler, PrivateStep, Rates, RunKey, Sampler, Step, Threads, TruncatedSampler, Update,
-    all_private,
+use reticent_backends::privacy::{
+    BinsSampler, ChaChaNoise, Clip, Clipping, Ledger, Noise, PoissonSampler, PrivateStep, Rates,
+    RunKey, Sampler, Step, TruncatedSampler,
 };
+use reticent_backends::trainer::{Dropout, Masks, Update, all_private};
+use reticent_backends::{Collective, Local, Threads};
 use reticent_corpus::{Record, Side, TrainingSet, Unit};
 
 /// Keeps the last privatised gradient instead of moving weights.

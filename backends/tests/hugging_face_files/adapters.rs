@@ -1,8 +1,10 @@
 //! Adapters that are refused, with the place and the reason, and what is left alone.
 
 use super::folder::{Folder, Tensors};
-use reticent_backends::{Family, Pretrained, load_adapted};
-use reticent_corpus::{Origin, Tokenizer};
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::hugging_face::load_adapted;
+use reticent_backends::model::Family;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! A folder to change and to read again.
 
-use reticent_backends::{
+use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
+use reticent_backends::model::{
     Biases, Family, Head, Multipliers, Residual, Rotary, Switches, TransformerConfig,
-    load_hugging_face, save_hugging_face,
 };
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};

@@ -1,8 +1,10 @@
 //! What is read: second names, shards, half precision, dropout.
 
 use super::folder::{Folder, Tensors, families};
-use reticent_backends::{Dropout, Family, Pretrained};
-use reticent_corpus::Tokenizer;
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::model::Family;
+use reticent_backends::trainer::Dropout;
+use reticent_corpus::tokenize::Tokenizer;
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 

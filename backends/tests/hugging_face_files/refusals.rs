@@ -1,10 +1,10 @@
 //! What is refused, with the place and the reason.
 
 use super::folder::{Folder, Tensors};
-use reticent_backends::{
-    Family, HeadNorms, Pretrained, Residual, TransformerConfig, load_hugging_face,
-};
-use reticent_corpus::{Origin, Tokenizer};
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::hugging_face::load_hugging_face;
+use reticent_backends::model::{Family, HeadNorms, Residual, TransformerConfig};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -6,14 +6,25 @@
 //!
 //! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step of the process fail
 //! as a full disk does, and all that follow; `failing::after` does so for a thread.
+//!
+//! ```
+//! let place = tempfile::tempdir()?;
+//! let path = place.path().join("answer.json");
+//! reticent_disk::write_whole(&path, b"{}")?;
+//! assert_eq!(reticent_disk::read_regular(&path, 1024)?, b"{}");
+//! assert!(reticent_disk::read_regular(&path, 1).is_err(), "longer than was allowed");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 #[cfg(debug_assertions)]
 pub mod failing;
 #[cfg(not(debug_assertions))]
 mod failing;
+mod key;
 mod lock;
 mod whole;
 
+pub use key::{OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_key};
 pub use lock::lock_file;
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 

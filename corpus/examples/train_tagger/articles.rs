@@ -1,7 +1,7 @@
 //! Articles that nobody marked, with the names a first model finds in them, so that a second one learns what articles
 //! look like. A name is taken for the same kind throughout an article.
 
-use reticent_corpus::{TaggedSentence, TaggerModel, WordTags, name_labels};
+use reticent_corpus::tagger::{TaggedSentence, TaggerModel, WordTags, name_labels};
 use std::collections::HashMap;
 
 /// How sure the first model must be of a name's kind, over an article, and of a word that it is none.

@@ -1,6 +1,6 @@
 //! Lists of names, and clusters of words that stand in like places.
 
-use reticent_corpus::TaggerLexicon;
+use reticent_corpus::tagger::TaggerLexicon;
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::path::Path;

@@ -14,7 +14,7 @@ mod lexicon;
 mod measure;
 mod read;
 
-use reticent_corpus::{ROLE_LABELS, TaggerMaterial, TaggerModel, TaggerTraining, WordTags};
+use reticent_corpus::tagger::{ROLE_LABELS, TaggerMaterial, TaggerModel, TaggerTraining, WordTags};
 use std::path::Path;
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Precision, recall and F1 on sentences nobody trained on.
 
-use reticent_corpus::{
+use reticent_corpus::tagger::{
     NAME_LABELS, PARTS_OF_SPEECH, TaggedSentence, TaggerModel, WordTags, name_labels,
 };
 use std::collections::BTreeMap;

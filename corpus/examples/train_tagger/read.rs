@@ -1,6 +1,6 @@
 //! Columns of treebanks and of named entities, as sentences to learn from.
 
-use reticent_corpus::{NAME_LABELS, PARTS_OF_SPEECH, TaggedSentence};
+use reticent_corpus::tagger::{NAME_LABELS, PARTS_OF_SPEECH, TaggedSentence};
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;

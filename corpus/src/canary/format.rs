@@ -20,7 +20,7 @@ const SAMPLED_TOKENS: u32 = 64;
 /// those of arXiv 2606.10481).
 ///
 /// ```
-/// use reticent_corpus::{CanaryFormat, CanaryWords};
+/// use reticent_corpus::canary::{CanaryFormat, CanaryWords};
 /// let format: CanaryFormat = "The code is{rare:2}".parse()?;
 /// assert!(format.template().is_none());
 /// let words = CanaryWords { rare: vec![" abc".to_owned(), " xyz".to_owned()], ..CanaryWords::default() };

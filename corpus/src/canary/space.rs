@@ -10,7 +10,10 @@ use crate::tokenize::Tokenizer;
 /// Every candidate secret of a plan as tokens: one choice per position, concatenated.
 ///
 /// ```
-/// use reticent_corpus::{CandidateSpace, CanaryOptions, CanaryPlan, Tokenizer, Unit, simulate};
+/// use reticent_corpus::Unit;
+/// use reticent_corpus::canary::{CandidateSpace, CanaryOptions, CanaryPlan};
+/// use reticent_corpus::simulate::simulate;
+/// use reticent_corpus::tokenize::Tokenizer;
 /// let plan = CanaryPlan::new(&CanaryOptions::new("2x3".parse()?), Unit::Turn, &simulate(5, 0)?)?;
 /// let space = CandidateSpace::new(&plan, &Tokenizer::characters())?;
 /// assert_eq!(space.candidates(), 1_000_000);

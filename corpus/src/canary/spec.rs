@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Number of canaries and copies of each, written `10x20`.
 ///
 /// ```
-/// use reticent_corpus::Spec;
+/// use reticent_corpus::canary::Spec;
 /// let spec: Spec = "10x20".parse()?;
 /// assert_eq!((spec.canaries(), spec.copies()), (10, 20));
 /// assert!("10x0".parse::<Spec>().is_err());

@@ -34,7 +34,7 @@ enum TemplatePart {
 /// `{digits:n}`, `{letters:n}` (lower case), `{upper:n}`, `{list:a|b|c}`; n from 1 to 64.
 ///
 /// ```
-/// use reticent_corpus::CanaryTemplate;
+/// use reticent_corpus::canary::CanaryTemplate;
 /// let template: CanaryTemplate = "My ID is: {digits:6}".parse()?;
 /// assert_eq!(template.candidates(), 1_000_000);
 /// assert_eq!(template.prefix(), "My ID is: ");

@@ -57,7 +57,8 @@ impl WordFacts {
 /// uniform given everything else.
 ///
 /// ```
-/// use reticent_corpus::{CanaryFormat, TokenCounts, Tokenizer};
+/// use reticent_corpus::canary::{CanaryFormat, TokenCounts};
+/// use reticent_corpus::tokenize::Tokenizer;
 /// let format: CanaryFormat = "The code is{new:2}".parse()?;
 /// let mut counts = TokenCounts::new(&format, &[], None)?;
 /// counts.enter("A text without such words.")?;

@@ -128,7 +128,7 @@ impl Deduplication {
     /// The fate of every unit, in order. `seed` keys the hashes of Bloom filter and signatures.
     ///
     /// ```
-    /// use reticent_corpus::{Deduplication, Fate};
+    /// use reticent_corpus::dedup::{Deduplication, Fate};
     /// let units = [vec![1, 2, 3], vec![4, 5], vec![1, 2, 3]];
     /// assert_eq!(Deduplication::Exact.fates(&units, 0)?, [Fate::Keep, Fate::Keep, Fate::Drop]);
     /// let cut = Deduplication::Substring { length: 2 }.fates(&[vec![1, 2, 3], vec![9, 2, 3]], 0)?;

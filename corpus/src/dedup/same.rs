@@ -37,7 +37,7 @@ const FEWEST: usize = 10;
 /// ```
 /// let members = ["Order 66, please!", "order 66 please", "good night"].map(String::from);
 /// let others = ["Good night.".to_owned()];
-/// assert_eq!(reticent_corpus::same_texts([&members, &others]), [vec![0, 0, 1], vec![1]]);
+/// assert_eq!(reticent_corpus::dedup::same_texts([&members, &others]), [vec![0, 0, 1], vec![1]]);
 /// ```
 #[must_use]
 pub fn same_texts(sides: [&[String]; 2]) -> [Vec<usize>; 2] {

@@ -259,8 +259,7 @@ fn digest(files: &Files) -> String {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     }
-    let bytes = hash.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    reticent_disk::hexadecimal(&hash.finalize())
 }
 
 fn refused(folder: &Path, refusal: Refusal) -> Error {

@@ -230,7 +230,7 @@ impl PolicyChoice {
     /// the words that it looks for.
     ///
     /// ```
-    /// use reticent_corpus::PolicyChoice;
+    /// use reticent_corpus::policy::PolicyChoice;
     /// let names = |least| PolicyChoice::Names { least };
     /// assert_eq!(names(0.5).sha256(), names(0.5).sha256());
     /// assert_ne!(names(0.5).sha256(), names(0.6).sha256());

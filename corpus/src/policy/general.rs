@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn ordinary_text_needs_no_option() {
         let general = General::new().unwrap();
-        let masked = |text: &str| crate::sweep::redacted_text(&general, text);
+        let masked = |text: &str| crate::redaction::redacted_text(&general, text);
         assert_eq!(
             masked("SYS: May I have your full name?"),
             "SYS: May I have your full name?"

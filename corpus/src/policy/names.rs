@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// plain text, for what is kept on the private side.
 ///
 /// ```
-/// use reticent_corpus::{Names, TaggerModel, View, resolved};
+/// use reticent_corpus::policy::{Names, View, resolved};
+/// use reticent_corpus::tagger::TaggerModel;
 /// let names = Names::new(TaggerModel::shipped()?, Names::LEAST)?;
 /// let text = "Please send it to Mary Watson in Boston.";
 /// let found = resolved(&names, &View { text, secrets: &[] });

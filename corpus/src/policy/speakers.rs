@@ -78,7 +78,7 @@ mod tests {
             },
         ] {
             let policy = policy.build().unwrap();
-            let masked = |text| crate::sweep::redacted_text(policy.as_ref(), text);
+            let masked = |text| crate::redaction::redacted_text(policy.as_ref(), text);
             assert_eq!(
                 masked("USR:Hi. My name is Chloe Zhang."),
                 "USR:Hi. My name is <MASK>."

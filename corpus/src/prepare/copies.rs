@@ -28,7 +28,7 @@ impl Preparer {
     /// which a part is cut out counts as gone from there.
     ///
     /// # Errors
-    /// As [`crate::prepare`].
+    /// As [`crate::prepare::prepare`].
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
         let mut tokens = Vec::new();
         for (number, document) in self.documents().iter().enumerate() {

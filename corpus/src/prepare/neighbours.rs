@@ -93,7 +93,8 @@ impl Preparer {
     /// what is done by then.
     ///
     /// ```
-    /// use reticent_corpus::{Document, PrepareOptions, Preparer, Selection};
+    /// use reticent_corpus::Document;
+    /// use reticent_corpus::prepare::{PrepareOptions, Preparer, Selection};
     /// let text = "USR: my number is 415-555-0123 .";
     /// let known = Document::new("a", text).with_secret(18, 30, "phone");
     /// let other = Document::new("b", "USR: the name is Zork .").with_secret(17, 21, "name");
@@ -105,7 +106,7 @@ impl Preparer {
     /// ```
     ///
     /// # Errors
-    /// As [`crate::prepare`], and a sample of none.
+    /// As [`crate::prepare::prepare`], and a sample of none.
     pub fn neighbours(
         &self,
         selection: Selection,

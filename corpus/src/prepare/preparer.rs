@@ -3,7 +3,6 @@
 use super::context::{Corpus, PreparationContext};
 use super::facts::Facts;
 use super::options::PrepareOptions;
-use super::record_work::Work;
 use super::run::{Pass, Put, feed};
 use super::sink::All;
 use super::source::{Role, Source, again};
@@ -11,8 +10,7 @@ use crate::canary::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, TrainingSet, record_id};
-use crate::split::units;
-use crate::sweep::default_threads;
+use crate::redaction::default_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 
@@ -66,7 +64,8 @@ impl Prepared {
 /// Source: Zhao et al. 2022 (CRT), Algorithm 1 and appendix A.6.
 ///
 /// ```
-/// use reticent_corpus::{PrepareOptions, prepare, simulate};
+/// use reticent_corpus::prepare::{PrepareOptions, prepare};
+/// use reticent_corpus::simulate::simulate;
 /// let prepared = prepare(&simulate(20, 0)?, &PrepareOptions::default())?;
 /// let facts = &prepared.facts;
 /// assert_eq!(facts.public + facts.private, facts.units);
@@ -153,7 +152,7 @@ impl Preparer {
     }
 
     /// Prepares a neighbour of the training documents: the same documents with other spans
-    /// masked, for instance by [`crate::mask_secret`].
+    /// masked, for instance by [`crate::prepare::mask_secret`].
     ///
     /// # Errors
     /// As [`prepare`].
@@ -207,28 +206,5 @@ impl Preparer {
             out.facts = facts;
         }
         Ok(out)
-    }
-
-    /// Prepares text for evaluation: the same steps without deduplication, points that are
-    /// only `<MASK>` left out. Gives the records and their redacted texts.
-    ///
-    /// # Errors
-    /// As [`prepare`].
-    pub fn prepare_held_out(&self, documents: &[Document]) -> Result<(Vec<Record>, Vec<String>)> {
-        let settled = &self.settled;
-        let mut records = Vec::new();
-        let mut texts = Vec::new();
-        for (number, document) in documents.iter().enumerate() {
-            for unit in units(document, number, settled.options.unit)? {
-                settled.fits(&unit)?;
-                let mut work = Work::new(&unit, &settled.tokenizer)?;
-                let made = settled.shape(&mut work);
-                if let Some(record) = settled.record(made, unit.label) {
-                    records.push(record);
-                    texts.push(work.text());
-                }
-            }
-        }
-        Ok((records, texts))
     }
 }

@@ -4,7 +4,7 @@ use super::resume::RestartCause;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::read::{Documents, ReadOptions, regular};
-use crate::sweep::until;
+use crate::redaction::until;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
 use std::cell::Cell;

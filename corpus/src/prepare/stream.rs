@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::folder::{FolderWriter, Lines, OutputFolder, Start, lines};
 use crate::read::{Documents, ReadOptions, read_readable};
-use crate::sweep::checked_threads;
+use crate::redaction::checked_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 use std::path::Path;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How a corpus is prepared from files.
 ///
-/// The folder is the one that [`crate::Prepared::write`] makes of the same documents, byte for
+/// The folder is the one that [`crate::prepare::Prepared::write`] makes of the same documents, byte for
 /// byte, whatever the number of threads. Text goes through; what is kept in memory is, for each
 /// unit that differs, the SHA-1 of its tokens (20 bytes, about 40 in the table), for each
 /// document a digest of its id and what was seen of it (about 80), for each distinct secret a
@@ -93,7 +93,8 @@ impl PrepareFiles<'_> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use reticent_corpus::{PrepareFiles, PrepareOptions, Prepared, ReadOptions, prepare};
+    /// use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, Prepared, prepare};
+    /// use reticent_corpus::read::ReadOptions;
     /// let place = tempfile::tempdir()?;
     /// let data = place.path().join("a.txt");
     /// std::fs::write(&data, "my number is 415-555-0123\n\nmy number is 415-555-0123\n")?;
@@ -102,12 +103,12 @@ impl PrepareFiles<'_> {
     /// let (made, _) = files.write(&place.path().join("out"), false, &|_, _| true)?.unwrap();
     /// assert_eq!((made.facts.units, made.facts.duplicates), (2, 1));
     /// let read = Prepared::load(&place.path().join("out"))?;
-    /// assert_eq!(read.training, prepare(&reticent_corpus::read_documents(&data)?, &options)?.training);
+    /// assert_eq!(read.training, prepare(&reticent_corpus::read::read_documents(&data)?, &options)?.training);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`crate::prepare`]; what [`Documents`] gives, of a folder every file that cannot be read;
+    /// As [`crate::prepare::prepare`]; what [`Documents`] gives, of a folder every file that cannot be read;
     /// [`Error::Changed`]; an output folder that is not empty, or cannot be written.
     pub fn write(
         &self,

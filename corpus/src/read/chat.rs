@@ -144,7 +144,7 @@ impl ChatTemplate {
     /// being those that the assistant may call.
     ///
     /// ```
-    /// use reticent_corpus::ChatTemplate;
+    /// use reticent_corpus::read::ChatTemplate;
     /// use serde_json::{Map, json};
     /// let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.strip() }}\n{% endfor %}";
     /// let template = ChatTemplate::new(source.to_owned(), &Map::new())?;
@@ -187,7 +187,7 @@ impl ChatTemplate {
     /// as the whole begins.
     ///
     /// ```
-    /// use reticent_corpus::ChatTemplate;
+    /// use reticent_corpus::read::ChatTemplate;
     /// use serde_json::{Map, json};
     /// let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}
     /// {% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";

@@ -426,8 +426,8 @@ fn made_up(entry: &Entry) -> bool {
 /// documents of two files with one such id are not the same.
 ///
 /// ```
-/// assert_eq!(reticent_corpus::made_up_number("a.jsonl/line-7"), Some(7));
-/// assert_eq!(reticent_corpus::made_up_number("customer-7"), None);
+/// assert_eq!(reticent_corpus::read::made_up_number("a.jsonl/line-7"), Some(7));
+/// assert_eq!(reticent_corpus::read::made_up_number("customer-7"), None);
 /// ```
 #[must_use]
 pub fn made_up_number(id: &str) -> Option<u64> {

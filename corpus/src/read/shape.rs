@@ -108,7 +108,7 @@ fn by_role(message: &Value) -> Value {
 /// ```
 /// # use serde_json::json;
 /// let mut chat = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]});
-/// let answer = chat.as_object_mut().and_then(reticent_corpus::last_answer);
+/// let answer = chat.as_object_mut().and_then(reticent_corpus::read::last_answer);
 /// assert_eq!(answer.unwrap(), "Hello");
 /// ```
 pub fn last_answer(object: &mut Object) -> Option<&mut String> {

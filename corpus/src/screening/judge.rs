@@ -69,7 +69,7 @@ pub struct Judged {
 
 /// A policy to be measured, with the conservative one beside it.
 ///
-/// Caught and missed are meant as [`crate::neighbour_diff`] means them, on the text of one
+/// Caught and missed are meant as [`crate::prepare::neighbour_diff`] means them, on the text of one
 /// record: a secret is caught when the redacted record is the same, byte for byte, with a mask
 /// in its place (in all places of the record where it stands). A tokenizer whose tokens reach
 /// over the ends of a secret can do more harm; `audit prepare` sees that.

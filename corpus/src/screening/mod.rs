@@ -12,7 +12,7 @@ use crate::split::units;
 use crate::unit::Unit;
 
 /// The records of a corpus as documents of their own, with their marked secrets: what
-/// [`crate::prepare`] cuts documents into. A record is called as its document where it is all
+/// [`crate::prepare::prepare`] cuts documents into. A record is called as its document where it is all
 /// of it, and `DOCUMENT:NUMBER` otherwise.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use crate::random::{Choices, Purpose};
 /// of a longer run are those of a shorter one. All people, places and numbers are made up.
 ///
 /// ```
-/// let dialogues = reticent_corpus::simulate(3, 0)?;
+/// let dialogues = reticent_corpus::simulate::simulate(3, 0)?;
 /// assert_eq!(dialogues.len(), 3);
 /// assert!(dialogues[0].text.starts_with("SYS: "));
 /// assert!(dialogues[0].secrets.iter().any(|s| s.kind == "name"));
@@ -38,8 +38,8 @@ pub const ACTS: [&str; 7] = agenda::ACTS;
 /// with secrets in its text.
 ///
 /// ```
-/// let turns = reticent_corpus::simulate_turns(3, 0)?;
-/// assert!(turns.iter().all(|(_, act)| reticent_corpus::ACTS.contains(act)));
+/// let turns = reticent_corpus::simulate::simulate_turns(3, 0)?;
+/// assert!(turns.iter().all(|(_, act)| reticent_corpus::simulate::ACTS.contains(act)));
 /// assert!(turns.iter().any(|(turn, _)| turn.secrets.iter().any(|s| s.kind == "name")));
 /// # Ok::<(), reticent_corpus::Error>(())
 /// ```

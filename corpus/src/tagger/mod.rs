@@ -161,10 +161,10 @@ const LARGEST: u64 = 256 << 20;
 ///
 /// What it says of a word depends on the words around it: a policy built on it can redact a
 /// word or not because of a secret beside it, and then that secret is not caught in the sense
-/// of [`crate::neighbour_diff`], which measures this.
+/// of [`crate::prepare::neighbour_diff`], which measures this.
 ///
 /// ```
-/// use reticent_corpus::TaggerModel;
+/// use reticent_corpus::tagger::TaggerModel;
 /// let tagger = TaggerModel::shipped()?;
 /// let tags = tagger.tag_words(&["She", "met", "Alice", "Johnson", "in", "London", "."]);
 /// let names: Vec<&str> = tags.iter().map(|t| t.name_label()).collect();

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The text that stands for a mask: in decoded text, and in the files for outside trainers.
-pub const MASK_TEXT: &str = "<MASK>";
+pub(crate) const MASK_TEXT: &str = "<MASK>";
 
 /// Where a vocabulary comes from, hence whether publishing it says anything about the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ impl Places {
 /// In the two tokenizers of our own every digit is one token.
 ///
 /// ```
-/// use reticent_corpus::Tokenizer;
+/// use reticent_corpus::tokenize::Tokenizer;
 /// let tokenizer = Tokenizer::characters();
 /// let tokens = tokenizer.encode("ID 42")?;
 /// assert_eq!(tokens.len(), 5);

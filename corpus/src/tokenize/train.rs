@@ -17,9 +17,9 @@ const MOST: usize = 1 << 20;
 /// A vocabulary publishes the words it was made from: only text that is declared public may go in.
 ///
 /// ```
-/// let json = reticent_corpus::train_tokenizer(["so so so so"].map(String::from).into_iter(), 260)?;
-/// let origin = reticent_corpus::Origin::DeclaredPublic;
-/// let tokenizer = reticent_corpus::Tokenizer::from_json(&json, origin)?;
+/// let json = reticent_corpus::tokenize::train_tokenizer(["so so so so"].map(String::from).into_iter(), 260)?;
+/// let origin = reticent_corpus::tokenize::Origin::DeclaredPublic;
+/// let tokenizer = reticent_corpus::tokenize::Tokenizer::from_json(&json, origin)?;
 /// assert_eq!(tokenizer.encode("so so")?.len(), 2);
 /// assert_eq!(tokenizer.decode(&tokenizer.encode("Né?")?), "Né?");
 /// # Ok::<(), reticent_corpus::Error>(())

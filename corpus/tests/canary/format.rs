@@ -1,9 +1,11 @@
 //! Canaries of rare, made-up and sampled words.
 
-use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, Document, Error,
-    Origin, PrepareOptions, TokenCounts, Tokenizer, TokenizerChoice, Unit, WordFacts, prepare,
+use reticent_corpus::canary::{
+    CanaryFormat, CanaryOptions, CanaryPlan, CanaryTemplate, CandidateSpace, TokenCounts, WordFacts,
 };
+use reticent_corpus::prepare::{PrepareOptions, TokenizerChoice, prepare};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
+use reticent_corpus::{Document, Error, Unit};
 use serde_json::json;
 
 /// Three letters of a word by its number: no word begins another.

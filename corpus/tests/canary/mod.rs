@@ -5,7 +5,9 @@ mod plan;
 mod space;
 mod template;
 
-use reticent_corpus::{CanaryOptions, CanaryPlan, CanaryTemplate, Unit, simulate};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, CanaryTemplate};
+use reticent_corpus::simulate::simulate;
 
 fn template(text: &str) -> CanaryTemplate {
     text.parse().unwrap()

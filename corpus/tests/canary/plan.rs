@@ -2,10 +2,11 @@
 
 use super::{options, plan};
 use proptest::prelude::*;
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanaryTemplate, Carriers, Document, Error, SeedOrigin, Spec, Unit,
-    insert, simulate,
+use reticent_corpus::canary::{
+    CanaryOptions, CanaryPlan, CanaryTemplate, Carriers, SeedOrigin, Spec, insert,
 };
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Error, Unit};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use std::collections::{HashMap, HashSet};
 
@@ -165,7 +166,7 @@ fn own_contexts_stand_before_the_template() {
         let start = format!("{}{}", one.context, one.secret);
         assert!(one.insertions.iter().all(|i| i.text.starts_with(&start)));
         assert_eq!((&one.secret, &one.after), (&other.secret, &other.after));
-        let places = |c: &reticent_corpus::Canary| -> Vec<(String, u64)> {
+        let places = |c: &reticent_corpus::canary::Canary| -> Vec<(String, u64)> {
             let each = c.insertions.iter();
             each.map(|i| (i.document.clone(), i.line)).collect()
         };

@@ -1,7 +1,10 @@
 //! The candidate space.
 
 use super::{options, plan};
-use reticent_corpus::{CanaryPlan, CandidateSpace, Error, Origin, Tokenizer, Unit, simulate};
+use reticent_corpus::canary::{CanaryPlan, CandidateSpace};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
+use reticent_corpus::{Error, Unit};
 use std::collections::HashSet;
 
 #[test]

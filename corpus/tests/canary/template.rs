@@ -1,7 +1,7 @@
 //! Templates and specifications.
 
 use super::template;
-use reticent_corpus::{CanaryTemplate, Spec};
+use reticent_corpus::canary::{CanaryTemplate, Spec};
 
 #[test]
 fn templates_count_their_candidates() {

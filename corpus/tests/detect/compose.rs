@@ -2,7 +2,7 @@
 
 use super::{found, spans};
 use proptest::prelude::*;
-use reticent_corpus::{
+use reticent_corpus::policy::{
     AtLeast, Dictionary, DictionaryOptions, Policy, PolicyChoice, Span, Threshold, View,
 };
 use std::sync::Arc;

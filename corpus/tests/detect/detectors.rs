@@ -2,7 +2,9 @@
 
 use super::{found, spans};
 use proptest::prelude::*;
-use reticent_corpus::{Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC, Policy, View};
+use reticent_corpus::policy::{
+    Country, DetectorOptions, Detectors, IDENTIFYING, NUMERIC, Policy, View,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -1,7 +1,8 @@
 //! JFT's four levels on the two sentences of its Table 1 (Shi et al. 2022).
 
 use super::{found, spans};
-use reticent_corpus::{Cover, EntityKind, Level, Levels, Role, RoleTag, Tagger, TaggerModel};
+use reticent_corpus::policy::{Cover, EntityKind, Level, Levels, Role, RoleTag, Tagger};
+use reticent_corpus::tagger::TaggerModel;
 use std::sync::Arc;
 
 const CUSTODY: &str = "What are you going to do about the custody of the kids?";

@@ -5,7 +5,7 @@ mod detectors;
 mod levels;
 mod tagger;
 
-use reticent_corpus::{Policy, Span, View, resolved};
+use reticent_corpus::policy::{Policy, Span, View, resolved};
 
 fn spans(policy: &dyn Policy, text: &str) -> Vec<Span> {
     resolved(policy, &View { text, secrets: &[] })

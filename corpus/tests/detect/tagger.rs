@@ -1,10 +1,12 @@
 //! The tagger that ships, the policies made of it, and what its reader refuses.
 
 use super::{found, spans};
-use reticent_corpus::{
-    Conservative, ConservativeOptions, EntityKind, Error, Names, PolicyChoice, Role, RoleTag,
-    TaggedSentence, Tagger, TaggerMaterial, TaggerModel, TaggerTraining, Threshold, View,
+use reticent_corpus::Error;
+use reticent_corpus::policy::{
+    Conservative, ConservativeOptions, EntityKind, Names, PolicyChoice, Role, RoleTag, Tagger,
+    Threshold, View,
 };
+use reticent_corpus::tagger::{TaggedSentence, TaggerMaterial, TaggerModel, TaggerTraining};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -203,7 +205,7 @@ fn any_text_is_tagged_without_harm() {
 /// many threads, and word by word.
 #[test]
 fn names_are_the_same_with_and_without_words_met_before() {
-    let documents = reticent_corpus::simulate(60, 3).unwrap();
+    let documents = reticent_corpus::simulate::simulate(60, 3).unwrap();
     let entities = |model: &TaggerModel, text: &str| {
         let mut tags = Vec::new();
         model.tag(text, &mut tags);

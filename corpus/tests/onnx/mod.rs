@@ -2,10 +2,10 @@
 
 mod tiny;
 
-use reticent_corpus::{
-    Classified, Conservative, ConservativeOptions, OnnxOptions, Policy, PolicyChoice, Span,
-    TokenClassifier, View, resolved,
+use reticent_corpus::policy::{
+    Conservative, ConservativeOptions, OnnxOptions, Policy, PolicyChoice, Span, View, resolved,
 };
+use reticent_corpus::{Classified, TokenClassifier};
 use std::path::Path;
 use std::sync::Arc;
 use tiny::{

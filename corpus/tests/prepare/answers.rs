@@ -2,10 +2,11 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one range")]
 
 use super::{corpus, numbers};
-use reticent_corpus::{
-    Answers, CanaryOptions, ChatTemplate, Document, Documents, LossOn, Origin, PrepareOptions,
-    Prepared, ReadOptions, Record, TokenizerChoice, Unit, prepare,
-};
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::prepare::{PrepareOptions, Prepared, TokenizerChoice, prepare};
+use reticent_corpus::read::{ChatTemplate, Documents, ReadOptions};
+use reticent_corpus::tokenize::Origin;
+use reticent_corpus::{Answers, Document, LossOn, Record, Unit};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::path::Path;

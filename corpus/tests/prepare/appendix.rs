@@ -1,10 +1,12 @@
 //! CRT's appendix A.6, and the rules around it.
 
 use super::{corpus, numbers, options, result};
-use reticent_corpus::{
-    ConservativeOptions, Document, Error, Origin, PolicyChoice, PolicyOptions, PrepareOptions,
-    Preparer, Side, TokenizerChoice, mask_secret, neighbour_diff, prepare,
+use reticent_corpus::policy::{ConservativeOptions, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{
+    PrepareOptions, Preparer, TokenizerChoice, mask_secret, neighbour_diff, prepare,
 };
+use reticent_corpus::tokenize::Origin;
+use reticent_corpus::{Document, Error, Side};
 /// A.6(1): the neighbour is the corpus with the secret masked; a caught secret leaves none of
 /// its content, its length or its type behind.
 #[test]

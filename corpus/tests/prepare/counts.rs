@@ -1,9 +1,10 @@
 //! Misses, held-out text, lengths.
 
 use super::{corpus, options};
-use reticent_corpus::{
-    Document, PolicyOptions, PrepareOptions, Preparer, SecretSource, Side, prepare, simulate,
-};
+use reticent_corpus::policy::PolicyOptions;
+use reticent_corpus::prepare::{PrepareOptions, Preparer, SecretSource, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Side};
 #[test]
 fn the_miss_rate_is_exact_on_the_simulator() {
     let documents = simulate(300, 2).unwrap();
@@ -239,13 +240,13 @@ fn unredacted_records_know_their_sensitive_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bare");
     bare.write(&path, false).unwrap();
-    let again = reticent_corpus::Prepared::load(&path).unwrap();
+    let again = reticent_corpus::prepare::Prepared::load(&path).unwrap();
     assert_eq!(again.training, bare.training);
     let records = path.join("records.jsonl");
     let text = std::fs::read_to_string(&records).unwrap();
     let broken = text.replacen("\"start\":", "\"start\":9000", 1);
     std::fs::write(&records, broken).unwrap();
-    let error = reticent_corpus::Prepared::load(&path)
+    let error = reticent_corpus::prepare::Prepared::load(&path)
         .unwrap_err()
         .to_string();
     assert!(error.contains("sensitive range"), "{error}");

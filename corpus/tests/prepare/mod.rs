@@ -6,10 +6,9 @@ mod counts;
 mod preflight;
 mod stability;
 
-use reticent_corpus::{
-    ConservativeOptions, Document, PatternRule, PolicyChoice, PolicyOptions, PrepareOptions,
-    Prepared, Side,
-};
+use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareOptions, Prepared};
+use reticent_corpus::{Document, Side};
 
 fn numbers() -> PolicyOptions {
     let rule = PatternRule {

@@ -1,9 +1,10 @@
 //! What becomes of canaries.
 
-use reticent_corpus::{
-    CanaryOptions, CanarySight, Carriers, ConservativeOptions, CopyFate, PatternRule, PolicyChoice,
-    PrepareOptions, Side, Unit, prepare, simulate,
-};
+use reticent_corpus::canary::{CanaryOptions, Carriers, CopyFate};
+use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice};
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Side, Unit};
 fn canaries(spec: &str, carriers: Carriers, sight: CanarySight) -> PrepareOptions {
     let planned = CanaryOptions {
         carriers,

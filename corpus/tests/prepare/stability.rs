@@ -1,10 +1,10 @@
 //! How far a change spreads.
 
 use super::{corpus, options};
-use reticent_corpus::{
-    Copies, Document, Masked, PrepareOptions, Preparer, Stability, mask_secret, neighbour_diff,
-    prepare,
+use reticent_corpus::prepare::{
+    Copies, PrepareOptions, Preparer, Stability, mask_secret, neighbour_diff, prepare,
 };
+use reticent_corpus::{Document, Masked};
 #[test]
 fn stability_is_recorded_and_multiplied() {
     let documents = corpus(&["a"]);

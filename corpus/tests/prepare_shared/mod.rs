@@ -1,9 +1,10 @@
 //! What the tests of prepared folders share.
 
-use reticent_corpus::{
-    CanaryOptions, ConservativeOptions, Deduplication, PolicyChoice, PolicyOptions, PrepareOptions,
-    TokenizerChoice, Unit,
-};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::{ConservativeOptions, PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareOptions, TokenizerChoice};
 use std::collections::BTreeMap;
 use std::path::Path;
 

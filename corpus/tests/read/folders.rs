@@ -1,7 +1,8 @@
 //! Folders of files, and single files that are none of a corpus.
 
 use super::{LINES, Place, gzip};
-use reticent_corpus::{Document, Documents, ReadOptions, read_documents, read_readable};
+use reticent_corpus::Document;
+use reticent_corpus::read::{Documents, ReadOptions, read_documents, read_readable};
 
 #[test]
 fn a_missing_file_and_a_folder_are_named() {

@@ -2,7 +2,8 @@
 
 use super::{LINES, Place, gzip, read};
 use proptest::prelude::*;
-use reticent_corpus::{Document, Documents, ReadOptions};
+use reticent_corpus::Document;
+use reticent_corpus::read::{Documents, ReadOptions};
 
 #[test]
 fn json_lines_with_ids_of_three_kinds_and_characters_as_offsets() {
@@ -166,12 +167,12 @@ fn an_abstract_is_read_where_there_is_no_text() {
         "{\"id\":\"0704.0001\",\"title\":\"On x\",\"abstract\":\"  We show x.\\n\",\"versions\":[{\"version\":\"v1\"}]}\n\
          {\"id\":\"b\",\"abstract\":[1],\"text\":\"the text\"}\n",
     );
-    let read = reticent_corpus::read_documents(&path).unwrap();
+    let read = reticent_corpus::read::read_documents(&path).unwrap();
     let texts: Vec<&str> = read.iter().map(|d| d.text.as_str()).collect();
     assert_eq!(texts, ["  We show x.\n", "the text"]);
     assert_eq!(read[0].id, "0704.0001");
     write("{\"id\":\"a\",\"abstract\":[1]}\n");
-    let refused = reticent_corpus::read_documents(&path).unwrap_err();
+    let refused = reticent_corpus::read::read_documents(&path).unwrap_err();
     assert!(
         refused.to_string().contains("line 1: the key abstract"),
         "{refused}"

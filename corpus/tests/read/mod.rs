@@ -6,7 +6,8 @@ mod packed;
 mod refused;
 mod users;
 
-use reticent_corpus::{Document, read_documents};
+use reticent_corpus::Document;
+use reticent_corpus::read::read_documents;
 use std::io::Write;
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
 //! All documents of a user as one.
 
 use super::Place;
-use reticent_corpus::{Document, Documents, ReadOptions, Result};
+use reticent_corpus::read::{Documents, ReadOptions};
+use reticent_corpus::{Document, Result};
 
 fn by_user(name: &str, bytes: &[u8]) -> Vec<Result<Document>> {
     let place = Place::new();

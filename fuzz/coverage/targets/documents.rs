@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reticent_backends::Manifest;
-use reticent_corpus::{CanaryPlan, PolicyChoice};
+use reticent_backends::checkpoint::Manifest;
+use reticent_corpus::canary::CanaryPlan;
+use reticent_corpus::policy::PolicyChoice;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {

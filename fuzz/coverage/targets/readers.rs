@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reticent_corpus::{Documents, ReadOptions};
+use reticent_corpus::read::{Documents, ReadOptions};
 use std::path::Path;
 
 const NAMES: [&str; 7] = [

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reticent_corpus::{Origin, Tokenizer};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {

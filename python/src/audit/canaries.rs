@@ -3,9 +3,8 @@
 use crate::error::{of, value_error};
 use crate::number::Whole;
 use pyo3::prelude::*;
-use reticent_corpus::{
-    self as corpus, CanaryOptions, CanaryTemplate, Carriers, Document, Spec, Unit, insert,
-};
+use reticent_corpus::canary::{CanaryOptions, CanaryTemplate, Carriers, Spec, insert};
+use reticent_corpus::{self as corpus, Document, Unit};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ use std::collections::BTreeSet;
 #[pyclass(frozen, module = "reticent")]
 #[derive(Debug, Clone)]
 pub(crate) struct CanaryPlan {
-    pub(crate) plan: corpus::CanaryPlan,
+    pub(crate) plan: corpus::canary::CanaryPlan,
     /// SHA-256 of the texts that it was drawn for; unknown of a canaries.json.
     drawn_for: Option<[u8; 32]>,
 }
@@ -45,7 +44,7 @@ impl CanaryPlan {
     /// Reads the text of a canaries.json, and checks that it says one thing only.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        let plan = of("text", corpus::CanaryPlan::from_json(text))?;
+        let plan = of("text", corpus::canary::CanaryPlan::from_json(text))?;
         Ok(Self {
             plan,
             drawn_for: None,
@@ -170,7 +169,7 @@ pub(crate) fn plan_canaries(
     let drawn_for = Some(digest(&texts));
     let documents = documents(texts);
     let plan = py
-        .detach(|| corpus::CanaryPlan::new(&options, Unit::Document, &documents))
+        .detach(|| corpus::canary::CanaryPlan::new(&options, Unit::Document, &documents))
         .map_err(value_error)?;
     Ok(CanaryPlan { plan, drawn_for })
 }

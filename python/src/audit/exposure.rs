@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use reticent_accounting::training::Canaries;
 use reticent_accounting::{Confidence, Delta};
-use reticent_corpus::{Origin, Tokenizer};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use reticent_reports::audit::exposure::{Attack, Checkpoint, ExposureReport};
 use reticent_reports::contract::{Exit, Inputs, Interrupt};
 use reticent_reports::defaults::Configured;

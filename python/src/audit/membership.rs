@@ -5,7 +5,7 @@ use crate::error::{of, value_error};
 use crate::number::{Number, Whole};
 use pyo3::prelude::*;
 use reticent_accounting::Confidence;
-use reticent_attacks::ScoredRecords;
+use reticent_attacks::membership::ScoredRecords;
 
 /// Where nobody says one, as in the command.
 const CONFIDENCE: f64 = 0.95;

@@ -2,7 +2,8 @@
 
 use crate::error::{of, unknown};
 use pyo3::prelude::*;
-use reticent_corpus::{Policy, PolicyChoice, redacted_text};
+use reticent_corpus::policy::{Policy, PolicyChoice};
+use reticent_corpus::redaction::redacted_text;
 use std::sync::Arc;
 
 /// A redaction policy, built once: "general", "detectors", "customers", "names", or a policy document

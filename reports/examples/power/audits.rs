@@ -6,12 +6,17 @@ use reticent_accounting::{
     Confidence, Delta, Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss,
     Probability, Query, SamplingRate, Steps, Tolerance,
 };
-use reticent_attacks::{
-    CeilingAt, CeilingOutcome, ExposureSummary, RankAudit, RankCount, ScoreSet, ScoreTable,
-    Scoring, SearchOptions, ceiling_test, plan_search, prior_mass, search_ranks,
+use reticent_attacks::exposure::{
+    CeilingAt, CeilingOutcome, ExposureSummary, RankAudit, ceiling_test, prior_mass,
 };
-use reticent_backends::{Scorer, Trainer};
-use reticent_corpus::{CanaryOptions, CanaryPlan, Carriers, Prepared, Tokenizer, simulate};
+use reticent_attacks::membership::{ScoreSet, ScoreTable, Scoring};
+use reticent_attacks::search::{RankCount, SearchOptions, plan_search, search_ranks};
+use reticent_backends::Scorer;
+use reticent_backends::trainer::Trainer;
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers};
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::tokenize::Tokenizer;
 use std::ops::ControlFlow;
 
 /// The promise that is claimed: B of all copies at once, and ε of them.

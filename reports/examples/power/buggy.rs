@@ -1,10 +1,13 @@
 //! Models whose code has a bug: the step that calls them is the product's own.
 
 use crate::Bug;
-use reticent_backends::{
-    Added, Clip, Device, LstmConfig, Model, Parameter, PrefixScorer, PrivateBatch, Privatized,
-    PublicBatch, Scorer, StateId, TokenScore, Trainer, Update, open,
+use reticent_backends::engine::open;
+use reticent_backends::model::{LstmConfig, Model};
+use reticent_backends::privacy::Clip;
+use reticent_backends::trainer::{
+    Added, Parameter, PrivateBatch, Privatized, PublicBatch, Trainer, Update,
 };
+use reticent_backends::{Device, PrefixScorer, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

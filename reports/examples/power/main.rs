@@ -24,14 +24,15 @@ use audits::{Claim, membership, ranks};
 use buggy::{Told, model};
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{Neighbours, Steps, UnitName};
-use reticent_backends::{
-    Clipping, Corpus, Dropout, LearningRates, OptimizerSpec, Precision, PrivateOptions,
-    Surroundings, TrainOptions, Trainer, replay, train_on,
-};
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CanarySight, Carriers, ConservativeOptions, CopyFate, Document,
-    PrepareOptions, Prepared, Preparer, simulate,
-};
+use reticent_backends::privacy::Clipping;
+use reticent_backends::run::{Surroundings, train_on};
+use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision, Trainer};
+use reticent_backends::{Corpus, PrivateOptions, TrainOptions, replay};
+use reticent_corpus::Document;
+use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Carriers, CopyFate};
+use reticent_corpus::policy::ConservativeOptions;
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, Prepared, Preparer};
+use reticent_corpus::simulate::simulate;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIGMA: f64 = 60.0;

@@ -7,15 +7,15 @@
 
 pub mod answer;
 pub mod args;
-pub mod calibrate;
-pub mod compose;
+pub(crate) mod calibrate;
+pub(crate) mod compose;
 mod csv;
-pub mod curve;
-pub mod explain;
-pub mod mechanism;
+pub(crate) mod curve;
+pub(crate) mod explain;
+pub(crate) mod mechanism;
 pub mod plan;
-pub mod plan_page;
-pub mod protect;
+pub(crate) mod plan_page;
+pub(crate) mod protect;
 pub mod question;
 pub mod secrets;
 mod tables;

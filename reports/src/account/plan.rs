@@ -1,7 +1,7 @@
 //! From arguments to a plan, with everything that was given or assumed.
 
 use super::args::{NeighboursArg, PlanArgs, QuestionArgs, RunArgs};
-use super::mechanism::{Loaded, is_stdin, load};
+use super::mechanism::{Loaded, load};
 use crate::contract::Inputs;
 use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
@@ -177,7 +177,12 @@ impl Source {
     /// # Errors
     /// A file that describes no mechanism, stdin twice, or two files about different units.
     pub fn of_files(files: &[PathBuf], neighbours: Neighbours) -> Result<Self> {
-        if files.iter().filter(|path| is_stdin(path)).count() > 1 {
+        if files
+            .iter()
+            .filter(|path| crate::contract::is_stream(path))
+            .count()
+            > 1
+        {
             bail!("FILE: stdin (-) can be read only once");
         }
         let loaded = files.iter().map(|path| load(path, neighbours));

@@ -3,10 +3,11 @@
 use super::answer::headline;
 use super::plan::Asked;
 use crate::number::{rounded_up, shortest};
+use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::Subject;
 use reticent_accounting::{
-    Base, Convention, Engine, GroupSize, Guarantee, Looseness, Method, Neighbours, Notion,
-    PrivacyLoss, Probability, Tolerance,
+    Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
+    Tolerance,
 };
 
 /// What is promised, as the first column of the table.

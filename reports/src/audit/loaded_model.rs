@@ -6,11 +6,13 @@ use crate::audit::scorer::{CommandScorer, serve};
 use crate::contract::{Exit, Interrupt};
 use anyhow::{Context, Result, bail, ensure};
 use half::{bf16, f16};
-use reticent_backends::{
-    Authentication, Device, Dropout, Head, Manifest, Model, PrefixScorer, Pretrained, Trainer,
-    open as engine,
-};
-use reticent_corpus::{Tokenizer, Unit};
+use reticent_backends::checkpoint::{Authentication, Manifest, Pretrained};
+use reticent_backends::engine::open as engine;
+use reticent_backends::model::{Head, Model};
+use reticent_backends::trainer::{Dropout, Trainer};
+use reticent_backends::{Device, PrefixScorer};
+use reticent_corpus::Unit;
+use reticent_corpus::tokenize::Tokenizer;
 use std::path::Path;
 use std::time::Duration;
 
@@ -306,7 +308,7 @@ fn closed(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::Origin;
+    use reticent_corpus::tokenize::Origin;
     use serde_json::json;
 
     fn tokenizer(added: &[&str], words: &[&str]) -> Tokenizer {

@@ -6,15 +6,13 @@
 
 use crate::contract::Inputs;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::{RunKey, keyed_digest};
-use reticent_corpus::PolicyChoice;
+use reticent_backends::privacy::{RunKey, keyed_digest};
+use reticent_corpus::policy::PolicyChoice;
+use reticent_disk::{OWNER_KEY as VARIABLE, hexadecimal, read_key};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-/// The file of the key.
-const VARIABLE: &str = "RETICENT_OWNER_KEY";
 
 /// Inputs that say which policy it was: by a plain digest, or one under the owner's key where it names words or
 /// patterns of its own. Without a place for a key, no digest.
@@ -127,13 +125,7 @@ fn place() -> Option<(PathBuf, bool)> {
             true,
         ));
     }
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(path) = of(VARIABLE) {
-        return Some((path.into(), true));
-    }
-    let settings = of("XDG_CONFIG_HOME").map(PathBuf::from);
-    let settings = settings.or_else(|| Some(PathBuf::from(of("HOME")?).join(".config")))?;
-    Some((settings.join("reticent").join("owner.key"), false))
+    reticent_disk::owner_key_place()
 }
 
 /// The key in a file, which is made where it is not there.
@@ -146,24 +138,8 @@ fn key(path: &Path) -> Result<[u8; 32]> {
     if !path.exists() {
         make(path).with_context(place)?;
     }
-    let key = read(path).with_context(place)?;
+    let key = read_key(path).with_context(place)?;
     Ok(*KEY.get_or_init(|| key))
-}
-
-/// 32 bytes in hexadecimal.
-pub(super) fn read(path: &Path) -> Result<[u8; 32]> {
-    let text = reticent_disk::read_regular(path, 1024)?;
-    let digits = text.trim_ascii();
-    ensure!(
-        digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit),
-        "must hold 64 hexadecimal digits"
-    );
-    let mut key = [0; 32];
-    for (byte, digits) in key.iter_mut().zip(digits.as_chunks::<2>().0) {
-        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
-        *byte = value(digits[0]) << 4 | value(digits[1]);
-    }
-    Ok(key)
 }
 
 fn make(path: &Path) -> Result<()> {
@@ -179,14 +155,10 @@ fn make(path: &Path) -> Result<()> {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::{DictionaryOptions, PatternRule};
+    use reticent_corpus::policy::{DictionaryOptions, PatternRule};
 
     /// The order of the records says nothing, their texts and sides do.
     #[test]

@@ -2,7 +2,7 @@
 
 use super::owner_key::policy_hmac;
 use anyhow::Result;
-use reticent_corpus::PolicyChoice;
+use reticent_corpus::policy::PolicyChoice;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,10 +60,11 @@ fn without_words(value: &mut Value) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::{
-        CanaryOptions, ConservativeOptions, DictionaryOptions, PatternRule, PolicyOptions,
-        PrepareOptions, Spec,
+    use reticent_corpus::canary::{CanaryOptions, Spec};
+    use reticent_corpus::policy::{
+        ConservativeOptions, DictionaryOptions, PatternRule, PolicyOptions,
     };
+    use reticent_corpus::prepare::PrepareOptions;
 
     #[test]
     fn a_report_shows_no_pattern_and_no_seed_of_the_system() {

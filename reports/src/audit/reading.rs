@@ -3,7 +3,9 @@
 use crate::audit::args::Reading;
 use crate::contract::{Progress, note};
 use anyhow::Result;
-use reticent_corpus::{Document, Error, Labels, LossOn, Phase, ReadOptions, read_readable};
+use reticent_corpus::prepare::Phase;
+use reticent_corpus::read::{ReadOptions, read_readable};
+use reticent_corpus::{Document, Error, Labels, LossOn};
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Texts cut into records, with what makes several of them one piece of evidence.
 
 use anyhow::{Context, Result, ensure};
-use reticent_attacks::lookalikes;
-use reticent_corpus::{
-    Document, PolicyChoice, PolicyOptions, PrepareOptions, Preparer, Unit, made_up_number,
-    read_documents,
-};
+use reticent_attacks::membership::lookalikes;
+use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareOptions, Preparer};
+use reticent_corpus::read::{made_up_number, read_documents};
+use reticent_corpus::{Document, Unit};
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -34,7 +34,20 @@ pub fn read_regular_text(path: &Path) -> std::io::Result<String> {
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    file: WholeFile,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    File(WholeFile),
+    #[cfg(feature = "findings")]
+    Stdout,
+}
+
+/// Whether a path stands for stdin or stdout; a file of that name is `./-`.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 impl AtomicFile {
@@ -43,6 +56,7 @@ impl AtomicFile {
     /// # Errors
     /// A folder that does not exist or cannot be written, or a `target` that is a folder.
     pub fn create(target: &Path) -> Result<Self> {
+        no_stream(target)?;
         Self::of(target, WholeFile::replacing(target))
     }
 
@@ -53,6 +67,7 @@ impl AtomicFile {
     /// A file that is there already or is read, and as [`AtomicFile::create`].
     #[cfg(feature = "findings")]
     pub fn create_new(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+        no_stream(target)?;
         let opened = WholeFile::apart(target, force, read);
         if let Err(error) = &opened
             && error.kind() == std::io::ErrorKind::AlreadyExists
@@ -65,10 +80,26 @@ impl AtomicFile {
         Self::of(target, opened)
     }
 
+    /// The same, and stdout for `-`: the command's answer then goes aside
+    /// ([`Output::aside_for`](crate::page::Output::aside_for)).
+    ///
+    /// # Errors
+    /// As [`AtomicFile::create_new`].
+    #[cfg(feature = "findings")]
+    pub fn create_new_or_stdout(target: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+        if is_stream(target) {
+            return Ok(Self {
+                target: target.to_path_buf(),
+                sink: Sink::Stdout,
+            });
+        }
+        Self::create_new(target, force, read)
+    }
+
     fn of(target: &Path, opened: std::io::Result<WholeFile>) -> Result<Self> {
         Ok(Self {
             target: target.to_path_buf(),
-            file: opened.with_context(|| unwritten(target))?,
+            sink: Sink::File(opened.with_context(|| unwritten(target))?),
         })
     }
 
@@ -77,17 +108,39 @@ impl AtomicFile {
     /// # Errors
     /// A full disk, or a folder that vanished.
     pub fn finish(self) -> Result<()> {
-        let Self { target, file } = self;
-        file.finish().with_context(|| unwritten(&target))
+        let Self { target, sink } = self;
+        match sink {
+            Sink::File(file) => file.finish(),
+            #[cfg(feature = "findings")]
+            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+        }
+        .with_context(|| unwritten(&target))
+    }
+}
+
+/// A reader that stops early is no error.
+#[cfg(feature = "findings")]
+fn unless_closed<T>(done: std::io::Result<T>, otherwise: T) -> std::io::Result<T> {
+    match done {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(otherwise),
+        done => done,
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.sink {
+            Sink::File(file) => file.write(bytes),
+            #[cfg(feature = "findings")]
+            Sink::Stdout => unless_closed(std::io::stdout().write(bytes), bytes.len()),
+        }
     }
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        match &mut self.sink {
+            Sink::File(file) => file.flush(),
+            #[cfg(feature = "findings")]
+            Sink::Stdout => unless_closed(std::io::stdout().flush(), ()),
+        }
     }
 }
 
@@ -97,6 +150,14 @@ impl Write for AtomicFile {
 /// As [`AtomicFile::create`] and [`AtomicFile::finish`].
 pub fn write_file(target: &Path, bytes: &[u8]) -> Result<()> {
     reticent_disk::write_whole(target, bytes).with_context(|| unwritten(target))
+}
+
+fn no_stream(target: &Path) -> Result<()> {
+    anyhow::ensure!(
+        !is_stream(target),
+        "needs a file, and `-` stands for stdout; ./- is a file of that name"
+    );
+    Ok(())
 }
 
 fn unwritten(target: &Path) -> String {

@@ -1,6 +1,8 @@
 //! Where a command's answer goes.
 
 use super::{Page, Section, View};
+#[cfg(feature = "findings")]
+use crate::contract::is_stream;
 use crate::contract::{
     AtomicFile, Csv, Envelope, Format, note, print, print_json, printable, printable_json,
 };
@@ -58,10 +60,11 @@ impl Output {
         }
     }
 
-    /// The same on stderr: stdout is the data's.
+    /// The same on stderr where the data go to stdout: to the path `-`.
+    #[cfg(feature = "findings")]
     #[must_use]
-    pub fn aside(mut self) -> Self {
-        self.aside = true;
+    pub fn aside_for(mut self, data: &Path) -> Self {
+        self.aside = is_stream(data);
         self
     }
 

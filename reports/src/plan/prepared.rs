@@ -235,8 +235,10 @@ impl PreparedFacts {
     /// # Errors
     /// None for a corpus that was prepared.
     #[cfg(feature = "findings")]
-    pub fn of_corpus(prepared: &reticent_corpus::Prepared) -> Result<Self> {
-        let all_copies = prepared.facts.stability(reticent_corpus::Copies::All);
+    pub fn of_corpus(prepared: &reticent_corpus::prepare::Prepared) -> Result<Self> {
+        let all_copies = prepared
+            .facts
+            .stability(reticent_corpus::prepare::Copies::All);
         let document = serde_json::json!({
             "schema": 1,
             "type": "preparation",

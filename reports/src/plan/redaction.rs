@@ -4,9 +4,10 @@ use super::args::RedactionArgs;
 use super::request::PlanRequest;
 use super::{CONFIDENCE, labels};
 use anyhow::{Context, Result, bail};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::statistics::LabelledSample;
 use reticent_accounting::training::{LabelledRates, Provenance, Stated};
-use reticent_accounting::{Confidence, MissRate, Redaction};
+use reticent_accounting::{Confidence, MissRate};
 
 /// Both miss rates and what is behind them.
 #[derive(Debug, Clone, PartialEq)]

@@ -240,15 +240,18 @@ mod trained {
     use crate::plan::{PreparedFacts, record_rates};
     use reticent_accounting::training::Run;
     use reticent_accounting::{Neighbours, training};
-    use reticent_backends::{
-        Clipping, Corpus, Device, Dropout, Initial, LearningRates, LstmConfig, Manifest,
-        OptimizerSpec, Precision, PrivateOptions, SecretRates, Sensitive, Surroundings,
-        TrainOptions, lstm, train_on,
-    };
-    use reticent_corpus::{
-        CanaryOptions, ConservativeOptions, Document, PolicyChoice, PolicyOptions, PrepareOptions,
-        Prepared, prepare, simulate,
-    };
+    use reticent_backends::checkpoint::{Initial, Manifest};
+    use reticent_backends::engine::lstm;
+    use reticent_backends::model::LstmConfig;
+    use reticent_backends::privacy::Clipping;
+    use reticent_backends::run::{Surroundings, train_on};
+    use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+    use reticent_backends::{Corpus, Device, PrivateOptions, SecretRates, Sensitive, TrainOptions};
+    use reticent_corpus::Document;
+    use reticent_corpus::canary::CanaryOptions;
+    use reticent_corpus::policy::{ConservativeOptions, PolicyChoice, PolicyOptions};
+    use reticent_corpus::prepare::{PrepareOptions, Prepared, prepare};
+    use reticent_corpus::simulate::simulate;
     use std::path::PathBuf;
     use std::sync::atomic::AtomicBool;
 

@@ -262,7 +262,7 @@ fn of_audit() -> Vec<Published> {
     vec![
         P::read::<reticent_corpus::Document>("corpus", "One line of a corpus in JSON Lines")
             .about("A document with what is known about the secrets in it. Offsets count characters (Unicode scalar values) from 0; an end is exclusive; spans are in order and do not overlap."),
-        P::written::<reticent_corpus::CanaryPlan>("canaries", "Canary plan: `canaries.json`").of_type("canary-plan")
+        P::written::<reticent_corpus::canary::CanaryPlan>("canaries", "Canary plan: `canaries.json`").of_type("canary-plan")
             .about("Which made-up secrets were planted, where, and what stands around them."),
         P::new("prepared", "Prepared corpus: `prepared.json`", prepared).of_type("preparation")
             .about("What a preparation was asked to do, and what it did. The numbers are functions of the private text."),
@@ -270,7 +270,7 @@ fn of_audit() -> Vec<Published> {
         P::new("prepared-text", "One line of `train.jsonl` or `test.jsonl` of a prepared corpus", text),
         P::envelope::<prepare::run::Body<'_>>("preparation", "What a preparation did: `audit prepare --format json`", "preparation")
             .about("The folder itself has `prepared.json`."),
-        P::new("shard-plan", "Plan of a preparation in shards: the file of `audit prepare --plan`", reticent_corpus::shard_plan_schema(&writing())).of_type("shard-plan")
+        P::new("shard-plan", "Plan of a preparation in shards: the file of `audit prepare --plan`", reticent_corpus::prepare::shard_plan_schema(&writing())).of_type("shard-plan")
             .about("What is prepared, what was settled of the corpus as a whole, and where each shard begins. It is the owner's: whoever has it knows the options, and the sizes of the files."),
         P::envelope::<prepare::shards::Body>("preparation-shards", "What was done about a plan of shards: `audit prepare --plan FILE --format json`", "preparation-shards")
             .about("The last stage, and `--run local:N`, give `preparation.schema.json`."),
@@ -285,7 +285,7 @@ fn of_audit() -> Vec<Published> {
             .about("What was read, left out and masked."),
         P::envelope::<incidence::run::Body>("incidence", "Which record holds which secret, in numbers: `audit incidence --format json`", "incidence")
             .about("The pairs themselves are in the file: columns example and secret, or keys example and secrets."),
-        P::written::<reticent_backends::Manifest>("manifest", "Manifest of a checkpoint: `manifest.json`").of_type("checkpoint")
+        P::written::<reticent_backends::checkpoint::Manifest>("manifest", "Manifest of a checkpoint: `manifest.json`").of_type("checkpoint")
             .about("What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text."),
         P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
             .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
@@ -299,7 +299,7 @@ fn of_audit() -> Vec<Published> {
             .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
         P::envelope::<exposure::SequentialReport>("sequential-exposure", "A promise tested canary by canary: `audit exposure --stop-at E --format json`", "sequential-exposure")
             .about("The e-value against the promise after each canary. The promise is contradicted where it reached what was needed; nothing else is concluded."),
-        P::written::<reticent_corpus::CoinPlan>("coins", "Canaries and their coins: `coins.json`").of_type("coin-plan")
+        P::written::<reticent_corpus::canary::CoinPlan>("coins", "Canaries and their coins: `coins.json`").of_type("coin-plan")
             .about("Which canaries were put in, each by a fair coin of its own. It is the owner's: whoever trains must not see it."),
         P::envelope::<coins::CoinsReport>("coin-audit", "A lower bound on ε from coins of one run: `audit coins --format json`", "coin-audit"),
         P::envelope::<design::DesignReport>("design", "Canaries for a budget of tokens: `audit design --format json`", "design")
@@ -323,7 +323,7 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`", "grid"),
         P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and what becomes of them: `report.json` of `audit reproduce`", "reproduction")
             .about("A value for each run with the document that it comes from, the rule that was fixed before, and the judgement."),
-        P::read::<reticent_corpus::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
+        P::read::<reticent_corpus::policy::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
             .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or so many of several find. A JSON list of rules alone is a policy of patterns."),
         P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")
             .about("Counts of all records; nothing is said about secrets that nobody marked."),

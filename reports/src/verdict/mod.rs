@@ -13,7 +13,7 @@ pub use terms::{Field, Mismatch, Terms};
 use crate::contract::{Exit, Number};
 use crate::number::{nearest, rounded_down, rounded_up};
 use reticent_accounting::{Estimate, Lower, Probability, Upper};
-use reticent_attacks::CeilingOutcome;
+use reticent_attacks::exposure::CeilingOutcome;
 use schemars::JsonSchema;
 use serde::Serialize;
 

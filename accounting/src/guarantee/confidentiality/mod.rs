@@ -8,7 +8,7 @@
 //! | CRT Prop. 5, Theorem 8.1: one secret | [`Standing::confidentiality`], [`CorpusFacts::every_secret`] |
 //! | CRT Prop. 5, Theorem 8.2: a list of secrets | [`SecretGroup::exactly`], [`SecretGroup::by_lemma`] |
 //! | uniform confidentiality: all secrets together | [`CorpusFacts::all_secrets`] |
-//! | CRT Prop. 6, Theorem 8.3: a random secret | [`Redaction`](crate::Redaction) |
+//! | CRT Prop. 6, Theorem 8.3: a random secret | [`Redaction`](crate::redaction::Redaction) |
 //! | CRT Prop. 7: deduplication | [`Spread`], [`Standing::reach`] |
 //! | recall as a labelled sample | [`LabelledSecrets`] |
 //! | JFT Theorem 1, light noise | [`JustFineTuneTwice`], [`LightNoise`], [`CountedBatches`] |

@@ -30,7 +30,8 @@ pub enum MissedBy {
 /// who know everything but the secret.
 ///
 /// ```
-/// use reticent_accounting::{Direction, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Query, Redaction, Tolerance};
+/// use reticent_accounting::{Direction, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Query, Tolerance};
+/// use reticent_accounting::redaction::Redaction;
 /// use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
 /// let run = Mechanism::Gaussian { noise_multiplier: NoiseMultiplier::new(4.0)? };
 /// let loss = PrivacyLoss::of(&run, Query::single(Neighbours::Replace), Direction::Remove)?;

@@ -3,7 +3,7 @@
 use super::{ends, level, normal};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{ScoreSet, combined};
+use reticent_attacks::membership::{ScoreSet, combined};
 
 /// Scores of `attacks` independent attacks, each with members higher by `gain`.
 fn independent(rng: &mut ChaCha8Rng, attacks: usize, side: usize, gain: f64) -> Vec<ScoreSet> {

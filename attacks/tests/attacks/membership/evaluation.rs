@@ -4,7 +4,7 @@ use super::{close, ends, level};
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{
+use reticent_attacks::membership::{
     AccuracyRule, AreaMethod, Rate, ScoreSet, blind_baseline, non_members_needed,
 };
 

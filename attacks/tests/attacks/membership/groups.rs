@@ -3,7 +3,7 @@
 use super::{close, ends, level, normal};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{GroupRule, ScoreSet, disjoint_groups, group_score};
+use reticent_attacks::membership::{GroupRule, ScoreSet, disjoint_groups, group_score};
 
 /// Golden: CRT's sum of perplexities against the sum of log-likelihoods, one outlier.
 #[test]

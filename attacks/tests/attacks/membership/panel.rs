@@ -2,9 +2,9 @@
 
 use super::close;
 use crate::models::{Bigram, Levels, Memoriser, Toy, Uniform};
-use reticent_attacks::{
-    Attack, Beside, Error, Need, Neighbours, Panel, ScoreTable, Scoring, digit_mutations,
-    replacements,
+use reticent_attacks::Error;
+use reticent_attacks::membership::{
+    Attack, Beside, Need, Neighbours, Panel, ScoreTable, Scoring, digit_mutations, replacements,
 };
 use reticent_backends::{PrefixScorer, Scorer, TokenScore};
 use std::ops::ControlFlow;
@@ -83,7 +83,8 @@ fn a_panel_says_what_single_records_say() {
         close(score(Attack::Reference), nll(&mut base, text) - own, 1e-12);
         let lower = nll(&mut model, &text.to_lowercase());
         close(score(Attack::LowerCase), lower / own, 1e-12);
-        let near = reticent_attacks::digit_mutations(text, 3, 9 + index as u64).unwrap();
+        let near =
+            reticent_attacks::membership::digit_mutations(text, 3, 9 + index as u64).unwrap();
         let near: f64 = near.iter().map(|t| nll(&mut model, t)).sum::<f64>() / near.len() as f64;
         close(score(Attack::Neighbourhood), near - own, 1e-12);
     }

@@ -1,7 +1,7 @@
 //! Scores of single records.
 
 use super::{close, row, token};
-use reticent_attacks::{Attack, Evidence, Scored, digit_mutations, min_k, zlib_bytes};
+use reticent_attacks::membership::{Attack, Evidence, Scored, digit_mutations, min_k, zlib_bytes};
 use reticent_backends::TokenScore;
 
 /// Golden: the definition of Shi et al. 2023; the short text that int(k n) = 0 loses.

@@ -2,7 +2,7 @@
 
 use super::close;
 use reticent_accounting::Confidence;
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Lira, ScoreSet, Shadows, Spread, instability, lira, logit_of_confidence, logit_of_logits, rmia,
 };
 

@@ -3,7 +3,7 @@
 
 use crate::engine::cubes::{UNITS, floats, packed, room};
 use crate::engine::layers::Matrix;
-use crate::optimizer::{AdamRule, BETA1, BETA2};
+use crate::trainer::optimizer::{AdamRule, BETA1, BETA2};
 use burn_cuda::Cuda;
 use cubecl::cuda::CudaRuntime;
 use cubecl::prelude::*;

@@ -1,4 +1,4 @@
-//! Noise drawn on the device: ChaCha20's words and the normals made of them, with the bits of [`crate::gaussian`].
+//! Noise drawn on the device: ChaCha20's words and the normals made of them, with the bits of [`crate::privacy::gaussian`].
 //!
 //! A thread makes three blocks of the cipher, which are 16 pairs of normals. The first use compares a draw with the
 //! host's; where a single bit differs, the host draws for as long as the process runs.
@@ -12,8 +12,8 @@
 use crate::engine::cubes::{floats, packed, room};
 use crate::engine::layers::{Matrix, noised_on_host};
 use crate::engine::transfers::{host, indices, upload};
-use crate::gaussian::{COSINE, ODD, SINE};
-use crate::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};
+use crate::privacy::gaussian::{COSINE, ODD, SINE};
+use crate::privacy::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};
 use burn::tensor::Tensor;
 use burn_cuda::Cuda;
 use cubecl::cuda::CudaRuntime;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::trainer::Precision;
 
-use crate::clip::Factors;
 use crate::engine::kernels::{Dropped, Taps, Weights};
+use crate::privacy::clip::Factors;
 
 const SINGLE: Precision = Precision::Single;
 

@@ -1,9 +1,9 @@
 //! Selective gradients: whole examples, states, whole batches.
 
 use super::*;
-use crate::dropout::{Dropout, Masks};
-use crate::random::RunKey;
-use crate::segments::{Segment, SelectiveBatch};
+use crate::privacy::random::RunKey;
+use crate::privacy::segments::{Segment, SelectiveBatch};
+use crate::trainer::dropout::{Dropout, Masks};
 use crate::trainer::{Recurrent, Trainer};
 
 /// A batch of whole examples, all predictions ordinary or all sensitive.

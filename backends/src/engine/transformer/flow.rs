@@ -2,7 +2,6 @@
 
 use super::Transformer;
 use super::heads::{KeptHeads, NormedHeads};
-use crate::dropout::DropoutSite;
 use crate::engine::layers::{
     EmbeddingTap, Ends, Floats, HeadTap, Layers, LinearTap, Matrix, Nonlinearity, NormTap, Tape,
 };
@@ -11,6 +10,7 @@ use crate::engine::rows::Rows;
 use crate::engine::transfers::upload;
 use crate::model::{HeadLayout, HeadNormsAt, LayerLayout, LinearAt, NormAt, NormPlace, Residual};
 use crate::trainer::Precision;
+use crate::trainer::dropout::DropoutSite;
 use burn::backend::Autodiff;
 use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;

@@ -20,15 +20,15 @@ use super::ops;
 use super::packed::NO_LOSS;
 use super::rows::{AskedRows, Grid, Microbatch, Rows, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
-use crate::clip::{Clip, SquaredNorms};
-use crate::dropout::Masks;
 use crate::error::{Error, Result};
-use crate::masking::TokenMasks;
 use crate::model::{
     Head, HeadLayout, Layout, LinearAt, Lora, Model, NormAt, NormKind, Rotary, TransformerConfig,
     groups,
 };
-use crate::optimizer::Update;
+use crate::privacy::clip::{Clip, SquaredNorms};
+use crate::trainer::dropout::Masks;
+use crate::trainer::masking::TokenMasks;
+use crate::trainer::optimizer::Update;
 use crate::trainer::{
     Added, Example, Parameter, Precision, PrivateBatch, Privatized, PublicBatch, Trainer,
     check_shapes,

@@ -2,9 +2,9 @@
 //! per parameter.
 
 use super::*;
-use crate::optimizer::{DeviceMoments, Rule};
-use crate::random::MeanNoise;
+use crate::privacy::random::MeanNoise;
 use crate::trainer::Resident;
+use crate::trainer::optimizer::{DeviceMoments, Rule};
 use std::any::Any;
 
 /// First and second moments, in the order of what is trained; empty where the optimiser has none.

@@ -1,9 +1,9 @@
 //! Dropout rates.
 
 use super::{Family, family};
-use crate::dropout::Dropout;
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
+use crate::trainer::dropout::Dropout;
 use std::path::Path;
 
 /// The dropout rates of a `config.json`, with transformers' own defaults where it names none.

@@ -72,7 +72,7 @@ impl Default for DetectorOptions {
 /// are no card are a reference number.
 ///
 /// ```
-/// use reticent_corpus::{DetectorOptions, Detectors, View, resolved};
+/// use reticent_corpus::policy::{DetectorOptions, Detectors, View, resolved};
 /// let text = "Card 4111 1111 1111 1111, mail ada@example.org";
 /// let spans = resolved(&Detectors::new(&DetectorOptions::default())?, &View { text, secrets: &[] });
 /// let kinds: Vec<&str> = spans.iter().map(|s| &*s.kind).collect();

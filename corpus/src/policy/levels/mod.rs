@@ -115,7 +115,7 @@ pub trait Tagger: Send + Sync + std::fmt::Debug {
 /// capitals: [`Levels::coverage`] says what is covered by what.
 ///
 /// ```
-/// use reticent_corpus::{Level, Levels, View, resolved};
+/// use reticent_corpus::policy::{Level, Levels, View, resolved};
 /// let text = "Did you hear Alice is getting divorced?";
 /// let spans = resolved(&Levels::new(Level::LowEntity, None)?, &View { text, secrets: &[] });
 /// assert_eq!(&text[spans[0].start..spans[0].end], "Alice");

@@ -5,15 +5,15 @@ use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, asked};
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stream};
 use super::super::stream::PrepareFiles;
-use super::sealed::{Key, SealedFolder, SealedReader, hexadecimal};
+use super::sealed::{Key, SealedFolder, SealedReader};
 use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem, range};
 use crate::folder::OutputFolder;
 use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
-use crate::sweep::checked_threads;
-use reticent_disk as disk;
+use crate::redaction::checked_threads;
+use reticent_disk::{self as disk, hexadecimal};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -148,7 +148,8 @@ impl std::fmt::Display for ShardStage {
 ///
 /// ```
 /// use std::time::Duration;
-/// use reticent_corpus::{PrepareFiles, PrepareOptions, ReadOptions, ShardPlan, ShardStage};
+/// use reticent_corpus::prepare::{PrepareFiles, PrepareOptions, ShardPlan, ShardStage};
+/// use reticent_corpus::read::ReadOptions;
 /// let place = tempfile::tempdir()?;
 /// let at = |name: &str| place.path().join(name);
 /// std::fs::write(at("a.txt"), "one\n\ntwo\n\none\n")?;

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use hmac::{Hmac, KeyInit, Mac};
-use reticent_disk::WholeFile;
+use reticent_disk::{WholeFile, hexadecimal};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fs::File;
@@ -50,10 +50,6 @@ impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A section of a file.

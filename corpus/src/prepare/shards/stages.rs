@@ -15,8 +15,8 @@ use crate::dedup::{Fate, digest};
 use crate::error::{Error, Result, range};
 use crate::folder::{Lines, OutputFolder, lines};
 use crate::record::Record;
+use crate::redaction::checked_threads;
 use crate::split::units;
-use crate::sweep::checked_threads;
 use hmac::Mac;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl ShardPlan {
     /// # Errors
     /// A shard or part that the plan does not have; what an earlier stage has not left yet, or what is not as that
     /// stage left it; a corpus, a tokenizer or a classifier that is not that of the plan any more; as
-    /// [`crate::PrepareFiles::write`].
+    /// [`crate::prepare::PrepareFiles::write`].
     pub fn run(
         &self,
         stage: ShardStage,

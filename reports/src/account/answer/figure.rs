@@ -2,7 +2,8 @@
 
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
-use reticent_accounting::{Epsilon, Neighbours, Plan, Profile, ProfilePoint, Query, Tolerance};
+use reticent_accounting::pld::{Profile, ProfilePoint};
+use reticent_accounting::{Epsilon, Neighbours, Plan, Query, Tolerance};
 
 /// Points of each curve.
 const POINTS: usize = 48;

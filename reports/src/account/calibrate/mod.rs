@@ -1,10 +1,12 @@
 //! `account calibrate`: the last value of a parameter that keeps a promise.
 
-pub mod args;
+pub(crate) mod args;
 mod page;
 mod run;
 mod target;
 
-pub use page::{csv, page};
+pub(crate) use page::{csv, page};
+#[cfg(test)]
+pub(crate) use run::Calibrated;
+pub(crate) use run::calibrate;
 pub(super) use run::numbered;
-pub use run::{Calibrated, Promise, calibrate};

@@ -14,7 +14,7 @@ const DIGITS: usize = 6;
 
 /// A calibration.
 #[must_use]
-pub fn page(document: &Envelope<Calibrated>) -> Page {
+pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     let body = &document.body;
     let up = body.solved == Solve::Sigma;
     let shown = |value: f64, safe: bool| match body.solved {
@@ -112,7 +112,7 @@ pub fn page(document: &Envelope<Calibrated>) -> Page {
 }
 
 /// A calibration: the answer alone.
-pub fn csv(body: &Calibrated) -> Result<String> {
+pub(crate) fn csv(body: &Calibrated) -> Result<String> {
     let mut csv = Csv::new([
         "solved", "answer", "fails", "quantity", "allowed", "lower", "upper", "kl_fano",
     ]);

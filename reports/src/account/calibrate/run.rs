@@ -11,52 +11,53 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::calibrate::{
     Calibration, Target, calibrate_group, calibrate_noise, calibrate_rate, calibrate_steps,
 };
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{NoisySteps, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, Redaction,
-    SamplingRate, Steps, Tolerance, UnitName, Upper,
+    Bounds, Delta, GroupSize, Guarantee, Lower, Mechanism, NoiseMultiplier, Plan, SamplingRate,
+    Steps, Tolerance, UnitName, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of a `calibration` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Calibrated {
+pub(crate) struct Calibrated {
     /// Which parameter was found.
     #[serde(default)]
-    pub solved: Solve,
+    pub(crate) solved: Solve,
     /// The promise is certified at this value: the safe end of the bracket.
-    pub answer: f64,
+    pub(crate) answer: f64,
     /// It could not be certified at this one; absent when every value of the range keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fails: Option<f64>,
+    pub(crate) fails: Option<f64>,
     /// What the same target costs when it is proved by Fano's inequality, if it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kl_fano: Option<f64>,
+    pub(crate) kl_fano: Option<f64>,
     /// The noise multiplier, found or given; absent for a mechanism from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sigma: Option<NoiseMultiplier>,
+    pub(crate) sigma: Option<NoiseMultiplier>,
     /// `fails`, when noise was what to find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub too_small: Option<f64>,
+    pub(crate) too_small: Option<f64>,
     /// `kl_fano`, when noise was what to find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kl_fano_sigma: Option<f64>,
+    pub(crate) kl_fano_sigma: Option<f64>,
     /// The promise at the answer.
-    pub promise: Promise,
+    pub(crate) promise: Promise,
     /// The guarantees at the answer.
-    pub guarantees: Vec<Guarantee>,
+    pub(crate) guarantees: Vec<Guarantee>,
 }
 
 /// A quantity that was to be kept small, and what it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Promise {
+pub(crate) struct Promise {
     /// Which quantity, in words.
-    pub quantity: String,
+    pub(crate) quantity: String,
     /// The most that was allowed.
-    pub allowed: Number,
+    pub(crate) allowed: Number,
     /// Both ends of what it is.
-    pub value: Bounds<Number>,
+    pub(crate) value: Bounds<Number>,
 }
 
 /// Everything that is fixed while one parameter is looked for.
@@ -77,7 +78,7 @@ pub(super) fn delta(wish: &Calibrate) -> Delta {
 ///
 /// # Errors
 /// Values that contradict each other, or a promise that no value keeps.
-pub fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
+pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
     consistent(wish)?;
     let (search, file_unit, inputs) = prepare(wish)?;
     let (said, unit) = unit(wish.unit.as_ref(), file_unit.as_ref(), false)?;

@@ -7,10 +7,11 @@ use crate::contract::{Inputs, Number};
 use anyhow::{Result, anyhow, bail};
 use reticent_accounting::calibrate::Target;
 use reticent_accounting::rdp::epsilon_by_renyi;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
     Bounds, ByDirection, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan,
-    PrivacyLoss, Probability, Query, Redaction, Tolerance, Upper,
+    PrivacyLoss, Probability, Query, Tolerance, Upper,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.

@@ -2,45 +2,46 @@
 
 use super::args::{Over, What};
 use crate::contract::Number;
-use reticent_accounting::{Bounds, Delta, Engine, GroupSize, Mechanism, Neighbours};
+use reticent_accounting::pld::Engine;
+use reticent_accounting::{Bounds, Delta, GroupSize, Mechanism, Neighbours};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of a `curve` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Points {
+pub(crate) struct Points {
     /// Which curve.
-    pub curve: CurveKind,
+    pub(crate) curve: CurveKind,
     /// Who is compared with whom.
-    pub neighbours: Neighbours,
+    pub(crate) neighbours: Neighbours,
     /// How many records are changed together.
-    pub group: GroupSize,
+    pub(crate) group: GroupSize,
     /// The slack, where ε is drawn against a parameter of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delta: Option<Delta>,
+    pub(crate) delta: Option<Delta>,
     /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature, and
     /// for redaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine: Option<Engine>,
+    pub(crate) engine: Option<Engine>,
     /// In ascending order.
-    pub points: Vec<CurvePoint>,
+    pub(crate) points: Vec<CurvePoint>,
     /// What runs; where that varies, at the first point.
-    pub mechanism: Mechanism,
+    pub(crate) mechanism: Mechanism,
 }
 
 /// One point: the argument, and both ends of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CurvePoint {
+pub(crate) struct CurvePoint {
     /// Where.
-    pub at: Number,
+    pub(crate) at: Number,
     /// What is certified there.
-    pub value: Bounds<Number>,
+    pub(crate) value: Bounds<Number>,
 }
 
 /// Which curve, with its argument and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum CurveKind {
+pub(crate) enum CurveKind {
     /// ε ↦ δ.
     Profile,
     /// δ ↦ ε.
@@ -64,7 +65,7 @@ pub enum CurveKind {
 impl CurveKind {
     /// Names of argument and value.
     #[must_use]
-    pub const fn names(self) -> (&'static str, &'static str) {
+    pub(crate) const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Profile => ("epsilon", "delta"),
             Self::Epsilon => ("delta", "epsilon"),

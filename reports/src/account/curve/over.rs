@@ -9,10 +9,12 @@ use crate::account::question::RunArgs;
 use crate::contract::{Envelope, Number};
 use crate::plan::args::Sigma;
 use anyhow::{Context, Result, anyhow, bail};
+use reticent_accounting::pld::Engine;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    Engine, GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan, Redaction,
-    SamplingRate, Steps, Tolerance, UnitName,
+    GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan, SamplingRate, Steps,
+    Tolerance, UnitName,
 };
 
 /// Points where nobody says how many.

@@ -10,7 +10,8 @@ use crate::number::{capital, count_of, described, rounded_down, rounded_up, shor
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
-use reticent_accounting::{Bounds, Engine, Neighbours};
+use reticent_accounting::pld::Engine;
+use reticent_accounting::{Bounds, Neighbours};
 
 const DIGITS: usize = 6;
 /// Points in the short text.
@@ -18,7 +19,7 @@ const BRIEFLY: usize = 7;
 
 /// A table with both ends of each point.
 #[must_use]
-pub fn page(document: &Envelope<Points>) -> Page {
+pub(crate) fn page(document: &Envelope<Points>) -> Page {
     let body = &document.body;
     let (x, y) = body.kind_names();
     let whole = matches!(body.curve, CurveKind::Gamma) || body.delta.is_none();
@@ -115,7 +116,7 @@ fn headline(body: &Points) -> String {
 ///
 /// # Errors
 /// A number that came out as none.
-pub fn csv(body: &Points) -> Result<String> {
+pub(crate) fn csv(body: &Points) -> Result<String> {
     let mut csv = Csv::new(["curve", "argument", "at", "quantity", "lower", "upper"]);
     let (x, y) = body.kind_names();
     for point in &body.points {
@@ -136,7 +137,7 @@ pub fn csv(body: &Points) -> Result<String> {
 ///
 /// # Errors
 /// Nothing to draw.
-pub fn figure(document: &Envelope<Points>) -> Result<Plot> {
+pub(crate) fn figure(document: &Envelope<Points>) -> Result<Plot> {
     let body = &document.body;
     let (x, y) = axes(body.curve);
     let end = |end: Option<&Number>| end.map_or(f64::NAN, |number| number.0);

@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Engine, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
-    Probability, Profile, Query, Tolerance, Upper, pld::losses,
+    Bounds, Delta, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
+    Probability, Query, Tolerance, Upper,
+    pld::{Engine, Profile, losses},
 };
 
 /// Enough for a smooth line.
@@ -21,7 +22,7 @@ const POINTS_DRAWN: usize = 65;
 ///
 /// # Errors
 /// Arguments out of range, and points that can't be certified.
-pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
+pub(crate) fn curve(wish: &Curve) -> Result<Envelope<Points>> {
     if let Some(axis) = wish.over {
         return over::curve(wish, axis.into());
     }
@@ -89,7 +90,7 @@ pub fn curve(wish: &Curve) -> Result<Envelope<Points>> {
 ///
 /// # Errors
 /// As [`curve`], and nothing to draw.
-pub fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
+pub(crate) fn drawing(wish: &Curve, document: &Envelope<Points>) -> Result<Plot> {
     if !wish.at.is_empty() || wish.points.is_some() || wish.over.is_some() {
         return figure(document);
     }
@@ -173,7 +174,7 @@ impl Line<'_> {
             .map(|e| Epsilon::new(*e))
             .collect::<Result<Vec<_>, _>>()?;
         let profile = Profile::at_epsilons(self.mechanism, self.query, &epsilons, self.tolerance)?;
-        let ends = |p: &reticent_accounting::ProfilePoint| Bounds {
+        let ends = |p: &reticent_accounting::pld::ProfilePoint| Bounds {
             lower: Some(Lower::new(Number(p.delta_lower.get().get()))),
             upper: Some(Upper::new(Number(p.delta_upper.get().get()))),
         };

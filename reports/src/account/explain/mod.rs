@@ -1,12 +1,12 @@
 //! How a number was obtained and what certifies it.
 
-pub mod args;
+pub(crate) mod args;
 mod document;
 mod page;
 mod pairs;
 mod run;
 
-pub use document::{Derived, Explanation, Merged, OneWay, Step};
-pub use page::page;
-pub use pairs::{Pair, status};
-pub use run::explain;
+pub(crate) use document::{Derived, Explanation, Merged, OneWay, Step};
+pub(crate) use page::page;
+pub(crate) use pairs::{Pair, status};
+pub(crate) use run::explain;

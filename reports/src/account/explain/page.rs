@@ -8,13 +8,14 @@ use crate::account::words::promise;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
-use reticent_accounting::{Certificate, Direction, ErrorEnds, ErrorSource, GroupSize, Neighbours};
+use reticent_accounting::pld::{Certificate, ErrorEnds, ErrorSource};
+use reticent_accounting::{Direction, GroupSize, Neighbours};
 
 const DIGITS: usize = 6;
 
 /// The explanation of a number, for people.
 #[must_use]
-pub fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
+pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     let body = &document.body;
     let title = format!(
         "{}, {}",

@@ -7,11 +7,11 @@ use reticent_accounting::{Mechanism, Neighbours, Query, Sampling};
 #[derive(
     Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
-pub struct Pair {
+pub(crate) struct Pair {
     /// With the records (their first contents, under replace).
-    pub with: String,
+    pub(crate) with: String,
     /// Without them (with other contents, under replace).
-    pub without: String,
+    pub(crate) without: String,
 }
 
 /// The shape of the noise around a point.
@@ -198,7 +198,7 @@ pub(super) fn treatment(step: &Mechanism) -> &'static str {
 
 /// What a sampler is accounted for as: exactly, or by a bound, and which.
 #[must_use]
-pub const fn status(sampling: Sampling) -> &'static str {
+pub(crate) const fn status(sampling: Sampling) -> &'static str {
     match sampling {
         Sampling::Poisson => {
             "each record is drawn independently, so that it is in the batch with this probability in every step; the pair is exact"

@@ -7,8 +7,8 @@ use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
-    Direction, Engine, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, PrivacyLoss,
-    Query, pld::losses,
+    Direction, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, PrivacyLoss, Query,
+    pld::{Engine, losses},
 };
 
 /// Explains the headline of a plan: differential privacy by the loss law, of the group if there
@@ -16,7 +16,7 @@ use reticent_accounting::{
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
+pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let plan = &asked.plan;
     let query = Query {
         neighbours: plan.neighbours,

@@ -4,17 +4,17 @@ use reticent_accounting::Mechanism;
 
 /// One kind of step with its count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Part<'a> {
+pub(crate) struct Part<'a> {
     /// The step: no repetition, no sequence.
-    pub step: &'a Mechanism,
+    pub(crate) step: &'a Mechanism,
     /// How often it runs.
-    pub times: u64,
+    pub(crate) times: u64,
 }
 
 /// The steps in order of first appearance, equal ones counted together; counts that exceed what
 /// an integer holds stay at its end.
 #[must_use]
-pub fn fold(mechanism: &Mechanism) -> Vec<Part<'_>> {
+pub(crate) fn fold(mechanism: &Mechanism) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     add(mechanism, 1, &mut parts);
     parts

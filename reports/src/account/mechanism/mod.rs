@@ -4,9 +4,9 @@
 mod fold;
 #[cfg(test)]
 mod tests;
-pub mod words;
+pub(crate) mod words;
 
-pub use fold::{Part, fold};
+pub(crate) use fold::fold;
 
 use anyhow::{Context, Result, bail};
 use reticent_accounting::mechanism::to_event;
@@ -20,20 +20,20 @@ const LARGEST: u64 = 64 << 20;
 
 /// A mechanism and where it came from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// The file's name as given; `stdin` for `-`.
-    pub name: String,
+    pub(crate) name: String,
     /// What it says.
-    pub document: Document,
+    pub(crate) document: Document,
     /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
-    pub caveat: Option<&'static str>,
+    pub(crate) caveat: Option<&'static str>,
 }
 
 /// Whether the owner's key vouches for the manifest of a checkpoint.
 #[cfg(feature = "audit")]
 fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
-    let found = reticent_backends::Authentication::of(checkpoint, manifest.as_bytes())?;
-    reticent_backends::Mark::compare(checkpoint, manifest)?;
+    let found = reticent_backends::checkpoint::Authentication::of(checkpoint, manifest.as_bytes())?;
+    reticent_backends::checkpoint::Mark::compare(checkpoint, manifest)?;
     Ok(found.caveat())
 }
 
@@ -53,8 +53,8 @@ const fn caveat(_: &Path, _: &str) -> Result<Option<&'static str>> {
 ///
 /// # Errors
 /// What can't be read, is too large, or describes no mechanism: named with file and key.
-pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
-    let name = if is_stdin(path) {
+pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
+    let name = if crate::contract::is_stream(path) {
         "stdin".to_owned()
     } else {
         path.display().to_string()
@@ -81,8 +81,8 @@ pub fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
 /// # Errors
 /// A folder that can't be read, or that holds weights of ours.
 #[cfg(feature = "audit")]
-pub fn known_origin(folder: &Path) -> Result<()> {
-    match reticent_backends::Mark::in_folder(folder)? {
+pub(crate) fn known_origin(folder: &Path) -> Result<()> {
+    match reticent_backends::checkpoint::Mark::in_folder(folder)? {
         Some(mark) => bail!(unknown_origin(folder, &mark)),
         None => Ok(()),
     }
@@ -93,7 +93,7 @@ pub fn known_origin(folder: &Path) -> Result<()> {
 /// # Errors
 /// Always.
 #[cfg(not(feature = "audit"))]
-pub fn known_origin(folder: &Path) -> Result<()> {
+pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     bail!(
         "{} has no manifest.json, and this build does not read weights: whether they are of a run of \
          ours is not known; give --declared-public if all text behind them is public",
@@ -104,7 +104,7 @@ pub fn known_origin(folder: &Path) -> Result<()> {
 /// What is to be said of weights of ours without their manifest.
 #[cfg(feature = "audit")]
 #[must_use]
-pub fn unknown_origin(folder: &Path, mark: &reticent_backends::Mark) -> String {
+pub(crate) fn unknown_origin(folder: &Path, mark: &reticent_backends::checkpoint::Mark) -> String {
     format!(
         "nothing is promised: {} holds weights that audit train wrote (recipe {:?}), and manifest.json, \
          which says what ran, is missing; put it back, or give --declared-public if all text behind \
@@ -114,16 +114,10 @@ pub fn unknown_origin(folder: &Path, mark: &reticent_backends::Mark) -> String {
     )
 }
 
-/// Whether this stands for stdin.
-#[must_use]
-pub fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 fn read(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     // One byte more than allowed tells too much from just enough.
-    if is_stdin(path) {
+    if crate::contract::is_stream(path) {
         std::io::stdin()
             .lock()
             .take(LARGEST + 1)
@@ -158,7 +152,11 @@ pub enum Export {
 ///
 /// # Errors
 /// A mechanism that the other format can't describe.
-pub fn export(mechanism: &Mechanism, format: Export, neighbours: Neighbours) -> Result<String> {
+pub(crate) fn export(
+    mechanism: &Mechanism,
+    format: Export,
+    neighbours: Neighbours,
+) -> Result<String> {
     let value = match format {
         Export::Mechanism => crate::contract::to_json(mechanism)?,
         Export::DpEvent => to_event(mechanism, neighbours).context("--export dp-event")?,

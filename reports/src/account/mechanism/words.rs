@@ -11,7 +11,7 @@ const LONGEST_REASON: usize = 120;
 
 /// What runs, in one line: `1 000 × Gaussian noise 1.1 on Poisson batches of rate 0.01`.
 #[must_use]
-pub fn line(mechanism: &Mechanism) -> String {
+pub(crate) fn line(mechanism: &Mechanism) -> String {
     const SHOWN: usize = 4;
     let parts = fold(mechanism);
     if parts.is_empty() {
@@ -58,7 +58,7 @@ fn part(part: &Part<'_>) -> String {
 
 /// One step in words.
 #[must_use]
-pub fn step(mechanism: &Mechanism) -> String {
+pub(crate) fn step(mechanism: &Mechanism) -> String {
     match mechanism {
         Mechanism::Gaussian { noise_multiplier } => {
             format!("Gaussian noise {}", described(noise_multiplier.get()))
@@ -190,7 +190,7 @@ pub fn step(mechanism: &Mechanism) -> String {
 
 /// How the batches are drawn.
 #[must_use]
-pub fn batches(sampling: Sampling, rate: f64) -> String {
+pub(crate) fn batches(sampling: Sampling, rate: f64) -> String {
     let rate = described(rate);
     match sampling {
         Sampling::Poisson => format!("Poisson batches of rate {rate}"),

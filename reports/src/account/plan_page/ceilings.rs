@@ -29,7 +29,7 @@ const LEVEL: f64 = 0.95;
 /// What is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ceiling {
+pub(crate) enum Ceiling {
     /// P(the secret is guessed first), by the zero-out pair.
     FirstGuess,
     /// The same for redacted secrets whose content decides whether they are missed.
@@ -48,21 +48,21 @@ pub enum Ceiling {
 
 /// One ceiling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bounded {
+pub(crate) struct Bounded {
     /// What is bounded.
-    pub quantity: Ceiling,
+    pub(crate) quantity: Ceiling,
     /// In words.
-    pub about: String,
+    pub(crate) about: String,
     /// Records of one secret.
-    pub records: GroupSize,
+    pub(crate) records: GroupSize,
     /// Chance before training, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<f64>,
+    pub(crate) before: Option<f64>,
     /// At most this: a probability, or bits.
-    pub at_most: Upper<f64>,
+    pub(crate) at_most: Upper<f64>,
     /// Contents that a canary can have, where known: no exposure is above their log2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<f64>,
+    pub(crate) candidates: Option<f64>,
 }
 
 /// Every ceiling that applies. What is trained on in the open has none, so guesses and canaries are
@@ -70,7 +70,7 @@ pub struct Bounded {
 ///
 /// # Errors
 /// A pair that can't be certified.
-pub fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
+pub(crate) fn ceilings(run: &PlannedRun) -> Result<Vec<Bounded>> {
     if run.plan.unprotected().is_some() {
         return Ok(Vec::new());
     }

@@ -5,9 +5,10 @@ use super::promises::query;
 use crate::number::shortest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
+use reticent_accounting::pld::Profile;
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
-    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Profile,
-    Redaction, Tolerance,
+    Delta, Direction, Epsilon, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Tolerance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,18 +23,18 @@ const TOLERANCE: f64 = 5e-3;
 
 /// One curve: points (ε, ε') at the plan's δ as the noise varies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Amplified {
+pub(crate) struct Amplified {
     /// γ.
-    pub gamma: MissRate,
+    pub(crate) gamma: MissRate,
     /// (ε of the run, ε' after redaction), upper ends.
-    pub points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// The curves, by the notion's own neighbours and the exact pair; none without noise or redaction.
 ///
 /// # Errors
 /// A point that can't be certified.
-pub fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
+pub(crate) fn curves(run: &PlannedRun) -> Result<Vec<Amplified>> {
     // What redaction adds is a question about one run of DP-SGD.
     let (Some(noisy), Some(redaction)) = (run.plan.run.noisy(), run.redaction()) else {
         return Ok(Vec::new());
@@ -85,7 +86,7 @@ fn gammas(own: MissRate) -> Result<Vec<MissRate>> {
 
 /// The curves, drawn, with the plan's own point.
 #[must_use]
-pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
+pub(crate) fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
     let tones = [
         Tone::Muted,
         Tone::PROMISED,
@@ -134,7 +135,7 @@ pub fn amplification(run: &PlannedRun, curves: &[Amplified]) -> Plot {
 ///
 /// # Errors
 /// A point that can't be certified.
-pub fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
+pub(crate) fn profile(run: &PlannedRun) -> Result<Option<Plot>> {
     if run.plan.unprotected().is_some() {
         return Ok(None);
     }

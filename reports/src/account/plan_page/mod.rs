@@ -2,12 +2,12 @@
 //! against which adversary, under which assumptions, what is not covered, and which single
 //! change would tighten it most.
 
-pub mod args;
-pub mod ceilings;
-pub mod figure;
+pub(crate) mod args;
+pub(crate) mod ceilings;
+pub(crate) mod figure;
 mod page;
-pub mod promises;
-pub mod tighten;
+pub(crate) mod promises;
+pub(crate) mod tighten;
 mod words;
 
 #[cfg(test)]
@@ -23,34 +23,35 @@ use ceilings::Bounded;
 use figure::Amplified;
 use promises::Promised;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredRates};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{LabelledRates, Run, TrainingPlan};
-use reticent_accounting::{Epsilon, GroupSize, Guarantee, Redaction, Tolerance, Upper};
+use reticent_accounting::{Epsilon, GroupSize, Guarantee, Tolerance, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tighten::Tightened;
 
-pub use page::page;
-pub use words::labels_for;
+pub(crate) use page::page;
+pub(crate) use words::labels_for;
 
 /// Relative width of the numbers on the page: printed to five digits.
 const TOLERANCE: f64 = 1e-6;
 
 /// A plan with what a page says beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PlannedRun {
+pub(crate) struct PlannedRun {
     /// The plan.
-    pub plan: TrainingPlan,
+    pub(crate) plan: TrainingPlan,
     /// Relative width of every number.
-    pub tolerance: Tolerance,
+    pub(crate) tolerance: Tolerance,
     /// What was given and assumed.
-    pub inputs: Inputs,
+    pub(crate) inputs: Inputs,
 }
 
 impl PlannedRun {
     /// γ and η, where somebody said or measured them.
     #[must_use]
-    pub fn redaction(&self) -> Option<Redaction> {
+    pub(crate) fn redaction(&self) -> Option<Redaction> {
         self.plan
             .secrets
             .redaction
@@ -60,20 +61,20 @@ impl PlannedRun {
 
     /// The labels behind them.
     #[must_use]
-    pub fn labels(&self) -> Option<&LabelledRates> {
+    pub(crate) fn labels(&self) -> Option<&LabelledRates> {
         self.plan.secrets.labels.as_ref()
     }
 
     /// Records of a secret in the question.
     #[must_use]
-    pub fn records(&self) -> GroupSize {
+    pub(crate) fn records(&self) -> GroupSize {
         self.plan.group()
     }
 
     /// Secrets that are marked in the corpus, and how many of them the incidence of protect names, where
     /// these are fewer.
     #[must_use]
-    pub fn not_named(&self) -> Option<(u64, u64)> {
+    pub(crate) fn not_named(&self) -> Option<(u64, u64)> {
         let Run::Protect { weighted } = &self.plan.run else {
             return None;
         };
@@ -84,7 +85,7 @@ impl PlannedRun {
 
     /// What became of the secrets, where they are marked in this very corpus.
     #[must_use]
-    pub fn counted(&self) -> Option<CorpusFacts> {
+    pub(crate) fn counted(&self) -> Option<CorpusFacts> {
         let facts = self.plan.secrets.facts;
         facts.filter(|facts| facts.knowledge() == Knowledge::Counted)
     }
@@ -92,40 +93,40 @@ impl PlannedRun {
 
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlanPage {
+pub(crate) struct PlanPage {
     /// ε of the first promise: what a limit is held against.
-    pub headline: Upper<Epsilon>,
+    pub(crate) headline: Upper<Epsilon>,
     /// What the plan guarantees: the rows that `audit train` writes of the same run.
     #[serde(default)]
-    pub guarantees: Vec<Guarantee>,
+    pub(crate) guarantees: Vec<Guarantee>,
     /// Every promise, the headline first.
-    pub promises: Vec<Promised>,
+    pub(crate) promises: Vec<Promised>,
     /// Of protect: the chance of guessing each secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<SecretPosteriors>,
+    pub(crate) secrets: Option<SecretPosteriors>,
     /// What they say about attacks.
-    pub ceilings: Vec<Bounded>,
+    pub(crate) ceilings: Vec<Bounded>,
     /// The miss rates behind them, when measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rates: Option<MeasuredRates>,
+    pub(crate) rates: Option<MeasuredRates>,
     /// How many labels the wish would need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels_wanted: Option<String>,
+    pub(crate) labels_wanted: Option<String>,
     /// Single changes, the most effective first.
-    pub tighten: Vec<Tightened>,
+    pub(crate) tighten: Vec<Tightened>,
     /// Under what it holds.
-    pub assumptions: Vec<String>,
+    pub(crate) assumptions: Vec<String>,
     /// What it does not cover.
-    pub not_covered: Vec<String>,
+    pub(crate) not_covered: Vec<String>,
     /// ε' against ε for several miss rates.
-    pub amplification: Vec<Amplified>,
+    pub(crate) amplification: Vec<Amplified>,
 }
 
 /// Computes the page.
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
+pub(crate) fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
     let rates = run.labels().map(|labels| labels.rates.clone());
     let guarantees = run.plan.guarantees(run.tolerance)?;
     let promises = promises::promises(run, &guarantees)?;
@@ -154,7 +155,7 @@ pub fn sheet(run: &PlannedRun) -> Result<Envelope<PlanPage>> {
 ///
 /// # Errors
 /// A file or folder that can't be read or contradicts itself.
-pub fn of_file(path: &Path) -> Result<PlannedRun> {
+pub(crate) fn of_file(path: &Path) -> Result<PlannedRun> {
     let request = TrainingFile::read(path)?.request();
     of_request(&request).with_context(|| path.display().to_string())
 }
@@ -163,7 +164,7 @@ pub fn of_file(path: &Path) -> Result<PlannedRun> {
 ///
 /// # Errors
 /// A folder that can't be read, or values that contradict each other.
-pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
+pub(crate) fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
     let corpus = request.prepared.as_deref().map(PreparedFacts::read);
     let corpus = corpus
         .transpose()
@@ -183,7 +184,8 @@ pub fn of_request(request: &PlanRequest) -> Result<PlannedRun> {
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<String> {
+#[cfg(feature = "audit")]
+pub(crate) fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<String> {
     let first = promises::first(run, guarantees)?;
     Ok(page::promised(run, first.as_ref()))
 }
@@ -192,7 +194,7 @@ pub fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Strin
 ///
 /// # Errors
 /// A plan that can't be accounted, a format that it has not.
-pub fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
+pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let document = sheet(run)?;
     let page = page(run, &document, output.draws())?;
     output.answer_with_rows(&document, &page, || {

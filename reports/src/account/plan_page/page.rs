@@ -21,7 +21,7 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// A plot that can't be drawn.
-pub fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
+pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
     let mood = if body.headline.get().get().is_finite() {

@@ -3,10 +3,11 @@
 use super::PlannedRun;
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
+use reticent_accounting::pld::Engine;
 use reticent_accounting::training::{FirstPhase, Provenance, Recipe, Run, Subject};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Direction, Engine, Epsilon, Error, Estimate, GroupSize, Guarantee,
-    Method, Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
+    Bounds, Convention, Delta, Direction, Epsilon, Error, Estimate, GroupSize, Guarantee, Method,
+    Neighbours, Notion, Plan, PrivacyLoss, Query, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Who the other side is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Adversary {
+pub(crate) enum Adversary {
     /// Knows everything but the one thing in question, which it may know too.
     KnowsEverything,
     /// Does not know the secret, only how it is distributed.
@@ -23,18 +24,18 @@ pub enum Adversary {
 
 /// One promise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Promised {
+pub(crate) struct Promised {
     /// Whom or what it protects.
-    pub to: String,
+    pub(crate) to: String,
     /// Against whom.
-    pub adversary: Adversary,
+    pub(crate) adversary: Adversary,
     /// Not to be signed: a planning aid or a number of the papers.
-    pub for_planning: bool,
+    pub(crate) for_planning: bool,
     /// Not even a bound: both ends of an estimate, in place of the guarantee's epsilon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimate: Option<(Estimate<Epsilon>, Estimate<Epsilon>)>,
+    pub(crate) estimate: Option<(Estimate<Epsilon>, Estimate<Epsilon>)>,
     /// The promise itself.
-    pub guarantee: Guarantee,
+    pub(crate) guarantee: Guarantee,
 }
 
 /// What is left out where the sampler has no law for a group of records.
@@ -129,7 +130,7 @@ fn together(row: &Guarantee) -> String {
 ///
 /// # Errors
 /// A plan that can't be accounted.
-pub fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
+pub(crate) fn promises(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Vec<Promised>> {
     let mut promises = leading(run, guarantees)?;
     match run.recipe() {
         Some(Recipe::Crt) => redacted(run, &mut promises)?,
@@ -187,6 +188,7 @@ pub(super) fn is_about_a_record(run: &PlannedRun) -> bool {
 ///
 /// # Errors
 /// A plan that can't be accounted.
+#[cfg(feature = "audit")]
 pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option<Promised>> {
     let leading = leading(run, guarantees)?;
     // Of CRT a finite promise leads.
@@ -200,7 +202,7 @@ pub(super) fn first(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Option
 }
 
 /// The guarantees of a run, in the order of its promises.
-pub fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
+pub(crate) fn in_order<'a>(run: &PlannedRun, guarantees: &'a [Guarantee]) -> Vec<&'a Guarantee> {
     let mut rows: Vec<&Guarantee> = guarantees.iter().collect();
     rows.sort_by_key(|row| rank(run, row.about));
     rows

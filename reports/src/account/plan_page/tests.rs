@@ -10,9 +10,10 @@ use crate::plan::PreparedFacts;
 use crate::plan::{TrainingFile, labels};
 use crate::schema::problems;
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::{
     Convention, Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier,
-    Notion, PrivacyLoss, Query, Redaction, SamplingRate, Steps, Tolerance,
+    Notion, PrivacyLoss, Query, SamplingRate, Steps, Tolerance,
 };
 use std::path::{Path, PathBuf};
 
@@ -423,7 +424,10 @@ fn the_documented_example_is_read() {
 #[cfg(feature = "findings")]
 #[test]
 fn a_real_preparation_is_read() {
-    use reticent_corpus::{CanaryOptions, PolicyOptions, PrepareOptions, prepare, simulate};
+    use reticent_corpus::canary::CanaryOptions;
+    use reticent_corpus::policy::PolicyOptions;
+    use reticent_corpus::prepare::{PrepareOptions, prepare};
+    use reticent_corpus::simulate::simulate;
     let options = PrepareOptions {
         canaries: Some(CanaryOptions::new("2x3".parse().unwrap())),
         policy: PolicyOptions {

@@ -6,9 +6,10 @@ use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::Epsilon;
 use reticent_accounting::confidentiality::{CorpusFacts, Reach};
+use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::{LabelledRates, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{
-    GroupSize, MissRate, NoiseMultiplier, Redaction, SamplingRate, Steps, Tolerance, Upper,
+    GroupSize, MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance, Upper,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,13 +19,13 @@ const TOLERANCE: f64 = 1e-4;
 
 /// A change and what the headline becomes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Tightened {
+pub(crate) struct Tightened {
     /// What is changed, in words.
-    pub change: String,
+    pub(crate) change: String,
     /// What it costs or supposes.
-    pub price: String,
+    pub(crate) price: String,
     /// The headline's ε afterwards.
-    pub epsilon: Upper<Epsilon>,
+    pub(crate) epsilon: Upper<Epsilon>,
 }
 
 /// Every change that applies, the most effective first. A change whose headline can't be certified
@@ -32,7 +33,7 @@ pub struct Tightened {
 ///
 /// # Errors
 /// None for a plan that could be accounted.
-pub fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
+pub(crate) fn tightened(run: &PlannedRun) -> Result<Vec<Tightened>> {
     let mut rough = run.clone();
     if rough.tolerance.get() < TOLERANCE {
         rough.tolerance = Tolerance::new(TOLERANCE)?;

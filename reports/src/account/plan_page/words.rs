@@ -142,7 +142,7 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
 
 /// How many labels the wish for a promise at δ would need: η ≤ δ without a joint miss.
 #[must_use]
-pub fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
+pub(crate) fn labels_for(delta: Delta, found: &MeasuredRates) -> Option<String> {
     let eta = found.eta.get().get();
     if eta < delta.get() {
         return None;

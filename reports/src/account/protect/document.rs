@@ -6,146 +6,146 @@ use serde::{Deserialize, Serialize};
 
 /// The body of a `protection` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Protection {
+pub(crate) struct Protection {
     /// What may differ between two inputs that are compared: always "arbitrary", the whole
     /// content of a secret's examples.
-    pub change: String,
+    pub(crate) change: String,
     /// Sizes of the incidence.
-    pub incidence: Sizes,
+    pub(crate) incidence: Sizes,
     /// The least c at which no capacity binds, which is no preprocessing.
-    pub full_c: f64,
+    pub(crate) full_c: f64,
     /// One row per choice of weights.
-    pub settings: Vec<Setting>,
+    pub(crate) settings: Vec<Setting>,
     /// Choices of a sweep that no batch can be drawn by; absent when there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub infeasible: Vec<Infeasible>,
+    pub(crate) infeasible: Vec<Infeasible>,
     /// The secrets one by one when there are few, otherwise the ones nearest to their promise.
     /// Absent from a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<Row>,
+    pub(crate) secrets: Vec<Row>,
     /// The same by kind. Absent from a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kinds: Vec<KindRow>,
+    pub(crate) kinds: Vec<KindRow>,
 }
 
 /// Sizes of the incidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     /// Examples in all.
-    pub examples: u64,
+    pub(crate) examples: u64,
     /// Those that contain a secret.
-    pub with_secrets: u64,
+    pub(crate) with_secrets: u64,
     /// Secrets in all.
-    pub secrets: u64,
+    pub(crate) secrets: u64,
     /// Pairs of example and secret.
-    pub pairs: u64,
+    pub(crate) pairs: u64,
     /// Most secrets of one example.
-    pub most_secrets: u64,
+    pub(crate) most_secrets: u64,
     /// Most examples of one secret.
-    pub most_examples: u64,
+    pub(crate) most_examples: u64,
 }
 
 /// One choice of weights and the noise it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// k of c = 2^k in the sweep's units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exponent: Option<i32>,
+    pub(crate) exponent: Option<i32>,
     /// The constant of the capacities c μ_j.
-    pub c: f64,
+    pub(crate) c: f64,
     /// Examples whose weight is above zero.
-    pub kept: u64,
+    pub(crate) kept: u64,
     /// Sum of the weights; nothing feasible has a sum above the upper end.
-    pub mass: Bounds<f64>,
+    pub(crate) mass: Bounds<f64>,
     /// Relative distance of the two.
-    pub gap: f64,
+    pub(crate) gap: f64,
     /// Noise by the tight blow-up. Upper end: every promise is certified. Lower end: the binding
     /// secret certainly breaks its promise.
-    pub sigma: Bounds<NoiseMultiplier>,
+    pub(crate) sigma: Bounds<NoiseMultiplier>,
     /// The secret that asks for the most noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub binding: Option<String>,
+    pub(crate) binding: Option<String>,
     /// Noise when the same promises are proved by Fano's inequality for KL, as in the paper.
-    pub kl_fano_sigma: Upper<NoiseMultiplier>,
+    pub(crate) kl_fano_sigma: Upper<NoiseMultiplier>,
     /// The same for Rényi divergences.
-    pub renyi_fano_sigma: Upper<NoiseMultiplier>,
+    pub(crate) renyi_fano_sigma: Upper<NoiseMultiplier>,
     /// Weights of the same mass chosen together with the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joint: Option<Joint>,
+    pub(crate) joint: Option<Joint>,
 }
 
 /// A constant of the capacities whose weights add up to no more than the batch size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Infeasible {
+pub(crate) struct Infeasible {
     /// k of c = 2^k in the sweep's units.
-    pub exponent: i32,
+    pub(crate) exponent: i32,
     /// The constant of the capacities c μ_j.
-    pub c: f64,
+    pub(crate) c: f64,
     /// Sum of the weights.
-    pub mass: f64,
+    pub(crate) mass: f64,
 }
 
 /// Weights chosen together with the noise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Joint {
+pub(crate) struct Joint {
     /// Examples whose weight is above zero.
-    pub kept: u64,
+    pub(crate) kept: u64,
     /// Sum of the weights.
-    pub mass: f64,
+    pub(crate) mass: f64,
     /// As [`Setting::sigma`].
-    pub sigma: Bounds<NoiseMultiplier>,
+    pub(crate) sigma: Bounds<NoiseMultiplier>,
     /// 1 − σ(joint)/σ(weights by c).
-    pub noise_saved: f64,
+    pub(crate) noise_saved: f64,
 }
 
 /// One secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its id.
-    pub id: String,
+    pub(crate) id: String,
     /// Its kind; absent if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+    pub(crate) kind: Option<String>,
     /// The largest chance of guessing it before training.
-    pub prior: Probability,
+    pub(crate) prior: Probability,
     /// The chance after training that is tolerated.
-    pub promise: Probability,
+    pub(crate) promise: Probability,
     /// Examples that contain it.
-    pub examples: u64,
+    pub(crate) examples: u64,
     /// How many of them a batch holds on average.
-    pub mean_draws: f64,
+    pub(crate) mean_draws: f64,
     /// The chance of guessing it after training at the noise that is recommended, by the
     /// blow-up.
-    pub blow_up: Upper<Probability>,
+    pub(crate) blow_up: Upper<Probability>,
     /// By Fano's inequality for KL.
-    pub kl_fano: Upper<Probability>,
+    pub(crate) kl_fano: Upper<Probability>,
     /// By Fano's inequality for Rényi divergences.
-    pub renyi_fano: Upper<Probability>,
+    pub(crate) renyi_fano: Upper<Probability>,
     /// The noise it needs on its own, by each proof; only when secrets are few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<Own>,
+    pub(crate) own: Option<Own>,
 }
 
 /// The noise one secret needs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Own {
+pub(crate) struct Own {
     /// By the blow-up, both ends.
-    pub blow_up: Bounds<NoiseMultiplier>,
+    pub(crate) blow_up: Bounds<NoiseMultiplier>,
     /// By Fano's inequality for KL.
-    pub kl_fano: Upper<NoiseMultiplier>,
+    pub(crate) kl_fano: Upper<NoiseMultiplier>,
     /// By Fano's inequality for Rényi divergences.
-    pub renyi_fano: Upper<NoiseMultiplier>,
+    pub(crate) renyi_fano: Upper<NoiseMultiplier>,
 }
 
 /// All secrets of a kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct KindRow {
+pub(crate) struct KindRow {
     /// The kind; empty for secrets without one.
-    pub kind: String,
+    pub(crate) kind: String,
     /// How many there are.
-    pub secrets: u64,
+    pub(crate) secrets: u64,
     /// The largest posterior, by the blow-up.
-    pub blow_up: Upper<Probability>,
+    pub(crate) blow_up: Upper<Probability>,
     /// The largest share of its promise that a secret's posterior makes up.
-    pub share_of_promise: f64,
+    pub(crate) share_of_promise: f64,
 }

@@ -10,7 +10,7 @@ use reticent_accounting::NoiseMultiplier;
 ///
 /// # Errors
 /// Nothing to draw.
-pub fn noise_against_kept(body: &Protection) -> Result<Plot> {
+pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
     let all = body.incidence.examples as f64;
     let line = |name: &str, tone, shape, value: &dyn Fn(&Setting) -> Option<(f64, f64)>| {
         let points: Vec<_> = body.settings.iter().filter_map(value).collect();

@@ -8,17 +8,17 @@ use reticent_accounting::protect::{Incidence, Secret};
 
 /// Examples, secrets, and what is promised for each.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// Which example contains which secret.
-    pub incidence: Incidence,
+    pub(crate) incidence: Incidence,
     /// Names of the examples, of those that have one.
-    pub examples: Names,
+    pub(crate) examples: Names,
     /// Names of the secrets.
-    pub secrets: Names,
+    pub(crate) secrets: Names,
     /// One promise per secret.
-    pub promises: Vec<Promise>,
+    pub(crate) promises: Vec<Promise>,
     /// Examples without a secret that are never drawn.
-    pub discarded: u64,
+    pub(crate) discarded: u64,
 }
 
 impl Input {
@@ -26,7 +26,7 @@ impl Input {
     ///
     /// # Errors
     /// Unreadable or malformed files, promises without room.
-    pub fn gather(wish: &Protect) -> Result<Self> {
+    pub(crate) fn gather(wish: &Protect) -> Result<Self> {
         match &wish.incidence {
             Some(path) => {
                 let table = wish
@@ -68,7 +68,7 @@ impl Input {
 
     /// The promises alone.
     #[must_use]
-    pub fn secrets(&self) -> Vec<Secret> {
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
         self.promises.iter().map(|promise| promise.secret).collect()
     }
 }

@@ -4,15 +4,15 @@
 //! the [`document`], [`page`] and [`figure`] show it, [`output`] writes posteriors, [`weights`] what a trainer
 //! needs.
 
-pub mod args;
-pub mod document;
-pub mod figure;
-pub mod input;
-pub mod output;
-pub mod page;
-pub mod read;
-pub mod run;
-pub mod weights;
+pub(crate) mod args;
+pub(crate) mod document;
+pub(crate) mod figure;
+pub(crate) mod input;
+pub(crate) mod output;
+pub(crate) mod page;
+pub(crate) mod read;
+pub(crate) mod run;
+pub(crate) mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use args::Protect;
 ///
 /// # Errors
 /// Bad input, weights that cannot be certified, a promise no noise keeps, an unwritable file.
-pub fn run(wish: &Protect, output: Output) -> Result<Exit> {
+pub(crate) fn run(wish: &Protect, output: Output) -> Result<Exit> {
     let places = output::Places::open(wish)?;
     let input = input::Input::gather(wish)?;
     let found = run::protect(wish, &input)?;

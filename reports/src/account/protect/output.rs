@@ -22,7 +22,7 @@ pub(super) enum Column {
 
 /// The files asked for, opened before the work so that a bad place is found out at once.
 #[derive(Debug, Default)]
-pub struct Places {
+pub(crate) struct Places {
     posteriors: Option<(AtomicFile, Kind)>,
     weights: Option<AtomicFile>,
 }
@@ -30,7 +30,7 @@ pub struct Places {
 impl Places {
     /// # Errors
     /// An ending that is not the format's, a place that cannot be written.
-    pub fn open(wish: &Protect) -> Result<Self> {
+    pub(crate) fn open(wish: &Protect) -> Result<Self> {
         Ok(Self {
             posteriors: wish
                 .out
@@ -49,7 +49,7 @@ impl Places {
     ///
     /// # Errors
     /// A full disk.
-    pub fn write(self, wish: &Protect, input: &Input, found: &Found) -> Result<()> {
+    pub(crate) fn write(self, wish: &Protect, input: &Input, found: &Found) -> Result<()> {
         let Some(chosen) = &found.chosen else {
             return Ok(());
         };

@@ -14,7 +14,7 @@ const DIGITS: usize = 5;
 
 /// Tables and what they mean.
 #[must_use]
-pub fn page(document: &Envelope<Protection>) -> Page {
+pub(crate) fn page(document: &Envelope<Protection>) -> Page {
     let body = &document.body;
     let sizes = &body.incidence;
     let title = format!(
@@ -271,7 +271,7 @@ fn kinds(body: &Protection) -> Table {
 ///
 /// # Errors
 /// A number that came out as none.
-pub fn csv(body: &Protection) -> Result<String> {
+pub(crate) fn csv(body: &Protection) -> Result<String> {
     let mut csv = Csv::new([
         "exponent",
         "c",

@@ -22,24 +22,24 @@ const EXPONENTS: std::ops::RangeInclusive<i32> = -6..=4;
 
 /// The document, and what else can be written.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The answer.
-    pub document: Envelope<Protection>,
+    pub(crate) document: Envelope<Protection>,
     /// What is recommended; absent from a sweep.
-    pub chosen: Option<Chosen>,
+    pub(crate) chosen: Option<Chosen>,
 }
 
 /// The choice that is recommended.
 #[derive(Debug)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// Weights and rates.
-    pub weighed: Weighed,
+    pub(crate) weighed: Weighed,
     /// The noise at which every promise is certified.
-    pub sigma: NoiseMultiplier,
+    pub(crate) sigma: NoiseMultiplier,
     /// What certifies each secret there.
-    pub certified: Certified,
+    pub(crate) certified: Certified,
     /// The posterior of every secret.
-    pub posteriors: Vec<Posterior>,
+    pub(crate) posteriors: Vec<Posterior>,
 }
 
 /// Weights, noise and posteriors.
@@ -47,7 +47,7 @@ pub struct Chosen {
 /// # Errors
 /// Weights whose sum is not above the batch size, a gap that does not close, a promise that no
 /// noise keeps.
-pub fn protect(wish: &Protect, input: &Input) -> Result<Found> {
+pub(crate) fn protect(wish: &Protect, input: &Input) -> Result<Found> {
     let default = Tolerance::new(DEFAULT)?;
     let secrets = input.secrets();
     let steps = Steps::new(wish.steps);

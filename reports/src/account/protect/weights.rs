@@ -19,7 +19,7 @@ const KIND: &str = "weights";
 /// What a trainer needs, and what has to hold of what it trains on.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Weights {
+pub(crate) struct Weights {
     schema: u32,
     #[serde(rename = "type")]
     kind: String,
@@ -27,24 +27,24 @@ pub struct Weights {
     #[schemars(with = "Inputs")]
     _inputs: serde::de::IgnoredAny,
     /// B: the expected records of a batch, and the divisor of its noised sum.
-    pub batch_size: f64,
+    pub(crate) batch_size: f64,
     /// T.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// σ.
-    pub noise_multiplier: NoiseMultiplier,
+    pub(crate) noise_multiplier: NoiseMultiplier,
     /// The constant of the capacities.
     #[serde(default)]
-    pub c: Option<f64>,
+    pub(crate) c: Option<f64>,
     /// Id, weight and rate of each record that the incidence names.
-    pub records: Vec<(String, f64, f64)>,
+    pub(crate) records: Vec<(String, f64, f64)>,
     /// How many other records there are; they hold no secret.
-    pub other_records: u64,
+    pub(crate) other_records: u64,
     /// The rate of each of them.
-    pub other_rate: f64,
+    pub(crate) other_rate: f64,
     /// Id, prior, promised posterior and class of each secret: a number of the certificate's classes.
-    pub secrets: Vec<(String, Probability, Probability, usize)>,
+    pub(crate) secrets: Vec<(String, Probability, Probability, usize)>,
     /// What certified the promises.
-    pub certified: SecretClasses,
+    pub(crate) certified: SecretClasses,
 }
 
 impl Weights {
@@ -52,7 +52,7 @@ impl Weights {
     ///
     /// # Errors
     /// Another document, and a number that is out of its range.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let read: std::result::Result<Self, serde_json::Error> =
             serde_json::from_reader(BufReader::new(file));
@@ -74,7 +74,7 @@ impl Weights {
     ///
     /// # Errors
     /// None for what was read.
-    pub fn assignment(&self) -> serde_json::Result<Vec<u8>> {
+    pub(crate) fn assignment(&self) -> serde_json::Result<Vec<u8>> {
         let mut rows: Vec<_> = self.secrets.iter().collect();
         rows.sort_by(|a, b| a.0.cmp(&b.0));
         serde_json::to_vec(&rows)
@@ -140,7 +140,7 @@ impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Listed<F> {
 ///
 /// # Errors
 /// A full disk, and made-up examples, which have no ids.
-pub fn write(
+pub(crate) fn write(
     mut file: AtomicFile,
     input: &Input,
     chosen: &Chosen,

@@ -5,7 +5,8 @@ use crate::audit::args::{ConservativeSign, PolicyArg, Reading};
 use crate::audit::reading::documents;
 use anyhow::{Context, Result};
 use clap::Args;
-use reticent_corpus::{ConservativeOptions, Document, PolicyChoice, Unit};
+use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
+use reticent_corpus::{Document, Unit};
 use std::path::PathBuf;
 
 /// What is measured on what.

@@ -6,10 +6,12 @@ use crate::contract::quantity;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use reticent_accounting::{MissRate, Probability};
-use reticent_corpus::{
-    CanaryFormat, CanaryOptions, CanarySight, Carriers, ConservativeOptions, Deduplication, Error,
-    Labels, LossOn, Names, Origin, PolicyOptions, PrepareOptions, Spec, TokenizerChoice, Unit,
-};
+use reticent_corpus::canary::{CanaryFormat, CanaryOptions, Carriers, Spec};
+use reticent_corpus::dedup::Deduplication;
+use reticent_corpus::policy::{ConservativeOptions, Names, PolicyOptions};
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, TokenizerChoice};
+use reticent_corpus::tokenize::Origin;
+use reticent_corpus::{Error, Labels, LossOn, Unit};
 use std::path::PathBuf;
 
 /// What canaries are, for every command that plants them.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Error, Result};
 use clap::Args;
-use reticent_corpus::{ChatTemplate, LINE_LIMIT, ReadOptions};
+use reticent_corpus::read::{ChatTemplate, LINE_LIMIT, ReadOptions};
 use std::path::PathBuf;
 
 /// How a corpus is read, for every command that reads one.

@@ -3,7 +3,8 @@ use crate::plan::build;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use reticent_accounting::training::TrainingPlan;
-use reticent_corpus::{PolicyChoice, PolicyOptions, PrepareOptions, TokenizerChoice};
+use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
+use reticent_corpus::prepare::{PrepareOptions, TokenizerChoice};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
     Audit::try_parse_from(line.split_whitespace()).map(|audit| audit.command)

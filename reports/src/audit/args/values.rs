@@ -3,7 +3,8 @@
 use crate::contract::{json_problem, toml_line, without_content};
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
-use reticent_corpus::{Level, Names, OnnxOptions, Origin, PolicyChoice, Tokenizer};
+use reticent_corpus::policy::{Level, Names, OnnxOptions, PolicyChoice};
+use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,7 +19,7 @@ pub enum PrecisionArg {
 }
 
 #[cfg(feature = "audit")]
-impl From<PrecisionArg> for reticent_backends::Precision {
+impl From<PrecisionArg> for reticent_backends::trainer::Precision {
     fn from(precision: PrecisionArg) -> Self {
         match precision {
             PrecisionArg::Single => Self::Single,
@@ -136,7 +137,9 @@ impl PolicyArg {
             Self::Customers => PolicyChoice::Customers,
             Self::Gold => PolicyChoice::Gold,
             Self::Nothing => PolicyChoice::Nothing,
-            Self::Detectors => PolicyChoice::Detectors(reticent_corpus::DetectorOptions::default()),
+            Self::Detectors => {
+                PolicyChoice::Detectors(reticent_corpus::policy::DetectorOptions::default())
+            }
             Self::Names => PolicyChoice::Names {
                 least: Names::LEAST,
             },

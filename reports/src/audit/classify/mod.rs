@@ -10,7 +10,7 @@ use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Lower, Probability, Upper};
-use reticent_backends::Classified;
+use reticent_backends::run::Classified;
 use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,8 +7,11 @@ use crate::audit::records::document_name;
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::{Head, Model, Pretrained, open};
-use reticent_corpus::{Labels, TokenId, Unit, screening_records};
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::engine::open;
+use reticent_backends::model::{Head, Model};
+use reticent_corpus::screening::screening_records;
+use reticent_corpus::{Labels, TokenId, Unit};
 use std::io::Write;
 
 /// Records told at once.

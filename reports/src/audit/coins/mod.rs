@@ -10,8 +10,9 @@ use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shorte
 use crate::page::{Page, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
-use reticent_attacks::{Assumption, AuditBound};
-use reticent_corpus::CoinPlan;
+use reticent_attacks::AuditBound;
+use reticent_attacks::exposure::Assumption;
+use reticent_corpus::canary::CoinPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -296,7 +297,8 @@ mod tests {
     use super::*;
     use crate::page::View;
     use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
-    use reticent_attacks::{AuditTerms, coin_beliefs, coin_bound, coin_provable};
+    use reticent_attacks::AuditTerms;
+    use reticent_attacks::evalue::{coin_beliefs, coin_bound, coin_provable};
 
     /// Forty coins whose scores tell them, or say nothing.
     fn report(told: bool) -> CoinsReport {
@@ -334,7 +336,8 @@ mod tests {
     /// A line of a document's text changes the document, and under add-remove that is two changes.
     #[test]
     fn what_a_coin_changes_decides_whose_promise_it_meets() {
-        use reticent_corpus::{CanaryOptions, CanaryPlan, Document, Spec, Unit};
+        use reticent_corpus::canary::{CanaryOptions, CanaryPlan, Spec};
+        use reticent_corpus::{Document, Unit};
         let documents: Vec<Document> = (0..9)
             .map(|i| Document::new(format!("d{i}"), "USR: Good morning.\nSYS: Good morning."))
             .collect();

@@ -16,11 +16,17 @@ use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Notion, Plan, PrivacyLoss,
     Probability, Query, Tolerance, UnitName,
 };
-use reticent_attacks::{
-    AuditTerms, CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
+use reticent_attacks::AuditTerms;
+use reticent_attacks::evalue::{
+    CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
-use reticent_backends::{Authentication, Initial, Owner, PrefixScorer, Scorer};
-use reticent_corpus::{Canary, CoinPlan, Prepared, TokenId, Tokenizer, read_documents};
+use reticent_backends::checkpoint::{Authentication, Initial, Owner};
+use reticent_backends::{PrefixScorer, Scorer};
+use reticent_corpus::TokenId;
+use reticent_corpus::canary::{Canary, CoinPlan};
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::read::read_documents;
+use reticent_corpus::tokenize::Tokenizer;
 use std::path::Path;
 
 /// Canaries scored at once.

@@ -6,9 +6,9 @@ use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
-use reticent_backends::{
-    Checkpoint, Model, Pretrained, TransformerConfig, convert_llama2c, save_with_weights,
-};
+use reticent_backends::checkpoint::{Checkpoint, Pretrained};
+use reticent_backends::hugging_face::{convert_llama2c, save_with_weights};
+use reticent_backends::model::{Model, TransformerConfig};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use reticent_backends::Device;
-use reticent_corpus::Spec;
+use reticent_corpus::canary::Spec;
 use std::path::PathBuf;
 
 /// An arm of the demo.

@@ -9,7 +9,7 @@ mod tables;
 use super::exposure::ExposureReport;
 use crate::contract::{Envelope, Exit, Inputs};
 use reticent_accounting::{Bounds, Convention, Epsilon, Guarantee, Mechanism, Notion, Upper};
-use reticent_corpus::Facts;
+use reticent_corpus::prepare::Facts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;

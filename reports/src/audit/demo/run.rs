@@ -14,14 +14,17 @@ use crate::plan::{PlanRequest, PreparedFacts, build};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, TrainingPlan};
 use reticent_accounting::{NoiseMultiplier, SamplingRate};
-use reticent_backends::{
-    Clipping, Corpus, Dropout, Error, LearningRates, OptimizerSpec, Phase, Precision,
-    PrivateOptions, Surroundings, TrainOptions, Trained,
-};
-use reticent_corpus::{
-    CanaryOptions, CanarySight, ConservativeOptions, Document, PrepareOptions, Prepared, Trigram,
-    prepare, read_documents, simulate,
-};
+use reticent_backends::checkpoint::Phase;
+use reticent_backends::privacy::Clipping;
+use reticent_backends::run::{Surroundings, Trained};
+use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::{Corpus, Error, PrivateOptions, TrainOptions};
+use reticent_corpus::canary::CanaryOptions;
+use reticent_corpus::policy::ConservativeOptions;
+use reticent_corpus::prepare::{CanarySight, PrepareOptions, Prepared, prepare};
+use reticent_corpus::read::read_documents;
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Document, Trigram};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

@@ -5,7 +5,7 @@ use crate::audit::exposure::MASKED_SECRET;
 use crate::contract::{Align, Table};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::{Bounds, Convention, Epsilon};
-use reticent_attacks::CeilingOutcome;
+use reticent_attacks::exposure::CeilingOutcome;
 
 /// What each arm promises, and what it is worth as a model.
 pub(super) fn promises(report: &DemoReport) -> Table {
@@ -130,7 +130,7 @@ pub(super) fn ranks(report: &DemoReport) -> Table {
             secret.map_or_else(|| MASKED_SECRET.to_owned(), Clone::clone),
         ];
         row.extend(report.arms.iter().map(|arm| {
-            let same = |c: &&reticent_attacks::CanaryFinding| c.id == canary.id;
+            let same = |c: &&reticent_attacks::exposure::CanaryFinding| c.id == canary.id;
             match arm.exposure.finding.canaries.iter().find(same) {
                 Some(found) => grouped(found.rank.max),
                 None => "–".to_owned(),

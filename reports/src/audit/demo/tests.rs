@@ -5,10 +5,13 @@ use reticent_accounting::{
     Confidence, Delta, GroupSize, Method, Neighbours, NoiseMultiplier, Probability, SamplingRate,
     Steps, UnitName, Upper,
 };
-use reticent_attacks::{
-    CeilingAt, Draw, ExposureFinding, RankAudit, RankCount, Ranking, Work, ceiling_test,
-};
-use reticent_corpus::{CanaryOptions, PrepareOptions, Spec, Unit, prepare, simulate};
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{CeilingAt, ExposureFinding, RankAudit, ceiling_test};
+use reticent_attacks::search::{RankCount, Ranking, Work};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::{CanaryOptions, Spec};
+use reticent_corpus::prepare::{PrepareOptions, prepare};
+use reticent_corpus::simulate::simulate;
 
 /// Better candidates of ten canaries that a model memorised.
 pub(crate) const LEAKING: [u64; 10] = [0, 0, 2, 5, 0, 11, 0, 26, 0, 3];

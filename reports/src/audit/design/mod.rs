@@ -15,7 +15,9 @@ use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Mechanism, Neighbours, Notion, Probability,
     Steps, Tolerance, Upper,
 };
-use reticent_attacks::{Draw, EpsilonMethod, PlannedAudit, RankAudit};
+use reticent_attacks::Draw;
+use reticent_attacks::evalue::PlannedAudit;
+use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
-use reticent_backends::{DeviceKind, Devices, devices};
+use reticent_backends::engine::{DeviceKind, Devices, devices};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -146,7 +146,8 @@ pub(in crate::audit) fn run(output: Output) -> Result<Exit> {
 mod tests {
     use super::*;
     use crate::schema::problems;
-    use reticent_backends::{Device, FoundDevice};
+    use reticent_backends::Device;
+    use reticent_backends::engine::FoundDevice;
 
     #[test]
     fn a_device_is_shown_with_all_that_is_known_of_it() {

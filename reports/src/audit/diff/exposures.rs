@@ -4,10 +4,11 @@ use super::Change;
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
-use reticent_attacks::{
-    Draw, EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, Rank, RankAudit,
-    RankCount,
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{
+    EpsilonBound, Exposure, ExposureNull, ExposurePair, PairedEValue, Rank, RankAudit,
 };
+use reticent_attacks::search::RankCount;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

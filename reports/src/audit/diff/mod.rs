@@ -1,7 +1,7 @@
 //! `audit diff`: whether the new model leaks more than the old one, beyond noise.
 //!
 //! Exposures are compared canary by canary, by a paired e-value over those that came above a line and those that fell
-//! below it ([`reticent_attacks::PairedEValue`] has the hypothesis and its proof); the new model against chance alone,
+//! below it ([`reticent_attacks::exposure::PairedEValue`] has the hypothesis and its proof); the new model against chance alone,
 //! where the old one was not seen to leak; and what the new one proves of ε against what the old one promised. Rates
 //! and areas are compared by their intervals: "more" is said where the new one's lower end lies above the
 //! old one's upper end, which takes no independence. All rows share the level; an area's interval and a verdict's bound
@@ -19,7 +19,7 @@ use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use exposures::{Against, AgainstChance, Exposures};
 use reticent_accounting::Confidence;
-use reticent_attacks::Rate;
+use reticent_attacks::membership::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

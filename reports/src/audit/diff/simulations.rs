@@ -6,7 +6,10 @@ use super::tests::{exposure, extraction, membership, says};
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_attacks::{Draw, ExposureSummary, RankCount, ScoreSet, sign_test};
+use reticent_attacks::exposure::ExposureSummary;
+use reticent_attacks::membership::ScoreSet;
+use reticent_attacks::search::RankCount;
+use reticent_attacks::{Draw, sign_test};
 use serde_json::json;
 
 const LIMIT: usize = 78;

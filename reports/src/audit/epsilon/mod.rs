@@ -9,9 +9,8 @@ use crate::number::{count_of, grouped, rounded_down, shortest};
 use crate::page::Output;
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
-use reticent_attacks::{
-    Assumption, AuditBound, AuditTerms, EpsilonMethod, OneRunCounts, RateCounts, Sides,
-};
+use reticent_attacks::exposure::{Assumption, EpsilonMethod};
+use reticent_attacks::{AuditBound, AuditTerms, OneRunCounts, RateCounts, Sides};
 use schemars::JsonSchema;
 use serde::Serialize;
 

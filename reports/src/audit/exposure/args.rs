@@ -4,7 +4,7 @@ use crate::audit::args::Audited;
 use crate::contract::{positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};
-use reticent_corpus::Spec;
+use reticent_corpus::canary::Spec;
 use std::path::PathBuf;
 
 /// Arguments of `audit exposure`.

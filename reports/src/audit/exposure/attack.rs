@@ -11,15 +11,19 @@ use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
     Probability, Tolerance, UnitName, Upper,
 };
-use reticent_attacks::{
-    CanaryGuesses, CandidateTree, CeilingAt, CeilingOutcome, Draw, EValueAudit, EpsilonBound,
-    ExposureFinding, ExposureSummary, FlatSample, PlannedAudit, RankAudit, RankCount, Ranking,
-    SampledExposure, Sampling, SearchOptions, SequentialTest, Target, ceiling_test,
-    exposure_ceiling, plan_search, prior_mass, sample_flat, sampled_exposures, search_beliefs,
-    search_ranks,
+use reticent_attacks::Draw;
+use reticent_attacks::evalue::{CanaryGuesses, EValueAudit, PlannedAudit, SequentialTest};
+use reticent_attacks::exposure::{
+    CeilingAt, CeilingOutcome, EpsilonBound, ExposureFinding, ExposureSummary, RankAudit,
+    SampledExposure, Sampling, ceiling_test, exposure_ceiling, prior_mass, sampled_exposures,
+};
+use reticent_attacks::search::{
+    CandidateTree, FlatSample, RankCount, Ranking, SearchOptions, Target, plan_search, sample_flat,
+    search_beliefs, search_ranks,
 };
 use reticent_backends::PrefixScorer;
-use reticent_corpus::{Canary, CanaryPlan, Tokenizer};
+use reticent_corpus::canary::{Canary, CanaryPlan};
+use reticent_corpus::tokenize::Tokenizer;
 use std::collections::BTreeMap;
 
 /// Candidates whose summed log-likelihoods differ by less than this many nats count as ties:

@@ -3,7 +3,8 @@
 use crate::contract::{Align, Table};
 use crate::number::nearest;
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
-use reticent_attacks::{CanaryFinding, ExposureFinding, ExposureSummary, RankCount};
+use reticent_attacks::exposure::{CanaryFinding, ExposureFinding, ExposureSummary};
+use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -4,7 +4,9 @@ use super::ExposureReport;
 use crate::number::{
     count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
 };
-use reticent_attacks::{Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod};
+use reticent_attacks::exposure::{
+    Assumption, CeilingOutcome, EValueFinding, EpsilonBound, EpsilonMethod,
+};
 
 /// What is said about the whole finding, name by name.
 pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {

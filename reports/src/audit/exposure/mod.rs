@@ -21,7 +21,7 @@ pub use sequential::{SequentialCanary, SequentialReport};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
-use reticent_attacks::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;

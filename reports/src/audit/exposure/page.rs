@@ -9,7 +9,7 @@ use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
-use reticent_attacks::{ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
 
 pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let finding = &report.finding;

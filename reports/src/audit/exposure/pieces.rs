@@ -3,8 +3,9 @@
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
-use reticent_attacks::{
-    CanaryFinding, Draw, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::{
+    CanaryFinding, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
 };
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, TrainingPlan};
 use reticent_accounting::{Confidence, Neighbours, UnitName};
-use reticent_backends::{CanarySeal, Manifest, Owner, owner_folder};
-use reticent_corpus::{CanaryPlan, CoinPlan};
+use reticent_backends::checkpoint::{CanarySeal, Manifest, Owner, owner_folder};
+use reticent_corpus::canary::{CanaryPlan, CoinPlan};
 use std::path::Path;
 
 /// Candidates scored flatly, to set the search's seconds beside.

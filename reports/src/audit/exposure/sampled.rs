@@ -6,8 +6,8 @@ use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
-use reticent_attacks::SampledExposure;
-use reticent_corpus::CanaryPlan;
+use reticent_attacks::exposure::SampledExposure;
+use reticent_corpus::canary::CanaryPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 

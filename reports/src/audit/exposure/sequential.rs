@@ -7,8 +7,9 @@ use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::{Promise, Terms};
 use reticent_accounting::{Epsilon, Upper};
-use reticent_attacks::{Exposure, Rank, RankCount};
-use reticent_corpus::Canary;
+use reticent_attacks::exposure::{Exposure, Rank};
+use reticent_attacks::search::RankCount;
+use reticent_corpus::canary::Canary;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,9 @@ use crate::verdict::{Measurement, Promise, Terms, judge};
 use reticent_accounting::{
     Confidence, Delta, Epsilon, Neighbours, Notion, Probability, UnitName, Upper,
 };
-use reticent_attacks::{Draw, RankAudit, RankCount, Ranking, Work};
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::search::{RankCount, Ranking, Work};
 use reticent_corpus::Unit;
 
 /// Ten canaries with these numbers of better candidates.
@@ -266,13 +268,13 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 
 /// A sample's report about ten canaries with these costs.
 fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
-    let documents = reticent_corpus::simulate(4, 0).unwrap();
-    let options = reticent_corpus::CanaryOptions::new("10x2".parse().unwrap());
-    let plan = reticent_corpus::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let documents = reticent_corpus::simulate::simulate(4, 0).unwrap();
+    let options = reticent_corpus::canary::CanaryOptions::new("10x2".parse().unwrap());
+    let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
     let confidence = Confidence::new(0.95).unwrap();
     let each = SampledReport::each(confidence, 10).unwrap();
     let found = own
-        .map(|nll| reticent_attacks::SampledExposure::of(costs, nll, each).unwrap())
+        .map(|nll| reticent_attacks::exposure::SampledExposure::of(costs, nll, each).unwrap())
         .to_vec();
     SampledReport::new(&plan, found, confidence, false).unwrap()
 }
@@ -422,9 +424,9 @@ fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
 
 /// A test of ε ≤ 2 that saw three of ten canaries.
 fn sequential(ln: [f64; 3]) -> SequentialReport {
-    let documents = reticent_corpus::simulate(4, 0).unwrap();
-    let options = reticent_corpus::CanaryOptions::new("10x2".parse().unwrap());
-    let plan = reticent_corpus::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
+    let documents = reticent_corpus::simulate::simulate(4, 0).unwrap();
+    let options = reticent_corpus::canary::CanaryOptions::new("10x2".parse().unwrap());
+    let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
     let promise = Promise {
         terms: Terms {
             released: "m".into(),

@@ -15,9 +15,11 @@ use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{
     Delta, Estimate, Neighbours, NoiseMultiplier, Notion, Probability, UnitName, Upper,
 };
-use reticent_attacks::{PromiseTest, RankAudit, SecretCase, SecretShape, reconstruct};
-use reticent_backends::{Manifest, Owner};
-use reticent_corpus::{TokenId, Tokenizer};
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::extract::{PromiseTest, SecretCase, SecretShape, reconstruct};
+use reticent_backends::checkpoint::{Manifest, Owner};
+use reticent_corpus::TokenId;
+use reticent_corpus::tokenize::Tokenizer;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};

@@ -15,7 +15,8 @@ use super::{Apart, RecordsDigest};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{count_of, grouped};
 use reticent_accounting::Confidence;
-use reticent_attacks::{PromptRates, Rate, Stratum};
+use reticent_attacks::extract::{PromptRates, Stratum};
+use reticent_attacks::membership::Rate;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -12,12 +12,14 @@ use crate::contract::{Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
-use reticent_attacks::{
-    Continuation, Passage, PromptRates, Rate, SamplerSettings, continuations, contrast,
-    count_copies, draws_needed, ln_drawn, measure_distances, strata,
+use reticent_attacks::extract::{
+    Continuation, Passage, PromptRates, SamplerSettings, continuations, contrast, count_copies,
+    draws_needed, ln_drawn, measure_distances, strata,
 };
+use reticent_attacks::membership::Rate;
 use reticent_backends::PrefixScorer;
-use reticent_corpus::{TokenId, Tokenizer, Unit};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{TokenId, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use crate::number::{grouped, nearest, shortest};
 use crate::verdict::Verdict;
 use reticent_accounting::Probability;
-use reticent_attacks::{PromiseTest, Reconstruction};
+use reticent_attacks::extract::{PromiseTest, Reconstruction};
 use schemars::JsonSchema;
 use serde::Serialize;
 

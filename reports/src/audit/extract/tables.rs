@@ -3,7 +3,8 @@
 use super::ExtractReport;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, shortest};
-use reticent_attacks::{PromptRates, Rate};
+use reticent_attacks::extract::PromptRates;
+use reticent_attacks::membership::Rate;
 
 /// The model's own rates; a page is too narrow for all columns at once.
 pub(super) fn own_rates(report: &ExtractReport) -> Table {

@@ -5,7 +5,8 @@ use crate::verdict::{Measurement, Promise, Terms, judge};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Delta, Lower, Neighbours, Notion, Probability, UnitName, Upper};
-use reticent_attacks::{CeilingOutcome, PromiseTest, Reconstruction, contrast, strata};
+use reticent_attacks::exposure::CeilingOutcome;
+use reticent_attacks::extract::{PromiseTest, Reconstruction, contrast, strata};
 
 fn level() -> Confidence {
     Confidence::new(0.95).unwrap()

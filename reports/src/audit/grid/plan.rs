@@ -7,7 +7,7 @@ use crate::audit::args::preparing::DEFAULT_UNIT;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
-use reticent_corpus::{Documents, ReadOptions};
+use reticent_corpus::read::{Documents, ReadOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -450,7 +450,7 @@ impl Plan {
                 Word::Out(flag) => note(flag),
             }
         }
-        let short = reticent_backends::hexadecimal(&digest.finalize()[..8]);
+        let short = reticent_disk::hexadecimal(&digest.finalize()[..8]);
         let name = format!("{}-{short}", work.part());
         if let Some(known) = self.by_name.get(&name) {
             return Ok(*known);
@@ -526,7 +526,7 @@ fn as_flag(flag: &'static str, corpus: &[Word]) -> Vec<Word> {
 fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<PathBuf> {
     let field = data.text_field.as_deref().unwrap_or_default();
     let whole = format!("{} {documents} {} {field}", content(path)?, data.skip);
-    let short = &reticent_backends::hexadecimal(&Sha256::digest(whole)[..8]);
+    let short = &reticent_disk::hexadecimal(&Sha256::digest(whole)[..8]);
     let place = folder.join(format!("documents-{short}.jsonl"));
     if !place.exists() {
         let options = ReadOptions {
@@ -716,7 +716,7 @@ fn parses(work: Work, line: &[String]) -> Result<()> {
 fn content(path: &Path) -> Result<String> {
     let mut digest = Sha256::new();
     add(path, &mut digest).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(reticent_backends::hexadecimal(&digest.finalize()))
+    Ok(reticent_disk::hexadecimal(&digest.finalize()))
 }
 
 fn add(path: &Path, digest: &mut Sha256) -> Result<()> {

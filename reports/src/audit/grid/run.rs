@@ -8,7 +8,7 @@ use super::pool::{self, Limits, Outcome};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, write_file};
 use crate::page::Output;
 use anyhow::{Context, Result};
-use reticent_backends::FolderLock;
+use reticent_backends::checkpoint::FolderLock;
 use std::path::{Path, PathBuf};
 
 /// The folder of a grid, which nobody else works in.

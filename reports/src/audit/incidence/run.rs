@@ -9,10 +9,10 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use crate::plan::PreparedFacts;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_corpus::{
-    DocumentFrequencies, Documents, Incidence, PolicyChoice, SecretList, Sense, Sensed, Unit,
-    corpus_files,
-};
+use reticent_corpus::Unit;
+use reticent_corpus::policy::PolicyChoice;
+use reticent_corpus::read::{Documents, corpus_files};
+use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -5,7 +5,7 @@ use crate::audit::args::{Audited, Source};
 use crate::contract::{positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::Confidence;
-use reticent_attacks::Attack;
+use reticent_attacks::membership::Attack;
 use reticent_corpus::Unit;
 use std::path::PathBuf;
 

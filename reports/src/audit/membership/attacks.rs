@@ -12,7 +12,7 @@ use crate::audit::args::MembershipArgs;
 use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
 use reticent_accounting::Confidence;
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Accuracy, AccuracyRule, Area, BlindBaseline, GroupRule, OperatingPoint, Repeats, ScoreSet,
     blind_baseline_of, combined, overlapping_groups_area,
 };
@@ -306,8 +306,9 @@ mod tests {
     use super::*;
     use crate::audit::args::OnModel;
     use reticent_accounting::Estimate;
-    use reticent_attacks::Instability;
-    use reticent_backends::{Dropout, LearningRates, OptimizerSpec, Recipe};
+    use reticent_attacks::membership::Instability;
+    use reticent_backends::Recipe;
+    use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec};
 
     /// Standard normal scores without a signal, by Box and Muller from a xorshift.
     struct Noise(u64);

@@ -52,7 +52,7 @@ pub(super) fn roc(report: &MembershipReport) -> anyhow::Result<Plot> {
 
 /// The interval of every attack's AUC, one row each.
 pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
-    let mut rows: Vec<(String, &reticent_attacks::Area)> = attacks
+    let mut rows: Vec<(String, &reticent_attacks::membership::Area)> = attacks
         .rows
         .iter()
         .map(|r| (r.attack.clone(), &r.area))

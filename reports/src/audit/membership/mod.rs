@@ -24,7 +24,7 @@ use crate::page::Output;
 use anyhow::{Context, Result};
 use read::Table;
 use reticent_accounting::Confidence;
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Accuracy, AccuracyRule, Area, BlindBaseline, CopyStratum, OperatingPoint, Repeats, RocPoint,
     ScoreSet, ScoredRecords,
 };

@@ -8,7 +8,7 @@ use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, shortest};
 use crate::page::{Page, Section, Shade};
 use anyhow::Result;
-use reticent_attacks::Repeats;
+use reticent_attacks::membership::Repeats;
 
 /// A gain of so many nats has the full shade.
 const FULL: f64 = 4.0;

@@ -14,11 +14,12 @@ use crate::contract::{Exit, Interrupt, Progress, read_text};
 use crate::number::grouped;
 use crate::page::Output;
 use anyhow::{Context, Result, anyhow, ensure};
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Attack, Beside, DistinctTexts, Need, Neighbours, Panel, Repeats, Scoring, Shadows, chosen,
     copies_among, instability, replacements,
 };
-use reticent_corpus::{TokenId, Tokenizer, Unit};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{TokenId, Unit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -120,7 +121,7 @@ pub(in crate::audit) fn measured(
     let mut left_out = Vec::new();
     let mut attacked = Vec::new();
     for attack in attacks {
-        if needs_statistics(attack) && !model.has_statistics() {
+        if attack.reads_vocabulary() && !model.has_statistics() {
             left_out.push(LeftOut {
                 attack: attack.name().to_owned(),
                 why: "the scorer gives no `statistics`".to_owned(),
@@ -358,11 +359,6 @@ fn given_neighbours(path: &Path) -> Result<HashMap<String, Vec<String>>> {
         given.insert(line.text, line.neighbours);
     }
     Ok(given)
-}
-
-/// Whether an attack reads what the whole vocabulary gets at a place.
-const fn needs_statistics(attack: Attack) -> bool {
-    matches!(attack, Attack::MinKPlusPlus(_) | Attack::Ez)
 }
 
 /// The records of both files that are judged, and how their texts repeat.

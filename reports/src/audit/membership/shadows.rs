@@ -1,8 +1,9 @@
 //! What is said of shadow models: how they were trained, and in what that differs.
 
 use crate::number::{nearest, shortest};
-use reticent_attacks::Instability;
-use reticent_backends::{Decay, Dropout, LearningRates, OptimizerSpec, Recipe};
+use reticent_attacks::membership::Instability;
+use reticent_backends::Recipe;
+use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 

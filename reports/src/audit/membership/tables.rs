@@ -4,7 +4,7 @@ use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
 use reticent_accounting::{Bounds, Confidence, Probability};
-use reticent_attacks::{AccuracyRule, Area, AreaMethod, GroupRule};
+use reticent_attacks::membership::{AccuracyRule, Area, AreaMethod, GroupRule};
 
 /// One row per attack.
 pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {

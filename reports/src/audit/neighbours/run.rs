@@ -11,10 +11,10 @@ use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::Confidence;
 use reticent_accounting::statistics::clopper_pearson_upper;
-use reticent_corpus::{
-    Document, NeighbourCounts, NeighbourDiff, Neighbours, PolicyChoice, Preparer, SecretList,
-    Selection, View, resolved,
-};
+use reticent_corpus::Document;
+use reticent_corpus::policy::{PolicyChoice, View, resolved};
+use reticent_corpus::prepare::{NeighbourCounts, NeighbourDiff, Neighbours, Preparer, Selection};
+use reticent_corpus::redaction::SecretList;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,8 +8,13 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_attacks::{Perplexity, perplexity, pseudo_perplexity, windows as places};
-use reticent_backends::{Device, Head, Model, Pretrained, Scorer, transformer_logits};
-use reticent_corpus::{Record, TokenId, Tokenizer, Unit, read_documents};
+use reticent_backends::checkpoint::Pretrained;
+use reticent_backends::engine::transformer_logits;
+use reticent_backends::model::{Head, Model};
+use reticent_backends::{Device, Scorer};
+use reticent_corpus::read::read_documents;
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{Record, TokenId, Unit};
 use std::ops::ControlFlow;
 use std::path::Path;
 

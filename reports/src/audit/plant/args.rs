@@ -3,7 +3,8 @@
 use crate::audit::args::TokenizerArg;
 use crate::audit::args::preparing::{CanaryArgs, unit_of_document};
 use clap::Args;
-use reticent_corpus::{Spec, Unit};
+use reticent_corpus::Unit;
+use reticent_corpus::canary::Spec;
 use std::path::PathBuf;
 
 /// Arguments of `audit plant`.

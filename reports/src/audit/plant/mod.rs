@@ -6,16 +6,23 @@ mod sampling;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, OutputFolder, read_regular_text};
+use crate::contract::{
+    Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
+};
 use crate::number::{count_of, grouped, rounded_up};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::{Confidence, Delta, Epsilon, UnitName, Upper};
-use reticent_attacks::{AuditTerms, Draw, PlannedAudit, RankAudit, coin_provable};
-use reticent_corpus::{
-    CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, Document, Documents, ReadOptions,
-    SeedOrigin, Spec, TokenCounts, Tokenizer, Unit, WordFacts, insert, last_answer,
+use reticent_attacks::evalue::{PlannedAudit, coin_provable};
+use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::{AuditTerms, Draw};
+use reticent_corpus::canary::{
+    CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
+    insert,
 };
+use reticent_corpus::read::{Documents, ReadOptions, last_answer};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -158,7 +165,7 @@ fn inside(coins: &CoinPlan) -> u64 {
 /// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     ensure!(
-        args.data != Path::new("-"),
+        !is_stream(&args.data),
         "FILE: a file is needed, to be written again with canaries, got - (stdin)"
     );
     let folder = OutputFolder::create(&args.out).context("--out")?;

@@ -4,9 +4,10 @@ use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run::watched;
 use crate::contract::Interrupt;
 use anyhow::{Result, ensure};
-use reticent_attacks::sample_continuations;
+use reticent_attacks::extract::sample_continuations;
 use reticent_backends::Device;
-use reticent_corpus::{SampledPlace, TokenId};
+use reticent_corpus::TokenId;
+use reticent_corpus::canary::SampledPlace;
 use std::path::Path;
 
 /// The same model gives the same texts.

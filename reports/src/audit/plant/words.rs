@@ -7,8 +7,8 @@ use crate::contract::Interrupt;
 use crate::number::{count_of, grouped};
 use anyhow::{Context, Result, bail, ensure};
 #[cfg(not(feature = "audit"))]
-use reticent_corpus::SampledPlace;
-use reticent_corpus::{Spec, WordFacts};
+use reticent_corpus::canary::SampledPlace;
+use reticent_corpus::canary::{Spec, WordFacts};
 use schemars::JsonSchema;
 use serde::Serialize;
 #[cfg(not(feature = "audit"))]

@@ -9,10 +9,10 @@ use crate::contract::{Align, Envelope, Exit, Inputs, Interrupt, Table};
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
-use reticent_corpus::{
-    Cover, Document, EntityKind, Levels, PolicyChoice, PolicyJudge, TaggerModel, Words,
-    screening_records,
-};
+use reticent_corpus::Document;
+use reticent_corpus::policy::{Cover, EntityKind, Levels, PolicyChoice};
+use reticent_corpus::screening::{PolicyJudge, Words, screening_records};
+use reticent_corpus::tagger::TaggerModel;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,9 @@
 use super::*;
 use crate::page::View;
 use crate::schema::problems;
-use reticent_corpus::{ConservativeOptions, Level, PatternRule, Unit, simulate};
+use reticent_corpus::Unit;
+use reticent_corpus::policy::{ConservativeOptions, Level, PatternRule};
+use reticent_corpus::simulate::simulate;
 
 fn patterns(rules: &[(&str, &str)]) -> PolicyChoice {
     let rule = |(kind, pattern): &(&str, &str)| PatternRule {

@@ -4,7 +4,7 @@ use super::shards::args::Sharding;
 use crate::audit::args::Preparing;
 use crate::audit::args::Reading;
 use clap::Args;
-use reticent_corpus::default_threads;
+use reticent_corpus::redaction::default_threads;
 use std::path::PathBuf;
 
 /// Arguments of `audit prepare`.

@@ -11,10 +11,12 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
-use reticent_corpus::{
-    CopyFate, Cover, Facts, Level, Levels, LossOn, PolicyChoice, Preparation, PrepareFiles,
-    PrepareOptions, ReadOptions, SecretSource, TaggerModel,
-};
+use reticent_corpus::LossOn;
+use reticent_corpus::canary::CopyFate;
+use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
+use reticent_corpus::prepare::{Facts, Preparation, PrepareFiles, PrepareOptions, SecretSource};
+use reticent_corpus::read::ReadOptions;
+use reticent_corpus::tagger::TaggerModel;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -350,7 +352,7 @@ fn origin(prepared: &Preparation) -> String {
     }
 }
 
-fn lost(preflight: &reticent_corpus::Preflight) -> String {
+fn lost(preflight: &reticent_corpus::canary::Preflight) -> String {
     let fates = [
         (CopyFate::Deduplicated, "removed as duplicates"),
         (CopyFate::Masked, "masked by the policy"),

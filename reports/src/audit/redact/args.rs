@@ -4,7 +4,8 @@ use crate::audit::args::PolicyArg;
 use crate::audit::args::Reading;
 use crate::audit::args::preparing::{DEFAULT_UNIT, unit_of_document};
 use clap::Args;
-use reticent_corpus::{Unit, default_threads};
+use reticent_corpus::Unit;
+use reticent_corpus::redaction::default_threads;
 use std::path::PathBuf;
 
 /// Arguments of `audit redact`.

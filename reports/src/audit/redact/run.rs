@@ -3,17 +3,17 @@
 use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{WorkBar, warn};
-use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
+use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
 use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
-use reticent_corpus::{
-    Error, RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState, Unit,
+use reticent_corpus::redaction::{
+    RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
 };
+use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
-use std::path::Path;
 use std::time::Instant;
 
 #[derive(Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     };
     let bar = RefCell::new(WorkBar::new(files.size().context("DATA")?, "redacting"));
     let began = Instant::now();
-    let to_stdout = args.out == Path::new("-");
+    let to_stdout = is_stream(&args.out);
     let mut stdout = std::io::stdout().lock();
     let to = if to_stdout {
         RedactTo::Stream(&mut stdout, of_stdout())
@@ -83,8 +83,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         .given("deduplicate", !args.no_deduplication)?
         .given("threads", args.threads)?;
     let inputs = with_policy(inputs, &options.policy)?;
-    let output = if to_stdout { output.aside() } else { output };
-    output.answer(
+    output.aside_for(&args.out).answer(
         &Envelope::new("redaction", inputs, &shown),
         &page(&shown, &made, args.unit),
     )?;

@@ -5,7 +5,7 @@ use anyhow::Result;
 use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
-use reticent_corpus::{Judged, PolicyJudge, Words};
+use reticent_corpus::screening::{Judged, PolicyJudge, Words};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

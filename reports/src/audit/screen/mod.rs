@@ -21,7 +21,8 @@ use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::Confidence;
-use reticent_corpus::{Document, PolicyJudge, Words, screening_records};
+use reticent_corpus::Document;
+use reticent_corpus::screening::{PolicyJudge, Words, screening_records};
 use schemars::JsonSchema;
 use serde::Serialize;
 

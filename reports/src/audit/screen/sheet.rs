@@ -2,9 +2,9 @@
 
 use crate::contract::{json_problem, to_json};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use reticent_corpus::{
-    ConservativeOptions, Document, FoundSpan, PolicyChoice, PolicyJudge, Secret, Unit, draw_sample,
-};
+use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
+use reticent_corpus::screening::{FoundSpan, PolicyJudge, draw_sample};
+use reticent_corpus::{Document, Secret, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

@@ -7,9 +7,10 @@ use super::*;
 use crate::page::View;
 use crate::schema::problems;
 use reticent_accounting::statistics::clopper_pearson_upper;
-use reticent_corpus::{
-    ConservativeOptions, FoundSpan, PatternRule, PolicyChoice, Secret, Unit, simulate,
-};
+use reticent_corpus::policy::{ConservativeOptions, PatternRule, PolicyChoice};
+use reticent_corpus::screening::FoundSpan;
+use reticent_corpus::simulate::simulate;
+use reticent_corpus::{Secret, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
 

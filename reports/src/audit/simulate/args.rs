@@ -28,7 +28,7 @@ pub enum Simulation {
         /// Write the customers' turns alone, one {"id", "text", "act", "secrets"} per line: classes for `audit prepare --label act`.
         #[arg(long)]
         turns: bool,
-        /// The file to write, one {"id", "text", "secrets"} per line. It must not exist, nor be a link to a file.
+        /// The file to write, one {"id", "text", "secrets"} per line; - for stdout. It must not exist, nor be a link to a file.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// Replace the file, if it exists.

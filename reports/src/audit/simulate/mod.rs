@@ -7,7 +7,8 @@ use crate::contract::{AtomicFile, Envelope, Inputs, Interrupt, to_json};
 use crate::number::count_of;
 use crate::page::{Output, Page};
 use anyhow::{Context, Result};
-use reticent_corpus::{Document, simulate, simulate_turns};
+use reticent_corpus::Document;
+use reticent_corpus::simulate::{simulate, simulate_turns};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -37,7 +38,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         out,
         force,
     } = what;
-    let file = AtomicFile::create_new(out, *force, &[]).context("--out")?;
+    let file = AtomicFile::create_new_or_stdout(out, *force, &[]).context("--out")?;
     let number = usize::try_from(*dialogues).context("--dialogues")?;
     let lines: Vec<Line> = match turns {
         true => simulate_turns(number, *seed).map(|made| made.into_iter().map(acted).collect()),
@@ -62,7 +63,7 @@ pub fn run(what: &Simulation, output: Output, interrupt: &Interrupt) -> Result<(
         count_of(made.bytes, "byte"),
         count_of(made.secrets as u64, "secret"),
     );
-    output.answer(
+    output.aside_for(out).answer(
         &Envelope::new("simulation", inputs, &made),
         &Page::new("Simulated corpus", said),
     )
@@ -112,7 +113,7 @@ fn written(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reticent_corpus::read_documents;
+    use reticent_corpus::read::read_documents;
 
     #[test]
     fn what_is_written_reads_back_as_it_was_made() {

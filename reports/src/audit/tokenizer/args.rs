@@ -26,7 +26,7 @@ pub struct TokenizerArgs {
     /// How it is read.
     #[command(flatten)]
     pub reading: Reading,
-    /// The file to write; it must not exist, nor be a link to a file.
+    /// The file to write; - for stdout. It must not exist, nor be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Replace the file, if it exists.

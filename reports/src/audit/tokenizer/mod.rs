@@ -7,7 +7,8 @@ use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, ensure};
 use args::TokenizerArgs;
-use reticent_corpus::{Documents, Origin, Tokenizer, corpus_files, train_tokenizer};
+use reticent_corpus::read::{Documents, corpus_files};
+use reticent_corpus::tokenize::{Origin, Tokenizer, train_tokenizer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -35,7 +36,8 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
         "--declared-public: is needed: a vocabulary publishes the words it was made from, rare ones too"
     );
     let read = corpus_files(&args.data).context("DATA")?;
-    let mut file = AtomicFile::create_new(&args.out, args.force, &read).context("--out")?;
+    let mut file =
+        AtomicFile::create_new_or_stdout(&args.out, args.force, &read).context("--out")?;
     let size = usize::try_from(args.size).context("--size")?;
     let mut texts = Vec::new();
     for document in Documents::with(&args.data, &args.reading.options(None)?).context("DATA")? {
@@ -82,5 +84,7 @@ pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Resul
             ),
         ],
     ));
-    output.answer(&Envelope::new("vocabulary", inputs, &made), &page)
+    output
+        .aside_for(&args.out)
+        .answer(&Envelope::new("vocabulary", inputs, &made), &page)
 }

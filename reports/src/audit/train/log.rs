@@ -6,7 +6,8 @@
 use anyhow::{Context, Result};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{Delta, Neighbours, Tolerance};
-use reticent_backends::{Epoch, Owner, TrainProgress};
+use reticent_backends::checkpoint::Owner;
+use reticent_backends::run::{Epoch, TrainProgress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::File;

@@ -5,11 +5,14 @@ use crate::audit::loaded_model::same_tokenizer;
 use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
-use reticent_backends::{
-    Dropout, Family, Head, Initial, Lora, LoraSpec, LstmConfig, Manifest, Model, Pretrained,
-    TrainOptions, TransformerConfig, weights_digest,
+use reticent_backends::TrainOptions;
+use reticent_backends::checkpoint::{Initial, Manifest, Pretrained, weights_digest};
+use reticent_backends::model::{
+    Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
 };
-use reticent_corpus::{Origin, Prepared};
+use reticent_backends::trainer::Dropout;
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::tokenize::Origin;
 use std::path::Path;
 
 /// What a run starts from.

@@ -10,10 +10,10 @@ use crate::plan::{
 };
 use anyhow::{Context, Result};
 use reticent_accounting::training::{FirstPhase, Recipe, Run, StepDecay, TrainingPlan};
-use reticent_backends::{
-    Clipping, Decay, Dropout, LearningRates, OptimizerSpec, PrivateOptions, TrainOptions,
-};
-use reticent_corpus::Prepared;
+use reticent_backends::privacy::Clipping;
+use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec};
+use reticent_backends::{PrivateOptions, TrainOptions};
+use reticent_corpus::prepare::Prepared;
 
 // What the help of `audit train` says where an option is absent.
 const BATCH_SIZE: u64 = 8;

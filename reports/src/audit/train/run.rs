@@ -22,13 +22,19 @@ use crate::plan::{
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{Guarantee, Mechanism, Tolerance};
-use reticent_backends::{
-    Checkpoint, Classified, Collective, Corpus, Device, Dropout, Epoch, Error, FolderLock, Head,
-    Initial, LoraSpec, Manifest, Model, Owner, Ran, Schedule, Surroundings, TrainOptions,
-    TrainProgress, Trained, erase_finished, free_for, open, state_folder, train_on, train_together,
+use reticent_backends::checkpoint::{
+    Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, state_folder,
     weights_digest,
 };
-use reticent_corpus::{LossOn, Prepared};
+use reticent_backends::engine::open;
+use reticent_backends::model::{Head, LoraSpec, Model};
+use reticent_backends::run::{
+    Classified, Epoch, Ran, Surroundings, TrainProgress, Trained, train_on, train_together,
+};
+use reticent_backends::trainer::Dropout;
+use reticent_backends::{Collective, Corpus, Device, Error, Schedule, TrainOptions};
+use reticent_corpus::LossOn;
+use reticent_corpus::prepare::Prepared;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;

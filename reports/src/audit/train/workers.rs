@@ -2,7 +2,6 @@
 //! number 0 is by its environment.
 
 use super::args::{RANK, WORLD, Workers};
-use crate::audit::owner_key;
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Collective, Tcp, TcpOptions};
@@ -109,7 +108,11 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         (Some(host), None) if host.contains(':') && !host.ends_with(']') => host,
         (Some(host), None) => format!("{host}:{USUAL_PORT}"),
     };
-    let key = args.worker_key.as_deref().map(owner_key::read).transpose();
+    let key = args
+        .worker_key
+        .as_deref()
+        .map(reticent_disk::read_key)
+        .transpose();
     Ok(Some(TcpOptions {
         rank,
         world,

@@ -1,9 +1,9 @@
 //! Dropout of probabilities: a record's mask of a head, drawn forwards and again on the way back.
 
 use super::{Attention, Block};
-use crate::dropout::DropoutSite;
 use crate::engine::packed::factors;
 use crate::engine::rows::Rows;
+use crate::trainer::dropout::DropoutSite;
 
 /// What the probabilities of one head of an example are multiplied by: row after row, each as
 /// far as its own position. Only decoders are trained, so no row sees further.

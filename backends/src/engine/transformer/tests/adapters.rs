@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::LoraSpec;
-use crate::optimizer::{Optimizer, OptimizerSpec};
+use crate::trainer::optimizer::{Optimizer, OptimizerSpec};
 
 fn lora(config: &TransformerConfig, targets: &[&str]) -> Lora {
     let spec = LoraSpec {

@@ -1,10 +1,10 @@
 //! Encoders and classifiers against the exact engine, whose gradients central differences check.
 
 use super::*;
-use crate::dropout::Dropout;
-use crate::masking::Masking;
 use crate::model::Head;
-use crate::random::RunKey;
+use crate::privacy::random::RunKey;
+use crate::trainer::dropout::Dropout;
+use crate::trainer::masking::Masking;
 
 const CLASSES: usize = 3;
 

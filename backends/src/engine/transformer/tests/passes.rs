@@ -2,9 +2,9 @@
 //! a clipped gradient is.
 
 use super::*;
-use crate::clip::Clipping;
-use crate::dropout::Dropout;
-use crate::random::RunKey;
+use crate::privacy::clip::Clipping;
+use crate::privacy::random::RunKey;
+use crate::trainer::dropout::Dropout;
 
 /// Masks at every place.
 fn masks() -> Option<Masks> {

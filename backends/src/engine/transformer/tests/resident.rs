@@ -2,12 +2,12 @@
 //! through the host and the optimiser in tensor operations must not move by a bit.
 
 use super::*;
-use crate::clip::Clip;
 use crate::collective::Local;
-use crate::ledger::Ledger;
-use crate::optimizer::{Moments, Optimizer, OptimizerSpec};
-use crate::random::{ChaChaNoise, Noise, RunKey};
-use crate::step::{PrivateStep, Step};
+use crate::privacy::clip::Clip;
+use crate::privacy::ledger::Ledger;
+use crate::privacy::random::{ChaChaNoise, Noise, RunKey};
+use crate::privacy::step::{PrivateStep, Step};
+use crate::trainer::optimizer::{Moments, Optimizer, OptimizerSpec};
 use reticent_accounting::NoiseMultiplier;
 
 /// The same draws, of which a step does not know that a device could make them.

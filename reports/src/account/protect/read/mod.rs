@@ -7,7 +7,7 @@ mod jsonl;
 mod parquet;
 mod secrets;
 
-pub use secrets::{Promise, read_secrets};
+pub(crate) use secrets::{Promise, read_secrets};
 
 use anyhow::{Result, bail};
 use reticent_accounting::protect::Incidence;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Names in the order in which they came, each with its index.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     indices: HashMap<Box<str>, u32>,
     names: Vec<Box<str>>,
 }
@@ -27,7 +27,7 @@ impl Names {
     ///
     /// # Errors
     /// 2^32 names.
-    pub fn index(&mut self, name: &str) -> Result<u32> {
+    pub(crate) fn index(&mut self, name: &str) -> Result<u32> {
         if let Some(index) = self.indices.get(name) {
             return Ok(*index);
         }
@@ -41,20 +41,20 @@ impl Names {
 
     /// The index of a known name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<u32> {
+    pub(crate) fn get(&self, name: &str) -> Option<u32> {
         self.indices.get(name).copied()
     }
 
     /// Every name by index.
     #[must_use]
-    pub fn all(&self) -> &[Box<str>] {
+    pub(crate) fn all(&self) -> &[Box<str>] {
         &self.names
     }
 }
 
 /// A file format, by the name's ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Comma-separated, with a header.
     Csv,
     /// One JSON object per line.
@@ -66,7 +66,7 @@ pub enum Kind {
 impl Kind {
     /// # Errors
     /// An unknown ending.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub(crate) fn of(path: &Path) -> Result<Self> {
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         Ok(match ending.to_ascii_lowercase().as_str() {
             "csv" => Self::Csv,
@@ -96,11 +96,11 @@ impl fmt::Display for Place<'_> {
 
 /// What an incidence file says, with secrets known beforehand or found in it.
 #[derive(Debug)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     /// Examples by name; those without a name of their own are called after their line.
-    pub examples: Names,
+    pub(crate) examples: Names,
     /// Secrets by name.
-    pub secrets: Names,
+    pub(crate) secrets: Names,
     pairs: Vec<(u32, u32)>,
     /// Secrets outside the table are refused.
     closed: bool,
@@ -111,7 +111,7 @@ pub struct Gathered {
 impl Gathered {
     /// Nothing yet. With a table of secrets, only those may occur; examples without one may be discarded.
     #[must_use]
-    pub fn new(table: Option<Names>, discards: bool) -> Self {
+    pub(crate) fn new(table: Option<Names>, discards: bool) -> Self {
         Self {
             discards,
             examples: Names::default(),
@@ -125,7 +125,7 @@ impl Gathered {
     ///
     /// # Errors
     /// Unreadable or malformed content (with file, line and value), a secret outside the table.
-    pub fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
+    pub(crate) fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
         match Kind::of(path)? {
             Kind::Csv => csv::read(path, field, self),
             Kind::JsonLines => jsonl::read(path, field, self),
@@ -161,7 +161,7 @@ impl Gathered {
     ///
     /// # Errors
     /// Fewer examples than were read.
-    pub fn others(&self, all: u64) -> Result<u64> {
+    pub(crate) fn others(&self, all: u64) -> Result<u64> {
         let named = self.examples.all().len() as u64;
         match all.checked_sub(named) {
             Some(others) => Ok(others),
@@ -175,7 +175,7 @@ impl Gathered {
     ///
     /// # Errors
     /// Fewer examples allowed than were read.
-    pub fn incidence(&mut self, examples: Option<u64>) -> Result<Incidence> {
+    pub(crate) fn incidence(&mut self, examples: Option<u64>) -> Result<Incidence> {
         let named = self.examples.all().len() as u64;
         let all = examples.unwrap_or(named);
         self.others(all)?;

@@ -2,7 +2,7 @@
 
 use super::{Gathered, Place};
 use anyhow::{Result, bail};
-use reticent_corpus::{ParquetRows, field_list, field_name};
+use reticent_corpus::read::{ParquetRows, field_list, field_name};
 use std::path::Path;
 
 /// Columns (example, secret); with `field`, each row is an example and the field holds its secrets.

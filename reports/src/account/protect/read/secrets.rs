@@ -8,11 +8,11 @@ use std::path::Path;
 
 /// What is promised for one secret.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Promise {
+pub(crate) struct Promise {
     /// Prior and tolerated posterior.
-    pub secret: Secret,
+    pub(crate) secret: Secret,
     /// What sort of secret it is; empty if not said.
-    pub kind: String,
+    pub(crate) kind: String,
 }
 
 /// One row as text, with its place.
@@ -29,7 +29,7 @@ struct Entry<'a> {
 /// # Errors
 /// Unreadable or malformed content, two secrets of one id, a prior or posterior out of range;
 /// the message has file, line and value.
-pub fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
+pub(crate) fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
     let mut names = Names::default();
     let mut promises = Vec::new();
     let mut enter = |entry: Entry<'_>| -> Result<()> {
@@ -120,7 +120,7 @@ fn from_json_lines<'a>(
 #[cfg(feature = "parquet")]
 fn from_parquet<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>) -> Result<()> {
     use parquet::record::Field;
-    use reticent_corpus::{ParquetRows, field_name};
+    use reticent_corpus::read::{ParquetRows, field_name};
     let mut rows = ParquetRows::open(path, &["id", "prior", "posterior", "kind"])?;
     let [id, prior, posterior] = [
         rows.needed("id")?,

@@ -2,7 +2,7 @@ use super::*;
 use reticent_accounting::protect::{Incidence, Protection};
 use reticent_accounting::training::{Stated, WeightedSteps, dominating_rates};
 use reticent_accounting::{Lower, Steps};
-use reticent_attacks::CeilingOutcome;
+use reticent_attacks::exposure::CeilingOutcome;
 
 fn probability(p: f64) -> Probability {
     Probability::new(p).unwrap()

@@ -8,11 +8,14 @@ pub(in crate::audit) use training::Training;
 use crate::audit::membership::run::{scoring, watched};
 use crate::contract::{Interrupt, Progress};
 use anyhow::Result;
-use reticent_attacks::{
+use reticent_attacks::membership::{
     Lira, ScoreTable, Shadows, Spread, chosen, lira, logit_of_confidence, rmia,
 };
 use reticent_backends::Device;
-use reticent_backends::{Corpus, Model, Schedule, Surroundings, open, train_on};
+use reticent_backends::engine::open;
+use reticent_backends::model::Model;
+use reticent_backends::run::{Surroundings, train_on};
+use reticent_backends::{Corpus, Schedule};
 use reticent_corpus::{Record, Side, TokenId, TrainingSet, Unit};
 use std::collections::BTreeMap;
 

@@ -7,10 +7,10 @@ use crate::audit::train::run::INITIAL_SEED;
 use anyhow::Result;
 use reticent_accounting::UnitName;
 use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
-use reticent_backends::{
-    Decay, Dropout, Initial, LearningRates, Manifest, Model, OptimizerSpec, Phase, Precision,
-    PrivateOptions, TrainOptions, weights_digest,
-};
+use reticent_backends::checkpoint::{Initial, Manifest, Phase, weights_digest};
+use reticent_backends::model::Model;
+use reticent_backends::trainer::{Decay, Dropout, LearningRates, OptimizerSpec, Precision};
+use reticent_backends::{PrivateOptions, TrainOptions};
 
 /// What is assumed of a model that says nothing: batches, step size, epochs.
 const BATCH: u64 = 8;

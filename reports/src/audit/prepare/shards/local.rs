@@ -4,7 +4,7 @@ use super::program;
 use crate::audit::grid::{Ended, ending_with_this};
 use crate::contract::{Interrupt, Interrupted, Progress, in_one_line, note};
 use anyhow::{Context, Result, bail};
-use reticent_corpus::{ShardPlan, ShardStage};
+use reticent_corpus::prepare::{ShardPlan, ShardStage};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;

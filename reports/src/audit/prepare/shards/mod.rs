@@ -14,7 +14,7 @@ use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail, ensure};
 use args::{Driver, StageName};
-use reticent_corpus::{ShardPlan, ShardStage};
+use reticent_corpus::prepare::{ShardPlan, ShardStage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -172,7 +172,7 @@ fn said_of(
 
 fn answer(
     plan: &ShardPlan,
-    prepared: &reticent_corpus::Preparation,
+    prepared: &reticent_corpus::prepare::Preparation,
     threads: u64,
     seconds: f64,
     output: Output,
@@ -241,7 +241,7 @@ fn stage_of(
     stage: ShardStage,
     threads: u64,
     interrupt: &Interrupt,
-) -> Result<Option<reticent_corpus::Preparation>> {
+) -> Result<Option<reticent_corpus::prepare::Preparation>> {
     let bar = RefCell::new(WorkBar::new(plan.size() / plan.shards(), "preparing"));
     let threads = usize::try_from(threads).unwrap_or(usize::MAX);
     let made = plan.run(stage, threads, &|phase, read| {

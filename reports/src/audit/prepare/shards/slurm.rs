@@ -4,7 +4,7 @@
 use super::program;
 use crate::contract::write_file;
 use anyhow::{Context, Result};
-use reticent_corpus::ShardPlan;
+use reticent_corpus::prepare::ShardPlan;
 use std::path::{Path, PathBuf};
 
 /// Writes the script beside the plan, and runs nothing.

@@ -1,0 +1,153 @@
+//! What `audit exposure` has to say, as data: the body of `schemas/exposure.schema.json`.
+
+use crate::draw::Draw;
+use crate::error::{Error, Result};
+use crate::evalue::{CanaryGuesses, EValueAudit};
+use crate::exposure::rank_audit::{EpsilonBound, EpsilonMethod, RankAudit};
+use crate::exposure::{Exposure, ExposureSummary, Rank, rank_p_value};
+use crate::search::{FlatSample, RankCount, Ranking, Work};
+use reticent_accounting::{Epsilon, Upper};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One canary in the finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CanaryFinding {
+    /// The canary's name in the plan.
+    pub id: String,
+    /// Records that hold it.
+    pub copies: u64,
+    /// Summed NLL of the secret span, nats; `"inf"` when the model rules it out.
+    #[serde(with = "crate::spelled")]
+    #[schemars(with = "f64")]
+    pub nll: f64,
+    /// Its rank among the candidates.
+    pub rank: Rank,
+    /// Its exposure, bits.
+    pub exposure: Exposure,
+    /// max-rank / N.
+    pub p_value: f64,
+    /// Other candidates within the tie tolerance.
+    pub ties: u64,
+    /// Candidates that a spent budget left open; 0 means the rank is exact.
+    pub unresolved: u64,
+}
+
+/// The finding of an exposure audit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExposureFinding {
+    /// N.
+    pub candidates: u64,
+    /// How the secrets were drawn.
+    pub draw: Draw,
+    /// Candidates this close to a canary's NLL counted as ties, nats.
+    pub tie_tolerance: f64,
+    /// One per canary.
+    pub canaries: Vec<CanaryFinding>,
+    /// Maximum, mean and median with their nulls.
+    pub summary: ExposureSummary,
+    /// The lower bound on ε by ranks.
+    pub epsilon: EpsilonBound,
+    /// The lower bound on ε by e-values, where the model's beliefs are known, and which of the two
+    /// counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub e_value: Option<EValueFinding>,
+    /// What it cost.
+    pub work: Work,
+    /// Flat scoring, timed on a sample of the candidates.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flat_sample: Option<FlatSample>,
+}
+
+/// The lower bound on ε by e-values, beside that by ranks. Only one of the two counts, and which was
+/// fixed by the plan of the audit: the larger of both would be wrong twice as often.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EValueFinding {
+    /// The bound.
+    pub epsilon: EpsilonBound,
+    /// The method that counts, from (m, N, δ, α).
+    pub decides: EpsilonMethod,
+    /// The largest ε that e-values of so many canaries can prove.
+    pub provable: Upper<Epsilon>,
+    /// The largest that ranks can.
+    pub provable_by_ranks: Upper<Epsilon>,
+}
+
+impl ExposureFinding {
+    /// Sets the bound by e-values beside that by ranks; `decides` was fixed before anything was scored.
+    ///
+    /// # Errors
+    /// As [`EValueAudit::bound`] and [`RankAudit::provable`].
+    pub fn beside_evalues(
+        mut self,
+        (rank, audit): (&RankAudit, &EValueAudit),
+        decides: EpsilonMethod,
+        guesses: &[CanaryGuesses],
+    ) -> Result<Self> {
+        self.e_value = Some(EValueFinding {
+            epsilon: audit.bound(guesses)?,
+            decides,
+            provable: audit.provable()?,
+            provable_by_ranks: rank.provable(audit.candidates, audit.canaries)?,
+        });
+        Ok(self)
+    }
+
+    /// The bound that counts.
+    #[must_use]
+    pub fn bound(&self) -> &EpsilonBound {
+        match &self.e_value {
+            Some(found) if found.decides == EpsilonMethod::EValue => &found.epsilon,
+            _ => &self.epsilon,
+        }
+    }
+
+    /// Puts a ranking into words a report can print. `names` holds id and copies of each canary.
+    ///
+    /// # Errors
+    /// Another number of names than ranks; otherwise as [`ExposureSummary::of`] and
+    /// [`RankAudit::bound`].
+    pub fn new(
+        ranking: &Ranking,
+        names: &[(String, u64)],
+        audit: &RankAudit,
+        tie_tolerance: f64,
+    ) -> Result<Self> {
+        let counts = &ranking.counts;
+        if names.len() != counts.len() {
+            return Err(Error::WrongCount {
+                what: "canary names",
+                got: names.len(),
+                wanted: counts.len(),
+            });
+        }
+        let summary = ExposureSummary::of(counts, audit.draw)?;
+        let canaries = names.iter().zip(counts);
+        Ok(Self {
+            candidates: counts[0].candidates,
+            draw: audit.draw,
+            tie_tolerance,
+            canaries: canaries
+                .map(|((id, copies), count)| canary(id.clone(), *copies, count))
+                .collect(),
+            summary,
+            epsilon: audit.bound(counts)?,
+            e_value: None,
+            work: ranking.work,
+            flat_sample: None,
+        })
+    }
+}
+
+fn canary(id: String, copies: u64, count: &RankCount) -> CanaryFinding {
+    CanaryFinding {
+        id,
+        copies,
+        nll: count.nll,
+        rank: Rank::of(count),
+        exposure: Exposure::of(count),
+        p_value: rank_p_value(count),
+        ties: count.ties,
+        unresolved: count.unresolved,
+    }
+}

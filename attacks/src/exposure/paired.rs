@@ -1,0 +1,228 @@
+//! The same canaries in two models: an e-value against "the second leaks no more than the first".
+//!
+//! # Statement
+//! m canaries in an order that depends on no exposure; for a line of b bits, X_i = 1 where canary i may be at b bits
+//! or more in the first model (ties at their best for a leak), Y_i = 1 where it certainly is in the second one (ties at
+//! their worst). F_i: the exposures of the canaries 1 to i in both models. The hypothesis is, for every line and
+//! every i,
+//!
+//! P(Y_i = 1 | F_{i−1}) ≤ P(X_i = 1 | F_{i−1}):
+//!
+//! canary by canary, after whatever the canaries before it have shown, the second model has it above the line with no
+//! larger probability than the first. For stakes 0 ≤ λ ≤ 1,
+//!
+//! E = Π_i (1 + λ (Y_i − X_i))
+//!
+//! has E\[E\] ≤ 1, as have averages of such products over stakes, lines and sets of canaries that are fixed beforehand;
+//! P(E ≥ 1/α) ≤ α.
+//!
+//! # Proof
+//! A factor is not negative, and its mean given F_{i−1} is 1 + λ (P(Y_i = 1 | F_{i−1}) − P(X_i = 1 | F_{i−1})) ≤ 1. So the
+//! products are supermartingales that start at 1; averages and Markov's inequality do the rest. A canary that is left
+//! out of a set has the factor 1. ∎
+//!
+//! # When the hypothesis holds
+//! - *Neither model saw the secrets*, each of which is uniform on the N candidates, independently of the others and of
+//!   both models. With t = ⌊N 2^−b⌋ at most t candidates have a max-rank of t or less, and at least t have such a
+//!   min-rank: given both models and the secrets before, P(Y_i = 1) ≤ t/N ≤ P(X_i = 1). What the models like in
+//!   general, and how alike they are, is no matter. For secrets drawn distinct α is multiplied by the probability that
+//!   independent ones are distinct ([`Draw::uncollided`]).
+//! - *Both leak, and the second no more*: canaries whose pairs of exposures are independent of each other, with
+//!   P(Y_i = 1) ≤ P(X_i = 1) for each, as where the two could be exchanged.
+//!
+//! It does not hold for two runs of one recipe that differ as a whole: where one happens to learn all canaries and the
+//! other none, a canary that came tells of the next. So "more" is said of these two models, not of the recipes that
+//! trained them.
+//!
+//! # What it cannot show
+//! No e-value against this hypothesis gives one canary more than 2: the law that has the canary above the line in
+//! one of the two models, each with probability one half, is in it. So fewer than log2(1/α) canaries show nothing.
+//!
+//! Source: Shafer 2021 and Waudby-Smith and Ramdas 2024 for products of bets against a mean; the pairing is our own.
+
+use crate::draw::Draw;
+use crate::error::{Error, Result};
+use crate::exposure::Exposure;
+use crate::statistics::ln_mean;
+use std::collections::BTreeMap;
+
+/// Exposures, bits, at which canaries are counted.
+const LINES: [f64; 4] = [2.0, 5.0, 10.0, 15.0];
+
+/// λ, each with the same weight: all that a canary may stake where none goes back, less where many come and go by
+/// chance.
+const STAKES: [f64; 4] = [1.0, 0.9, 0.5, 0.2];
+
+/// One canary in two models.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExposurePair {
+    /// Records that hold it.
+    pub copies: u64,
+    /// In the model that is thought to leak no less.
+    pub first: Exposure,
+    /// In the model that may leak more.
+    pub second: Exposure,
+}
+
+/// Canaries that came above a line, and those that fell below it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crossings {
+    /// The line, bits.
+    pub line: f64,
+    /// Below it in the first model, above it in the second.
+    pub came: u64,
+    /// Above it in the first model, below it in the second.
+    pub went: u64,
+}
+
+/// What the exposures of the same canaries say against "the second model leaks no more".
+///
+/// ```
+/// use reticent_attacks::Draw;
+/// use reticent_attacks::exposure::{Exposure, ExposurePair, PairedEValue};
+/// let at = |bits: f64| Exposure { min: bits, mid: Some(bits), max: bits };
+/// let pair = ExposurePair { copies: 20, first: at(1.0), second: at(16.0) };
+/// let paired = PairedEValue::of(&[pair; 10], 1_000_000, Draw::Independent)?;
+/// // Ten canaries that come above every line: the mean over the stakes of (1 + λ)^10.
+/// assert!((paired.ln_evalue().exp() - 425.240_85).abs() < 1e-4);
+/// assert!((paired.p_value() - 0.002_351_61).abs() < 1e-8);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedEValue {
+    ln_evalue: f64,
+    best: Crossings,
+    uncollided: f64,
+}
+
+impl PairedEValue {
+    /// The e-value: half of it over all canaries, half over each number of copies, where there are several.
+    ///
+    /// # Errors
+    /// No canary, no candidate, more distinct canaries than candidates.
+    pub fn of(pairs: &[ExposurePair], candidates: u64, draw: Draw) -> Result<Self> {
+        if pairs.is_empty() {
+            return Err(Error::Empty("no canary was given"));
+        }
+        let uncollided = draw.uncollided(candidates, pairs.len() as u64)?;
+        let lines = lines(candidates);
+        let mut doses: BTreeMap<u64, Vec<ExposurePair>> = BTreeMap::new();
+        for pair in pairs {
+            doses.entry(pair.copies).or_default().push(*pair);
+        }
+        let whole = crossings(pairs, &lines);
+        let ln_whole = ln_over_lines(&whole);
+        let ln_evalue = if doses.len() > 1 {
+            let each: Vec<f64> = doses
+                .values()
+                .map(|dose| ln_over_lines(&crossings(dose, &lines)))
+                .collect();
+            ln_mean(&[ln_whole, ln_mean(&each)])
+        } else {
+            ln_whole
+        };
+        let most = |a: &&Crossings, b: &&Crossings| ln_at(a).total_cmp(&ln_at(b));
+        let best = whole.iter().max_by(most).copied();
+        Ok(Self {
+            ln_evalue,
+            best: best.ok_or(Error::Empty("no line is below log2 of the candidates"))?,
+            uncollided,
+        })
+    }
+
+    /// ln E.
+    #[must_use]
+    pub const fn ln_evalue(&self) -> f64 {
+        self.ln_evalue
+    }
+
+    /// min(1, 1/E), divided by the probability that independent secrets are as distinct as these. Direction: upper.
+    #[must_use]
+    pub fn p_value(&self) -> f64 {
+        ((-self.ln_evalue).exp() / self.uncollided * (1.0 + ROUNDING)).min(1.0)
+    }
+
+    /// Who came and who went at the line that says most, over all canaries. A description: [`Self::p_value`] is of all
+    /// lines together.
+    #[must_use]
+    pub const fn crossings(&self) -> Crossings {
+        self.best
+    }
+
+    /// The smallest p-value that these canaries can give where those with such numbers of copies come above every line
+    /// and no other comes or goes: above a level, the test cannot reject at it.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn least_p_value(
+        pairs: &[ExposurePair],
+        candidates: u64,
+        draw: Draw,
+        comes: impl Fn(u64) -> bool,
+    ) -> Result<f64> {
+        let at = |bits: f64| Exposure {
+            min: bits,
+            mid: None,
+            max: bits,
+        };
+        // No exposure is below 0 bits, so that nobody comes above that line.
+        let best = pairs.iter().map(|pair| ExposurePair {
+            copies: pair.copies,
+            first: at(0.0),
+            second: at(if comes(pair.copies) {
+                f64::INFINITY
+            } else {
+                0.0
+            }),
+        });
+        Ok(Self::of(&best.collect::<Vec<_>>(), candidates, draw)?.p_value())
+    }
+}
+
+/// What sums of logarithms may be off by.
+const ROUNDING: f64 = 1e-9;
+
+/// The lines that some rank reaches; 0 bits where there are fewer candidates than that, which nobody crosses.
+fn lines(candidates: u64) -> Vec<f64> {
+    let top = (candidates as f64).log2();
+    let mut lines: Vec<f64> = LINES.into_iter().filter(|line| *line <= top).collect();
+    if lines.is_empty() {
+        lines.push(0.0);
+    }
+    lines
+}
+
+/// Ties count for the first model and against the second.
+fn crossings(pairs: &[ExposurePair], lines: &[f64]) -> Vec<Crossings> {
+    let at = |line: &f64| {
+        let sides = || {
+            pairs
+                .iter()
+                .map(|pair| (pair.first.max >= *line, pair.second.min >= *line))
+        };
+        Crossings {
+            line: *line,
+            came: sides().filter(|(first, second)| !first && *second).count() as u64,
+            went: sides().filter(|(first, second)| *first && !second).count() as u64,
+        }
+    };
+    lines.iter().map(at).collect()
+}
+
+fn ln_over_lines(all: &[Crossings]) -> f64 {
+    ln_mean(&all.iter().map(ln_at).collect::<Vec<_>>())
+}
+
+/// ln of the average over the stakes of (1 + λ)^came (1 − λ)^went.
+fn ln_at(at: &Crossings) -> f64 {
+    let (came, went) = (at.came as f64, at.went as f64);
+    // 0 · ln 0 is 0 here: nobody went.
+    let lost = |stake: f64| {
+        if at.went == 0 {
+            0.0
+        } else {
+            went * (-stake).ln_1p()
+        }
+    };
+    ln_mean(&STAKES.map(|stake| came * stake.ln_1p() + lost(stake)))
+}

@@ -1,0 +1,88 @@
+//! Extraction in numbers: how many draws a text takes, and how many were recovered before errors.
+
+use crate::error::{Error, Result};
+use crate::statistics::{check_closed_unit, check_open_unit};
+
+/// Draws until a text of probability `once` has come up at least once with probability `wanted`:
+/// ⌈ln(1 − wanted)/ln(1 − once)⌉, (n, p)-discoverable extraction (Hayes et al. 2024). The text's
+/// probability comes as a logarithm: products over fifty tokens underflow. Infinite for a text
+/// that cannot come up.
+///
+/// ```
+/// let draws = reticent_attacks::extract::draws_needed(0.01_f64.ln(), 0.5)?;
+/// assert_eq!(draws, 69.0);
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
+/// # Errors
+/// A positive or NaN logarithm, `wanted` outside (0, 1).
+pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
+    check_ln(ln_once)?;
+    check_open_unit("wanted probability", wanted)?;
+    // ln(1 − p) = −p for the smallest p.
+    let ln_miss = if ln_once < -700.0 {
+        -ln_once.exp()
+    } else {
+        (-ln_once.exp()).ln_1p()
+    };
+    Ok((((-wanted).ln_1p() / ln_miss) - 1e-12).ceil().max(1.0))
+}
+
+/// P(a text of probability `once` comes up in `draws` draws): 1 − (1 − once)^draws, where the
+/// power would lose every digit.
+///
+/// ```
+/// let p = reticent_attacks::extract::probability_of_extraction(1e-20_f64.ln(), 1e18)?;
+/// assert!((p - 0.009_950_166_250_831_947).abs() < 1e-12); // 1 − (1 − p)^n is 0
+/// # Ok::<(), reticent_attacks::Error>(())
+/// ```
+///
+/// # Errors
+/// A positive or NaN logarithm, a negative or NaN number of draws.
+pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
+    check_ln(ln_once)?;
+    if draws.is_nan() || draws < 0.0 {
+        return Err(Error::out_of_range("draws", "[0, inf]", draws));
+    }
+    if draws <= 0.0 {
+        return Ok(0.0);
+    }
+    Ok(-(draws * (-ln_once.exp()).ln_1p()).exp_m1())
+}
+
+/// The share of `examples` recovered before the `errors`-th wrong guess, going through guesses
+/// by falling confidence. A guess names its example and whether it is right; an example counts
+/// once.
+///
+/// # Errors
+/// No example, no error allowed.
+pub fn recall_at_errors(guesses: &[(u64, bool)], examples: u64, errors: u64) -> Result<f64> {
+    if examples == 0 {
+        return Err(Error::Empty("no example was given"));
+    }
+    if errors == 0 {
+        return Err(Error::out_of_range("errors", "[1, inf)", errors));
+    }
+    let mut solved = std::collections::BTreeSet::new();
+    let mut wrong = 0;
+    for &(example, right) in guesses {
+        if right {
+            solved.insert(example);
+        } else {
+            wrong += 1;
+            if wrong >= errors {
+                break;
+            }
+        }
+    }
+    let recall = solved.len() as f64 / examples as f64;
+    check_closed_unit("recall (more examples solved than there are)", recall)?;
+    Ok(recall)
+}
+
+fn check_ln(ln_p: f64) -> Result<()> {
+    if ln_p <= 0.0 {
+        return Ok(());
+    }
+    Err(Error::out_of_range("ln p of a text", "[-inf, 0]", ln_p))
+}

@@ -1,0 +1,191 @@
+//! Candidates of a tokenizer that cuts across positions: byte-pair encodings merge digits.
+//!
+//! Such a space has no choices by position. Every candidate is encoded in its line as the model
+//! was trained to read it (its canonical tokens, one sequence each), what all of them share goes
+//! into the context, and the rest becomes one prefix tree over tokens.
+
+use crate::error::{Error, Result};
+use crate::search::{CandidateTree, Target};
+use reticent_corpus::TokenId;
+use reticent_corpus::canary::CanaryPlan;
+use reticent_corpus::tokenize::Tokenizer;
+use std::num::NonZero;
+
+/// Most candidates that are listed one by one.
+const MOST: u128 = 4_000_000;
+
+/// Candidates on which the short way to encode them is checked, spread evenly.
+const CHECKED: u64 = 997;
+
+/// The tree and the targets of a plan whose candidates have to be listed.
+///
+/// # Errors
+/// More candidates than can be listed, canaries of different contexts, a tokenizer whose tokens
+/// reach across the end of the secret, or that gives two candidates the same tokens.
+pub(crate) fn listed_targets(
+    plan: &CanaryPlan,
+    tokenizer: &Tokenizer,
+) -> Result<(CandidateTree, Vec<Target>)> {
+    let lines = Lines::new(plan, tokenizer)?;
+    let way = lines.way()?;
+    let all = lines.encode_all(&way)?;
+    // Behind the shared beginning every candidate keeps one token at least.
+    let shortest = all.iter().map(Vec::len).min().unwrap_or(0);
+    let shared = (0..shortest.saturating_sub(1))
+        .take_while(|&i| all.iter().all(|tokens| tokens[i] == all[0][i]))
+        .count();
+    let mut context = vec![tokenizer.bos()];
+    context.extend(&way.head);
+    context.extend(&all[0][..shared]);
+    let targets = plan
+        .canaries
+        .iter()
+        .map(|canary| {
+            let tokens = lines.tail(&way, &canary.secret)?;
+            for insertion in &canary.insertions {
+                let real = tokenizer.frame(&insertion.text)?;
+                let same = real
+                    .strip_prefix(&context[..=way.head.len()])
+                    .is_some_and(|rest| rest.starts_with(&tokens));
+                if !same {
+                    return Err(cut_apart(&canary.id, "an insertion has other tokens"));
+                }
+            }
+            Ok(Target {
+                context: context.clone(),
+                secret: tokens[shared..].to_vec(),
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let secrets = all.into_iter().map(|tokens| tokens[shared..].to_vec());
+    let tree = CandidateTree::new(&[secrets.collect()])?;
+    Ok((tree, targets))
+}
+
+fn cut_apart(which: &str, why: &str) -> Error {
+    Error::Unsuitable {
+        what: "tokenizer",
+        needed: "one that cuts a secret in its line by itself",
+        got: format!("{which}: {why}"),
+    }
+}
+
+/// The candidates' lines, and what cuts them.
+struct Lines<'a> {
+    tokenizer: &'a Tokenizer,
+    /// The line up to the secret.
+    before: &'a str,
+    /// What stands behind every secret at least.
+    after: String,
+    /// What may stand at each position.
+    positions: Vec<Vec<String>>,
+    count: u64,
+}
+
+/// How a line is encoded: the tokens of its head once, the rest for every candidate.
+struct Way {
+    /// Tokens in front of byte `from` of the line.
+    head: Vec<TokenId>,
+    from: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(plan: &'a CanaryPlan, tokenizer: &'a Tokenizer) -> Result<Self> {
+        let first = plan
+            .canaries
+            .first()
+            .ok_or(Error::Empty("no canary was given"))?;
+        if let Some(other) = plan.canaries.iter().find(|c| c.context != first.context) {
+            return Err(cut_apart(
+                &other.id,
+                "another context than the first canary",
+            ));
+        }
+        if plan.candidates > MOST {
+            return Err(Error::OutOfRange {
+                what: "candidates of a tokenizer that merges digits",
+                range: "[1, 4000000]; larger spaces need a tokenizer with one token a digit",
+                value: plan.candidates.to_string(),
+            });
+        }
+        Ok(Self {
+            tokenizer,
+            before: &first.context,
+            after: format!("{}.", plan.template.suffix()),
+            positions: plan.template.positions(),
+            count: plan.candidates as u64,
+        })
+    }
+
+    /// Candidate `number`, the last position fastest.
+    fn secret(&self, number: u64) -> String {
+        let mut rest = number;
+        let mut parts: Vec<&str> = Vec::with_capacity(self.positions.len());
+        for choices in self.positions.iter().rev() {
+            let count = choices.len() as u64;
+            parts.push(&choices[(rest % count) as usize]);
+            rest /= count;
+        }
+        parts.into_iter().rev().collect()
+    }
+
+    /// Where to cut the line so that both parts encode as the whole does: before the last word of
+    /// the context where that holds on all checked candidates, else at its beginning.
+    fn way(&self) -> Result<Way> {
+        let spaces = self.before.rmatch_indices(' ').map(|(at, _)| at).take(3);
+        'cuts: for from in spaces.chain([0]) {
+            let way = Way {
+                head: self.tokenizer.encode(&self.before[..from])?,
+                from,
+            };
+            let step = (self.count / CHECKED).max(1) as usize;
+            for number in (0..self.count).step_by(step) {
+                let secret = self.secret(number);
+                let whole = format!("{}{secret}{}", self.before, self.after);
+                let real = self.tokenizer.encode(&whole)?;
+                let same = real.strip_prefix(way.head.as_slice()).is_some_and(|rest| {
+                    self.tail(&way, &secret)
+                        .is_ok_and(|tail| rest.starts_with(&tail))
+                });
+                if !same {
+                    continue 'cuts;
+                }
+            }
+            return Ok(way);
+        }
+        Err(cut_apart(
+            "a candidate",
+            "what stands behind the secret changes its tokens",
+        ))
+    }
+
+    /// The tokens of the line from the cut to the end of the secret.
+    fn tail(&self, way: &Way, secret: &str) -> Result<Vec<TokenId>> {
+        let text = format!("{}{secret}", &self.before[way.from..]);
+        Ok(self.tokenizer.encode(&text)?)
+    }
+
+    /// All candidates, on all cores.
+    fn encode_all(&self, way: &Way) -> Result<Vec<Vec<TokenId>>> {
+        let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+        let share = self.count.div_ceil(workers).max(1);
+        std::thread::scope(|scope| {
+            let parts: Vec<_> = (0..workers)
+                .map(|worker| {
+                    let range = worker * share..((worker + 1) * share).min(self.count);
+                    scope.spawn(move || -> Result<Vec<Vec<TokenId>>> {
+                        range.map(|i| self.tail(way, &self.secret(i))).collect()
+                    })
+                })
+                .collect();
+            let mut all = Vec::with_capacity(self.count as usize);
+            for part in parts {
+                let part = part
+                    .join()
+                    .map_err(|_| cut_apart("a worker", "it failed"))?;
+                all.extend(part?);
+            }
+            Ok(all)
+        })
+    }
+}

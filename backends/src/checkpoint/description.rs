@@ -1,0 +1,137 @@
+//! What a run is, as far as its state must know: what may be resumed is compared with it.
+
+use crate::checkpoint::state::RunIdentity;
+use crate::error::{Error, Result};
+use crate::privacy::ledger::Planned;
+use crate::privacy::random::{RunKey, keyed_writer};
+use crate::recipe::{Schedule, Work};
+use reticent_disk::hexadecimal;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The description of a run. Options stand in it as they are; text only as digests under the
+/// run's key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    options: Value,
+    data: BTreeMap<String, String>,
+    planned: Vec<Planned>,
+}
+
+/// A digest under the run's key, without a copy of the whole text.
+fn digest<T: Serialize>(key: &RunKey, what: &str, part: &T) -> Result<(String, String)> {
+    let mut keyed = keyed_writer(key.bytes(), what);
+    serde_json::to_writer(&mut keyed, part).map_err(|e| Error::Engine(e.to_string()))?;
+    Ok((what.to_owned(), hexadecimal(&keyed.finish())))
+}
+
+impl Description {
+    pub(crate) fn of(key: &RunKey, run: &RunIdentity<'_>) -> Result<Self> {
+        let RunIdentity {
+            options, corpus, ..
+        } = run;
+        let engine = |e: serde_json::Error| Error::Engine(e.to_string());
+        let mut data = BTreeMap::from([
+            digest(key, "records", corpus.set)?,
+            digest(key, "sensitive tokens", &corpus.sensitive)?,
+            digest(key, "rates of records", &corpus.rates)?,
+            digest(key, "held-out text", &corpus.held_out)?,
+            digest(key, "starting weights", &run.weights)?,
+            // Another model with the same weights has other gradients, which the same noise must not meet.
+            digest(key, "architecture of the model", run.model)?,
+            // So have other roundings.
+            digest(key, "order of sums (WORLD_SIZE set, or not)", &run.lanes)?,
+        ]);
+        // So has another base below the same adapter.
+        if run.adapter.is_some() {
+            data.extend([digest(key, "adapter and its base", &run.adapter)?]);
+        }
+        if corpus.held_out_ignored.is_some() {
+            data.extend([digest(
+                key,
+                "tokens of held-out text without loss",
+                &corpus.held_out_ignored,
+            )?]);
+        }
+        // Classes and masked tokens are read in place of next ones.
+        if corpus.held_out_labels.is_some() {
+            data.extend([digest(
+                key,
+                "classes of held-out text",
+                &corpus.held_out_labels,
+            )?]);
+        }
+        if corpus.masking.is_some() {
+            data.extend([digest(key, "masked tokens", &corpus.masking)?]);
+        }
+        Ok(Self {
+            options: serde_json::to_value(options).map_err(engine)?,
+            data,
+            planned: planned(run.schedule),
+        })
+    }
+
+    pub(crate) fn planned(&self) -> &[Planned] {
+        &self.planned
+    }
+
+    /// The names of what differs: options by their path, data by kind. Nothing of the content.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = BTreeSet::new();
+        options_differ("", &self.options, &other.options, &mut found);
+        for part in self.data.keys().chain(other.data.keys()) {
+            if self.data.get(part) != other.data.get(part) {
+                found.insert(part.clone());
+            }
+        }
+        if found.is_empty() && self.planned != other.planned {
+            found.insert("planned private steps".to_owned());
+        }
+        found.into_iter().collect()
+    }
+}
+
+/// Paths of options that differ.
+fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String>) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys()) {
+                let path = if at.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{at}.{key}")
+                };
+                let of = |map: &serde_json::Map<String, Value>| {
+                    map.get(key).cloned().unwrap_or(Value::Null)
+                };
+                options_differ(&path, &of(a), &of(b), found);
+            }
+        }
+        _ if one == other => {}
+        _ => {
+            found.insert(at.to_owned());
+        }
+    }
+}
+
+/// The private steps of a schedule, stage by stage.
+fn planned(schedule: &Schedule) -> Vec<Planned> {
+    let stages = schedule.stages.iter().enumerate();
+    stages
+        .filter_map(|(number, stage)| {
+            let released = match &stage.work {
+                Work::Public { .. } => return None,
+                Work::Private { .. } => "gradient",
+                Work::Selective { .. } => "gradient and states",
+            };
+            Some(Planned {
+                stage: number as u64,
+                released: released.to_owned(),
+                first: stage.first_index,
+                end: stage.first_index + schedule.steps_of(number),
+            })
+        })
+        .collect()
+}

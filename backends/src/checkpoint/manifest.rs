@@ -1,0 +1,506 @@
+//! What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text.
+
+use crate::error::{Error, Result};
+use crate::model::{LoraSpec, TransformerConfig};
+use crate::privacy::clip::Clipping;
+use crate::recipe::{is_once, once, run_of};
+use crate::trainer::dropout::Dropout;
+use crate::trainer::learning_rate::{Decay, LearningRates};
+use crate::trainer::optimizer::OptimizerSpec;
+use reticent_accounting::confidentiality::RedactedAlike;
+use reticent_accounting::training::{
+    CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
+};
+use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
+use reticent_corpus::prepare::StageStability;
+use reticent_corpus::tokenize::Origin;
+use reticent_corpus::{LossOn, Unit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One phase of training, as it ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "side", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Phase {
+    /// Ordinary optimisation of records on the public side.
+    Public {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Ordinary optimisation of records that hold secrets: no protection.
+    Unprotected {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// The last phase was to end when the held-out text had not become likelier for so many
+    /// epochs. Steps are counted as planned; unless the text is public nothing is promised.
+    Stopped {
+        /// Epochs of the last phase that were run.
+        epochs: u64,
+        /// Epochs without gain after which it was to stop.
+        patience: u64,
+        /// Whether the held-out text is declared public.
+        public: bool,
+    },
+    /// Clipped, noised optimisation of records on the private side.
+    Private {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// q.
+        sampling_rate: f64,
+        /// How batches were drawn.
+        #[serde(default = "poisson", skip_serializing_if = "is_poisson")]
+        sampling: Sampling,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How σ fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        noise_decay: Option<StepDecay>,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Ordinary optimisation of redacted text, `<MASK>` out of the loss: the first phase of
+    /// JFT. Costs nothing if both contents of a secret are redacted alike.
+    Redacted {
+        /// Steps taken.
+        steps: u64,
+        /// Records per step.
+        batch_size: u64,
+        /// Whether only records were used in which someone had looked for misses.
+        screened: bool,
+        /// What is known of the policy.
+        alike: RedactedAlike,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Clipped, lightly noised optimisation of redacted text: the first phase of JFT. Accounted
+    /// in full; the papers' figure by the miss rate is an estimate.
+    LightNoise {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// q.
+        sampling_rate: f64,
+        /// How batches were drawn.
+        #[serde(default = "poisson", skip_serializing_if = "is_poisson")]
+        sampling: Sampling,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
+        /// Both ends of the miss rate per token.
+        miss: (MissRate, MissRate),
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Clipped, noised optimisation with a sampling rate for every record.
+    Weighted {
+        /// Private steps released, each counted once.
+        steps: u64,
+        /// σ.
+        noise_multiplier: f64,
+        /// The largest rate of any record.
+        largest_rate: f64,
+        /// Rates that dominate those of the records of every secret.
+        secret_rates: Vec<SamplingRate>,
+        /// The fixed expected batch size that divides the noised sum.
+        expected_batch: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// How often each record was read in a step, its gradients clipped as one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        augmentations: u32,
+        /// How weights moved.
+        optimizer: OptimizerSpec,
+    },
+    /// Selective DP-SGD: every record once a pass, in parts of a fixed size.
+    Selective {
+        /// Selective steps released, each counted once.
+        steps: u64,
+        /// Passes in which a record can have been used.
+        passes: u64,
+        /// Records per step, and the fixed divisor of the noised sum.
+        batch_size: u64,
+        /// σ of the gradient of the sensitive predictions.
+        noise_multiplier: f64,
+        /// C.
+        clipping_norm: f64,
+        /// How C was kept.
+        #[serde(default)]
+        clipping: Clipping,
+        /// η, by which norms were lifted before clipping.
+        clipping_margin: f64,
+        /// How C fell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clip_decay: Option<StepDecay>,
+        /// Noise of a released state over its norm.
+        state_noise_multiplier: f64,
+        /// To which h, and c, was clipped.
+        state_norm: f64,
+        /// The most states that one record releases in a pass.
+        states: u64,
+        /// What is known of the policy.
+        alike: RedactedAlike,
+        /// How ordinary gradients moved weights.
+        ordinary_optimizer: OptimizerSpec,
+        /// How noised gradients moved weights.
+        optimizer: OptimizerSpec,
+    },
+}
+
+const fn poisson() -> Sampling {
+    Sampling::Poisson
+}
+
+fn is_poisson(sampling: &Sampling) -> bool {
+    *sampling == Sampling::Poisson
+}
+
+impl Phase {
+    /// The noisy steps that were released; none of a phase without noise.
+    #[must_use]
+    pub const fn private_steps(&self) -> Option<u64> {
+        match self {
+            Self::Private { steps, .. }
+            | Self::LightNoise { steps, .. }
+            | Self::Weighted { steps, .. }
+            | Self::Selective { steps, .. } => Some(*steps),
+            Self::Public { .. }
+            | Self::Unprotected { .. }
+            | Self::Redacted { .. }
+            | Self::Stopped { .. } => None,
+        }
+    }
+}
+
+impl Phase {
+    /// σ of the noise that was added to gradients; none of a phase of ordinary steps.
+    #[must_use]
+    pub const fn noise_multiplier(&self) -> Option<f64> {
+        match self {
+            Self::Private {
+                noise_multiplier, ..
+            }
+            | Self::LightNoise {
+                noise_multiplier, ..
+            }
+            | Self::Weighted {
+                noise_multiplier, ..
+            }
+            | Self::Selective {
+                noise_multiplier, ..
+            } => Some(*noise_multiplier),
+            Self::Public { .. }
+            | Self::Unprotected { .. }
+            | Self::Redacted { .. }
+            | Self::Stopped { .. } => None,
+        }
+    }
+}
+
+/// Where the starting weights came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Initial {
+    /// Random, from this seed and nothing else.
+    Random {
+        /// The seed.
+        seed: u64,
+    },
+    /// A model that others trained, before and without this text.
+    Pretrained {
+        /// [`crate::checkpoint::weights_digest`] of its weights.
+        weights: String,
+        /// Whether all text behind it was declared public, its provenance being unknown or a run
+        /// of ours whose manifest is lost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        declared_public: bool,
+    },
+    /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
+    /// the same records.
+    Continued {
+        /// [`crate::checkpoint::weights_digest`] of its weights.
+        weights: String,
+        /// How it was trained.
+        recipe: Recipe,
+        /// What ran.
+        mechanism: Box<Mechanism>,
+        /// Whether a fixed seed made its randomness.
+        seeded: bool,
+    },
+}
+
+/// What no promise rests on, but whoever trains such a model again has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Course {
+    /// Epochs of the last phase, as planned.
+    pub epochs: u64,
+    /// How learning rates moved.
+    pub learning_rates: LearningRates,
+}
+
+/// The canaries the model was trained with, sealed: only the owner's key opens the digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CanarySeal {
+    /// How many canaries.
+    pub canaries: u32,
+    /// Copies of each.
+    pub copies: u32,
+    /// Most records of the training set that hold one canary's secret.
+    pub records: u32,
+    /// Copies that were trained on the public side, because both policies missed them.
+    pub on_public_side: u32,
+    /// HMAC-SHA256 of the plan under the owner's key, hexadecimal.
+    pub digest: String,
+}
+
+/// SHA-256 of the files beside the weights, hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Digests {
+    /// Of `config.json`, or of `adapter_config.json`.
+    pub config: String,
+    /// Of `tokenizer.json`.
+    pub tokenizer: String,
+}
+
+/// The content of `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// `checkpoint`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Which recipe ran.
+    pub recipe: Recipe,
+    /// What one record is.
+    pub unit: Unit,
+    /// Where the vocabulary comes from.
+    pub vocabulary: Origin,
+    /// The stages before training, each with its stability.
+    pub stages: Vec<StageStability>,
+    /// Where the starting weights came from.
+    pub initial: Initial,
+    /// The neighbours for which the sensitivity is the clipping norm; for replace it is twice that.
+    pub neighbours: Neighbours,
+    /// The plan as it ran; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TrainingPlan>,
+    /// What ran, phase by phase.
+    pub phases: Vec<Phase>,
+    /// What the plan releases, for the accountant; compared, never believed.
+    pub mechanism: Mechanism,
+    /// What the papers estimate where they do not bound, if anything; never an upper bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Mechanism>,
+    /// Whether a fixed seed made the randomness: then nothing here is private.
+    pub seeded: bool,
+    /// What training passes dropped.
+    #[serde(default, skip_serializing_if = "Dropout::is_none")]
+    pub dropout: Dropout,
+    /// Epochs and learning rates; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
+    /// The adapter that was trained, where the weights that training began with stayed as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<LoraSpec>,
+    /// The architecture of the model that the adapter goes on; absent without one, and in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Box<TransformerConfig>>,
+    /// Whose messages of a conversation carried loss; absent where every token did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_on: Option<LossOn>,
+    /// SHA-256 of `model.safetensors`, or of `adapter_model.safetensors`, hexadecimal.
+    pub weights: String,
+    /// Of the files beside it; absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<Digests>,
+    /// The canaries, if any were planted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<CanarySeal>,
+    /// What the guarantee does not cover.
+    pub not_covered: Vec<String>,
+}
+
+impl Initial {
+    /// [`crate::checkpoint::weights_digest`] of the weights that training began with, where they came from a folder.
+    #[must_use]
+    pub fn weights(&self) -> Option<&str> {
+        match self {
+            Self::Random { .. } => None,
+            Self::Pretrained { weights, .. } | Self::Continued { weights, .. } => Some(weights),
+        }
+    }
+}
+
+impl Manifest {
+    /// Reads and checks a manifest.
+    ///
+    /// # Errors
+    /// JSON that is not a manifest of schema 1.
+    pub fn from_json(json: &str) -> std::result::Result<Self, String> {
+        let manifest: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        if manifest.schema != 1 || manifest.kind != "checkpoint" {
+            return Err(format!(
+                "is `{}` of schema {}, expected `checkpoint` of schema 1",
+                manifest.kind, manifest.schema
+            ));
+        }
+        manifest.dropout.validated().map_err(|e| e.to_string())?;
+        manifest.consistent()
+    }
+
+    /// What was released: what the plan says, or for a manifest of an earlier version what its
+    /// phases do.
+    ///
+    /// # Errors
+    /// Phases that are not those of the recipe.
+    pub fn planned(&self) -> Result<TrainingPlan> {
+        if let Some(plan) = &self.plan {
+            return Ok(plan.clone());
+        }
+        let unit = UnitName::new(self.unit.to_string())?;
+        let mut plan = TrainingPlan::new(run_of(self.recipe, &self.phases)?, unit);
+        plan.seeded = self.seeded;
+        plan.vocabulary_leaks = self.vocabulary == Origin::Leaks;
+        plan.stopping = self.phases.iter().find_map(|phase| match phase {
+            Phase::Stopped {
+                patience, public, ..
+            } => Some(Stopping {
+                patience: Stated::given(*patience, "phases"),
+                public: Stated::given(*public, "phases"),
+            }),
+            _ => None,
+        });
+        plan.continues = match &self.initial {
+            Initial::Continued {
+                recipe, mechanism, ..
+            } => {
+                let run = CompletedRun {
+                    recipe: Some(*recipe),
+                    ..CompletedRun::of((**mechanism).clone())
+                };
+                Some(Stated::given(run, "initial"))
+            }
+            Initial::Random { .. } | Initial::Pretrained { .. } => None,
+        };
+        Ok(plan)
+    }
+
+    /// Compares what stands here twice. A manifest without a plan gets the mechanism of its phases.
+    pub(crate) fn consistent(mut self) -> std::result::Result<Self, String> {
+        let plan = self.planned().map_err(|e| e.to_string())?;
+        let mechanism = plan.mechanism();
+        if self.plan.is_none() {
+            self.mechanism = mechanism;
+            return Ok(self);
+        }
+        let differs = |key: &str| Err(format!("{key}: is not what its plan says: tampered with"));
+        let continued = match &self.initial {
+            Initial::Continued {
+                recipe, mechanism, ..
+            } => Some((Some(*recipe), &**mechanism)),
+            Initial::Random { .. } | Initial::Pretrained { .. } => None,
+        };
+        let earlier = plan.continues.as_ref();
+        if plan.run.recipe() != Some(self.recipe) {
+            return differs("recipe");
+        }
+        if plan.unit.as_str() != self.unit.to_string() {
+            return differs("unit");
+        }
+        if plan.seeded != self.seeded {
+            return differs("seeded");
+        }
+        if plan.vocabulary_leaks != (self.vocabulary == Origin::Leaks) {
+            return differs("vocabulary");
+        }
+        if earlier.map(|run| (run.recipe, &run.mechanism)) != continued {
+            return differs("initial");
+        }
+        if self.mechanism != mechanism {
+            return differs("mechanism");
+        }
+        let decided = |course: Course| course.learning_rates.decay == Decay::Plateau;
+        if plan.rates_by_public_text.is_some() != self.course.is_some_and(decided) {
+            return differs("course");
+        }
+        if plan.noiseless {
+            let added = self.phases.iter().filter_map(Phase::noise_multiplier);
+            return match added.into_iter().all(|sigma| sigma == 0.0) {
+                true => Ok(self),
+                false => differs("phases"),
+            };
+        }
+        let open = |phase: &Phase| matches!(phase, Phase::Public { steps, .. } if *steps > 0);
+        if self.recipe == Recipe::Crt
+            && plan.secrets.everything_private
+            && self.phases.iter().any(open)
+        {
+            return differs("phases");
+        }
+        let by_phases = run_of(self.recipe, &self.phases).map(|run| TrainingPlan {
+            run,
+            ..plan.clone()
+        });
+        if by_phases.ok().map(|by_phases| by_phases.mechanism()) != Some(mechanism) {
+            return differs("phases");
+        }
+        Ok(self)
+    }
+
+    /// The manifest as JSON.
+    ///
+    /// # Errors
+    /// Never in practice; the serialiser's own.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
+    }
+}

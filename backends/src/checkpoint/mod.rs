@@ -1,0 +1,856 @@
+//! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`; of an
+//! adapter `adapter_config.json` and `adapter_model.safetensors` in place of the first two.
+
+pub(crate) mod description;
+pub(crate) mod lock;
+pub(crate) mod manifest;
+pub(crate) mod owner;
+pub(crate) mod snapshot;
+pub(crate) mod state;
+pub(crate) mod weights;
+
+pub use lock::FolderLock;
+pub use manifest::{CanarySeal, Course, Digests, Initial, Manifest, Phase};
+pub use owner::{Authentication, Owner, owner_folder, state_folder};
+pub use state::erase_finished;
+pub use weights::weights_digest;
+
+use crate::error::{Error, Result, at};
+use crate::files::Building;
+use crate::hugging_face::{self, adapter, load_hugging_face};
+use crate::model::{Lora, LstmConfig, Model, TransformerConfig};
+use crate::run::Ran;
+use crate::trainer::dropout::Dropout;
+use crate::trainer::{Parameter, check_shapes};
+use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::{Mechanism, Neighbours};
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::tokenize::{Origin, Tokenizer};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weights::{Named, from_bytes, notes, read, to_bytes};
+
+/// The file of a model's weights.
+const WEIGHTS: &str = "model.safetensors";
+/// That of its shape.
+const CONFIG: &str = "config.json";
+/// The model type of our LSTM in `config.json`.
+const MODEL_TYPE: &str = "reticent-lstm";
+
+/// A loaded checkpoint; every file was checked against the others.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    /// The model's shape.
+    pub model: Model,
+    /// Its weights, in the order of [`Model::parameters`].
+    pub weights: Vec<Vec<f32>>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// What ran.
+    pub manifest: Manifest,
+    /// Whether the manifest is known to be its owner's.
+    pub authentication: Authentication,
+}
+
+/// What weights that we wrote say of themselves, in the header of their file. Software that
+/// writes them again drops it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// How they were trained.
+    pub recipe: String,
+    /// SHA-256 of the manifest that belongs to them, but for their own digest in it.
+    pub manifest: String,
+}
+
+impl Mark {
+    const RECIPE: &'static str = "reticent.recipe";
+    const MANIFEST: &'static str = "reticent.manifest";
+
+    /// The mark of weights whose manifest has no digest of them yet.
+    fn of(manifest: &Manifest) -> Result<Self> {
+        let blank = Manifest {
+            weights: String::new(),
+            ..manifest.clone()
+        };
+        Ok(Self {
+            recipe: manifest.recipe.to_string(),
+            manifest: sha256(blank.to_json()?.as_bytes()),
+        })
+    }
+
+    fn notes(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (Self::RECIPE.to_owned(), self.recipe.clone()),
+            (Self::MANIFEST.to_owned(), self.manifest.clone()),
+        ])
+    }
+
+    /// Of one file; one of the entries is enough to say that it is ours.
+    fn in_file(path: &Path) -> Result<Option<Self>> {
+        let notes = notes(path)?;
+        let of = |name: &str| notes.get(name).cloned();
+        Ok(match (of(Self::RECIPE), of(Self::MANIFEST)) {
+            (None, None) => None,
+            (recipe, manifest) => Some(Self {
+                recipe: recipe.unwrap_or_default(),
+                manifest: manifest.unwrap_or_default(),
+            }),
+        })
+    }
+
+    /// Of any weights in a folder.
+    ///
+    /// # Errors
+    /// A folder or a file that can't be read.
+    pub fn in_folder(folder: &Path) -> Result<Option<Self>> {
+        for entry in at(folder, std::fs::read_dir(folder))? {
+            let path = at(folder, entry)?.path();
+            let weights = path.extension().is_some_and(|e| e == "safetensors");
+            if weights && let Some(mark) = Self::in_file(&path)? {
+                return Ok(Some(mark));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares a manifest with the header of the weights beside it, without reading the weights.
+    /// Nothing is compared where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a manifest that contradicts itself, or that these weights were not
+    /// written with.
+    pub fn compare(folder: &Path, said: &str) -> Result<()> {
+        if folder.join(Kind::of(folder).weights()).exists() {
+            let manifest = Manifest::from_json(said).map_err(|why| Error::Checkpoint {
+                path: folder.join("manifest.json"),
+                why,
+            })?;
+            Self::marks(folder, &manifest, said)?;
+        }
+        Ok(())
+    }
+
+    /// Whether weights have a mark, which must be that of their manifest; those of earlier versions
+    /// have none.
+    fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
+        let weights = folder.join(Kind::of(folder).weights());
+        match (&manifest.digests, Self::in_file(&weights)?) {
+            (Some(_), Some(mark)) if mark.fits(manifest, said) => Ok(true),
+            (None, None) => Ok(false),
+            _ => Err(Error::Checkpoint {
+                path: folder.join("manifest.json"),
+                why: "not the manifest that these weights were written with: tampered with".into(),
+            }),
+        }
+    }
+
+    /// Whether it is that of a manifest's text.
+    fn fits(&self, manifest: &Manifest, text: &str) -> bool {
+        let own = format!("\"weights\": \"{}\"", manifest.weights);
+        let blank = text.replacen(&own, "\"weights\": \"\"", 1);
+        self.recipe == manifest.recipe.to_string() && self.manifest == sha256(blank.as_bytes())
+    }
+}
+
+/// What a folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Model,
+    /// An adapter without the model that it goes on.
+    Adapter,
+}
+
+impl Kind {
+    fn of(folder: &Path) -> Self {
+        match !folder.join(CONFIG).exists() && folder.join(adapter::CONFIG).exists() {
+            true => Self::Adapter,
+            false => Self::Model,
+        }
+    }
+
+    const fn config(self) -> &'static str {
+        match self {
+            Self::Model => CONFIG,
+            Self::Adapter => adapter::CONFIG,
+        }
+    }
+
+    const fn weights(self) -> &'static str {
+        match self {
+            Self::Model => WEIGHTS,
+            Self::Adapter => adapter::WEIGHTS,
+        }
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    reticent_disk::hexadecimal(&Sha256::digest(bytes))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Config {
+    architectures: Vec<String>,
+    model_type: String,
+    vocab_size: usize,
+    embedding_size: usize,
+    hidden_size: usize,
+    bos_token_id: u32,
+    eos_token_id: u32,
+}
+
+/// What the guarantee of a run never covers.
+fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
+    let mut list: Vec<String> = [
+        "tuning and choice among runs: compose all runs, or account for the selection",
+        "metrics, loss curves and reports computed on the training text",
+        "floating-point arithmetic: the analysis is of real-valued Gaussian noise",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if plan.run.recipe() == Some(reticent_accounting::training::Recipe::Protect) {
+        list.push(
+            "preparation: the promise is about the records that were trained on; where duplicates were \
+             removed, another secret may have left other records"
+                .to_owned(),
+        );
+    }
+    if plan.within_a_class() {
+        list.push(
+            "classes: no policy redacts the class of a record; what is promised of redacted content is promised between \
+             records of one class, and nothing of a class"
+                .to_owned(),
+        );
+    }
+    if plan.noiseless {
+        list.insert(
+            0,
+            "everything: the noise that the plan states was left out, so this run is not private"
+                .to_owned(),
+        );
+    }
+    if plan.seeded {
+        list.insert(
+            0,
+            "everything: a fixed seed made batches and noise, so this run is not private"
+                .to_owned(),
+        );
+    }
+    if vocabulary == Origin::Leaks {
+        list.insert(
+            0,
+            "the vocabulary: it was built from private text and publishes its rare words"
+                .to_owned(),
+        );
+    }
+    list
+}
+
+impl Manifest {
+    /// The manifest of what has run on a prepared corpus.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a plan that says otherwise than the corpus.
+    pub fn of(prepared: &Prepared, ran: &Ran, initial: Initial) -> Result<Self> {
+        let plan = ran.plan.published();
+        let recipe = plan.run.recipe();
+        let recipe = recipe.ok_or_else(|| Error::Unsuitable("a plan without a recipe".into()))?;
+        let vocabulary = prepared.tokenizer.origin();
+        let manifest = Self {
+            schema: 1,
+            kind: "checkpoint".into(),
+            recipe,
+            unit: prepared.training.unit,
+            vocabulary,
+            stages: prepared.facts.stages.clone(),
+            neighbours: Neighbours::AddRemove,
+            phases: ran.phases.clone(),
+            mechanism: plan.mechanism(),
+            estimates: ran.estimates.clone(),
+            seeded: plan.seeded,
+            dropout: ran.dropout,
+            course: Some(ran.course),
+            initial,
+            adapter: None,
+            architecture: None,
+            loss_on: prepared.options.loss_on,
+            weights: String::new(),
+            digests: None,
+            canaries: None,
+            not_covered: not_covered(&plan, vocabulary),
+            plan: Some(plan),
+        };
+        manifest.consistent().map_err(Error::Unsuitable)
+    }
+
+    /// The mechanism of the private phases alone.
+    #[must_use]
+    pub const fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
+    }
+}
+
+impl Checkpoint {
+    /// Writes a checkpoint folder, whole or not at all.
+    ///
+    /// # Errors
+    /// A folder that exists and is not empty, or can't be written; a tokenizer with more tokens
+    /// than the model.
+    pub fn save(
+        folder: &Path,
+        model: &Model,
+        weights: &[Vec<f32>],
+        tokenizer: &Tokenizer,
+        manifest: Manifest,
+    ) -> Result<()> {
+        free_for(folder)?;
+        if tokenizer.vocabulary_size() > model.vocabulary() {
+            return Err(Error::Unsuitable(format!(
+                "the tokenizer has {} tokens, the model {}",
+                tokenizer.vocabulary_size(),
+                model.vocabulary()
+            )));
+        }
+        check_shapes(&model.parameters(), weights)?;
+        let files = Files {
+            kind: Kind::Model,
+            config: config_json(model, tokenizer)?,
+            weights: &|notes| weight_bytes(model, weights, notes),
+            digest: weights_digest(weights),
+        };
+        files.write(folder, tokenizer, manifest, |path| {
+            Ok(Self::load(path)?.weights)
+        })
+    }
+
+    /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is what
+    /// the folder says of the model that the adapter goes on: its path, as whoever reads it finds it.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn save_adapter(
+        folder: &Path,
+        (model, lora, base): (&Model, &Lora, &str),
+        weights: &[Vec<f32>],
+        tokenizer: &Tokenizer,
+        mut manifest: Manifest,
+    ) -> Result<()> {
+        free_for(folder)?;
+        let config = decoder(model)?;
+        manifest.adapter = Some(lora.spec().clone());
+        manifest.architecture = Some(Box::new(config.clone()));
+        // The run of a checkpoint of ours is composed with this one.
+        if !matches!(manifest.initial, Initial::Continued { .. }) {
+            manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
+        }
+        let files = Files {
+            kind: Kind::Adapter,
+            config: adapter::config_json(lora, config, base)?,
+            weights: &|notes| adapter::weight_bytes(lora, config, weights, notes),
+            digest: weights_digest(weights),
+        };
+        files.write(folder, tokenizer, manifest, |path| {
+            Authenticated::read(path)?;
+            adapter::weights(path, lora, config)
+        })
+    }
+
+    /// The parameters that the run into a checkpoint folder trained, and their values: the model's, or the adapter's.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn trained(folder: &Path) -> Result<(Vec<Parameter>, Vec<Vec<f32>>)> {
+        if Kind::of(folder) == Kind::Model {
+            let checkpoint = Self::load(folder)?;
+            return Ok((checkpoint.model.parameters(), checkpoint.weights));
+        }
+        let Authenticated { manifest, .. } = Authenticated::read(folder)?;
+        let bytes = read(&folder.join(adapter::WEIGHTS))?;
+        compare_digest(folder, adapter::WEIGHTS, &bytes, &manifest.weights)?;
+        let spec = manifest.adapter.ok_or_else(|| lacks_adapter(folder))?;
+        let base = manifest.initial.weights().unwrap_or_default().to_owned();
+        let model = read_config(&adapter::named_base(folder)?)?;
+        let lora = Lora::of(&model, base, spec)?;
+        let weights = adapter::weights(folder, &lora, decoder(&model)?)?;
+        Ok((lora.parameters(), weights))
+    }
+
+    /// Loads a checkpoint folder. Nothing in it is trusted: every file is compared with the
+    /// digests of the others, and the mechanism with the one that follows from the phases. An adapter is merged into
+    /// the base that its folder names.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a missing file; [`Error::Checkpoint`] for one that is truncated,
+    /// tampered with, or does not fit the others, or is not the one that its owner authenticated.
+    pub fn load(folder: &Path) -> Result<Self> {
+        if Kind::of(folder) == Kind::Adapter {
+            return Self::adapted(Pretrained::load(&adapter::named_base(folder)?)?, folder);
+        }
+        let bad = |name: &str, why: String| Error::Checkpoint {
+            path: folder.join(name),
+            why,
+        };
+        let Authenticated {
+            manifest,
+            authentication,
+        } = Authenticated::read(folder)?;
+        let path = folder.join(WEIGHTS);
+        let model = read_config(folder)?;
+        let bytes = read(&path)?;
+        let weights = read_weights(&path, &bytes, &model)?;
+        compare_digest(folder, WEIGHTS, &bytes, &manifest.weights)?;
+        drop(bytes);
+        let json = text(folder, "tokenizer.json")?;
+        let tokenizer = match ends(&text(folder, "config.json")?) {
+            Some(ends) => Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends),
+            None => Tokenizer::from_json(&json, manifest.vocabulary),
+        };
+        let tokenizer = tokenizer.map_err(|e| bad("tokenizer.json", e.to_string()))?;
+        let (tokens, known) = (tokenizer.vocabulary_size(), model.vocabulary());
+        // published vocabularies are often padded; ours never are
+        let fits = match model {
+            Model::Lstm(_) => tokens == known,
+            Model::Transformer(_) => tokens <= known,
+        };
+        if !fits {
+            let why = format!("has {tokens} tokens, config.json says {known}");
+            return Err(bad("tokenizer.json", why));
+        }
+        Ok(Self {
+            model,
+            weights,
+            tokenizer,
+            manifest,
+            authentication,
+        })
+    }
+
+    /// An adapter of ours on its base.
+    fn adapted(base: Pretrained, folder: &Path) -> Result<Self> {
+        let bad = |name: &str, why: String| Error::Checkpoint {
+            path: folder.join(name),
+            why,
+        };
+        let Authenticated {
+            manifest,
+            authentication,
+        } = Authenticated::read(folder)?;
+        let path = folder.join(adapter::WEIGHTS);
+        compare_digest(folder, adapter::WEIGHTS, &read(&path)?, &manifest.weights)?;
+        if manifest.adapter.is_none() {
+            return Err(lacks_adapter(folder));
+        }
+        let (given, expected) = (weights_digest(&base.weights), manifest.initial.weights());
+        if expected != Some(given.as_str()) {
+            return Err(bad(
+                "manifest.json",
+                format!(
+                    "the adapter was trained on weights with the digest {}, those of the base have {given}",
+                    expected.unwrap_or("of no folder")
+                ),
+            ));
+        }
+        let json = text(folder, "tokenizer.json")?;
+        let ends = [base.tokenizer.bos(), base.tokenizer.eos()];
+        let tokenizer = Tokenizer::from_json_with_ends(&json, manifest.vocabulary, ends)
+            .map_err(|e| bad("tokenizer.json", e.to_string()))?;
+        let tokens = tokenizer.vocabulary_size().max(base.model.vocabulary());
+        let (model, mut weights) = base.model.grown(base.weights, tokens)?;
+        let trained = manifest.architecture.as_deref();
+        if trained.is_some_and(|trained| decoder(&model).ok() != Some(trained)) {
+            return Err(bad(
+                "manifest.json",
+                "the adapter was trained on another architecture than config.json of the base names".into(),
+            ));
+        }
+        adapter::merge(folder, decoder(&model)?, &mut weights)?;
+        Ok(Self {
+            model,
+            weights,
+            tokenizer,
+            manifest,
+            authentication,
+        })
+    }
+}
+
+/// What the guarantee of an adapter leaves out.
+const BASE_NOT_COVERED: &str =
+    "the base model: the promise is of the adapter's training, not of the base's own";
+
+fn lacks_adapter(folder: &Path) -> Error {
+    Error::Checkpoint {
+        path: folder.join("manifest.json"),
+        why: "is that of a model, and the folder holds an adapter".into(),
+    }
+}
+
+fn decoder(model: &Model) -> Result<&TransformerConfig> {
+    match model {
+        Model::Transformer(config) => Ok(config),
+        Model::Lstm(_) => Err(Error::Unsuitable("an LSTM takes no LoRA adapter".into())),
+    }
+}
+
+/// What a checkpoint folder is written from.
+struct Files<'a> {
+    kind: Kind,
+    config: String,
+    /// The file of the weights with these entries in its header.
+    weights: &'a dyn Fn(BTreeMap<String, String>) -> Result<Vec<u8>>,
+    /// [`weights_digest`] of what is written.
+    digest: String,
+}
+
+impl Files<'_> {
+    fn write(
+        &self,
+        folder: &Path,
+        tokenizer: &Tokenizer,
+        mut manifest: Manifest,
+        again: impl FnOnce(&Path) -> Result<Vec<Vec<f32>>>,
+    ) -> Result<()> {
+        let building = Building::beside(folder)?;
+        let tokenizer = tokenizer
+            .to_json()
+            .map_err(|e| Error::Unsuitable(e.to_string()))?;
+        manifest.digests = Some(Digests {
+            config: sha256(self.config.as_bytes()),
+            tokenizer: sha256(tokenizer.as_bytes()),
+        });
+        let bytes = (self.weights)(Mark::of(&manifest)?.notes())?;
+        manifest.weights = sha256(&bytes);
+        building.write(self.kind.weights(), &bytes)?;
+        drop(bytes);
+        building.write(self.kind.config(), self.config.as_bytes())?;
+        building.write("tokenizer.json", tokenizer.as_bytes())?;
+        building.write("manifest.json", manifest.to_json()?.as_bytes())?;
+        // what can't be loaded is not written
+        if weights_digest(&again(building.path())?) != self.digest {
+            return Err(Error::Checkpoint {
+                path: building.path().join(self.kind.weights()),
+                why: "reads back as other weights than were written".into(),
+            });
+        }
+        building.finish(folder)
+    }
+}
+
+/// The manifest of a checkpoint folder, compared with the files beside it but for the weights.
+struct Authenticated {
+    manifest: Manifest,
+    authentication: Authentication,
+}
+
+impl Authenticated {
+    fn read(folder: &Path) -> Result<Self> {
+        let bad = |why: String| Error::Checkpoint {
+            path: folder.join("manifest.json"),
+            why,
+        };
+        let said = text(folder, "manifest.json")?;
+        let mut manifest = Manifest::from_json(&said).map_err(bad)?;
+        let marked = Mark::marks(folder, &manifest, &said)?;
+        of_an_earlier_version(&mut manifest, marked).map_err(bad)?;
+        let authentication = Authentication::of(folder, said.as_bytes())?;
+        if let Some(digests) = &manifest.digests {
+            for (name, digest) in [
+                (Kind::of(folder).config(), &digests.config),
+                ("tokenizer.json", &digests.tokenizer),
+            ] {
+                compare_digest(folder, name, &read(&folder.join(name))?, digest)?;
+            }
+        }
+        Ok(Self {
+            manifest,
+            authentication,
+        })
+    }
+}
+
+/// Weights of ours come with the plan that made them. A manifest of an earlier version promises what
+/// follows from its phases, and says what no digest covers.
+fn of_an_earlier_version(manifest: &mut Manifest, marked: bool) -> std::result::Result<(), String> {
+    match (&manifest.plan, marked) {
+        (None, true) => return Err("lacks the plan that the weights were written with".to_owned()),
+        (Some(_), true) => {}
+        (_, false) => manifest.not_covered.push(
+            "config.json and tokenizer.json: an earlier version wrote this checkpoint, without their digests".into(),
+        ),
+    }
+    Ok(())
+}
+
+fn compare_digest(folder: &Path, name: &str, bytes: &[u8], expected: &str) -> Result<()> {
+    let digest = sha256(bytes);
+    if digest == expected {
+        return Ok(());
+    }
+    Err(Error::Checkpoint {
+        path: folder.join(name),
+        why: format!("its SHA-256 is {digest}, manifest.json says {expected}: tampered with"),
+    })
+}
+
+/// A model to score or to start from: a checkpoint of ours, or any Hugging Face folder.
+#[derive(Debug, Clone)]
+pub struct Pretrained {
+    /// The model's shape.
+    pub model: Model,
+    /// Its weights, in the order of [`Model::parameters`].
+    pub weights: Vec<Vec<f32>>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// What ran, where the folder is ours.
+    pub manifest: Option<Manifest>,
+    /// Whether that manifest is known to be its owner's.
+    pub authentication: Authentication,
+    /// Where there is no manifest: what the weights say of a run of ours that made them. Nothing is
+    /// promised for them.
+    pub mark: Option<Mark>,
+    /// What its training drops: as its manifest says, where the folder is ours, else as its
+    /// `config.json` asks.
+    pub dropout: Dropout,
+}
+
+impl Pretrained {
+    /// Loads a folder. Nothing in it is trusted. The vocabulary of a folder without
+    /// `manifest.json` counts as pretrained: built by others, before and without this text.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::load`] and [`crate::hugging_face::load_hugging_face`].
+    pub fn load(folder: &Path) -> Result<Self> {
+        if Kind::of(folder) == Kind::Adapter {
+            return Self::load_adapted(&adapter::named_base(folder)?, folder);
+        }
+        if !folder.join(CONFIG).exists() {
+            if folder.join("prepared.json").exists() {
+                return Err(Error::Checkpoint {
+                    path: folder.to_path_buf(),
+                    why: "a prepared corpus, no checkpoint; audit train makes one of it".into(),
+                });
+            }
+            return Err(Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: "no model: that is a folder with config.json, model.safetensors and tokenizer.json, as \
+                      audit train writes it"
+                    .into(),
+            });
+        }
+        // our LSTM is nobody else's: without its manifest it is damaged
+        let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
+        if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
+            return Ok(Checkpoint::load(folder)?.into());
+        }
+        Self::foreign(folder, load_hugging_face(folder)?)
+    }
+
+    /// Loads a folder with a LoRA adapter merged into its weights, one of peft on a Hugging Face folder or one of ours
+    /// on the weights that it was trained on. The tokenizer is the folder's.
+    ///
+    /// # Errors
+    /// As [`Self::load`] and [`crate::hugging_face::load_adapted`]; an adapter of others on a model of ours, whose promise would not
+    /// cover it; an adapter of ours on other weights than it was trained on.
+    pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<Self> {
+        if adapter.join("manifest.json").exists() {
+            return Ok(Checkpoint::adapted(Self::load(folder)?, adapter)?.into());
+        }
+        if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
+            return Err(Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: "a checkpoint of ours, and nothing is promised for an adapter on it; an adapter of others goes \
+                      on a Hugging Face folder"
+                    .into(),
+            });
+        }
+        let base = Self::foreign(folder, hugging_face::load_adapted(folder, adapter)?)?;
+        Ok(Self {
+            mark: Mark::in_folder(adapter)?,
+            ..base
+        })
+    }
+
+    /// The folder of the model that an adapter's own folder names.
+    ///
+    /// # Errors
+    /// A folder that holds no adapter alone, or names a base that is not there.
+    pub fn base_of(adapter: &Path) -> Result<PathBuf> {
+        adapter::named_base(adapter)
+    }
+
+    /// What stands beside the weights of a folder from elsewhere.
+    fn foreign(
+        folder: &Path,
+        (config, weights): (TransformerConfig, Vec<Vec<f32>>),
+    ) -> Result<Self> {
+        let dropout = hugging_face::read_dropout(&folder.join("config.json"))?;
+        let tokenizer =
+            Tokenizer::load_folder(folder, Origin::Pretrained).map_err(|e| Error::Checkpoint {
+                path: folder.to_path_buf(),
+                why: e.to_string(),
+            })?;
+        Ok(Self {
+            model: config.into(),
+            weights,
+            tokenizer,
+            manifest: None,
+            authentication: Authentication::NoKey,
+            mark: Mark::in_folder(folder)?,
+            dropout,
+        })
+    }
+}
+
+impl From<Checkpoint> for Pretrained {
+    fn from(checkpoint: Checkpoint) -> Self {
+        Self {
+            model: checkpoint.model,
+            weights: checkpoint.weights,
+            tokenizer: checkpoint.tokenizer,
+            dropout: checkpoint.manifest.dropout,
+            manifest: Some(checkpoint.manifest),
+            authentication: checkpoint.authentication,
+            mark: None,
+        }
+    }
+}
+
+fn text(folder: &Path, name: &str) -> Result<String> {
+    let path = folder.join(name);
+    String::from_utf8(read(&path)?).map_err(|e| Error::Checkpoint {
+        path,
+        why: format!("not UTF-8: {e}"),
+    })
+}
+
+/// The ids of beginning and end of text in a `config.json` of ours.
+fn ends(config: &str) -> Option<[u32; 2]> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    let id = |key: &str| u32::try_from(config.get(key)?.as_u64()?).ok();
+    Some([id("bos_token_id")?, id("eos_token_id")?])
+}
+
+fn config_json(model: &Model, tokenizer: &Tokenizer) -> Result<String> {
+    let (bos, eos) = (tokenizer.bos(), tokenizer.eos());
+    match model {
+        Model::Transformer(config) => hugging_face::config_json(config, Some([bos, eos])),
+        Model::Lstm(config) => serde_json::to_string_pretty(&Config {
+            architectures: vec!["ReticentLstmForCausalLM".into()],
+            model_type: MODEL_TYPE.into(),
+            vocab_size: config.vocabulary,
+            embedding_size: config.embedding,
+            hidden_size: config.hidden,
+            bos_token_id: bos,
+            eos_token_id: eos,
+        })
+        .map_err(|e| Error::Engine(e.to_string())),
+    }
+}
+
+fn weight_bytes(
+    model: &Model,
+    weights: &[Vec<f32>],
+    mut notes: BTreeMap<String, String>,
+) -> Result<Vec<u8>> {
+    let config = match model {
+        Model::Transformer(config) => return hugging_face::weight_bytes(config, weights, notes),
+        Model::Lstm(config) => config,
+    };
+    let named = |(p, w): (Parameter, &Vec<f32>)| Named {
+        name: p.name,
+        shape: p.shape,
+        values: w.clone(),
+    };
+    let tensors: Vec<Named> = config
+        .parameters()
+        .into_iter()
+        .zip(weights)
+        .map(named)
+        .collect();
+    notes.insert("format".to_owned(), "pt".to_owned());
+    to_bytes(&tensors, &notes)
+}
+
+/// The model type in the text of a `config.json`.
+fn kind(folder: &Path, json: &str) -> Result<String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        model_type: String,
+    }
+    let kind: Kind = serde_json::from_str(json).map_err(|e| Error::Checkpoint {
+        path: folder.join("config.json"),
+        why: e.to_string(),
+    })?;
+    Ok(kind.model_type)
+}
+
+/// The shape in `config.json`, ours or Hugging Face's.
+fn read_config(folder: &Path) -> Result<Model> {
+    let bad = |why: String| Error::Checkpoint {
+        path: folder.join("config.json"),
+        why,
+    };
+    let json = text(folder, "config.json")?;
+    if kind(folder, &json)? != MODEL_TYPE {
+        return Ok(hugging_face::read_config(&folder.join("config.json"))?.into());
+    }
+    let config: Config = serde_json::from_str(&json).map_err(|e| bad(e.to_string()))?;
+    let config = LstmConfig {
+        vocabulary: config.vocab_size,
+        embedding: config.embedding_size,
+        hidden: config.hidden_size,
+    };
+    Ok(config.validated().map_err(|e| bad(e.to_string()))?.into())
+}
+
+fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>>> {
+    if let Model::Transformer(config) = model {
+        return hugging_face::read_weights(path, bytes, config);
+    }
+    let (mut tensors, _) = from_bytes(path, bytes)?;
+    let bad = |why: String| Error::Checkpoint {
+        path: path.to_path_buf(),
+        why,
+    };
+    let parameters = model.parameters();
+    let mut weights = Vec::with_capacity(parameters.len());
+    for p in &parameters {
+        let tensor = tensors
+            .remove(&p.name)
+            .ok_or_else(|| bad(format!("lacks the tensor {}", p.name)))?;
+        if tensor.shape != p.shape {
+            return Err(bad(format!(
+                "tensor {} has shape {:?}, expected {:?}",
+                p.name, tensor.shape, p.shape
+            )));
+        }
+        weights.push(tensor.values);
+    }
+    check_shapes(&parameters, &weights)?;
+    Ok(weights)
+}
+
+/// Refuses to write over anything.
+///
+/// # Errors
+/// [`Error::Io`] (already exists) for a file or a folder with something in it.
+pub fn free_for(folder: &Path) -> Result<()> {
+    let taken = || {
+        std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "already there, and not an empty folder",
+        )
+    };
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => {
+            if entries.next().is_none() {
+                Ok(())
+            } else {
+                at(folder, Err(taken()))
+            }
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) => at(folder, Err(taken())),
+    }
+}

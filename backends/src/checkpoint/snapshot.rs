@@ -1,0 +1,177 @@
+//! Snapshots of a run: weights, optimisers and position in one file, authenticated by the run's key.
+//!
+//! The file is a safetensors file followed by 32 bytes: HMAC-SHA256 of all before them. It is
+//! written and authenticated tensor by tensor, without a second copy of any.
+
+use crate::checkpoint::description::Description;
+use crate::checkpoint::weights::{header, read};
+use crate::error::{Error, Result, at};
+use crate::files::sibling;
+use crate::privacy::ledger::{BEGIN_AGAIN, Standing};
+use crate::privacy::random::{KeyedWriter, RunKey, keyed_writer};
+use reticent_disk::DiskFile;
+use safetensors::tensor::SafeTensors;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the authentication code.
+const CODE: usize = 32;
+/// What the code is a code of.
+const PURPOSE: &str = "snapshot";
+/// Values turned into bytes at once.
+const BLOCK: usize = 1 << 16;
+
+/// What a snapshot says beside its tensors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Moment {
+    pub(crate) schema: u32,
+    /// The name of the key.
+    pub(crate) key: String,
+    /// The run that made it.
+    pub(crate) run: Description,
+    /// Steps finished.
+    pub(crate) position: u64,
+    /// Where the ledger stood.
+    pub(crate) ledger: Standing,
+    /// What the held-out text said.
+    pub(crate) held_out: String,
+    /// Steps of each optimiser.
+    pub(crate) optimizers: Vec<u64>,
+}
+
+/// A tensor to be stored.
+pub(crate) struct Stored<'a> {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: &'a [f32],
+}
+
+/// Writes to a file and to the authentication code at once.
+struct Authenticated {
+    file: DiskFile,
+    code: KeyedWriter,
+}
+
+impl Authenticated {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.code.write_all(bytes)?;
+        self.file.write_all(bytes)
+    }
+}
+
+/// Stores a snapshot, whole or not at all.
+pub(crate) fn save(
+    path: &Path,
+    key: &RunKey,
+    moment: &Moment,
+    tensors: &[Stored<'_>],
+) -> Result<()> {
+    let said = serde_json::to_string(moment).map_err(|e| Error::Engine(e.to_string()))?;
+    let notes = BTreeMap::from([("moment".to_owned(), said)]);
+    let entries = tensors
+        .iter()
+        .map(|t| (&*t.name, &*t.shape, t.values.len()));
+    let header = header(&notes, entries)?;
+    // always the same name: what a killed process left goes first
+    let part = sibling(path, "part");
+    at(&part, reticent_disk::remove_file(&part))?;
+    let mut out = Authenticated {
+        file: at(&part, DiskFile::create(&part))?,
+        code: keyed_writer(key.bytes(), PURPOSE),
+    };
+    at(&part, out.write(&header))?;
+    let mut bytes = Vec::with_capacity(4 * BLOCK);
+    for tensor in tensors {
+        for block in tensor.values.chunks(BLOCK) {
+            bytes.clear();
+            bytes.extend(block.iter().flat_map(|v| v.to_le_bytes()));
+            at(&part, out.write(&bytes))?;
+        }
+    }
+    let Authenticated { mut file, code } = out;
+    at(&part, file.write_all(&code.finish()))?;
+    at(&part, file.sync_content())?;
+    at(path, reticent_disk::rename(&part, path))
+}
+
+/// A snapshot whose every byte the run's key has written.
+pub(crate) struct Snapshot {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    pub(crate) moment: Moment,
+}
+
+/// The content of a file without its code.
+fn content(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(bytes.len().saturating_sub(CODE))
+}
+
+/// What it says of itself, unchecked.
+fn moment(bytes: &[u8]) -> std::result::Result<Moment, String> {
+    let (_, header) =
+        SafeTensors::read_metadata(content(bytes).0).map_err(|e| format!("its header: {e}"))?;
+    let notes = header.metadata().clone().unwrap_or_default();
+    let text = notes.get("moment").ok_or("its header is incomplete")?;
+    serde_json::from_str(text).map_err(|e| format!("its header: {e}"))
+}
+
+impl Snapshot {
+    /// Reads the snapshot, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::State`] for one that this key did not write exactly so; `counted` says what the
+    /// ledger counts.
+    pub(crate) fn open(path: &Path, key: &RunKey, counted: &str) -> Result<Option<Self>> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = read(path)?;
+        let (whole, code) = content(&bytes);
+        let mut expected = keyed_writer(key.bytes(), PURPOSE);
+        at(path, expected.write_all(whole))?;
+        if !expected.verify(code) {
+            return Err(Error::State {
+                path: path.to_path_buf(),
+                why: format!(
+                    "not what this run stored: damaged, or of another run ({counted}); {BEGIN_AGAIN}"
+                ),
+            });
+        }
+        let moment = moment(&bytes).map_err(|why| Error::State {
+            path: path.to_path_buf(),
+            why,
+        })?;
+        Ok(Some(Self {
+            path: path.to_path_buf(),
+            bytes,
+            moment,
+        }))
+    }
+
+    /// The values of these tensors, in this order.
+    pub(crate) fn tensors(&self, names: impl Iterator<Item = String>) -> Result<Vec<Vec<f32>>> {
+        let bad = |why: String| Error::State {
+            path: self.path.clone(),
+            why,
+        };
+        let file =
+            SafeTensors::deserialize(content(&self.bytes).0).map_err(|e| bad(e.to_string()))?;
+        names
+            .map(|name| {
+                let view = file
+                    .tensor(&name)
+                    .map_err(|_| bad(format!("the snapshot lacks {name}")))?;
+                crate::checkpoint::weights::values(&self.path, &name, &view)
+            })
+            .collect()
+    }
+}
+
+/// The position that a snapshot gives whose key is lost.
+pub(crate) fn unauthenticated_position(path: &Path) -> Option<u64> {
+    let moment = moment(&read(path).ok()?).ok()?;
+    Some(moment.position)
+}

@@ -1,0 +1,374 @@
+//! The state folder of a run under way: key, ledger, snapshot. It stays with its owner, and is
+//! erased when the checkpoint is written.
+//!
+//! Key and ledger appear together, by a rename, so that one without the other is damage and never
+//! a run that has just begun. What lies in the folder is compared with the run that wants to go on
+//! from it, and nothing in it is believed that the run's key does not authenticate.
+
+use crate::checkpoint::Checkpoint;
+use crate::checkpoint::description::Description;
+use crate::checkpoint::lock::FolderLock;
+use crate::checkpoint::owner::state_folder;
+use crate::checkpoint::snapshot::{Moment, Snapshot, Stored, save, unauthenticated_position};
+use crate::checkpoint::weights::weights_digest;
+use crate::error::{Error, Result, at};
+use crate::files::{parent_of, private_folder, sibling, sync_beside, write_whole};
+use crate::material::Corpus;
+use crate::model::{Lora, Model};
+use crate::privacy::ledger::{BEGIN_AGAIN, Ledger, unauthenticated_counts};
+use crate::privacy::random::RunKey;
+use crate::recipe::{Schedule, TrainOptions};
+use crate::trainer::Trainer;
+use crate::trainer::optimizer::Moments;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const KEY: &str = "key.json";
+const LEDGER: &str = "ledger.jsonl";
+const SNAPSHOT: &str = "snapshot";
+/// Ending of a state folder that is being made.
+const NEW: &str = "new";
+/// Ending of a state folder that is being erased.
+const ERASED: &str = "erased";
+
+/// A state folder that is open for one run.
+#[derive(Debug)]
+pub(crate) struct State {
+    folder: PathBuf,
+    pub(crate) key: RunKey,
+    pub(crate) ledger: Ledger,
+    run: Description,
+    /// Held as long as the folder is open.
+    _lock: FolderLock,
+}
+
+/// The content of `key.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyFile {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    key: [u8; 32],
+}
+
+/// What a run is compared with: its options, its data and the weights it starts from.
+#[derive(Clone, Copy)]
+pub(crate) struct RunIdentity<'a> {
+    pub(crate) options: &'a TrainOptions,
+    pub(crate) corpus: &'a Corpus<'a>,
+    pub(crate) weights: &'a str,
+    pub(crate) model: &'a Model,
+    /// What is trained where the model's own weights stay.
+    pub(crate) adapter: Option<&'a Lora>,
+    /// How the sums of a step are added up.
+    pub(crate) lanes: usize,
+    pub(crate) schedule: &'a Schedule,
+}
+
+impl RunIdentity<'_> {
+    pub(crate) fn description(&self, key: &RunKey) -> Result<Description> {
+        Description::of(key, self)
+    }
+}
+
+impl State {
+    /// Opens the folder of this run or creates it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] (busy) where another run is at work on it; [`Error::State`] for the folder
+    /// of another run, for one that is damaged, and for one whose key is lost.
+    pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
+        at(folder, reticent_disk::private_folder(parent_of(folder)))?;
+        let lock = FolderLock::take(folder)?;
+        clear_leftovers(folder)?;
+        let made = is_free(folder)?
+            .then(|| create(folder, asked))
+            .transpose()?;
+        let (key, ledger, run) = authenticated(folder, asked.options.seed)?;
+        let ours = made.map_or_else(|| asked.description(&key), Ok)?;
+        let differ = ours.differences(&run);
+        if !differ.is_empty() {
+            return Err(another_run(folder, &differ));
+        }
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            key,
+            ledger,
+            run,
+            _lock: lock,
+        })
+    }
+
+    /// Stores weights, optimisers, position and what the held-out text said, whole or not at all.
+    pub(crate) fn save(
+        &self,
+        (position, held_out): (u64, &str),
+        trainer: &dyn Trainer,
+        optimizers: &[&dyn Moments],
+    ) -> Result<()> {
+        let weights = trainer.parameters().iter().zip(trainer.weights());
+        let mut tensors: Vec<Stored<'_>> = weights
+            .map(|(p, values)| Stored {
+                name: p.name.clone(),
+                shape: p.shape.clone(),
+                values,
+            })
+            .collect();
+        let mut steps = Vec::new();
+        for (k, optimizer) in optimizers.iter().enumerate() {
+            let (taken, first, second) = optimizer.state();
+            steps.push(taken);
+            for (moment, values) in [("first", first), ("second", second)] {
+                tensors.extend(values.iter().enumerate().map(|(i, values)| Stored {
+                    name: moment_name(k, moment, i),
+                    shape: vec![values.len()],
+                    values,
+                }));
+            }
+        }
+        let moment = Moment {
+            schema: 1,
+            key: self.key.name(),
+            run: self.run.clone(),
+            position,
+            ledger: self.ledger.standing(),
+            held_out: held_out.to_owned(),
+            optimizers: steps,
+        };
+        save(&self.folder.join(SNAPSHOT), &self.key, &moment, &tensors)
+    }
+
+    /// Restores the last snapshot; returns the position it was taken at and what the held-out
+    /// text had said (nothing without one).
+    pub(crate) fn restore(
+        &self,
+        trainer: &mut dyn Trainer,
+        optimizers: &mut [&mut dyn Moments],
+    ) -> Result<Option<(u64, String)>> {
+        let counted = format!(
+            "the ledger counts {} private steps",
+            self.ledger.private_steps()
+        );
+        let path = self.folder.join(SNAPSHOT);
+        let Some(snapshot) = Snapshot::open(&path, &self.key, &counted)? else {
+            return Ok(None);
+        };
+        let moment = &snapshot.moment;
+        let differ = self.run.differences(&moment.run);
+        if !differ.is_empty() {
+            return Err(another_run(&path, &differ));
+        }
+        self.ledger.reaches(&moment.ledger)?;
+        let names = trainer.parameters().iter().map(|p| p.name.clone());
+        trainer.set_weights(snapshot.tensors(names)?)?;
+        for (k, optimizer) in optimizers.iter_mut().enumerate() {
+            let (_, first, second) = optimizer.state();
+            let counts = [("first", first.len()), ("second", second.len())];
+            let [first, second] = counts.map(|(moment, count)| {
+                snapshot.tensors((0..count).map(|i| moment_name(k, moment, i)))
+            });
+            let steps = moment.optimizers.get(k).copied().unwrap_or_default();
+            optimizer.restore(steps, first?, second?)?;
+        }
+        Ok(Some((moment.position, moment.held_out.clone())))
+    }
+
+    /// Erases the folder. From the rename on it is no state any more: what a killed process leaves
+    /// then is erased by the next one.
+    pub(crate) fn erase(self) -> Result<()> {
+        erase(&self.folder)
+    }
+}
+
+/// The number of the averaged weights behind both optimisers.
+const AVERAGE: usize = 2;
+
+fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
+    format!("optimizer{optimizer}.{moment}.{tensor}")
+}
+
+fn another_run(path: &Path, differ: &[String]) -> Error {
+    Error::State {
+        path: path.to_path_buf(),
+        why: format!(
+            "belongs to another run (other {}); go on with what it began with, or remove the \
+             state folder to begin a new run",
+            differ.join(", ")
+        ),
+    }
+}
+
+/// Whether nothing lies there.
+fn is_free(folder: &Path) -> Result<bool> {
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(e) => at(folder, Err(e)),
+    }
+}
+
+/// Makes the folder of a new run: whole under its name, or not there.
+fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
+    let seed = asked.options.seed;
+    let key = seed.map_or_else(RunKey::from_system, |seed| Ok(RunKey::from_seed(seed)))?;
+    let run = asked.description(&key)?;
+    let growing = sibling(folder, NEW);
+    private_folder(&growing)?;
+    Ledger::create(&growing.join(LEDGER), &key, &run, run.planned())?;
+    let stored = KeyFile {
+        schema: 1,
+        kind: "run-key".into(),
+        key: *key.bytes(),
+    };
+    let json = serde_json::to_vec(&stored).map_err(|e| Error::Engine(e.to_string()))?;
+    write_whole(&growing.join(KEY), &json)?;
+    if folder.exists() {
+        at(folder, std::fs::remove_dir(folder))?;
+    }
+    at(folder, reticent_disk::rename(&growing, folder))?;
+    Ok(run)
+}
+
+/// Key, ledger and description, each authenticated by the key.
+fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Description)> {
+    let key = read_key(folder, seed)?;
+    let path = folder.join(LEDGER);
+    if !path.exists() {
+        return Err(Error::State {
+            path,
+            why: format!(
+                "is missing: how many private steps were planned and spent is not known (ε ≤ ∞); \
+                 {BEGIN_AGAIN}"
+            ),
+        });
+    }
+    let (ledger, run) = Ledger::open(&path, &key)?;
+    let run = serde_json::from_value(run).map_err(|e| Error::State {
+        path,
+        why: format!("its first line describes no run: {e}"),
+    })?;
+    Ok((key, ledger, run))
+}
+
+fn read_key(folder: &Path, seed: Option<u64>) -> Result<RunKey> {
+    let path = folder.join(KEY);
+    let stored = match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice::<KeyFile>(&bytes).ok(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(unauthenticated(folder, &path, "is missing"));
+        }
+        Err(e) => return at(&path, Err(e)),
+    };
+    match stored {
+        Some(stored) if stored.schema == 1 && stored.kind == "run-key" => {
+            Ok(RunKey::from_bytes(stored.key, seed.is_none()))
+        }
+        _ => Err(unauthenticated(
+            folder,
+            &path,
+            "is not the key file of a run",
+        )),
+    }
+}
+
+/// A record whose key is gone: what it counts is shown and believed by nobody.
+fn unauthenticated(folder: &Path, path: &Path, what: &str) -> Error {
+    let spent = match unauthenticated_counts(&folder.join(LEDGER)) {
+        Some((steps, planned)) => {
+            format!("its ledger counts {steps} private steps of {planned} planned")
+        }
+        None => "its ledger says nothing".to_owned(),
+    };
+    let position = match unauthenticated_position(&folder.join(SNAPSHOT)) {
+        Some(position) => format!("its snapshot was taken after step {position}"),
+        None => "it has no snapshot".to_owned(),
+    };
+    Error::State {
+        path: path.to_path_buf(),
+        why: format!(
+            "{what}, so the record of this run is unauthenticated: ε ≤ ∞ for whatever it \
+             released. {spent}; {position}. {}",
+            BEGIN_AGAIN.replacen("it", "It", 1)
+        ),
+    }
+}
+
+fn erase(folder: &Path) -> Result<()> {
+    let doomed = sibling(folder, ERASED);
+    at(folder, reticent_disk::rename(folder, &doomed))?;
+    remove(&doomed)
+}
+
+/// Overwrites and removes the key of a folder, then the rest.
+fn remove(folder: &Path) -> Result<()> {
+    let key = folder.join(KEY);
+    if key.exists() {
+        at(&key, reticent_disk::shred(&key))?;
+    }
+    at(folder, reticent_disk::remove_folder(folder))?;
+    sync_beside(folder)
+}
+
+/// Removes what killed processes left: folders half made, under whose keys nothing was released,
+/// and folders half erased. Says whether there were any.
+fn clear_leftovers(folder: &Path) -> Result<bool> {
+    let mut found = false;
+    for ending in [NEW, ERASED] {
+        let left = sibling(folder, ending);
+        if left.exists() {
+            remove(&left)?;
+            found = true;
+        }
+    }
+    Ok(found)
+}
+
+/// Erases the state that a finished run left, killed after its checkpoint was written: what was
+/// half erased, and a state whose snapshot holds the weights of the checkpoint. Says whether there
+/// was any. Anything else stays as it is.
+///
+/// # Errors
+/// [`Error::Io`] (busy) where a run is at work on it; a folder that can't be erased.
+pub fn erase_finished(checkpoint: &Path) -> Result<bool> {
+    let folder = state_folder(checkpoint);
+    let endings = [NEW, ERASED].map(|ending| sibling(&folder, ending).exists());
+    if !folder.exists() && endings == [false, false] {
+        return Ok(false);
+    }
+    let _lock = FolderLock::take(&folder)?;
+    let found = clear_leftovers(&folder)?;
+    if !folder.exists() || !belongs_to(&folder, checkpoint) {
+        return Ok(found);
+    }
+    erase(&folder)?;
+    Ok(true)
+}
+
+/// Whether the run of a state folder ended in this checkpoint.
+fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
+    let Ok((parameters, done)) = Checkpoint::trained(checkpoint) else {
+        return false;
+    };
+    let last = || -> Result<Option<[String; 2]>> {
+        let (key, ledger, _) = authenticated(folder, None)?;
+        let Some(snapshot) = Snapshot::open(&folder.join(SNAPSHOT), &key, "")? else {
+            return Ok(None);
+        };
+        ledger.reaches(&snapshot.moment.ledger)?;
+        let names: Vec<String> = parameters.into_iter().map(|p| p.name).collect();
+        let averaged = (0..names.len()).map(|i| moment_name(AVERAGE, "first", i));
+        // A run that averages ends with the average of its weights.
+        let averaged = snapshot.tensors(averaged).unwrap_or_default();
+        let weights = snapshot.tensors(names.into_iter())?;
+        Ok(Some(
+            [weights, averaged].map(|values| weights_digest(&values)),
+        ))
+    };
+    last().is_ok_and(|digests| {
+        digests.is_some_and(|digests| digests.contains(&weights_digest(&done)))
+    })
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests;

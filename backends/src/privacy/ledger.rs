@@ -1,0 +1,510 @@
+//! What was spent, written down before it takes effect.
+//!
+//! `ledger.jsonl` begins with a line that describes the run, the private steps it plans
+//! included. One line follows for each private step, in the order of their indices: the index,
+//! what was released and the name of the key. Every line ends in a digest under the run's key of
+//! itself and of the digest before it, so that an edited, missing or moved line is found. Lines
+//! missing at the end are found by the snapshot, which stores where the ledger was.
+//!
+//! A replayed step repeats its batch and its noise, releases the same value, and is counted
+//! once. Within one process an index is used once, whatever the file says.
+
+use crate::error::{Error, Result, at};
+use crate::privacy::random::{RunKey, keyed_digest};
+use reticent_disk::DiskFile;
+use reticent_disk::hexadecimal;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Private steps that a run plans to release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Planned {
+    /// Which stage of the recipe, from 0.
+    pub(crate) stage: u64,
+    /// What a step releases.
+    pub(crate) released: String,
+    /// The first index.
+    pub(crate) first: u64,
+    /// The index after the last.
+    pub(crate) end: u64,
+}
+
+/// A line of the file and its digest.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<T> {
+    entry: T,
+    digest: String,
+}
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    schema: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    key: String,
+    run: serde_json::Value,
+    planned: Vec<Planned>,
+}
+
+/// One private step.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    index: u64,
+    released: String,
+    key: String,
+}
+
+/// Where a ledger stands: how many private steps, and the digest of the last line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Standing {
+    pub(crate) steps: u64,
+    pub(crate) digest: String,
+}
+
+type Digest = [u8; 32];
+
+/// The record of private steps: in memory or, for runs that can be resumed, in a file.
+#[derive(Debug)]
+pub struct Ledger {
+    /// The last index that this process recorded.
+    last: Option<u64>,
+    kept: CountedSteps,
+}
+
+#[derive(Debug)]
+enum CountedSteps {
+    Memory(std::collections::BTreeSet<u64>),
+    File(Box<Written>),
+}
+
+#[derive(Debug)]
+struct Written {
+    path: PathBuf,
+    file: DiskFile,
+    /// Digests are made under this key.
+    chain: Digest,
+    name: String,
+    planned: Vec<Planned>,
+    /// Of the first line, then of the entry of each index.
+    digests: Vec<Digest>,
+}
+
+fn chain_key(key: &RunKey) -> Digest {
+    keyed_digest(key.bytes(), b"ledger")
+}
+
+/// A line of the file, and its digest.
+fn line<T: Serialize>(chain: &Digest, before: &Digest, entry: &T) -> Result<(String, Digest)> {
+    let engine = |e: serde_json::Error| Error::Engine(e.to_string());
+    let mut message = before.to_vec();
+    serde_json::to_writer(&mut message, entry).map_err(engine)?;
+    let digest = keyed_digest(chain, &message);
+    let line = Line {
+        entry,
+        digest: hexadecimal(&digest),
+    };
+    let text = serde_json::to_string(&line).map_err(engine)? + "\n";
+    Ok((text, digest))
+}
+
+/// An entry whose line is, byte by byte, what this key writes after the line before.
+fn checked<T: Serialize + DeserializeOwned>(
+    chain: &Digest,
+    before: &Digest,
+    text: &str,
+) -> std::result::Result<(T, Digest), String> {
+    let read: Line<T> =
+        serde_json::from_str(text).map_err(|_| "is not a line of a ledger".to_owned())?;
+    match line(chain, before, &read.entry) {
+        Ok((written, digest)) if written == text => Ok((read.entry, digest)),
+        _ => Err("was edited, or lines before it are missing or moved".to_owned()),
+    }
+}
+
+impl Ledger {
+    /// A ledger that lives as long as the process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self {
+            last: None,
+            kept: CountedSteps::Memory(std::collections::BTreeSet::new()),
+        }
+    }
+
+    /// Creates the file of a new run, synced.
+    pub(crate) fn create(
+        path: &Path,
+        key: &RunKey,
+        run: &impl Serialize,
+        planned: &[Planned],
+    ) -> Result<()> {
+        let run = serde_json::to_value(run).map_err(|e| Error::Engine(e.to_string()))?;
+        let head = Head {
+            schema: 1,
+            kind: "ledger".into(),
+            key: key.name(),
+            run,
+            planned: planned.to_vec(),
+        };
+        let (text, _) = line(&chain_key(key), &[0; 32], &head)?;
+        crate::files::write_whole(path, text.as_bytes())
+    }
+
+    /// Opens the file of a run; gives the description that it begins with.
+    ///
+    /// A torn last line (the process died while writing it) is cut off: its step had not taken
+    /// effect, since the weights move only after the line is complete.
+    ///
+    /// # Errors
+    /// A file that can't be read or written; [`Error::State`] for a line that this key did not
+    /// write there, with how many steps may have been spent.
+    pub(crate) fn open(path: &Path, key: &RunKey) -> Result<(Self, serde_json::Value)> {
+        let chain = chain_key(key);
+        let mut reader = BufReader::new(at(path, File::open(path))?);
+        let mut whole = 0u64;
+        let mut digests = Vec::new();
+        let mut head: Option<Head> = None;
+        let mut text = String::new();
+        loop {
+            text.clear();
+            let number = digests.len() as u64 + 1;
+            let damaged = |why: &str| Error::State {
+                path: path.to_path_buf(),
+                why: match &head {
+                    None => format!(
+                        "line 1 {why}: how many private steps were planned and spent is not \
+                         known (ε ≤ ∞); {BEGIN_AGAIN}"
+                    ),
+                    Some(head) => format!(
+                        "line {number} {why}: at least {} and at most {} private steps were \
+                         spent; {BEGIN_AGAIN}",
+                        number - 2,
+                        total(&head.planned)
+                    ),
+                },
+            };
+            // text that is not UTF-8 is damage, not a failure to read
+            let read = match reader.read_line(&mut text) {
+                Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                    return Err(damaged("is not text"));
+                }
+                read => at(path, read)?,
+            };
+            if read == 0 || !text.ends_with('\n') {
+                break;
+            }
+            let before = digests.last().copied().unwrap_or([0; 32]);
+            let digest = match &head {
+                None => {
+                    let (first, digest) =
+                        checked::<Head>(&chain, &before, &text).map_err(|why| damaged(&why))?;
+                    head = Some(first);
+                    digest
+                }
+                Some(first) => {
+                    let (entry, digest) =
+                        checked::<Entry>(&chain, &before, &text).map_err(|why| damaged(&why))?;
+                    let index = number - 2;
+                    if entry.index != index || entry.key != first.key {
+                        return Err(damaged("has another index or key than its place says"));
+                    }
+                    digest
+                }
+            };
+            digests.push(digest);
+            whole += read as u64;
+        }
+        let Some(head) = head else {
+            return Err(Error::State {
+                path: path.to_path_buf(),
+                why: format!(
+                    "its first line is missing or torn: how many private steps were planned and \
+                     spent is not known (ε ≤ ∞); {BEGIN_AGAIN}"
+                ),
+            });
+        };
+        let mut file = at(path, DiskFile::again(path))?;
+        at(path, file.cut(whole))?;
+        let written = Written {
+            path: path.to_path_buf(),
+            file,
+            chain,
+            name: head.key,
+            planned: head.planned,
+            digests,
+        };
+        let ledger = Self {
+            last: None,
+            kept: CountedSteps::File(Box::new(written)),
+        };
+        Ok((ledger, head.run))
+    }
+
+    /// Writes a private step down. One that an earlier process had written is a replay, and
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// A file that can't be written; [`Error::State`] for an index that this process used
+    /// before, whose noise would be used twice, or one that leaves a hole.
+    pub fn record_private(&mut self, index: u64) -> Result<()> {
+        if self.last.is_some_and(|last| index <= last) {
+            return Err(Error::State {
+                path: self.path(),
+                why: format!("private step {index} was taken before: its noise is used up"),
+            });
+        }
+        match &mut self.kept {
+            CountedSteps::Memory(taken) => {
+                taken.insert(index);
+            }
+            CountedSteps::File(written) => written.record(index)?,
+        }
+        self.last = Some(index);
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        match &self.kept {
+            CountedSteps::Memory(_) => PathBuf::from("ledger"),
+            CountedSteps::File(written) => written.path.clone(),
+        }
+    }
+
+    /// Private steps of these indices that were released, each counted once.
+    #[must_use]
+    pub fn private_steps_of(&self, indices: &Range<u64>) -> u64 {
+        match &self.kept {
+            CountedSteps::Memory(taken) => taken.range(indices.clone()).count() as u64,
+            CountedSteps::File(written) => {
+                let end = indices.end.min(written.steps());
+                end.saturating_sub(indices.start)
+            }
+        }
+    }
+
+    /// Private steps that were released, each counted once.
+    #[must_use]
+    pub fn private_steps(&self) -> u64 {
+        self.private_steps_of(&(0..u64::MAX))
+    }
+
+    /// Where it stands, for a snapshot. In memory there is nothing to come back to.
+    pub(crate) fn standing(&self) -> Standing {
+        match &self.kept {
+            CountedSteps::Memory(taken) => Standing {
+                steps: taken.len() as u64,
+                digest: String::new(),
+            },
+            CountedSteps::File(written) => Standing {
+                steps: written.steps(),
+                digest: written
+                    .digests
+                    .last()
+                    .map_or_else(String::new, |d| hexadecimal(d)),
+            },
+        }
+    }
+
+    /// Whether it holds everything that it held when it stood there.
+    ///
+    /// # Errors
+    /// [`Error::State`] with how many steps may have been spent.
+    pub(crate) fn reaches(&self, there: &Standing) -> Result<()> {
+        let CountedSteps::File(written) = &self.kept else {
+            return Ok(());
+        };
+        let place = usize::try_from(there.steps).unwrap_or(usize::MAX);
+        match written.digests.get(place) {
+            Some(digest) if hexadecimal(digest) == there.digest => Ok(()),
+            _ => Err(Error::State {
+                path: written.path.clone(),
+                why: format!(
+                    "it holds {} private steps, and the snapshot was taken after {}: lines are \
+                     missing, and up to {} private steps may have been spent; {BEGIN_AGAIN}",
+                    written.steps(),
+                    there.steps,
+                    total(&written.planned).max(there.steps)
+                ),
+            }),
+        }
+    }
+}
+
+/// What remains to be done about a record that is damaged.
+pub(crate) const BEGIN_AGAIN: &str =
+    "it is not resumed; to begin a new run, remove the state folder";
+
+fn total(planned: &[Planned]) -> u64 {
+    planned.iter().map(|p| p.end - p.first.min(p.end)).sum()
+}
+
+impl Written {
+    fn steps(&self) -> u64 {
+        (self.digests.len() as u64).saturating_sub(1)
+    }
+
+    fn record(&mut self, index: u64) -> Result<()> {
+        let steps = self.steps();
+        if index < steps {
+            return Ok(());
+        }
+        let planned = self
+            .planned
+            .iter()
+            .find(|p| (p.first..p.end).contains(&index));
+        let (Some(planned), true) = (planned, index == steps) else {
+            return Err(Error::State {
+                path: self.path.clone(),
+                why: format!("private step {index} does not follow the {steps} that it holds"),
+            });
+        };
+        let entry = Entry {
+            index,
+            released: planned.released.clone(),
+            key: self.name.clone(),
+        };
+        let before = self.digests.last().copied().unwrap_or([0; 32]);
+        let (text, digest) = line(&self.chain, &before, &entry)?;
+        at(&self.path, self.file.write_all(text.as_bytes()))?;
+        at(&self.path, self.file.sync_content())?;
+        self.digests.push(digest);
+        Ok(())
+    }
+}
+
+/// What the lines of a file say whose key is lost: private steps written down, and planned.
+pub(crate) fn unauthenticated_counts(path: &Path) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut lines = text.lines();
+    let head: Line<Head> = serde_json::from_str(lines.next()?).ok()?;
+    Some((lines.count() as u64, total(&head.entry.planned)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Vec<Planned> {
+        vec![Planned {
+            stage: 0,
+            released: "gradient".into(),
+            first: 0,
+            end: 9,
+        }]
+    }
+
+    fn home() -> (tempfile::TempDir, PathBuf, RunKey) {
+        let home = tempfile::tempdir().unwrap();
+        let (path, key) = (home.path().join("ledger.jsonl"), RunKey::from_seed(1));
+        Ledger::create(&path, &key, &"a run", &plan()).unwrap();
+        (home, path, key)
+    }
+
+    fn filled(path: &Path, key: &RunKey, steps: Range<u64>) -> Ledger {
+        let (mut ledger, run) = Ledger::open(path, key).unwrap();
+        assert_eq!(run, serde_json::json!("a run"));
+        steps.for_each(|s| ledger.record_private(s).unwrap());
+        ledger
+    }
+
+    #[test]
+    fn a_replayed_step_counts_once_and_none_is_skipped_or_taken_twice() {
+        let (_home, path, key) = home();
+        assert_eq!(filled(&path, &key, 0..5).private_steps(), 5);
+        let mut again = filled(&path, &key, 3..8);
+        assert_eq!(again.private_steps(), 8);
+        assert_eq!(again.private_steps_of(&(2..100)), 6);
+        let twice = again.record_private(7).unwrap_err().to_string();
+        assert!(
+            twice.contains("ledger.jsonl") && twice.contains("used up"),
+            "{twice}"
+        );
+        assert!(
+            filled(&path, &key, 0..0).record_private(9).is_err(),
+            "a hole"
+        );
+        assert!(again.record_private(8).is_ok());
+        let beyond = again.record_private(9);
+        assert!(beyond.is_err(), "more than was planned");
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_and_nothing_else() {
+        let (_home, path, key) = home();
+        filled(&path, &key, 0..3);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        for cut in 1..whole.lines().last().unwrap().len() {
+            std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+            assert_eq!(filled(&path, &key, 0..0).private_steps(), 2, "{cut}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(filled(&path, &key, 0..0).private_steps(), 3);
+    }
+
+    /// Every line edited, left out, doubled or moved; every other key.
+    #[test]
+    fn an_edited_missing_or_moved_line_is_named() {
+        let (_home, path, key) = home();
+        filled(&path, &key, 0..6);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        let refused = |lines: &[&str], what: &str| {
+            std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+            let error = Ledger::open(&path, &key).unwrap_err().to_string();
+            assert!(error.contains("ledger.jsonl"), "{what}: {error}");
+            assert!(error.contains("private steps"), "{what}: {error}");
+        };
+        for at in 0..lines.len() {
+            let mut edited = lines.clone();
+            let changed = edited[at].replace(['0', '1'], "2");
+            edited[at] = &changed;
+            refused(&edited, "edited");
+            let mut doubled = lines.clone();
+            doubled.insert(at, lines[at]);
+            refused(&doubled, "doubled");
+            if at + 1 < lines.len() {
+                let mut shorter = lines.clone();
+                shorter.remove(at);
+                refused(&shorter, "left out");
+                let mut moved = lines.clone();
+                moved.swap(at, at + 1);
+                refused(&moved, "moved");
+            }
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert!(Ledger::open(&path, &RunKey::from_seed(2)).is_err());
+        assert_eq!(unauthenticated_counts(&path), Some((6, 9)));
+    }
+
+    /// What is missing at the end is missed by whoever saw the ledger longer.
+    #[test]
+    fn a_ledger_that_became_shorter_does_not_reach() {
+        let (_home, path, key) = home();
+        let ledger = filled(&path, &key, 0..6);
+        let seen = ledger.standing();
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        for kept in 1..lines.len() {
+            std::fs::write(&path, lines[..kept].join("\n") + "\n").unwrap();
+            let error = filled(&path, &key, 0..0)
+                .reaches(&seen)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("up to 9 private steps"), "{kept}: {error}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+        let mut longer = filled(&path, &key, 0..0);
+        longer.record_private(6).unwrap();
+        assert!(longer.reaches(&seen).is_ok());
+    }
+}

@@ -1,0 +1,387 @@
+//! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
+
+use crate::collective::{Collective, add};
+use crate::error::{Error, Result};
+use crate::privacy::clip::{Clip, SquaredNorms};
+use crate::privacy::ledger::Ledger;
+use crate::privacy::random::{MeanNoise, Noise};
+use crate::privacy::segments::SelectiveBatch;
+use crate::recipe::TrainOptions;
+use crate::trainer::optimizer::Update;
+use crate::trainer::{Added, Gradients, PrivateBatch, Privatized, Trainer};
+use rayon::prelude::*;
+use reticent_accounting::NoiseMultiplier;
+use std::sync::{Mutex, PoisonError};
+
+/// Tokens per microbatch: bounds memory, changes nothing else.
+const MICROBATCH: usize = 16_384;
+
+/// A norm that no gradient of single precision reaches.
+const UNCLIPPED: f64 = 1e60;
+
+/// Parts of a batch that are added up one by one and then by pairs, so that any number of workers that is a power of
+/// two and at most this makes the same sums.
+pub(crate) const LANES: usize = 8;
+
+/// Values per parallel block of a division.
+const BLOCK: usize = 1 << 14;
+
+/// The constants of a private phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrivateStep {
+    /// σ: noise standard deviation over clipping norm.
+    pub noise_multiplier: NoiseMultiplier,
+    /// How each example is clipped.
+    pub clip: Clip,
+    /// The fixed expected batch size by which the noised sum is divided. Never the realised
+    /// size: that would make the update a function of the batch's secret size.
+    pub expected_batch: f64,
+    /// How often each record is read, with dropout masks of its own each time; the mean of the gradients is clipped.
+    pub augmentations: u32,
+}
+
+impl PrivateStep {
+    /// σ of the noise that a run with these options adds.
+    pub(crate) fn added(&self, options: &TrainOptions) -> f64 {
+        match options.plan.noiseless {
+            true => 0.0,
+            false => self.noise_multiplier.get(),
+        }
+    }
+}
+
+/// How the states that leave sensitive segments are released: h and c, each clipped to the
+/// norm and noised by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StateRelease {
+    /// Noise standard deviation over the norm.
+    pub noise_multiplier: NoiseMultiplier,
+    /// The norm to which h, and c, is clipped.
+    pub clip: Clip,
+}
+
+impl StateRelease {
+    fn release(&self, state: &mut [f32], noise: &mut dyn Noise, step: u64, tensor: usize) {
+        let squared: f64 = state.iter().map(|x| f64::from(*x).powi(2)).sum();
+        let factor = self.clip.factor(squared);
+        // a state that is not finite has factor zero, and leaves nothing behind
+        let clipped = |x: f32| if factor > 0.0 { x * factor } else { 0.0 };
+        state.iter_mut().for_each(|x| *x = clipped(*x));
+        let std = self.noise_multiplier.get() * self.clip.sensitivity();
+        noise.add(step, tensor, std, state);
+    }
+}
+
+/// A private step under way. [`Step::finish`] consumes it: noise is added exactly once, also
+/// when no example was added.
+///
+/// ```compile_fail,E0382
+/// # fn f(step: reticent_backends::privacy::Step<'_>, n: &mut dyn reticent_backends::privacy::Noise,
+/// #      c: &mut dyn reticent_backends::Collective, u: &mut dyn reticent_backends::trainer::Update,
+/// #      l: &mut reticent_backends::privacy::Ledger) {
+/// step.finish(n, c, u, l);
+/// step.finish(n, c, u, l); // a step can't be noised twice
+/// # }
+/// ```
+#[must_use = "a step that is not finished releases nothing and spends nothing"]
+pub struct Step<'a> {
+    trainer: &'a mut dyn Trainer,
+    constants: PrivateStep,
+    index: u64,
+    added: Added,
+    /// Sums of lanes, each over twice as many as the one behind it.
+    sums: Vec<(u32, Vec<Vec<f32>>)>,
+}
+
+impl<'a> Step<'a> {
+    /// Begins the private step of this index.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless the expected batch size is positive and finite.
+    pub fn begin(trainer: &'a mut dyn Trainer, constants: PrivateStep, index: u64) -> Result<Self> {
+        if !(constants.expected_batch > 0.0 && constants.expected_batch.is_finite()) {
+            return Err(Error::OutOfRange {
+                what: "expected batch size",
+                range: "(0, inf)",
+                value: constants.expected_batch,
+            });
+        }
+        trainer.begin();
+        Ok(Self {
+            trainer,
+            constants,
+            index,
+            added: Added::default(),
+            sums: Vec::new(),
+        })
+    }
+
+    /// Adds the clipped gradients of a batch, in microbatches. A record longer than the model's context is several
+    /// windows, whose gradients are added up before they are clipped as one; so are those of several augmentations, of
+    /// which the mean is taken.
+    ///
+    /// # Errors
+    /// A failing engine.
+    pub fn add(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
+        let (context, augmentations) = (self.trainer.context(), self.constants.augmentations);
+        let (fitting, several) = batch.by_sequences(context, augmentations);
+        for sequences in several {
+            self.add_as_one(&sequences)?;
+        }
+        for part in fitting.microbatches(MICROBATCH) {
+            let added = self.trainer.add(&part, &self.constants.clip)?;
+            self.added.examples += added.examples;
+            self.added.clipped += added.clipped;
+            self.added.rejected += added.rejected;
+        }
+        Ok(())
+    }
+
+    /// Adds one of this worker's lanes, all of its records that are in the batch; lanes come in their order.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(crate) fn add_lane(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
+        self.add(batch)?;
+        let accumulator = self.trainer.accumulator().iter_mut();
+        let mut sum: Vec<Vec<f32>> = accumulator.map(std::mem::take).collect();
+        self.trainer.begin();
+        let mut level = 0;
+        while let Some((_, mut left)) = self.sums.pop_if(|(other, _)| *other == level) {
+            for (left, right) in left.iter_mut().zip(&sum) {
+                add(left, right);
+            }
+            (sum, level) = (left, level + 1);
+        }
+        self.sums.push((level, sum));
+        Ok(())
+    }
+
+    /// Adds the clipped gradient of one record, given by its windows in all augmentations.
+    fn add_as_one(&mut self, sequences: &PrivateBatch<'_>) -> Result<()> {
+        let sums = self.trainer.accumulator().iter_mut();
+        let sums: Vec<Vec<f32>> = sums.map(std::mem::take).collect();
+        self.trainer.begin();
+        let as_it_is = Clip::new(UNCLIPPED, 0.0)?;
+        let mut rejected = false;
+        for part in sequences.microbatches(MICROBATCH) {
+            rejected |= self.trainer.add(&part, &as_it_is)?.rejected > 0;
+        }
+        let groups = self.trainer.groups().to_vec();
+        let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
+        let whole = self.trainer.accumulator();
+        let augmentations = self.constants.augmentations as f32;
+        if augmentations > 1.0 {
+            let values = whole.iter_mut().flatten();
+            values.for_each(|x| *x /= augmentations);
+        }
+        for (values, group) in whole.iter().zip(&groups) {
+            let values = values.iter().map(|x| f64::from(*x).powi(2));
+            squared[*group] += values.sum::<f64>();
+        }
+        let norms = SquaredNorms::new(squared.len(), squared)?;
+        let finite = norms.finite(0) && !rejected;
+        let factors = self.constants.clip.factors(&norms);
+        for ((sum, values), group) in sums.into_iter().zip(whole).zip(groups) {
+            let of_record = std::mem::replace(values, sum);
+            if finite {
+                let factor = factors.of(0, group);
+                let pairs = values.iter_mut().zip(of_record);
+                pairs.for_each(|(sum, x)| *sum += factor * x);
+            }
+        }
+        self.added.examples += 1;
+        self.added.clipped += if finite { factors.clipped() } else { 0 };
+        self.added.rejected += usize::from(!finite);
+        Ok(())
+    }
+
+    /// Adds the clipped gradients of a batch's sensitive predictions, and returns the gradient
+    /// of the ordinary ones, which needs no noise: what it saw of a sensitive segment went
+    /// through `states`.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model without recurrent state; a failing engine.
+    pub fn add_selective(
+        &mut self,
+        batch: &SelectiveBatch<'_>,
+        states: &StateRelease,
+        noise: &mut dyn Noise,
+    ) -> Result<Vec<Vec<f32>>> {
+        let (first, index) = (self.trainer.parameters().len(), self.index);
+        let recurrent = self.trainer.as_recurrent().ok_or_else(|| {
+            Error::Unsuitable("selective steps need a recurrent model (lstm)".into())
+        })?;
+        // draws are keyed by example and segment: their order does not matter
+        let noise = Mutex::new(noise);
+        let release = |example: usize, segment: usize, h: &mut [f32], c: &mut [f32]| {
+            let mut noise = noise.lock().unwrap_or_else(PoisonError::into_inner);
+            for (which, state) in [h, c].into_iter().enumerate() {
+                // beyond the tensors of the weights, a number for every state of the batch
+                let tensor = first + (example << 32) + 2 * segment + which;
+                states.release(state, &mut **noise, index, tensor);
+            }
+        };
+        let clip = &self.constants.clip;
+        let (ordinary, added) = recurrent.add_selective(batch, clip, &release)?;
+        self.added.examples += added.examples;
+        self.added.clipped += added.clipped;
+        self.added.rejected += added.rejected;
+        Ok(ordinary)
+    }
+
+    /// Reduce, noise once, divide by the expected batch size, write the ledger, apply.
+    ///
+    /// The ledger is written before the weights move: a crash in between counts a step that
+    /// released nothing, never the reverse.
+    ///
+    /// # Errors
+    /// A worker that is gone, a ledger that can't be written, or a failing engine.
+    pub fn finish(
+        mut self,
+        noise: &mut dyn Noise,
+        collective: &mut dyn Collective,
+        update: &mut dyn Update,
+        ledger: &mut Ledger,
+    ) -> Result<Added> {
+        let std = self.constants.noise_multiplier.get() * self.constants.clip.sensitivity();
+        let divisor = self.constants.expected_batch;
+        let alone = collective.world() == 1 && self.sums.is_empty();
+        if let (true, Some(noise)) = (alone, noise.as_chacha())
+            && let Some(resident) = self.trainer.resident()
+        {
+            let (gradients, finite) = resident.noised(&MeanNoise {
+                noise,
+                step: self.index,
+                std,
+                divisor,
+            });
+            ledger.record_private(self.index)?;
+            self.check(finite)?;
+            update.noised(std / divisor);
+            let gradients = Gradients::Device(gradients);
+            self.trainer.apply(Privatized { gradients }, update)?;
+            return Ok(self.added);
+        }
+        let mut gradients: Vec<Vec<f32>> = match self.sums.pop() {
+            Some((_, sums)) => sums,
+            None => {
+                let accumulator = self.trainer.accumulator().iter_mut();
+                accumulator.map(std::mem::take).collect()
+            }
+        };
+        for (tensor, sum) in gradients.iter_mut().enumerate() {
+            collective.sum_to_zero(sum)?;
+            if collective.rank() == 0 {
+                noise.add(self.index, tensor, std, sum);
+                divide(sum, divisor);
+            }
+        }
+        ledger.record_private(self.index)?;
+        for gradient in &mut gradients {
+            collective.broadcast(gradient)?;
+        }
+        let added = added_by_all(self.added, self.trainer, collective)?;
+        self.check(gradients.par_iter().flatten().all(|g| g.is_finite()))?;
+        update.noised(std / divisor);
+        let gradients = Gradients::Host(gradients);
+        self.trainer.apply(Privatized { gradients }, update)?;
+        Ok(added)
+    }
+
+    /// Called after the step is written down: that it failed is a function of what would be released.
+    fn check(&self, finite: bool) -> Result<()> {
+        match finite {
+            true => Ok(()),
+            false => Err(Error::Diverged {
+                step: self.index,
+                what: "the noised gradient".into(),
+            }),
+        }
+    }
+}
+
+/// What all workers added up, whose weights must be the same.
+pub(crate) fn added_by_all(
+    mine: Added,
+    trainer: &dyn Trainer,
+    collective: &mut dyn Collective,
+) -> Result<Added> {
+    if collective.world() == 1 {
+        return Ok(mine);
+    }
+    let counts = [mine.examples, mine.clipped, mine.rejected].map(|n| n as u64);
+    let own = fingerprint(trainer.weights());
+    let words = [counts[0], counts[1], counts[2], own];
+    let words: Vec<u8> = words.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let mut all = Added::default();
+    for (rank, theirs) in collective.exchange(&words)?.iter().enumerate() {
+        let (numbers, _) = theirs.as_chunks::<8>();
+        let &[examples, clipped, rejected, theirs] = numbers else {
+            return Err(Error::Worker(format!("worker {rank} says no counts")));
+        };
+        let theirs = [examples, clipped, rejected, theirs].map(u64::from_le_bytes);
+        if theirs[3] != own {
+            return Err(Error::Worker(format!(
+                "worker {rank} has other weights than worker {}: their processors round differently; all workers must be \
+                 of one kind",
+                collective.rank()
+            )));
+        }
+        all.examples += theirs[0] as usize;
+        all.clipped += theirs[1] as usize;
+        all.rejected += theirs[2] as usize;
+    }
+    Ok(all)
+}
+
+/// Equal weights have equal ones, and different ones hardly ever.
+fn fingerprint(weights: &[Vec<f32>]) -> u64 {
+    let of = |values: &[f32]| {
+        values.iter().fold(0u64, |sum, value| {
+            (sum.rotate_left(5) ^ u64::from(value.to_bits())).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    };
+    let blocks: Vec<u64> = weights
+        .par_iter()
+        .flat_map(|tensor| tensor.par_chunks(1 << 16))
+        .map(of)
+        .collect();
+    blocks
+        .iter()
+        .fold(0, |sum: u64, block| sum.rotate_left(7) ^ block)
+}
+
+/// Divides every value, in f64.
+pub(crate) fn divide(values: &mut [f32], divisor: f64) {
+    values.par_chunks_mut(BLOCK).for_each(|values| {
+        let block = Divide { values, divisor };
+        #[cfg(feature = "cpu")]
+        pulp::Arch::new().dispatch(block);
+        #[cfg(not(feature = "cpu"))]
+        block.run();
+    });
+}
+
+struct Divide<'a> {
+    values: &'a mut [f32],
+    divisor: f64,
+}
+
+impl Divide<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for x in self.values {
+            *x = (f64::from(*x) / self.divisor) as f32;
+        }
+    }
+}
+
+#[cfg(feature = "cpu")]
+impl pulp::NullaryFnOnce for Divide<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.run();
+    }
+}

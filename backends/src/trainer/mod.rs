@@ -1,0 +1,362 @@
+//! What an engine must offer to be trained, and the types by which a privacy mistake does not compile.
+
+pub(crate) mod dropout;
+pub(crate) mod learning_rate;
+pub(crate) mod masking;
+pub(crate) mod optimizer;
+mod records;
+
+pub use dropout::{Dropout, Masks};
+pub use learning_rate::{Decay, LearningRates};
+pub use masking::{Masking, TokenMasks};
+pub use optimizer::{Optimizer, OptimizerSpec, Update};
+pub(crate) use records::Example;
+pub use records::{
+    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, unprotected,
+};
+pub(crate) use records::{redacted, redacted_private, split};
+
+use crate::error::{Error, Result};
+use crate::model::{Lora, Model};
+use crate::privacy::clip::Clip;
+use crate::privacy::random::MeanNoise;
+use crate::privacy::segments::SelectiveBatch;
+use crate::scorer::PrefixScorer;
+use rayon::prelude::*;
+use reticent_corpus::TokenId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A trainable parameter by name and shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the checkpoint.
+    pub name: String,
+    /// Its shape, row-major.
+    pub shape: Vec<usize>,
+}
+
+impl Parameter {
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// In what precision the products of training passes are computed.
+///
+/// Only those of the passes forward and back: norms, clipped sums, noise, the optimiser and
+/// scores never leave f32 and f64. That is enough for the declared sensitivity. An example's
+/// gradient is *defined* by what the two passes leave behind, layer inputs and output gradients
+/// as they are, however roughly computed; they depend on no other example. Its norm and its share
+/// of the clipped sum are two contractions of these same values, both in f32 or wider, so the
+/// share is at most the clipping norm up to the rounding of the contractions, which the margin
+/// η covers as before. Rounding the passes changes what is learnt, not what is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// f32.
+    #[default]
+    Single,
+    /// Operands and results rounded to bf16, on devices that have it.
+    Bf16,
+}
+
+impl Precision {
+    /// Whether it is f32.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        *self == Self::Single
+    }
+}
+
+impl std::fmt::Display for Precision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Single => "single",
+            Self::Bf16 => "bf16",
+        })
+    }
+}
+
+/// What adding a microbatch did. Not covered by any guarantee: for debugging only.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Added {
+    /// Examples added.
+    pub examples: usize,
+    /// Examples whose gradient was scaled down.
+    pub clipped: usize,
+    /// Examples with a gradient that was not finite; they contributed zero.
+    pub rejected: usize,
+}
+
+/// A noised, averaged gradient. Only [`crate::privacy::Step::finish`] makes one.
+///
+/// A bare sum of gradients is not one:
+///
+/// ```compile_fail,E0308
+/// # fn f(model: &mut dyn reticent_backends::trainer::Trainer, update: &mut dyn reticent_backends::trainer::Update) {
+/// let sum: Vec<Vec<f32>> = model.accumulator().to_vec();
+/// model.apply(sum, update).unwrap(); // expected Privatized
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Privatized {
+    pub(crate) gradients: Gradients,
+}
+
+/// Where the values lie.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+pub(crate) enum Gradients {
+    Host(Vec<Vec<f32>>),
+    /// On the device of the trainer that made them, in its own tensors.
+    Device(Box<dyn std::any::Any + Send>),
+}
+
+impl Privatized {
+    /// The values on the host.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] for those of another engine's device.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
+    pub(crate) fn into_host(self) -> Result<Vec<Vec<f32>>> {
+        match self.gradients {
+            Gradients::Host(values) => Ok(values),
+            Gradients::Device(_) => Err(elsewhere()),
+        }
+    }
+}
+
+/// A gradient in tensors that an engine does not have.
+pub(crate) fn elsewhere() -> Error {
+    Error::Engine("the gradient lies on another engine's device".into())
+}
+
+/// A trainer whose device can end a private step by itself. Not exported: only engines of this crate are.
+pub trait Resident {
+    /// Takes the sum of clipped gradients and gives it back noised and divided, in tensors of the device; and whether
+    /// every value is finite.
+    fn noised(&mut self, noise: &MeanNoise<'_>) -> (Box<dyn std::any::Any + Send>, bool);
+}
+
+/// The largest magnitude, where all are finite.
+pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
+    // f32::max passes over what is no number
+    let of = |values: &[f32]| {
+        let finite = values.iter().all(|v| v.is_finite());
+        finite.then(|| values.iter().fold(0f32, |most, v| most.max(v.abs())))
+    };
+    let blocks = weights
+        .par_iter()
+        .flat_map(|tensor| tensor.par_chunks(1 << 16));
+    blocks.map(of).try_reduce(|| 0.0, |a, b| Some(a.max(b)))
+}
+
+/// A model that can be trained, with and without protection.
+pub trait Trainer: PrefixScorer {
+    /// The architecture: all that the weights alone do not say of what is computed with them.
+    fn model(&self) -> Model;
+    /// The trainable parameters, in a fixed order.
+    fn parameters(&self) -> &[Parameter];
+    /// Their values, in the same order.
+    fn weights(&self) -> &[Vec<f32>];
+    /// Replaces all values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where a length does not fit.
+    fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()>;
+    /// The clipping group of each parameter, numbered from 0 without gaps. Parameters whose
+    /// norms come from one computation share a group.
+    fn groups(&self) -> &[usize];
+    /// The margin η that this engine's norms need.
+    fn norm_margin(&self) -> f64;
+    /// The longest sequence in tokens, where there is one.
+    fn context(&self) -> Option<usize> {
+        None
+    }
+    /// The gradient of the mean negative log-likelihood per predicted token (per record, for a classifier) over a public
+    /// batch, and that mean (nats).
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)>;
+    /// Zeroes the accumulator.
+    fn begin(&mut self);
+    /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
+    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. Does not depend on how a batch is cut into microbatches.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
+    /// The accumulator, for the collective and the noise.
+    fn accumulator(&mut self) -> &mut [Vec<f32>];
+    /// From now on predictions of this token carry no loss in training (`<MASK>` of a redacted
+    /// text), in no gradient and no mean. `None` undoes it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
+        match target {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable(
+                "this model can't leave a token out of the loss".into(),
+            )),
+        }
+    }
+    /// From now on training passes drop values by these masks; scoring never does. `None` undoes
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
+        match masks {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
+        }
+    }
+    /// From now on an encoder's training passes read records with these tokens masked, and tell those. `None` undoes it.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for an engine that can't.
+    fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
+        match masked {
+            None => Ok(()),
+            Some(_) => Err(Error::Unsuitable("this model masks no tokens".into())),
+        }
+    }
+    /// Σ −ln p (nats) over the masked tokens of a batch, and how many they are; nothing is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model that is not asked for masked tokens.
+    fn masked_loss(
+        &mut self,
+        batch: &PublicBatch<'_>,
+        masked: &TokenMasks,
+    ) -> Result<(f64, usize)> {
+        let _ = (batch, masked);
+        Err(Error::Unsuitable("this model masks no tokens".into()))
+    }
+    /// ln p (nats) of every class for each sequence; nothing is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a model without classes; a token outside the vocabulary.
+    fn classify(&mut self, sequences: &[&[TokenId]]) -> Result<Vec<Vec<f64>>> {
+        let _ = sequences;
+        Err(Error::Unsuitable("this model tells no classes".into()))
+    }
+    /// From now on training passes compute their products in this precision.
+    ///
+    /// # Errors
+    /// [`Error::Precision`] where the device or its engine can't.
+    fn compute_in(&mut self, precision: Precision) -> Result<()> {
+        match precision {
+            Precision::Single => Ok(()),
+            Precision::Bf16 => Err(Error::Precision { precision }),
+        }
+    }
+    /// From now on an adapter is trained, from these weights, and the model's own stay as they are: parameters,
+    /// weights and groups are the adapter's.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for a model that takes no adapter, or has
+    /// one already.
+    fn adapt(&mut self, adapter: Lora, weights: Vec<Vec<f32>>) -> Result<()> {
+        let _ = (adapter, weights);
+        Err(Error::Unsuitable(
+            "this model takes no LoRA adapter; decoders of Hugging Face's families do".into(),
+        ))
+    }
+    /// The adapter that is trained, where it is not the model itself.
+    fn adapter(&self) -> Option<&Lora> {
+        None
+    }
+    /// The same model for Selective DP-SGD, if it is recurrent.
+    fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {
+        None
+    }
+    /// Moves the weights by a privatised gradient.
+    ///
+    /// # Errors
+    /// A failing engine.
+    fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()>;
+    /// Moves the weights by a public gradient.
+    ///
+    /// # Errors
+    /// A failing engine.
+    fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()>;
+    /// Moves the weights by the public gradient of a batch, and returns its mean loss as
+    /// [`Self::public_gradient`] does. Where that is not finite the weights stay.
+    ///
+    /// # Errors
+    /// As [`Self::public_gradient`].
+    fn public_step(&mut self, batch: &PublicBatch<'_>, update: &mut dyn Update) -> Result<f64> {
+        let (gradient, loss) = self.public_gradient(batch)?;
+        if loss.is_finite() {
+            self.apply_public(gradient, update)?;
+        }
+        Ok(loss)
+    }
+    /// The largest magnitude of a trained weight, where all are finite.
+    fn largest_weight(&self) -> Option<f32> {
+        largest(self.weights())
+    }
+    /// The same model as one whose device ends private steps by itself, where the sum lies there now.
+    #[doc(hidden)]
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        None
+    }
+}
+
+/// Clips and noises the state that leaves a sensitive segment: example, segment, h, c.
+pub type ReleaseState<'a> = dyn Fn(usize, usize, &mut [f32], &mut [f32]) + Sync + 'a;
+
+/// A model whose past is a state of fixed size, which Selective DP-SGD can release.
+pub trait Recurrent {
+    /// Values of h, and of c.
+    fn state_width(&self) -> usize;
+    /// accumulator += Σ_i clip(g_i), g_i the gradient of example i's sensitive predictions
+    /// together; returns the gradient of the mean negative log-likelihood of the ordinary ones.
+    ///
+    /// Each segment starts from the state the last one left, without gradient through it. What
+    /// an ordinary segment starts from has gone through `release` if a sensitive one came before.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or a failing engine.
+    fn add_selective(
+        &mut self,
+        batch: &SelectiveBatch<'_>,
+        clip: &Clip,
+        release: &ReleaseState<'_>,
+    ) -> Result<(Vec<Vec<f32>>, Added)>;
+}
+
+/// Checks lengths against shapes.
+///
+/// # Errors
+/// [`Error::Shape`] for the first that does not fit.
+pub(crate) fn check_shapes(parameters: &[Parameter], weights: &[Vec<f32>]) -> Result<()> {
+    if parameters.len() != weights.len() {
+        return Err(Error::Shape {
+            name: "parameters".into(),
+            expected: vec![parameters.len()],
+            actual: vec![weights.len()],
+        });
+    }
+    for (p, w) in parameters.iter().zip(weights) {
+        if p.len() != w.len() {
+            return Err(Error::Shape {
+                name: p.name.clone(),
+                expected: p.shape.clone(),
+                actual: vec![w.len()],
+            });
+        }
+    }
+    Ok(())
+}

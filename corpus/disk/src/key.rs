@@ -1,0 +1,74 @@
+//! Keys and digests as text, and where the user's own key lies.
+
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// The variable that names the file of the user's key.
+pub const OWNER_KEY: &str = "RETICENT_OWNER_KEY";
+
+/// Bytes in lower-case hexadecimal.
+///
+/// ```
+/// assert_eq!(reticent_disk::hexadecimal(&[0x0a, 0xf1]), "0af1");
+/// ```
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of a text that is hexadecimal digits and nothing else.
+#[must_use]
+pub fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let byte = |[high, low]: &[u8; 2]| Some(value(*high)? << 4 | value(*low)?);
+    pairs.iter().map(byte).collect()
+}
+
+/// A key of 32 bytes from a regular file of 64 hexadecimal digits; white space around them is no part of it.
+///
+/// # Errors
+/// A file that can't be read; [`ErrorKind::InvalidData`] for one that holds something else.
+pub fn read_key(path: &Path) -> Result<[u8; 32]> {
+    let text = crate::read_regular(path, 1024)?;
+    let key = from_hexadecimal(text.trim_ascii()).and_then(|key| key.try_into().ok());
+    key.ok_or_else(|| Error::new(ErrorKind::InvalidData, "must hold 64 hexadecimal digits"))
+}
+
+/// Where the user's key lies: in the file that [`OWNER_KEY`] names, else in `reticent/owner.key` of the folder of
+/// configurations; and whether it was named. Nothing where there is neither.
+#[must_use]
+pub fn owner_key_place() -> Option<(PathBuf, bool)> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = of(OWNER_KEY) {
+        return Some((path.into(), true));
+    }
+    let settings = of("XDG_CONFIG_HOME").map(PathBuf::from);
+    let settings = settings.or_else(|| Some(PathBuf::from(of("HOME")?).join(".config")))?;
+    Some((settings.join("reticent").join("owner.key"), false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_64_hexadecimal_digits() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("key");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_key(&path)
+        };
+        let key = read(&format!("{}\n", "0aF1".repeat(16))).unwrap();
+        assert_eq!(key[..3], [0x0a, 0xf1, 0x0a]);
+        assert_eq!(hexadecimal(&key), "0af1".repeat(16));
+        // A sign is no digit, whatever the standard library's parser says.
+        let signed = format!("+a{}", "0a".repeat(31));
+        for other in ["", "0aF", &"0a".repeat(33), &"0g".repeat(32), &signed] {
+            assert_eq!(read(other).unwrap_err().kind(), ErrorKind::InvalidData);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Which unit holds which secret.
+
+use super::words::words;
+use super::{Read, found, name, pass};
+use crate::document::{Document, Masked, Secret};
+use crate::error::Result;
+use crate::policy::{Dictionary, DictionaryOptions, Policy};
+use crate::read::Documents;
+use crate::split::{UnitText, units};
+use crate::unit::Unit;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// A list of secrets, found wherever they stand: by one automaton, overlapping ones too.
+#[derive(Debug, Clone)]
+pub struct SecretList {
+    secrets: Vec<String>,
+    automaton: Dictionary,
+}
+
+impl SecretList {
+    /// Builds the automaton. Secrets are told by their exact letters, and only where no letter
+    /// or digit touches them.
+    ///
+    /// # Errors
+    /// No secret, or a blank one.
+    pub fn new(secrets: Vec<String>) -> Result<Self> {
+        let automaton = Dictionary::new(&DictionaryOptions {
+            kind: "secret".to_owned(),
+            words: secrets.clone(),
+            case_sensitive: true,
+            whole_words: true,
+        })?;
+        Ok(Self { secrets, automaton })
+    }
+
+    /// The secrets.
+    #[must_use]
+    pub fn secrets(&self) -> &[String] {
+        &self.secrets
+    }
+
+    /// SHA-256 of the list, one secret a line, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        crate::random::sha256(format!("{}\n", self.secrets.join("\n")).as_bytes())
+    }
+
+    /// The document with every place of a listed secret marked, but for places that overlap a
+    /// mark that is there or a masked span. Of places that overlap each other the first is
+    /// marked, and of two with one beginning the longer.
+    #[must_use]
+    pub fn mark(&self, document: &Document, kind: &str) -> Document {
+        let offsets = crate::document::Offsets::new(&document.text);
+        let mut places: Vec<(usize, usize)> = self
+            .automaton
+            .occurrences(&document.text)
+            .map(|(_, start, end)| (offsets.character(start), offsets.character(end)))
+            .collect();
+        places.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
+        let mut out = document.clone();
+        let mut last = 0;
+        for (start, end) in places {
+            let apart = |from: usize, to: usize| end <= from || to <= start;
+            let free = document.secrets.iter().all(|s| apart(s.start, s.end))
+                && document
+                    .masked
+                    .iter()
+                    .all(|Masked { start, end }| apart(*start, *end));
+            if start >= last && free {
+                last = end;
+                out.secrets.push(Secret {
+                    start,
+                    end,
+                    kind: kind.to_owned(),
+                });
+            }
+        }
+        out.secrets.sort_by_key(|secret| secret.start);
+        out
+    }
+}
+
+/// How secrets are told.
+#[derive(Debug, Clone)]
+pub enum Sense {
+    /// What a policy finds: the secret is the text of the span.
+    Policy(Arc<dyn Policy>),
+    /// A list of them.
+    List(SecretList),
+    /// The values of the field that the documents are read with, in every unit of a document.
+    Field,
+    /// Words, by [`crate::redaction::DocumentFrequencies`].
+    Words(HashSet<String>),
+}
+
+/// A secret in a unit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sensed {
+    /// The secret.
+    pub secret: String,
+    /// Its kind: the policy's, or `secret`, `field`, `word`.
+    pub kind: Arc<str>,
+}
+
+/// One unit and the distinct secrets in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incidence {
+    /// The unit: the document's id, with the unit's number behind a `#` where units are parts
+    /// of documents.
+    pub example: String,
+    /// In alphabetical order.
+    pub secrets: Vec<Sensed>,
+}
+
+impl Incidence {
+    /// Goes through a corpus. `emit` is given the units in order, and how many bytes of the
+    /// files have been read; when it says no, that is the end.
+    ///
+    /// # Errors
+    /// What [`Documents`] and `emit` give; threads outside 1 to 1024.
+    pub fn each(
+        documents: &mut Documents,
+        unit: Unit,
+        sense: &Sense,
+        threads: usize,
+        mut emit: impl FnMut(Self, u64) -> Result<bool>,
+    ) -> Result<()> {
+        pass(
+            documents,
+            threads,
+            |batch| {
+                let mut out = Vec::new();
+                for Read {
+                    document, values, ..
+                } in batch
+                {
+                    for cut in units(document, 0, unit)? {
+                        let secrets = sense.secrets(&cut, values);
+                        out.push(Self {
+                            example: name(document, unit, cut.index),
+                            secrets,
+                        });
+                    }
+                }
+                Ok(out)
+            },
+            |found, read| {
+                for one in found {
+                    if !emit(one, read)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            },
+        )
+    }
+}
+
+impl Sense {
+    /// The distinct secrets of one unit.
+    fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
+        let text = &*unit.text;
+        let mut out: BTreeMap<String, Arc<str>> = BTreeMap::new();
+        match self {
+            Self::Policy(policy) => {
+                for span in found(unit, policy.as_ref()) {
+                    out.insert(text[span.start..span.end].to_owned(), span.kind);
+                }
+            }
+            Self::List(list) => {
+                for (number, _, _) in list.automaton.occurrences(text) {
+                    out.insert(list.secrets[number].clone(), "secret".into());
+                }
+            }
+            Self::Field => {
+                for value in values {
+                    out.insert(value.clone(), "field".into());
+                }
+            }
+            Self::Words(known) => {
+                for word in words(text).filter(|word| known.contains(word)) {
+                    out.insert(word, "word".into());
+                }
+            }
+        }
+        out.into_iter()
+            .map(|(secret, kind)| Sensed { secret, kind })
+            .collect()
+    }
+}

@@ -1,0 +1,626 @@
+//! Deduplication and redaction of a corpus of any size into one file or stream: the pipeline of
+//! [`crate::prepare::PrepareFiles`] (lock, seal, checksums, checkpoints) with another sink.
+
+use super::{Read, batch, checked_threads, found, name, until};
+use crate::dedup::Seen;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::folder::{FileWriter, Left, OutputFile, Stopped};
+use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
+use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
+use crate::random::digest;
+use crate::read::{Documents, Object, ReadOptions, corpus_files, each_text, regular};
+use crate::split::{UnitText, escaped, units};
+use crate::tokenize::{MASK_TEXT, Tokenizer};
+use crate::unit::Unit;
+use reticent_disk::{IS_READ, OutputPlace, is_one_of};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a redaction does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedactionOptions {
+    /// What one record is.
+    pub unit: Unit,
+    /// The policy whose spans become `<MASK>`.
+    pub policy: PolicyChoice,
+    /// Whether later copies of a unit are left out.
+    pub deduplicate: bool,
+}
+
+/// What a redaction has done so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RedactionState {
+    /// Documents read.
+    pub documents: u64,
+    /// Units cut from them.
+    pub units: u64,
+    /// Units left out because they were there before.
+    pub duplicates: u64,
+    /// Units with a mask, among those that stay.
+    pub redacted: u64,
+    /// Bytes of text read.
+    pub bytes: u64,
+    /// Masked spans by kind, in units that stay.
+    pub spans: BTreeMap<String, u64>,
+}
+
+/// How a corpus is redacted from files.
+///
+/// The output is one `{"id", "text"}` to a line for each unit that stays, in order, or the whole object where the
+/// input is chats or pairs, with masks in every text of it (one record, whatever the unit): the same
+/// bytes whatever the number of threads and wherever the work was stopped. Text goes through; what
+/// is kept in memory is, for each unit that differs, the SHA-1 of its text before redaction (20
+/// bytes, about 40 in the table), and for each document a digest of its id (36 bytes, about 80 in the table).
+#[derive(Debug, Clone, Copy)]
+pub struct RedactFiles<'a> {
+    /// A file or folder, as [`Documents`] reads it.
+    pub data: &'a Path,
+    /// How it is read.
+    pub reading: &'a ReadOptions,
+    /// How it is redacted.
+    pub options: &'a RedactionOptions,
+    /// How many threads work, from 1 to 1024.
+    pub threads: usize,
+    /// How often it is said on the disk how far the work is, at most. Zero: after every batch.
+    pub pause: Duration,
+}
+
+/// Where a redacted corpus goes.
+pub enum RedactTo<'a> {
+    /// To a file that appears under its name when it is complete, or through the pipe or device of
+    /// that name.
+    Path {
+        /// Its name.
+        path: &'a Path,
+        /// Whether a file that is there is replaced.
+        force: bool,
+    },
+    /// Into a stream; its metadata, where they are known, must be those of none of the files that are read.
+    Stream(&'a mut dyn Write, Option<Metadata>),
+}
+
+impl std::fmt::Debug for RedactTo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Path { path, force } => {
+                let mut shown = f.debug_struct("Path");
+                shown.field("path", path).field("force", force).finish()
+            }
+            Self::Stream(..) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// What was redacted.
+#[derive(Debug)]
+pub struct Redaction {
+    /// In numbers.
+    pub state: RedactionState,
+    /// What was wrong with files that were left out, if [`ReadOptions::skip_unreadable`] asked for that.
+    pub skipped: Vec<Error>,
+    /// What an interrupted run had done, where this one went on from there.
+    pub taken_up: Option<RedactionState>,
+    /// Whether whoever read the stream closed it before the end.
+    pub closed_early: bool,
+}
+
+/// Where the lines go.
+enum Sink<'a> {
+    File(FileWriter),
+    Stream(Box<dyn Write + 'a>, PathBuf),
+}
+
+/// One run over a corpus.
+struct Run {
+    policy: Arc<dyn Policy>,
+    /// Of the documents done so far.
+    seal: Seal,
+    seen: Seen,
+    state: RedactionState,
+}
+
+/// What a worker makes of a unit.
+struct Made {
+    /// What copies have in common; none where they stay.
+    key: Option<[u8; 20]>,
+    line: Vec<u8>,
+    kinds: Vec<Arc<str>>,
+}
+
+/// What a worker makes of a document.
+struct MadeDocument {
+    bytes: u64,
+    units: Vec<Made>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    text: &'a str,
+}
+
+/// What became of reading again.
+enum Replayed {
+    Same,
+    Differs(RestartCause),
+    Interrupted,
+}
+
+type Watch<'w> = &'w dyn Fn(Phase, u64) -> bool;
+
+impl RedactFiles<'_> {
+    /// Whether a redaction that was stopped lies beside a name.
+    #[must_use]
+    pub fn stopped(path: &Path) -> bool {
+        OutputFile::stopped(path)
+    }
+
+    /// How many bytes the files have.
+    ///
+    /// # Errors
+    /// As [`Documents::open`].
+    pub fn size(&self) -> Result<u64> {
+        Ok(Documents::with(self.data, self.reading)?.size())
+    }
+
+    /// Redacts the corpus.
+    ///
+    /// A file appears under its name when it is complete. Until then it grows in a hidden folder beside it,
+    /// `.writing-NAME`, which stays after an interruption, a crash or a full disk: the next call for the same
+    /// name goes on there and comes to the same bytes, if version, options, policy and everything that
+    /// had been read are the same, or says why not ([`Phase::Restart`]) and begins anew. What had been read is
+    /// read again. `watch` is told the part and how many bytes of the files have been read in it; when it says
+    /// no, the result is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use reticent_corpus::Unit;
+    /// use reticent_corpus::policy::PolicyChoice;
+    /// use reticent_corpus::read::ReadOptions;
+    /// use reticent_corpus::redaction::{RedactFiles, RedactTo, RedactionOptions};
+    /// let place = tempfile::tempdir()?;
+    /// let (data, out) = (place.path().join("a.txt"), place.path().join("out.jsonl"));
+    /// std::fs::write(&data, "write to ada@example.org\n\nwrite to ada@example.org\n")?;
+    /// let options = RedactionOptions { unit: Unit::Turn, policy: PolicyChoice::Detectors(Default::default()), deduplicate: true };
+    /// let reading = ReadOptions::default();
+    /// let files = RedactFiles { data: &data, reading: &reading, options: &options, threads: 2, pause: Duration::from_secs(10) };
+    /// let made = files.write(RedactTo::Path { path: &out, force: false }, &|_, _| true)?.unwrap();
+    /// assert_eq!((made.state.units, made.state.duplicates), (2, 1));
+    /// assert_eq!(std::fs::read_to_string(&out)?, "{\"id\":\"block-1#0\",\"text\":\"write to <MASK>\"}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What [`Documents`] gives; a policy that does not build; an output that exists and is not to be replaced,
+    /// that is a link to a file, a folder or a disk, one of the files that are read, or at work in another process.
+    pub fn write(&self, to: RedactTo<'_>, watch: Watch<'_>) -> Result<Option<Redaction>> {
+        let threads = checked_threads(self.threads)?;
+        let policy = self.options.policy.build()?;
+        let (path, force) = match to {
+            RedactTo::Stream(out, about) => {
+                let name = PathBuf::from("-");
+                if let Some(about) = about {
+                    self.check_apart(&name, &about)?;
+                }
+                return self.begun(policy, threads, Sink::Stream(Box::new(out), name), watch);
+            }
+            RedactTo::Path { path, force } => (path, force),
+        };
+        let place = OutputPlace::apart(path, force, &corpus_files(self.data)?);
+        match place.map_err(|source| Error::of_place(path, source))? {
+            OutputPlace::Stream(file) => {
+                let sink = Sink::Stream(Box::new(file), path.to_path_buf());
+                self.begun(policy, threads, sink, watch)
+            }
+            OutputPlace::File => {
+                let place = OutputFile::take(path, force)?;
+                self.resumed(policy, threads, place, watch)
+            }
+        }
+    }
+
+    /// Whether the output is none of the files that are read.
+    fn check_apart(&self, path: &Path, about: &Metadata) -> Result<()> {
+        if is_one_of(about, &corpus_files(self.data)?) {
+            return Err(Error::Output {
+                path: path.to_path_buf(),
+                problem: IS_READ.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Goes on where a file was stopped, or begins it.
+    fn resumed(
+        &self,
+        policy: Arc<dyn Policy>,
+        threads: usize,
+        place: OutputFile,
+        watch: Watch<'_>,
+    ) -> Result<Option<Redaction>> {
+        let stopped = match place.left::<RedactionState>() {
+            Left::Nothing => {
+                return self.begun(policy, threads, Sink::File(place.begin()?), watch);
+            }
+            Left::Damaged => {
+                return self.anew(policy, threads, place, RestartCause::Damaged, watch);
+            }
+            Left::Stopped(stopped) if !stopped.identity.is_current() => {
+                return self.anew(policy, threads, place, RestartCause::Version, watch);
+            }
+            Left::Stopped(stopped) => stopped,
+        };
+        let mut run = Run::new(policy.clone());
+        let mut documents = Documents::with(self.data, self.reading)?;
+        match self.replayed(&mut run, &mut documents, &stopped, threads, watch)? {
+            Replayed::Interrupted => return Ok(None),
+            Replayed::Differs(cause) => return self.anew(policy, threads, place, cause, watch),
+            Replayed::Same => {}
+        }
+        match place.go_on(&stopped)? {
+            Ok(file) => {
+                run.state = stopped.done.clone();
+                let done = Some(stopped.done);
+                self.go_on(run, documents, threads, Sink::File(file), done, watch)
+            }
+            Err(place) => self.anew(policy, threads, place, RestartCause::Damaged, watch),
+        }
+    }
+
+    fn anew(
+        &self,
+        policy: Arc<dyn Policy>,
+        threads: usize,
+        place: OutputFile,
+        cause: RestartCause,
+        watch: Watch<'_>,
+    ) -> Result<Option<Redaction>> {
+        if !watch(Phase::Restart(cause), 0) {
+            return Ok(None);
+        }
+        self.begun(policy, threads, Sink::File(place.begin()?), watch)
+    }
+
+    fn begun(
+        &self,
+        policy: Arc<dyn Policy>,
+        threads: usize,
+        sink: Sink<'_>,
+        watch: Watch<'_>,
+    ) -> Result<Option<Redaction>> {
+        let documents = Documents::with(self.data, self.reading)?;
+        self.go_on(Run::new(policy), documents, threads, sink, None, watch)
+    }
+
+    /// Reads again what was done, for its duplicates: nothing else that was made of it decides about later
+    /// units.
+    fn replayed(
+        &self,
+        run: &mut Run,
+        documents: &mut Documents,
+        stopped: &Stopped<RedactionState>,
+        threads: usize,
+        watch: Watch<'_>,
+    ) -> Result<Replayed> {
+        let mut left = stopped.done.documents;
+        let (unit, deduplicate) = (self.options.unit, self.options.deduplicate);
+        let (seal, seen) = (&mut run.seal, &mut run.seen);
+        let whole = until(
+            threads,
+            || {
+                let batch = batch(documents, left)?;
+                left -= batch.len() as u64;
+                batch.iter().for_each(|read| enter(seal, read));
+                Ok((!batch.is_empty()).then(|| (batch, documents.bytes_read())))
+            },
+            |batch| {
+                let mut keys = Vec::new();
+                for read in batch.iter().filter(|_| deduplicate) {
+                    if read.object.is_some() {
+                        keys.push(digest(read.document.text.as_bytes()));
+                        continue;
+                    }
+                    for unit in units(&read.document, 0, unit)? {
+                        keys.push(key(&unit)?);
+                    }
+                }
+                Ok(keys)
+            },
+            |keys, read| {
+                for key in keys {
+                    seen.insert(key);
+                }
+                Ok(watch(Phase::Resume, read))
+            },
+        );
+        match whole {
+            Ok(true) => {}
+            Ok(false) => return Ok(Replayed::Interrupted),
+            // What could be read then can't be now: who begins anew says so.
+            Err(_) => return Ok(Replayed::Differs(RestartCause::Corpus)),
+        }
+        if left > 0 {
+            return Ok(Replayed::Differs(RestartCause::Corpus));
+        }
+        let cause = self.identity(&run.seal)?.against(&stopped.identity);
+        Ok(cause.map_or(Replayed::Same, Replayed::Differs))
+    }
+
+    /// Whose output it is: of what was read, and of everything that decides about the rest.
+    fn identity(&self, seal: &Seal) -> Result<Identity> {
+        let mut options = self.options.clone();
+        options.policy = options.policy.pinned()?;
+        // Data like these always have a JSON.
+        let mut options = serde_json::to_vec(&options).unwrap_or_default();
+        options.extend(format!("{:?}", self.reading).into_bytes());
+        Ok(Identity::of_parts(&seal.clone().close(), &options, &[]))
+    }
+
+    fn go_on(
+        &self,
+        mut run: Run,
+        mut documents: Documents,
+        threads: usize,
+        mut sink: Sink<'_>,
+        taken_up: Option<RedactionState>,
+        watch: Watch<'_>,
+    ) -> Result<Option<Redaction>> {
+        let lasts = matches!(sink, Sink::File(_)) && regular(self.data)?;
+        let (unit, deduplicate) = (self.options.unit, self.options.deduplicate);
+        let policy = run.policy.clone();
+        let mut seal = run.seal.clone();
+        let mut pace = Pace::new(self.pause);
+        let whole = until(
+            threads,
+            || {
+                let batch = batch(&mut documents, u64::MAX)?;
+                batch.iter().for_each(|read| enter(&mut seal, read));
+                let mark = (documents.bytes_read(), seal.clone());
+                Ok((!batch.is_empty()).then_some((batch, mark)))
+            },
+            |batch| {
+                let each = batch.iter();
+                each.map(|read| made(read, unit, policy.as_ref(), deduplicate))
+                    .collect::<Result<Vec<MadeDocument>>>()
+            },
+            |made, (read, seal)| {
+                for document in made {
+                    for line in run.enter(document) {
+                        sink.write(&line)?;
+                    }
+                }
+                run.seal = seal;
+                let go_on = watch(Phase::Prepare, read);
+                if let Sink::File(file) = &mut sink
+                    && lasts
+                    && (!go_on || pace.is_due())
+                {
+                    let identity = self.identity(&run.seal)?;
+                    pace.keep(|| file.checkpoint(&identity, &run.state))?;
+                }
+                Ok(go_on)
+            },
+        );
+        let ended = match whole {
+            Ok(true) if run.state.units == 0 => Err(Error::EmptyCorpus {
+                path: self.data.to_path_buf(),
+            }),
+            Ok(true) => sink.finish().map(|()| false),
+            Ok(false) => {
+                sink.stop();
+                return Ok(None);
+            }
+            Err(error) => {
+                // A disk that is full: what there is can be taken up when there is room.
+                if matches!(error, Error::Write { .. }) {
+                    sink.stop();
+                }
+                Err(error)
+            }
+        };
+        let closed_early = match ended {
+            Err(Error::Write { source, .. }) if source.kind() == ErrorKind::BrokenPipe => true,
+            other => other?,
+        };
+        Ok(Some(Redaction {
+            state: run.state,
+            skipped: documents.into_skipped(),
+            taken_up,
+            closed_early,
+        }))
+    }
+}
+
+impl Sink<'_> {
+    fn write(&mut self, line: &[u8]) -> Result<()> {
+        match self {
+            Self::File(file) => file.write(line),
+            Self::Stream(out, path) => out.write_all(line).map_err(|source| Error::Write {
+                path: path.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn stop(self) {
+        if let Self::File(file) = self {
+            file.stop();
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::File(file) => file.finish(),
+            Self::Stream(mut out, path) => {
+                out.flush().map_err(|source| Error::Write { path, source })
+            }
+        }
+    }
+}
+
+impl Run {
+    fn new(policy: Arc<dyn Policy>) -> Self {
+        Self {
+            policy,
+            seal: Seal::default(),
+            seen: Seen::new(),
+            state: RedactionState::default(),
+        }
+    }
+
+    /// Decides which units stay, and gives their lines.
+    fn enter(&mut self, document: MadeDocument) -> Vec<Vec<u8>> {
+        self.state.documents += 1;
+        self.state.bytes += document.bytes;
+        let mut kept = Vec::with_capacity(document.units.len());
+        for made in document.units {
+            self.state.units += 1;
+            if made.key.is_some_and(|key| !self.seen.insert(key)) {
+                self.state.duplicates += 1;
+                continue;
+            }
+            self.state.redacted += u64::from(!made.kinds.is_empty());
+            for kind in made.kinds {
+                match self.state.spans.get_mut(&*kind) {
+                    Some(count) => *count += 1,
+                    None => {
+                        self.state.spans.insert(kind.to_string(), 1);
+                    }
+                }
+            }
+            kept.push(made.line);
+        }
+        kept
+    }
+}
+
+/// Of the text before redaction: masking must not make copies.
+fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
+    Ok(if unit.masked.is_empty() {
+        digest(unit.text.as_bytes())
+    } else {
+        digest(Work::new(unit, &Tokenizer::bytes())?.text().as_bytes())
+    })
+}
+
+/// A text alone, with `<MASK>` where the policy finds something, as a pass would redact it.
+///
+/// ```
+/// use reticent_corpus::policy::PolicyChoice;
+/// use reticent_corpus::redaction::redacted_text;
+/// let policy = PolicyChoice::Detectors(Default::default()).build()?;
+/// assert_eq!(redacted_text(policy.as_ref(), "write to ada@example.org"), "write to <MASK>");
+/// # Ok::<(), reticent_corpus::Error>(())
+/// ```
+#[must_use]
+pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
+    let view = View { text, secrets: &[] };
+    masked(text, &resolved(policy, &view))
+}
+
+/// The text with one `<MASK>` for each run of touching spans, which are in order.
+fn masked(text: &str, spans: &[Span]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from: Option<usize> = None;
+    for span in spans {
+        if from.is_none_or(|end| span.start > end) {
+            out.push_str(&text[from.unwrap_or(0)..span.start]);
+            out.push_str(MASK_TEXT);
+        }
+        from = Some(span.end);
+    }
+    out.push_str(&text[from.unwrap_or(0)..]);
+    out
+}
+
+/// Seals all of a document that decides about the output.
+fn enter(seal: &mut Seal, read: &Read) {
+    seal.enter(&read.document);
+    if let Some(object) = &read.object {
+        // Data like these always have a JSON.
+        seal.bytes(&serde_json::to_vec(object).unwrap_or_default());
+    }
+}
+
+fn made(read: &Read, unit: Unit, policy: &dyn Policy, deduplicate: bool) -> Result<MadeDocument> {
+    let document = &read.document;
+    if let Some(object) = &read.object {
+        return Ok(whole(document, object, policy, deduplicate));
+    }
+    let units = units(document, 0, unit)?;
+    let each = units.iter().map(|cut| {
+        let id = name(document, unit, cut.index);
+        redacted(cut, &id, policy, deduplicate)
+    });
+    Ok(MadeDocument {
+        bytes: document.text.len() as u64,
+        units: each.collect::<Result<_>>()?,
+    })
+}
+
+/// An object in its own shape, with masks in its texts: one record.
+fn whole(
+    document: &Document,
+    object: &Object,
+    policy: &dyn Policy,
+    deduplicate: bool,
+) -> MadeDocument {
+    let mut kinds = Vec::new();
+    let mut object = serde_json::Value::Object(object.clone());
+    each_text(&mut object, &mut |text| {
+        let escaped = escaped(text);
+        let text = escaped.as_deref().unwrap_or(text);
+        let spans = resolved(policy, &View { text, secrets: &[] });
+        if spans.is_empty() {
+            return escaped;
+        }
+        let new = masked(text, &spans);
+        kinds.extend(spans.into_iter().map(|span| span.kind));
+        Some(new)
+    });
+    let mut line = object.to_string().into_bytes();
+    line.push(b'\n');
+    MadeDocument {
+        bytes: document.text.len() as u64,
+        units: vec![Made {
+            key: deduplicate.then(|| digest(document.text.as_bytes())),
+            line,
+            kinds,
+        }],
+    }
+}
+
+fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: bool) -> Result<Made> {
+    if unit.masked.is_empty() {
+        let spans = found(unit, policy);
+        return Ok(Made {
+            key: deduplicate.then(|| digest(unit.text.as_bytes())),
+            line: line(id, &masked(&unit.text, &spans)),
+            kinds: spans.into_iter().map(|span| span.kind).collect(),
+        });
+    }
+    // What lies under a mask is hidden from the policy and the key too.
+    let mut work = Work::new(unit, &Tokenizer::bytes())?;
+    let key = deduplicate.then(|| digest(work.text().as_bytes()));
+    let kinds = work.redact(policy);
+    Ok(Made {
+        key,
+        line: line(id, &work.text()),
+        kinds,
+    })
+}
+
+fn line(id: &str, text: &str) -> Vec<u8> {
+    // Data like these always have a JSON.
+    let mut line = serde_json::to_vec(&Line { id, text }).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
