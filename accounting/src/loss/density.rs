@@ -280,6 +280,20 @@ impl Density {
             })
     }
 
+    /// The mean position of a Gaussian mixture at x, which rises with x, to a few roundings where all have one sign.
+    pub(crate) fn mean_position(&self, x: f64) -> f64 {
+        let exponent = |(k, w): &(f64, f64)| w + k * (x - 0.5 * k);
+        let exponents = self.components.iter().map(exponent);
+        let top = exponents.fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first) = (0.0, 0.0);
+        for component in &self.components {
+            let term = (exponent(component) - top).exp();
+            sum += term;
+            first += term * component.0;
+        }
+        first / sum
+    }
+
     /// The slope of ln of the density at x, which for Laplace densities lies on the stretch that
     /// begins at `left`.
     pub(crate) fn log_slope(&self, shape: Shape, x: f64, left: f64) -> f64 {
@@ -307,7 +321,7 @@ impl Density {
     }
 
     pub(crate) fn ratio(&self, shape: Shape, x: f64) -> Ratio {
-        if let [(position, ln_weight)] = self.components.as_slice() {
+        if let ([(position, ln_weight)], None) = (self.components.as_slice(), self.constant) {
             let (exponent, slope) = shape.exponent(x, *position);
             let ln = exponent + ln_weight;
             let size = shape.exponent_size(x, *position) + 2.0 * ln_weight.abs() + self.roundings;
@@ -402,8 +416,10 @@ mod tests {
             let mixture = Mixture::binomial(count, rate, shift).unwrap();
             for sign in [1.0, -1.0] {
                 let whole = Density::of_mixture(&mixture, sign);
-                let mut kinks: Vec<f64> = whole.positions().collect();
+                // On the far side of zero too, where the other law has its kinks.
+                let mut kinks: Vec<f64> = whole.positions().flat_map(|k| [k, -k]).collect();
                 kinks.sort_by(f64::total_cmp);
+                kinks.dedup();
                 for ends in kinks.windows(2).step_by(1 + kinks.len() / 9) {
                     let part = whole.between_kinks(Some(ends[0]), Some(ends[1]));
                     assert!(part.components.len() <= 2);

@@ -285,7 +285,7 @@ impl Piece {
             return 1.0;
         }
         let (low, high) = density.range();
-        let mean = |x: f64| density.log_slope(self.shape, x, left) + x;
+        let mean = |x: f64| density.mean_position(x);
         ((high - mean(left)) * (mean(right) - low)).clamp(0.0, 0.25 * (high - low) * (high - low))
             * (1.0 + 1e-9)
     }
