@@ -386,3 +386,30 @@ fn lattices_of_very_many_steps_keep_their_digits() {
         "{low} {exact} {high}"
     );
 }
+
+/// Two runs of 2^53 steps, one after the other: each is counted exactly, both together are not.
+#[test]
+fn more_steps_than_are_counted_exactly_are_refused_in_sequences_too() {
+    let times = Steps::new(1 << 53);
+    let run = |scale: f64| Mechanism::Repeat {
+        times,
+        each: Box::new(Mechanism::Laplace {
+            scale: NoiseMultiplier::new(scale).unwrap(),
+        }),
+    };
+    let of = |run: &Mechanism| {
+        PrivacyLoss::of(run, Query::single(Neighbours::AddRemove), Direction::Remove)
+    };
+    let alone = of(&run(1e9)).unwrap();
+    for other in [1e9, 2e9] {
+        let parts = vec![run(1e9), run(other)];
+        let refused = of(&Mechanism::Sequence { parts }).unwrap_err().to_string();
+        assert!(refused.contains("9007199254740992 more steps"), "{refused}");
+        // Losses that are put together have no error to give: nothing bounds these.
+        let both = alone.then(&of(&run(other)).unwrap());
+        let delta = both
+            .delta(Epsilon::new(1e300).unwrap(), Tolerance::DEFAULT)
+            .unwrap();
+        assert!(delta.bounds.upper.unwrap().get().get() >= 1.0);
+    }
+}

@@ -411,3 +411,95 @@ fn sums_of_wide_integer_noise_keep_their_digits() {
         "{low} {truth} {high}"
     );
 }
+
+fn grouped(each: Mechanism, times: u64, group: u32) -> PrivacyLoss {
+    let run = Mechanism::Repeat {
+        times: Steps::new(times),
+        each: Box::new(each),
+    };
+    let query = Query {
+        neighbours: Neighbours::AddRemove,
+        group: GroupSize::new(group).unwrap(),
+    };
+    PrivacyLoss::of(&run, query, Direction::Remove).unwrap()
+}
+
+fn sampled(
+    shape: fn(NoiseMultiplier, SamplingRate) -> Mechanism,
+    noise: f64,
+    rate: f64,
+) -> Mechanism {
+    shape(
+        NoiseMultiplier::new(noise).unwrap(),
+        SamplingRate::new(rate).unwrap(),
+    )
+}
+
+fn sampled_laplace(scale: NoiseMultiplier, sampling_rate: SamplingRate) -> Mechanism {
+    Mechanism::SubsampledLaplace {
+        scale,
+        sampling_rate,
+        sampling: Sampling::Poisson,
+    }
+}
+
+fn sampled_gaussian(noise_multiplier: NoiseMultiplier, sampling_rate: SamplingRate) -> Mechanism {
+    Mechanism::SubsampledGaussian {
+        noise_multiplier,
+        sampling_rate,
+        sampling: Sampling::Poisson,
+    }
+}
+
+/// Losses so small that one less their exponential is all there is of δ: the ends were 4e-6 apart for two steps, and 2e-2
+/// for a group, whose outcomes nearly all lie just below an atom, off the lines of a grid. The truths are by
+/// mpmath with 30 digits: an integral over the first step's outcome of the second step's closed form, and inversions.
+#[test]
+fn epsilon_of_tiny_losses_of_laplace_noise_keeps_its_digits() {
+    for (scale, rate, times, group, delta, truth) in [
+        (3000.0, 1.2e-5, 2, 1, 4e-11, 7.841_227_832_254_539e-9),
+        (45.0, 1.28e-6, 4151, 19, 6.3e-10, 1.312_987_249_417_097e-4),
+    ] {
+        let loss = grouped(sampled(sampled_laplace, scale, rate), times, group);
+        let tolerance = Tolerance::new(1e-6).unwrap();
+        let found = loss.epsilon(Delta::new(delta).unwrap(), tolerance).unwrap();
+        let (low, high) = ends(&found, |end| end.get());
+        assert!(
+            low <= truth * (1.0 + 1e-12) && truth <= high * (1.0 + 1e-12),
+            "{low:e} {truth:e} {high:e}"
+        );
+        assert!(high - low <= 1e-6 * high, "{low:e} {high:e}");
+    }
+}
+
+/// Forty million steps of a record that is hardly ever drawn, at an ε that they add up to: the contour was out of reach
+/// without far outcomes, and δ was known to 5e-6. By mpmath with 30 digits, as an inversion.
+#[test]
+fn delta_near_what_rare_draws_add_up_to_keeps_its_digits() {
+    let loss = grouped(sampled(sampled_gaussian, 4.0, 1e-8), 44_000_000, 1);
+    let tolerance = Tolerance::new(1e-6).unwrap();
+    let found = loss
+        .delta(Epsilon::new(1.4e-6).unwrap(), tolerance)
+        .unwrap();
+    let (low, high) = ends(&found, |end| end.get());
+    let truth = 6.043_648_758_6e-6;
+    assert!(
+        low <= truth * (1.0 + 1e-10) && truth <= high * (1.0 + 1e-10),
+        "{low:e} {truth:e} {high:e}"
+    );
+    assert!(high - low <= 1e-6 * high, "{low:e} {high:e}");
+}
+
+/// A guess that hardly gains, from losses of about 1e-5: the lower end of the minimum was looked for in steps of that size,
+/// and stayed at the prior. By mpmath with 30 digits: the least of H + e^t x over t.
+#[test]
+fn guesses_that_gain_next_to_nothing_keep_their_digits() {
+    let loss = grouped(sampled(sampled_gaussian, 7000.0, 1.5e-5), 50_000_000, 1);
+    let (low, high) = blow_up(&loss, 5.5e-8);
+    let truth = 5.500_457_230_116_556e-8;
+    assert!(
+        low <= truth * (1.0 + 1e-12) && truth <= high * (1.0 + 1e-12),
+        "{low:e} {truth:e} {high:e}"
+    );
+    assert!(high - low <= 1e-6 * high, "{low:e} {high:e}");
+}

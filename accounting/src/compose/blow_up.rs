@@ -233,7 +233,7 @@ impl Solver {
         }
         if let Some(pair) = &self.closed {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
-            return Ok((least(&sum, start_closed(&sum)), Engine::Closed));
+            return Ok((least(&sum, start_closed(&sum), 1.0), Engine::Closed));
         }
         let (mut mass, mut aim) = (1e-12 * ln_x.exp(), goal);
         // With fewer components it may be within reach, or with ends farther apart.
@@ -364,7 +364,7 @@ impl Solver {
             let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
             // What is missed around the minimum counts squared.
             let found = minimiser_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
-            result = Some(least(&sum, found));
+            result = Some(least(&sum, found, 0.5 * reach));
             // A contour serves a few units of its own order around its centre.
             if (found - t).abs() < 0.3 * reach {
                 break;
@@ -438,7 +438,7 @@ impl Solver {
         let upper = bound(best).min(0.0);
         let single = self.loss.parts.iter().map(|(pair, _)| {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
-            least(&sum, start_closed(&sum)).lower
+            least(&sum, start_closed(&sum), 1.0).lower
         });
         let lower = single.fold(ln_x, f64::max);
         LnBounds {
@@ -501,15 +501,17 @@ pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
     minimiser(|t| sum(t).middle, 2.0 * low, 2.0 * high)
 }
 
-/// Both ends of the minimum of the sum over t, given a t near it.
+/// Both ends of the minimum of the sum over t, given a t near it, where losses differ by about `spread`.
 ///
 /// g(z) = H + zx is convex in z = e^t. Above: g at t. Below: once g certainly rises on both
 /// sides, at z₋ < z < z₊, the minimum lies between, and each chord, extended to the other
 /// side, stays below g.
-pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64) -> LnBounds {
+pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64, spread: f64) -> LnBounds {
     let centre = sum(t);
     // A rise below the width of the ends would not show.
-    let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1);
+    let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1) * spread.min(1.0);
+    // Of tiny losses one rounding of t may be as much.
+    step = step.max(64.0 * f64::EPSILON * t.abs());
     while step < 2.0 {
         let (left, right) = (sum(t - step), sum(t + step));
         if left.lower >= centre.upper && right.lower >= centre.upper {

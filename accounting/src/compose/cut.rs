@@ -6,7 +6,7 @@
 //! was taken off, at most Σ T_i P_i(x > x_i), makes up for it from above.
 
 use super::found::Found;
-use super::solver::{Solver, TRIM};
+use super::solver::{LEAST_MASS, Solver, TRIM};
 use crate::engine::Engine;
 use crate::loss::{LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
@@ -88,12 +88,9 @@ impl Solver {
         for _ in 0..8 {
             let mut cut = self.derived(&self.loss.cut(mass)?);
             let ln_delta = cut.approximate(epsilon).ok()?;
-            let wanted = (ln_delta + (TRIM * goal).ln()).exp();
+            let wanted = (ln_delta + (TRIM * goal).ln()).exp().max(LEAST_MASS);
             if cut.mass_beyond().1 <= 1.01 * wanted {
                 return Some(cut);
-            }
-            if wanted <= 0.0 {
-                return None;
             }
             mass = wanted;
         }

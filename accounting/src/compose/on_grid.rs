@@ -378,7 +378,7 @@ impl Solver {
                 at(ends, t, ln_x)
             };
             let t = crate::compose::blow_up::start_closed(&sum);
-            let ends = least(&sum, t);
+            let ends = least(&sum, t, 1.0);
             let most = law.largest_loss();
             if ends.width() <= 4.0 * goal || most.is_infinite() {
                 return Ok(ends);
@@ -411,7 +411,7 @@ impl Solver {
             // The sum is flat at its least, and a rough place does, unless atoms make a kink there.
             let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
             let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
-            let ends = least(&sum, place);
+            let ends = least(&sum, place, 0.5 * reach);
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
             if !self.needs_grid()
                 || !convolution.refinable

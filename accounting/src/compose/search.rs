@@ -561,7 +561,11 @@ mod tests {
             assert_eq!(found.engine, Engine::Grid);
             assert!(solver.hit.is_none());
             let (ends, engine) = solver.ln_delta(found.upper, 1e-6).unwrap();
-            assert!(ends.width() <= 1e-3 && engine == Engine::Grid, "{ends:?}");
+            // Without the far outcomes the contour may be as good.
+            assert!(
+                ends.width() <= 1e-3 && engine != Engine::Chernoff,
+                "{ends:?}"
+            );
             assert!(solver.hit.is_none());
         }
     }

@@ -17,13 +17,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Orders beyond this are not charted.
-pub(crate) const HIGHEST_ORDER: f64 = 1e12;
+pub(crate) const HIGHEST_ORDER: f64 = 1e16;
 /// ln of a δ that is zero as a number.
 const LEAST_LN_DELTA: f64 = -750.0;
 /// Dropped mixture mass as a share of δ times the relative accuracy wanted.
 pub(crate) const TRIM: f64 = 1e-3;
 /// No δ is so small that less mass than this matters.
-const LEAST_MASS: f64 = 1e-300;
+pub(super) const LEAST_MASS: f64 = 1e-300;
 /// From so many steps of laws on, roundings of a grid add up to more than the contour's.
 const MANY: u64 = 1000;
 /// Contours of few steps that matter are not tried again after so many failures.
@@ -318,7 +318,8 @@ impl Solver {
         if let Some(ends) = best.filter(|ends| ends.width() <= 2.0 * goal) {
             return Ok((ends, Engine::Contour));
         }
-        if let Some(mut cut) = self.cut_for(epsilon, goal)
+        let mut cut = self.cut_for(epsilon, goal);
+        if let Some(cut) = &mut cut
             && let Some(ends) = cut.ln_delta_by_contour(epsilon, goal)
         {
             let met = best.map_or(ends, |best| best.meet(ends));
@@ -327,7 +328,12 @@ impl Solver {
             }
             best = Some(met);
         }
-        let coarse = self.coarse(epsilon);
+        let mut coarse = self.coarse(epsilon);
+        if let Some(cut) = &mut cut {
+            // Chernoff's bound at orders that far outcomes rule tells nothing.
+            coarse.upper = coarse.upper.min(cut.coarse(epsilon).upper);
+            coarse.middle = coarse.middle.min(coarse.upper);
+        }
         let far_out = |best: &LnBounds| best.upper < FAR && best.width() <= CLOSE_FAR_OUT;
         if let Some(ends) = best.filter(far_out) {
             return Ok((ends.meet(coarse), Engine::Contour));
@@ -338,7 +344,7 @@ impl Solver {
         // grids, which see no farther.
         let few = self.loss.steps() <= FEW_STEPS;
         if few {
-            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best);
+            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best, cut.take());
             if let Some(ends) = best.filter(|ends| ends.width() <= HIT) {
                 return Ok(with_coarse(Some(ends), engine, coarse));
             }
@@ -356,42 +362,47 @@ impl Solver {
             best = Some(met);
         }
         if !few {
-            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best);
+            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best, cut);
         }
         Ok(with_coarse(best, engine, coarse))
     }
 
-    /// What is known with a grid of the whole run, and where that is not close with one of the run without
-    /// far outcomes; the engine that says more.
+    /// What is known with a grid of the run `cut` off its far outcomes, and where that is not close with one of the whole
+    /// run; the engine that says more. Far losses of records that are hardly ever drawn tilt a grid of the whole run to
+    /// where they are, and it is refined in vain.
     fn ln_delta_on_grids(
         &mut self,
         (epsilon, goal): (f64, f64),
         coarse: LnBounds,
         mut best: Option<LnBounds>,
+        cut: Option<Self>,
     ) -> (Option<LnBounds>, Engine) {
         let mut engine = Engine::Contour;
+        let mut add = |best: Option<LnBounds>, ends: LnBounds| {
+            if best.is_none_or(|best| ends.width() < best.width()) {
+                engine = Engine::Grid;
+            }
+            Some(best.map_or(ends, |best| best.meet(ends)))
+        };
+        let close = |best: Option<LnBounds>, finest: bool| {
+            best.is_some_and(|best| {
+                best.width() <= 2.0 * goal || finest && best.width() <= AS_CLOSE
+            })
+        };
+        let least = best.map_or(coarse.lower, |best| best.lower.max(coarse.lower));
+        if let Some(mut cut) = cut.or_else(|| self.cut_below(least, goal)) {
+            if let Ok(ends) = cut.grid_ln_delta(epsilon, goal) {
+                best = add(best, ends);
+            }
+            self.finest = cut.finest;
+        }
         // Below the smallest numbers nobody looks.
-        if coarse.upper > LEAST_LN_DELTA
+        if !close(best, self.finest)
+            && coarse.upper > LEAST_LN_DELTA
             && self.grid_may_help()
             && let Ok(ends) = self.new_grid_ln_delta(epsilon, goal)
         {
-            if best.is_none_or(|best| ends.width() < best.width()) {
-                engine = Engine::Grid;
-            }
-            best = Some(best.map_or(ends, |best| best.meet(ends)));
-        }
-        // Neither sees past the far losses of records that are hardly ever drawn.
-        let least = best.map_or(coarse.lower, |best| best.lower.max(coarse.lower));
-        let as_good = self.finest && best.is_some_and(|best| best.width() <= AS_CLOSE);
-        if !as_good
-            && best.is_none_or(|best| best.width() > 2.0 * goal)
-            && let Some(mut cut) = self.cut_below(least, goal)
-            && let Ok(ends) = cut.grid_ln_delta(epsilon, goal)
-        {
-            if best.is_none_or(|best| ends.width() < best.width()) {
-                engine = Engine::Grid;
-            }
-            best = Some(best.map_or(ends, |best| best.meet(ends)));
+            best = add(best, ends);
         }
         (best, engine)
     }

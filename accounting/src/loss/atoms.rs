@@ -54,11 +54,6 @@ impl Atoms {
         }
     }
 
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// One after the other; those of whole numbers by ascending loss.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Atom> + ExactSizeIterator + '_ {
         (0..self.len()).map(|i| self.at(i))

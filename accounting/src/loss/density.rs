@@ -78,6 +78,10 @@ pub(crate) struct Density {
     /// Σ w_k − 1, where that is known better than the weights are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     excess: Option<Excess>,
+    /// What the component of this place adds to M − 1 wherever the density stands for others, where that is known better
+    /// than by its weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    constant: Option<(usize, Excess)>,
     /// Bound on the relative error of the weights, over one rounding, beyond that of their
     /// logarithms.
     #[serde(default)]
@@ -120,6 +124,7 @@ impl Density {
         Self {
             components,
             excess: Some(none),
+            constant: None,
             roundings: 0.0,
         }
     }
@@ -146,15 +151,35 @@ impl Density {
                 position >= end && from.is_none_or(|l| position > l)
             })
         });
-        let sides = [left, right].into_iter().flatten();
+        // Components on the far side of zero, or between it and the stretch, are in the same ratio to the one at 0 all
+        // along: e^κ to the right of zero, e^−κ to its left.
+        let (still, sign) = match (from, to) {
+            (Some(from), _) if from >= 0.0 => (Some(0), 1.0),
+            (_, Some(to)) if to <= 0.0 => (Some(1), -1.0),
+            _ => (None, 0.0),
+        };
+        let sides = [left, right];
         let mut whole = Self {
             components: Vec::with_capacity(2),
             ..Self::complete(Vec::new())
         };
         let (mut excess, mut roundings) = (0.0, 0.0);
-        for side in sides.filter(|side| side.ln_weight > f64::NEG_INFINITY) {
+        for (i, side) in sides.into_iter().enumerate() {
+            let Some(side) = side.filter(|side| side.ln_weight > f64::NEG_INFINITY) else {
+                continue;
+            };
             whole.components.push((side.end, side.ln_weight));
             whole.roundings = whole.roundings.max(side.roundings);
+            if still == Some(i) {
+                let there = |k: f64| {
+                    let left = i == 0 && k <= side.end;
+                    let right = i == 1 && k >= side.end && from.is_none_or(|l| k > l);
+                    left || right
+                };
+                let own = self.constant_of(sign, there);
+                whole.constant = Some((whole.components.len() - 1, own));
+                continue;
+            }
             excess += side.lost.value;
             roundings += side.lost.roundings + side.lost.value.abs();
         }
@@ -163,6 +188,20 @@ impl Density {
             roundings: own.roundings + roundings + 2.0 * (own.value.abs() + excess.abs()),
         });
         whole
+    }
+
+    /// Σ w_k (e^{±κ_k} − 1) over the components that are there: what they add to M − 1.
+    fn constant_of(&self, sign: f64, are_there: impl Fn(f64) -> bool) -> Excess {
+        let (mut sum, mut size) = (Sum::default(), 0.0);
+        for (k, w) in self.components.iter().filter(|(k, _)| are_there(*k)) {
+            let (change, grown) = changed(*w, sign * k);
+            sum.add(change);
+            size += change.abs() * (8.0 + 2.0 * w.abs() + self.roundings) + 3.0 * grown * k.abs();
+        }
+        Excess {
+            value: sum.value(),
+            roundings: size,
+        }
     }
 
     /// The components that `are_there` as one at `end`.
@@ -241,6 +280,20 @@ impl Density {
             })
     }
 
+    /// The mean position of a Gaussian mixture at x, which rises with x, to a few roundings where all have one sign.
+    pub(crate) fn mean_position(&self, x: f64) -> f64 {
+        let exponent = |(k, w): &(f64, f64)| w + k * (x - 0.5 * k);
+        let exponents = self.components.iter().map(exponent);
+        let top = exponents.fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first) = (0.0, 0.0);
+        for component in &self.components {
+            let term = (exponent(component) - top).exp();
+            sum += term;
+            first += term * component.0;
+        }
+        first / sum
+    }
+
     /// The slope of ln of the density at x, which for Laplace densities lies on the stretch that
     /// begins at `left`.
     pub(crate) fn log_slope(&self, shape: Shape, x: f64, left: f64) -> f64 {
@@ -268,7 +321,7 @@ impl Density {
     }
 
     pub(crate) fn ratio(&self, shape: Shape, x: f64) -> Ratio {
-        if let [(position, ln_weight)] = self.components.as_slice() {
+        if let ([(position, ln_weight)], None) = (self.components.as_slice(), self.constant) {
             let (exponent, slope) = shape.exponent(x, *position);
             let ln = exponent + ln_weight;
             let size = shape.exponent_size(x, *position) + 2.0 * ln_weight.abs() + self.roundings;
@@ -315,16 +368,17 @@ impl Density {
     fn near_one(&self, shape: Shape, x: f64, excess: Excess) -> Ratio {
         let (mut sum, mut first) = (excess.value, 0.0);
         let mut size = excess.roundings + 2.0 * excess.value.abs();
-        for (position, ln_weight) in &self.components {
+        let constant = self.constant.map(|(place, own)| {
+            sum += own.value;
+            size += own.roundings + 2.0 * own.value.abs();
+            place
+        });
+        for (place, (position, ln_weight)) in self.components.iter().enumerate() {
+            if constant == Some(place) {
+                continue;
+            }
             let (exponent, slope) = shape.exponent(x, *position);
-            let weight = ln_weight.exp();
-            // A tiny weight may meet an exponential beyond the largest number.
-            let (change, grown) = if exponent < 1.0 {
-                (weight * exponent.exp_m1(), weight * exponent.exp())
-            } else {
-                let grown = (ln_weight + exponent).exp();
-                (grown - weight, grown)
-            };
+            let (change, grown) = changed(*ln_weight, exponent);
             sum += change;
             first += grown * slope;
             let rounding = shape.exponent_size(x, *position);
@@ -336,6 +390,17 @@ impl Density {
             slope: first / (1.0 + sum),
             error: ROUND * (2.0 * size / (1.0 + sum) + 4.0 * sum.ln_1p().abs()),
         }
+    }
+}
+
+/// w(e^x − 1) and we^x: a tiny weight may meet an exponential beyond the largest number.
+fn changed(ln_weight: f64, exponent: f64) -> (f64, f64) {
+    let weight = ln_weight.exp();
+    if exponent < 1.0 {
+        (weight * exponent.exp_m1(), weight * exponent.exp())
+    } else {
+        let grown = (ln_weight + exponent).exp();
+        (grown - weight, grown)
     }
 }
 
@@ -351,8 +416,10 @@ mod tests {
             let mixture = Mixture::binomial(count, rate, shift).unwrap();
             for sign in [1.0, -1.0] {
                 let whole = Density::of_mixture(&mixture, sign);
-                let mut kinks: Vec<f64> = whole.positions().collect();
+                // On the far side of zero too, where the other law has its kinks.
+                let mut kinks: Vec<f64> = whole.positions().flat_map(|k| [k, -k]).collect();
                 kinks.sort_by(f64::total_cmp);
+                kinks.dedup();
                 for ends in kinks.windows(2).step_by(1 + kinks.len() / 9) {
                     let part = whole.between_kinks(Some(ends[0]), Some(ends[1]));
                     assert!(part.components.len() <= 2);
@@ -368,8 +435,9 @@ mod tests {
                             "{count} {rate} {x}: {off} {a:?} {b:?}"
                         );
                         assert!((a.slope - b.slope).abs() < 1e-9);
-                        // Tiny losses keep their digits.
-                        assert!(b.error <= 1e-8 * b.ln.abs().max(1e-3), "{b:?}");
+                        // Tiny losses keep their digits, whatever the weight of the component at 0.
+                        let least = f64::from(count) * rate * shift;
+                        assert!(b.error <= 1e-12 * b.ln.abs().max(least), "{b:?}");
                     }
                 }
             }

@@ -43,7 +43,7 @@ use crate::numeric::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
 
 /// Atoms that a grid's spacing is fitted to.
-const MOST_GAPS: usize = 8;
+pub(crate) const MOST_GAPS: usize = 8;
 
 /// A stretch of the line on which the loss does not decrease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

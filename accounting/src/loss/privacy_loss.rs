@@ -90,7 +90,10 @@ impl PrivacyLoss {
     /// 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
         let (mut folds, mut overlap) = (Vec::new(), Some(Overlap::WHOLE));
+        let mut whole = 0u64;
         unfold(mechanism, 1, &mut |leaf, times| {
+            whole = counted(whole.checked_add(times))
+                .ok_or_else(|| too_many(format!("{whole} and {times} more steps")))?;
             folds.push(fold(leaf, query, direction, times)?);
             let each = Overlap::of(leaf, query, direction);
             overlap = overlap
@@ -194,10 +197,7 @@ impl PrivacyLoss {
     pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
         let mut loss = Self::default();
         if steps > Steps::MOST {
-            return Err(Error::Unsupported {
-                what: format!("{} steps", steps.get()),
-                why: "more than 2^53 steps can't be counted exactly".into(),
-            });
+            return Err(too_many(format!("{} steps", steps.get())));
         }
         loss.overlap = Some(Overlap::WHOLE);
         if steps.get() > 0 {
@@ -218,12 +218,17 @@ impl PrivacyLoss {
         }
     }
 
-    /// This run followed by another, for the same question and direction.
+    /// This run followed by another, for the same question and direction. More than 2^53 steps in all can't be counted
+    /// exactly: nothing bounds their loss.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         let mut both = self.clone();
         both.gaussian += next.gaussian;
         both.unbounded |= next.unbounded;
+        if counted(self.steps().checked_add(next.steps())).is_none() {
+            both.unbounded = true;
+            return both;
+        }
         both.only_bounding |= next.only_bounding;
         both.overlap = (self.overlap.zip(next.overlap)).map(|(here, there)| here.then(there, 1));
         if self.below.is_some() || next.below.is_some() {
@@ -353,6 +358,18 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
         .collect()
 }
 
+/// A count that arithmetic in f64 keeps exact.
+fn counted(count: Option<u64>) -> Option<u64> {
+    count.filter(|count| *count <= MOST_COUNT)
+}
+
+fn too_many(what: String) -> Error {
+    Error::Unsupported {
+        what,
+        why: "more than 2^53 steps can't be counted exactly".into(),
+    }
+}
+
 /// The leaves of a mechanism, each with how often it is run in all.
 fn unfold(
     mechanism: &Mechanism,
@@ -364,11 +381,8 @@ fn unfold(
     }
     match mechanism {
         Mechanism::Repeat { times: inner, each } => {
-            let total = times.checked_mul(inner.get()).filter(|&n| n <= MOST_COUNT);
-            let total = total.ok_or_else(|| Error::Unsupported {
-                what: format!("{times} times {} steps", inner.get()),
-                why: "more than 2^53 steps can't be counted exactly".into(),
-            })?;
+            let total = counted(times.checked_mul(inner.get()))
+                .ok_or_else(|| too_many(format!("{times} times {} steps", inner.get())))?;
             unfold(each, total, take)
         }
         Mechanism::Sequence { parts } => {

@@ -88,3 +88,29 @@ fn random_allocations_are_events_of_whole_epochs() {
         stderr(&refused)
     );
 }
+
+/// Between other neighbours the sensitivity would be a million and two, which is not covered: only the row beside says so,
+/// by not being there.
+#[test]
+fn a_row_beside_that_is_not_covered_refuses_nothing() {
+    let folder = folder();
+    let changed = |sensitivity: u32| {
+        let text =
+            format!(r#"{{"type":"discrete-gaussian","sigma":1e6,"sensitivity":{sensitivity}}}"#);
+        std::fs::write(folder.path().join("wide.json"), text).unwrap();
+        let answer = json(folder.path(), "--mechanism wide.json");
+        assert!(
+            answer["guarantees"][0]["epsilon"]["upper"]
+                .as_f64()
+                .unwrap()
+                > 0.0
+        );
+        let rows = answer["what_if"].as_array().cloned().unwrap_or_default();
+        let names = rows
+            .iter()
+            .map(|row| row["changed"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert!(changed(500_000).iter().any(|name| name == "neighbours"));
+    assert!(changed(500_001).iter().all(|name| name != "neighbours"));
+}

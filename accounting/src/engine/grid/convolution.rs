@@ -114,7 +114,7 @@ impl Convolution {
         if let Some(found) = Self::in_a_band(&rows, &window, span)? {
             return Ok(found);
         }
-        let wish = Layout::laid_out(steps, wanted, span)?;
+        let wish = Layout::laid_out(moments, wanted, span)?;
         if wanted.effort == Effort::Modest && !wish.refinable && !wish.exact {
             return Err(Error::NotCertified {
                 what: "the grid",
@@ -140,8 +140,7 @@ impl Convolution {
     /// On lines as close as wished, by the lowest frequencies; `None` where a short grid does, or
     /// where too many frequencies matter.
     fn in_a_band(rows: &Rows<'_>, window: &Window, span: f64) -> Result<Option<Self>> {
-        let steps = rows.moments.steps.as_slice();
-        let Some(mut wish) = Layout::fine(steps, rows.wanted, span) else {
+        let Some(mut wish) = Layout::fine(rows.moments, rows.wanted, span) else {
             return Ok(None);
         };
         // Fewer cells leave room for more frequencies.
@@ -156,7 +155,7 @@ impl Convolution {
             if layout.exact {
                 break;
             }
-            wish = layout.coarser(steps, 3.0);
+            wish = layout.coarser(rows.moments, rows.wanted.theta, 3.0);
         }
         Ok(None)
     }
@@ -274,7 +273,9 @@ impl Rows<'_> {
         for _ in 0..MOST_TRIES {
             factor *= 1.5;
             match self.brackets(&layout) {
-                Err(_) if !layout.exact => layout = layout.coarser(&self.moments.steps, factor),
+                Err(_) if !layout.exact => {
+                    layout = layout.coarser(self.moments, self.wanted.theta, factor)
+                }
                 found => return Ok((layout, found?)),
             }
         }

@@ -36,16 +36,14 @@ pub(super) struct Layout {
 impl Layout {
     /// Lines as close as `wanted`, however many; `None` where a modest number does, or where no
     /// number does.
-    pub(super) fn fine(
-        steps: &[(LossDistribution, u64)],
-        wanted: Wanted,
-        span: f64,
-    ) -> Option<Self> {
+    pub(super) fn fine(moments: &Moments, wanted: Wanted, span: f64) -> Option<Self> {
+        let steps = moments.steps.as_slice();
         let (spacing, exact) = match common(steps) {
             Some(spacing) => (spacing, true),
             None => {
                 let wish = wish(steps, wanted);
-                (fit((wish, 0.5 * wish), &gaps(steps)), false)
+                let gaps = gaps(moments, wanted.theta, wish);
+                (fit((wish, 0.5 * wish), &gaps), false)
             }
         };
         let lines = span / spacing;
@@ -66,11 +64,8 @@ impl Layout {
     }
 
     /// Lines as close as `wanted`, but not more than can be laid out.
-    pub(super) fn laid_out(
-        steps: &[(LossDistribution, u64)],
-        wanted: Wanted,
-        span: f64,
-    ) -> Result<Self> {
+    pub(super) fn laid_out(moments: &Moments, wanted: Wanted, span: f64) -> Result<Self> {
+        let steps = moments.steps.as_slice();
         let longest = if steps.len() > 1 {
             LONGEST_OF_SEVERAL
         } else {
@@ -81,7 +76,8 @@ impl Layout {
             Some(spacing) if spacing >= least => (spacing, false, true),
             _ => {
                 let wish = wish(steps, wanted);
-                let fitted = fit((wish.max(least), least), &gaps(steps));
+                let gaps = gaps(moments, wanted.theta, wish.max(least));
+                let fitted = fit((wish.max(least), least), &gaps);
                 (fitted, wish > least, false)
             }
         };
@@ -101,9 +97,9 @@ impl Layout {
     }
 
     /// Lines farther apart by about `factor`; no finer grid is to be had then.
-    pub(super) fn coarser(&self, steps: &[(LossDistribution, u64)], factor: f64) -> Self {
+    pub(super) fn coarser(&self, moments: &Moments, theta: f64, factor: f64) -> Self {
         let wish = factor * self.spacing;
-        let spacing = fit((wish, 0.8 * wish), &gaps(steps));
+        let spacing = fit((wish, 0.8 * wish), &gaps(moments, theta, wish));
         Self {
             spacing,
             length: circle(self.span / spacing),
@@ -112,17 +108,18 @@ impl Layout {
         }
     }
 
-    /// Lines through the law's heaviest atom, or through the middle of what lies closest together.
+    /// Lines through the law's heaviest atom, or through the middle of one of the crowds of a law that has densities.
     pub(super) fn lines(
         &self,
         law: &LossDistribution,
         moments: &Moments,
         (part, theta): (usize, f64),
     ) -> Lines {
-        let origin = if law.atoms.is_empty() {
-            moments.crowded(part, theta, self.spacing)
-        } else {
+        let origin = if law.pieces.is_empty() {
             law.atom_origin(theta, self.spacing)
+        } else {
+            let crowds = moments.crowds(part, theta, self.spacing);
+            crowds.first().copied().unwrap_or(0.0)
         };
         Lines {
             origin,
@@ -160,13 +157,26 @@ fn wish(steps: &[(LossDistribution, u64)], wanted: Wanted) -> f64 {
         * wanted.finer
 }
 
-/// Distances that lines should divide, each with its steps.
-fn gaps(steps: &[(LossDistribution, u64)]) -> Vec<(f64, f64)> {
-    let each = |(law, n): &(LossDistribution, u64)| {
+/// Distances that lines should divide, each with its steps: between atoms, and between the crowds of laws that have
+/// densities. Of a group that is hardly ever drawn nearly all outcomes gather at two losses, just below an atom; off the
+/// lines they would fall by a whole spacing.
+fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
+    let each = |(part, (law, n)): (usize, &(LossDistribution, u64))| {
         let times = *n as f64;
-        law.atom_gaps().into_iter().map(move |gap| (gap, times))
+        let gaps = if law.pieces.is_empty() {
+            law.atom_gaps()
+        } else {
+            let crowds = moments.crowds(part, theta, spacing);
+            let first = crowds.first().copied().unwrap_or(0.0);
+            crowds
+                .iter()
+                .map(|crowd| (crowd - first).abs())
+                .filter(|gap| *gap > 0.0)
+                .collect()
+        };
+        gaps.into_iter().map(move |gap| (gap, times))
     };
-    steps.iter().flat_map(each).collect()
+    moments.steps.iter().enumerate().flat_map(each).collect()
 }
 
 /// The spacing near `wish`, but not below `least`, that comes closest to dividing every gap

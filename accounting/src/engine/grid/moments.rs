@@ -3,7 +3,7 @@
 
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::loss::loss_grid::Cumulative;
-use crate::loss::{LossDistribution, PrivacyLoss};
+use crate::loss::{LossDistribution, MOST_GAPS, PrivacyLoss};
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
 use std::cell::Cell;
@@ -42,10 +42,40 @@ impl WeightedLoss {
     }
 }
 
+/// A loss v near `middle` with as much on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ: what gathers around it
+/// finds its partners when v is a line.
+fn balanced(nodes: &[&WeightedLoss], mut middle: f64, spacing: f64) -> f64 {
+    for _ in 0..MIDDLES {
+        let near: Vec<&&WeightedLoss> = (nodes.iter())
+            .filter(|node| (node.loss - middle).abs() <= spacing)
+            .collect();
+        let largest = near
+            .iter()
+            .map(|n| n.ln_second)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut whole, mut rise) = (0.0, 0.0);
+        for node in near {
+            let weight = (node.ln_second - largest).exp();
+            whole += weight;
+            rise += weight * (node.loss - middle).exp_m1();
+        }
+        let moved = (rise / whole).ln_1p();
+        if moved.is_nan() {
+            break;
+        }
+        middle += moved;
+    }
+    middle
+}
+
 /// Losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
 /// Atoms of a law that are looked at one by one.
 const MOST_ATOMS: usize = 1 << 15;
+/// Crowds with less than this share of the law are light.
+const LIGHT: f64 = 1e-3;
+/// With fewer nodes than this and no atom it is none.
+const FEWEST: usize = 4;
 /// Rounds in which the middle of a crowd is found.
 const MIDDLES: usize = 12;
 /// K and its first two derivatives.
@@ -146,50 +176,42 @@ impl Moments {
         Cumulative { below, whole }
     }
 
-    /// A loss v with as much on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ, where
-    /// most of the tilted law lies within that distance: what gathers around a loss finds its
-    /// partners when v is a line.
-    pub(crate) fn crowded(&self, part: usize, theta: f64, spacing: f64) -> f64 {
+    /// Where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first; none that is light.
+    pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
         let mut nodes: Vec<&WeightedLoss> = self.parts[part].0.iter().collect();
         nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let exponent = |node: &WeightedLoss| node.ln_second + theta * node.loss;
-        let top = nodes
-            .iter()
-            .map(|node| exponent(node))
-            .fold(f64::NEG_INFINITY, f64::max);
-        let (mut first, mut mass, mut best) = (0, 0.0, (0.0, 0.0));
-        for node in &nodes {
-            mass += (exponent(node) - top).exp();
-            while node.loss - nodes[first].loss > 2.0 * spacing {
-                mass -= (exponent(nodes[first]) - top).exp();
-                first += 1;
+        let top = (nodes.iter().map(|node| exponent(node))).fold(f64::NEG_INFINITY, f64::max);
+        let weigh = |node: &WeightedLoss| (exponent(node) - top).exp();
+        let whole: f64 = nodes.iter().map(|node| weigh(node)).sum();
+        let (mut crowds, mut tried) = (Vec::new(), 0);
+        while tried <= MOST_GAPS {
+            let (mut first, mut mass, mut best) = (0, 0.0, (0.0, 0..0));
+            for (i, node) in nodes.iter().enumerate() {
+                mass += weigh(node);
+                while node.loss - nodes[first].loss > 2.0 * spacing {
+                    mass -= weigh(nodes[first]);
+                    first += 1;
+                }
+                if mass > best.0 {
+                    best = (mass, first..i + 1);
+                }
             }
-            if mass > best.0 {
-                best = (mass, 0.5 * (node.loss + nodes[first].loss));
-            }
-        }
-        let mut middle = best.1;
-        for _ in 0..MIDDLES {
-            let near: Vec<&&WeightedLoss> = (nodes.iter())
-                .filter(|node| (node.loss - middle).abs() <= spacing)
-                .collect();
-            let largest = near
-                .iter()
-                .map(|n| n.ln_second)
-                .fold(f64::NEG_INFINITY, f64::max);
-            let (mut whole, mut rise) = (0.0, 0.0);
-            for node in near {
-                let weight = (node.ln_second - largest).exp();
-                whole += weight;
-                rise += weight * (node.loss - middle).exp_m1();
-            }
-            let moved = (rise / whole).ln_1p();
-            if moved.is_nan() {
+            let (mass, range) = best;
+            if range.is_empty() || tried > 0 && mass < LIGHT * whole {
                 break;
             }
-            middle += moved;
+            let middle = 0.5 * (nodes[range.start].loss + nodes[range.end - 1].loss);
+            // A node alone stands for a stretch of a density.
+            let gathered =
+                range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.atom.is_some());
+            if gathered || crowds.is_empty() {
+                crowds.push(balanced(&nodes, middle, spacing));
+            }
+            nodes.drain(range);
+            tried += 1;
         }
-        middle
+        crowds
     }
 
     /// K, K', K'' at θ.

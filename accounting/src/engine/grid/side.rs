@@ -11,6 +11,9 @@ use crate::quantity::error::Result;
 /// Powers of e^{−z} are taken anew after so many grid lines.
 const RENEWAL: usize = 64;
 
+/// Relative room for the roundings of gains and of sums of them.
+const GAIN_ERROR: f64 = 1e-8;
+
 /// What gains too small for a number may come to, of measures whose masses add up to about one: far above
 /// ε their front is as large as they are small.
 const UNDERFLOW: f64 = 4.0 * f64::MIN_POSITIVE;
@@ -225,10 +228,9 @@ impl Side {
         };
         let (sum, transform, rounding) = self.composed.sum(&gains);
         let most = |z: f64| {
-            // e^{−θz}(e^z − 1) rises to z = ln(θ/(θ−1)) and falls from there.
+            // It rises to z = ln(θ/(θ−1)) and falls from there.
             let peak = -(-1.0 / theta).ln_1p();
-            let z = z.max(peak).max(0.0);
-            ((1.0 - theta) * z).exp() - (-theta * z).exp()
+            gain(z.max(peak).max(0.0), theta).0 * (1.0 + GAIN_ERROR)
         };
         let end = first + self.length as f64 * self.spacing;
         let outside = if sign > 0.0 {
@@ -271,9 +273,7 @@ impl Composed {
             } => {
                 let added = add_up(masses, gains);
                 let transform = entry_error * added.gains + norm_error * added.squares.sqrt();
-                let rounding =
-                    4.0 * RENEWAL as f64 * added.plain + masses.len() as f64 * added.sum.abs();
-                (added.sum, transform, ROUND * rounding)
+                (added.sum, transform * (1.0 + GAIN_ERROR), added.rounding)
             }
             Self::Frequencies(band) => {
                 let found = band.sum(gains);
@@ -307,34 +307,55 @@ fn chernoff(parts: &[(&Lattice, u64)], theta: f64, (order, end): (f64, f64)) -> 
     if ln.is_nan() { 1.0 } else { ln.exp() }
 }
 
-/// Sums over lines: masses times gains, gains, their squares, masses.
+/// A line's gain e^{−θz}(e^z − 1) and e^{−θz}, to a few roundings of both factors beside those of θz: where losses are
+/// tiny, the difference of two exponentials would leave no digits.
+fn gain(z: f64, theta: f64) -> (f64, f64) {
+    let fade = (-theta * z).exp();
+    let gain = if z < 1.0 {
+        fade * z.exp_m1()
+    } else {
+        ((1.0 - theta) * z).exp() - fade
+    };
+    (gain, fade)
+}
+
+/// Sums over lines: masses times gains with a bound on its error, gains, their squares.
 #[derive(Default)]
 struct Added {
     sum: f64,
+    rounding: f64,
     gains: f64,
     squares: f64,
-    plain: f64,
 }
 
 fn add_up(masses: &[f64], gains: &Gains) -> Added {
     let Gains { theta, spacing, .. } = *gains;
     let skip = usize::try_from(gains.skip).unwrap_or(usize::MAX);
     let mut added = Added::default();
-    let turns = ((1.0 - theta) * spacing, -theta * spacing);
-    let (slow_turn, fast_turn) = (turns.0.exp(), turns.1.exp());
-    let (mut slow, mut fast) = (0.0, 0.0);
+    // From one line to the next: e^{−θ(z+h)}(e^{z+h} − 1) = e^{(1−θ)h} e^{−θz}(e^z − 1) + e^{−θz} e^{−θh}(e^h − 1), and
+    // nothing cancels.
+    let (fade_turn, gain_turn) = ((-theta * spacing).exp(), ((1.0 - theta) * spacing).exp());
+    let rise = gain(spacing, theta).0;
+    let (mut own, mut fade) = (0.0, 0.0);
+    // Roundings of the exponents are in proportion to these.
+    let turn = theta * spacing * RENEWAL as f64;
+    let (mut depth, mut plain) = (0.0, 0.0);
     for (i, mass) in masses.iter().enumerate().skip(skip) {
         if (i - skip) % RENEWAL == 0 {
-            let z = gains.first + i as f64 * spacing;
-            (slow, fast) = (((1.0 - theta) * z).exp(), (-theta * z).exp());
+            let z = (gains.first + i as f64 * spacing).max(0.0);
+            (own, fade) = gain(z, theta);
+            depth = 4.0 * RENEWAL as f64 + 4.0 * (theta * z + turn);
         }
-        let gain = (slow - fast).max(0.0);
-        added.sum += mass * gain;
-        added.gains += gain;
-        added.squares += gain * gain;
-        added.plain += mass.abs();
-        slow *= slow_turn;
-        fast *= fast_turn;
+        let weighed = mass * own;
+        added.sum += weighed;
+        added.gains += own;
+        added.squares += own * own;
+        plain += weighed.abs();
+        added.rounding += depth * weighed.abs();
+        own = gain_turn * own + rise * fade;
+        fade *= fade_turn;
     }
+    let rounding = added.rounding + masses.len() as f64 * plain;
+    added.rounding = ROUND * rounding * (1.0 + GAIN_ERROR);
     added
 }

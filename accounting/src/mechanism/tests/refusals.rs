@@ -195,6 +195,27 @@ fn too_much_is_refused() {
     );
 }
 
+/// A rate of 1e-400 was read as none at all, and promised ε = 0. Zero itself is a number, and texts are none.
+#[test]
+fn numbers_that_only_rounding_makes_zero_are_refused() {
+    let event = |rate: &str| {
+        format!(
+            "{{\"class_name\":\"PoissonSampledDpEvent\",\"sampling_probability\":{rate},\
+             \"event\":{{\"class_name\":\"GaussianDpEvent\",\"noise_multiplier\":1}}}}"
+        )
+    };
+    for rate in ["1e-400", "0.3E-330", "0.0009e-999", "2e-324"] {
+        let refused = read(&event(rate)).unwrap_err();
+        let said = format!("{rate} is too small for a number: must be 0 or at least 5e-324");
+        assert!(refused.contains(&said), "{refused}");
+    }
+    for rate in ["0", "0.0", "0e-400", "5e-324", "1e-300"] {
+        read(&event(rate)).unwrap();
+    }
+    let noted = read("{\"type\":\"non-private\",\"why\":\"\\\"1e-400\\\\\"}").unwrap();
+    assert!(matches!(noted, Mechanism::NonPrivate { .. }));
+}
+
 /// What one mechanism is put into: passing over any of these keys would make ε too small.
 #[test]
 fn no_key_beside_a_mechanism_is_passed_over() {

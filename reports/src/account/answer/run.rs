@@ -203,7 +203,9 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
         };
         if asked.inputs.is_assumed("sample_rate") {
             for factor in [0.1, 0.5, 2.0] {
-                let rate = SamplingRate::new(round(noisy.sampling_rate.get() * factor))?;
+                let Ok(rate) = SamplingRate::new(round(noisy.sampling_rate.get() * factor)) else {
+                    continue;
+                };
                 let changed = noisy.with_rate(rate).mechanism();
                 change("sample_rate", rate.get().into(), changed);
             }
@@ -240,10 +242,11 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
             },
         ));
     }
-    plans
+    // What is changed may not be covered: the question that was asked is answered all the same.
+    let rows = plans
         .into_iter()
-        .map(|(name, to, plan)| row(name, to, &plan))
-        .collect()
+        .filter_map(|(name, to, plan)| row(name, to, &plan).ok());
+    Ok(rows.collect())
 }
 
 /// To six significant digits, so that a change prints as it is.
