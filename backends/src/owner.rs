@@ -46,21 +46,17 @@ impl Authentication {
             return Ok(Self::NoKey);
         }
         let owner = Owner::open(checkpoint)?;
-        let path = owner.folder.join(CODE);
-        if !path.exists() {
-            return Ok(Self::NotAuthenticated);
+        match owner.kept_code(CODE, b"manifest", manifest)? {
+            None => Ok(Self::NotAuthenticated),
+            Some(true) => Ok(Self::Authenticated),
+            Some(false) => Err(Error::Checkpoint {
+                path: checkpoint.join("manifest.json"),
+                why: format!(
+                    "not the one that its owner authenticated ({}): edited, or of another run",
+                    owner.folder.join(CODE).display()
+                ),
+            }),
         }
-        let stored = at(&path, read_regular(&path, LARGEST))?;
-        if stored == hexadecimal(&owner.code_for(b"manifest", manifest)).as_bytes() {
-            return Ok(Self::Authenticated);
-        }
-        Err(Error::Checkpoint {
-            path: checkpoint.join("manifest.json"),
-            why: format!(
-                "not the one that its owner authenticated ({}): edited, or of another run",
-                path.display()
-            ),
-        })
     }
 
     /// What is to be said where it is not authenticated.

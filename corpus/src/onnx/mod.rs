@@ -19,6 +19,7 @@ pub(crate) use model::Model;
 
 use crate::error::{Error, Result};
 use crate::policy::{Policy, Span, View, threshold};
+use crate::random::hexadecimal;
 use crate::worker::{Refusal, Work, Worker};
 use labels::Said;
 use model::{FILES, Word};
@@ -259,8 +260,7 @@ fn digest(files: &Files) -> String {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     }
-    let bytes = hash.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&hash.finalize())
 }
 
 fn refused(folder: &Path, refusal: Refusal) -> Error {

@@ -6,7 +6,7 @@
 
 use crate::contract::Inputs;
 use anyhow::{Context, Result, bail, ensure};
-use reticent_backends::{RunKey, keyed_digest};
+use reticent_backends::{RunKey, hexadecimal, keyed_digest};
 use reticent_corpus::PolicyChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -177,10 +177,6 @@ fn make(path: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         other => Ok(other?),
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

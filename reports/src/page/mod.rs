@@ -157,16 +157,27 @@ pub enum Mood {
     /// Nothing to worry about beyond what it says.
     #[default]
     Plain,
+    /// Nothing can be concluded.
+    Open,
     /// A contradiction, or a limit passed.
     Alarm,
 }
 
+impl Mood {
+    /// Of an ending; `open` where nothing can be concluded from one without an alarm.
+    #[must_use]
+    pub const fn of(exit: Exit, open: bool) -> Self {
+        match (exit, open) {
+            (Exit::Exceeded, _) => Self::Alarm,
+            (Exit::Finished, true) => Self::Open,
+            (Exit::Finished, false) => Self::Plain,
+        }
+    }
+}
+
 impl From<Exit> for Mood {
     fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Finished => Self::Plain,
-            Exit::Exceeded => Self::Alarm,
-        }
+        Self::of(exit, false)
     }
 }
 
@@ -255,6 +266,11 @@ impl Page {
     /// The template engine's, which writes to memory only.
     pub fn to_html(&self) -> askama::Result<String> {
         self.render()
+    }
+    /// Whether nothing can be concluded from it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.mood == Mood::Open
     }
     fn alarmed(&self) -> bool {
         self.mood == Mood::Alarm

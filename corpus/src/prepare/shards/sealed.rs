@@ -4,6 +4,7 @@
 //! what was made of it has a name.
 
 use crate::error::{Error, Result};
+use crate::random::hexadecimal;
 use hmac::{Hmac, KeyInit, Mac};
 use reticent_disk::WholeFile;
 use serde::{Deserialize, Serialize};
@@ -50,10 +51,6 @@ impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A section of a file.

@@ -7,7 +7,7 @@ pub(super) mod run;
 use super::Apart;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
 use reticent_attacks::{Assumption, AuditBound};
@@ -161,6 +161,12 @@ impl CoinsReport {
         }
     }
 
+    /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
+    fn is_checked(&self) -> bool {
+        self.inclusion != Inclusion::NotChecked
+            && self.preflight.is_none_or(|preflight| preflight.found > 0)
+    }
+
     /// What is not known, or amiss, of the canaries in the training.
     fn unknown(&self) -> String {
         let lacking = self.preflight.filter(|preflight| preflight.lacking > 0);
@@ -197,7 +203,7 @@ impl CoinsReport {
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
         let mut page = Page::new(format!("Coins of one run: {released}"), self.says())
-            .mood(self.exit().into())
+            .mood(Mood::of(self.exit(), self.bound() <= 0.0 && !self.is_checked()))
             .answer(Section::facts("What follows", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
                 "A coin is told by which half of the scores its canary is in; half of all are by chance.",

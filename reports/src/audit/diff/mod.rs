@@ -305,6 +305,12 @@ impl DiffReport {
         table
     }
 
+    /// Whether no row says anything, and none could have said that the new model leaks more.
+    fn is_silent(&self) -> bool {
+        let silent = |row: &Row| row.says == Change::Unseen && !row.could_say;
+        self.rows.iter().all(silent)
+    }
+
     fn said(&self) -> String {
         let silent = self.rows.iter().filter(|row| !row.could_say).count();
         let rows = self.rows.len();
@@ -314,7 +320,7 @@ impl DiffReport {
             "The new model leaks, and the old one was not seen to.".to_owned()
         } else if self.has(Change::Less) {
             self.less_said(silent)
-        } else if silent == rows {
+        } else if self.is_silent() {
             "Nothing can be concluded: whatever the new model leaks, no row could have said so."
                 .to_owned()
         } else if silent > 0 {

@@ -226,6 +226,19 @@ fn percent(rate: f64) -> String {
     format!("{} %", shortest((rate * 1e14).round() / 1e12))
 }
 
+impl MembershipReport {
+    /// Whether it concludes nothing: the sets differ in themselves, the scores' sign is the other way round, or nothing was
+    /// seen beside a reference that is hardly another model.
+    pub(super) fn is_open(&self) -> bool {
+        let reference = self.attacks.as_ref().and_then(|a| a.reference);
+        match self.signal {
+            Signal::Leak => false,
+            Signal::ShiftedSplit | Signal::Reversed => true,
+            Signal::Unseen => reference.is_some_and(|apart| apart.near_copy),
+        }
+    }
+}
+
 /// The result as a sentence.
 pub(super) fn says(report: &MembershipReport) -> String {
     let (subject, again) = match &report.attacks {
