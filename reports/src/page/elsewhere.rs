@@ -35,6 +35,8 @@ impl Page {
             Mood::Alarm => ("fail", "error"),
             // SARIF's word for "insufficient information to decide".
             Mood::Open => ("open", "none"),
+            // "Requires review by a human user to decide if it represents a problem".
+            Mood::Review => ("review", "none"),
             Mood::Plain => ("pass", "none"),
         };
         let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
@@ -230,7 +232,11 @@ mod tests {
         );
         let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
         assert_eq!(place, "a%20b/ckpt");
-        for (mood, kind) in [(Mood::Plain, "pass"), (Mood::Open, "open")] {
+        for (mood, kind) in [
+            (Mood::Plain, "pass"),
+            (Mood::Open, "open"),
+            (Mood::Review, "review"),
+        ] {
             let read = read(page().mood(mood));
             let result = &read["runs"][0]["results"][0];
             assert_eq!(

@@ -152,32 +152,33 @@ impl Shade {
 }
 
 /// How a summary is set off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mood {
     /// Nothing to worry about beyond what it says.
     #[default]
     Plain,
     /// Nothing can be concluded.
     Open,
+    /// A leak that neither a promise nor a limit speaks of.
+    Review,
     /// A contradiction, or a limit passed.
     Alarm,
 }
 
 impl Mood {
-    /// Of an ending; `open` where nothing can be concluded from one without an alarm.
+    /// Of an ending; `otherwise` of one without an alarm.
     #[must_use]
-    pub const fn of(exit: Exit, open: bool) -> Self {
-        match (exit, open) {
-            (Exit::Exceeded, _) => Self::Alarm,
-            (Exit::Finished, true) => Self::Open,
-            (Exit::Finished, false) => Self::Plain,
+    pub const fn of(exit: Exit, otherwise: Self) -> Self {
+        match exit {
+            Exit::Exceeded => Self::Alarm,
+            Exit::Finished => otherwise,
         }
     }
 }
 
 impl From<Exit> for Mood {
     fn from(exit: Exit) -> Self {
-        Self::of(exit, false)
+        Self::of(exit, Self::Plain)
     }
 }
 
@@ -267,10 +268,10 @@ impl Page {
     pub fn to_html(&self) -> askama::Result<String> {
         self.render()
     }
-    /// Whether nothing can be concluded from it.
+    /// How its summary is set off.
     #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.mood == Mood::Open
+    pub const fn has_mood(&self) -> Mood {
+        self.mood
     }
     fn alarmed(&self) -> bool {
         self.mood == Mood::Alarm

@@ -161,6 +161,18 @@ impl CoinsReport {
         }
     }
 
+    /// A leak is for review where no promise and no limit speaks of it, and scores that tell nothing are open where
+    /// training is not known to have met the canaries, or could not have contradicted the promise.
+    fn mood(&self) -> Mood {
+        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let otherwise = match self.bound() > 0.0 {
+            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            false if !self.is_checked() || could_not => Mood::Open,
+            _ => Mood::Plain,
+        };
+        Mood::of(self.exit(), otherwise)
+    }
+
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
     fn is_checked(&self) -> bool {
         self.inclusion != Inclusion::NotChecked
@@ -203,7 +215,7 @@ impl CoinsReport {
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
         let mut page = Page::new(format!("Coins of one run: {released}"), self.says())
-            .mood(Mood::of(self.exit(), self.bound() <= 0.0 && !self.is_checked()))
+            .mood(self.mood())
             .answer(Section::facts("What follows", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
                 "A coin is told by which half of the scores its canary is in; half of all are by chance.",

@@ -208,7 +208,7 @@ impl<'a> Training<'a> {
         let whole = count(&|kept, _| kept == copies);
         ensure!(
             whole > 0 || inside == 0,
-            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted"
+            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
         );
         Ok(Preflight {
             found: whole,

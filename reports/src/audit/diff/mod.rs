@@ -15,7 +15,7 @@ mod page;
 use super::args::Diff as Args;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
-use crate::page::Output;
+use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
 use exposures::{Against, AgainstChance, Exposures};
 use reticent_accounting::Confidence;
@@ -303,6 +303,14 @@ impl DiffReport {
             ]);
         }
         table
+    }
+
+    /// How it is set off where nothing leaks more.
+    fn otherwise(&self) -> Mood {
+        match self.is_silent() {
+            true => Mood::Open,
+            false => Mood::Plain,
+        }
     }
 
     /// Whether no row says anything, and none could have said that the new model leaks more.

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     let page = Page::new(format!("What changed: {old} → {new}"), report.said())
-        .mood(Mood::of(report.exit(), report.is_silent()))
+        .mood(Mood::of(report.exit(), report.otherwise()))
         .answer(
             Section::table("Quantity by quantity", report.table()).caption(report.level_said()),
         );

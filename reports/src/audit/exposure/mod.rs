@@ -198,16 +198,21 @@ impl ExposureReport {
         };
         verdict.or(ceiling).or(limit)
     }
-    /// How the page is set off: open where ranks that show nothing say nothing either.
+    /// How the page is set off: a leak is for review where no promise and no limit speaks of it, and ranks that show
+    /// nothing are open where they say nothing either.
     #[must_use]
     pub fn mood(&self) -> Mood {
-        let unseen = Leak::of(&self.finding.summary) == Leak::Unseen
-            && self.finding.bound().lower.get().get() <= 0.0;
+        let seen = Leak::of(&self.finding.summary) != Leak::Unseen
+            || self.finding.bound().lower.get().get() > 0.0;
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
-        Mood::of(
-            self.exit(),
-            self.inconclusive || self.open_limit().is_some() || (unseen && unknown),
-        )
+        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let otherwise = match seen {
+            _ if self.inconclusive || self.open_limit().is_some() => Mood::Open,
+            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            false if unknown || could_not => Mood::Open,
+            _ => Mood::Plain,
+        };
+        Mood::of(self.exit(), otherwise)
     }
     /// The JSON document.
     #[must_use]

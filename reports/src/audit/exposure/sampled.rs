@@ -150,7 +150,11 @@ impl SampledReport {
             Page::new(format!("Exposure, sampled: {released}"), self.says())
                 .mood(Mood::of(
                     self.exit(limit),
-                    !self.leaks() && self.planting.caveat().is_some(),
+                    match self.leaks() {
+                        true if limit.is_none() => Mood::Review,
+                        false if self.planting.caveat().is_some() => Mood::Open,
+                        _ => Mood::Plain,
+                    },
                 ))
                 .section(
                     Section::plot("Every canary", self.plot().to_inline_svg()?).caption(format!(

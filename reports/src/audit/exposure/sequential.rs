@@ -132,7 +132,13 @@ impl SequentialReport {
     pub fn to_page(&self, released: &str) -> anyhow::Result<Page> {
         Ok(
             Page::new(format!("Exposure, one by one: {released}"), self.says())
-                .mood(Mood::of(self.exit(), self.planting.caveat().is_some()))
+                .mood(Mood::of(
+                    self.exit(),
+                    match self.planting.caveat() {
+                        Some(_) => Mood::Open,
+                        None => Mood::Plain,
+                    },
+                ))
                 .answer(Section::facts("What follows", self.facts()))
                 .section(
                     Section::plot("The e-value", self.plot().to_inline_svg()?).caption(

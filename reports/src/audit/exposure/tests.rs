@@ -287,12 +287,17 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         ] {
             assert!(said.contains("not checked") || said.contains(why), "{said}");
         }
-        assert_eq!(with(leaking(), planting).mood(), Mood::Plain);
+        assert_eq!(with(leaking(), planting).mood(), Mood::Review);
         let [middle, leak] = [[500.5; 10], [0.5; 10]]
             .map(|own| sampled_of(&(1..1000).map(f64::from).collect::<Vec<_>>(), own, planting));
         let page = middle.to_page("m", None).unwrap();
-        assert!(page.is_open() && page.said().contains(why));
-        assert!(!leak.to_page("m", None).unwrap().is_open());
+        assert_eq!(page.has_mood(), Mood::Open);
+        assert!(page.said().contains(why));
+        assert_eq!(leak.to_page("m", None).unwrap().has_mood(), Mood::Review);
+        assert_eq!(
+            leak.to_page("m", Some(9.0)).unwrap().has_mood(),
+            Mood::Plain
+        );
     }
     assert_eq!(with(quiet(), Planted).mood(), Mood::Plain);
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
@@ -300,9 +305,21 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     let mut dead = with(quiet(), Planted);
     dead.inconclusive = true;
     assert_eq!(dead.mood(), Mood::Open);
-    let mut passed = with(leaking(), NotChecked);
-    passed.limit = Some(1.0);
-    assert_eq!(passed.mood(), Mood::Alarm);
+    let limited = |bits| {
+        let mut report = with(leaking(), NotChecked);
+        report.limit = Some(bits);
+        report.mood()
+    };
+    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Plain));
+    let mut promised = with(leaking(), Planted);
+    promised.verdict = Some(judged(&promised, Notion::GroupDp, 50.0));
+    assert_eq!(promised.mood(), Mood::Plain);
+    // A promise that no ranks could have contradicted.
+    let mut quiet = with(quiet(), Planted);
+    for (at_most, mood) in [(13.0, Mood::Plain), (15.0, Mood::Open)] {
+        quiet.verdict = Some(judged(&quiet, Notion::GroupDp, at_most));
+        assert_eq!(quiet.mood(), mood);
+    }
 }
 
 /// A sample's report about ten canaries with these costs.
@@ -528,6 +545,6 @@ fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     let text = open.to_page("m").unwrap().to_text(View::full());
     assert!(text.contains("never reached 101"), "{text}");
     assert!(text.contains("was not checked"), "{text}");
-    assert!(open.to_page("m").unwrap().is_open());
+    assert_eq!(open.to_page("m").unwrap().has_mood(), Mood::Open);
     assert!(!stopped.to_page("m").unwrap().said().contains("not checked"));
 }

@@ -29,7 +29,7 @@ pub(super) fn page(
         format!("Membership: {subject}"),
         summary(report, args, exit),
     )
-    .mood(Mood::of(exit, report.is_open()))
+    .mood(Mood::of(exit, report.otherwise(args.max_auc)))
     .brief(Section::text(
         "",
         Some(sample(report))

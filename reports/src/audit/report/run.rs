@@ -231,8 +231,10 @@ fn page(
     if let Some(why) = &document.no_extraction {
         summary.push_str(&format!(" Nothing was extracted: {why}."));
     }
-    let open = parts.is_empty() || parts.iter().any(|(_, part)| part.is_open());
-    let mut page = Page::new(format!("What leaks: {released}"), summary).mood(Mood::of(exit, open));
+    // Of the parts the one that asks for most; nothing is known where there is none.
+    let worst = parts.iter().map(|(_, part)| part.has_mood()).max();
+    let mood = Mood::of(exit, worst.unwrap_or(Mood::Open));
+    let mut page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
     if let Some(exposure) = &document.exposure {
         page = page.brief(exposure.what_follows());
     }
