@@ -31,7 +31,11 @@ impl Choices {
         // The key is the seed itself, not a library's expansion of it.
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        let mut rng = ChaCha20Rng::from_seed(key);
+        Self::under(&key, purpose)
+    }
+
+    pub(crate) fn under(key: &[u8; 32], purpose: Purpose) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(*key);
         rng.set_stream(purpose as u64);
         Self(rng)
     }
@@ -83,10 +87,15 @@ pub(crate) fn digest(bytes: &[u8]) -> [u8; 20] {
     Sha1::digest(bytes).into()
 }
 
-/// SHA-256 of some bytes, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+/// SHA-256 of some bytes.
+pub(crate) fn sha256_bytes(bytes: &[u8]) -> [u8; 32] {
     use sha2::{Digest, Sha256};
-    reticent_disk::hexadecimal(&Sha256::digest(bytes))
+    Sha256::digest(bytes).into()
+}
+
+/// The same in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    reticent_disk::hexadecimal(&sha256_bytes(bytes))
 }
 
 /// A number in [0, 1) that depends on the seed and the bytes only: SHA-1 as a keyed lottery.

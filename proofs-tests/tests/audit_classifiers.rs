@@ -115,6 +115,11 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         "membership --model bert --members data.jsonl --non-members test.jsonl",
         &["--model", "no next token", "audit classify --scores-out"],
     );
+    // Scores that were written are kept.
+    let line = "classify --model bert --label domain --data test.jsonl --scores-out test.csv";
+    refused(at, line, &["--scores-out", "test.csv exists", "--force"]);
+    let line = "membership --members data.csv --non-members test.csv --force";
+    refused(at, line, &["--scores-out"]);
 }
 
 #[test]

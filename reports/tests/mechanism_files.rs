@@ -146,6 +146,11 @@ fn exposure_refuses_with_the_place_and_another_unit() {
         r#"{"unit":"dialogue","mechanism":{"type":"gaussian","noise_multiplier":5}}"#,
     )
     .unwrap();
+    std::fs::write(
+        at.join("another.json"),
+        r#"{"type":"gaussian","noise_multiplier":50}"#,
+    )
+    .unwrap();
     for (file, words) in [
         (
             "broken.json",
@@ -154,6 +159,10 @@ fn exposure_refuses_with_the_place_and_another_unit() {
         (
             "dialogues.json",
             "--mechanism: one record is a dialogue in dialogues.json and a turn in the canary plan",
+        ),
+        (
+            "another.json",
+            "--mechanism: another.json says another run than ckpt/manifest.json",
         ),
     ] {
         let output = audit(at, &format!("exposure --model ckpt --mechanism {file}"));

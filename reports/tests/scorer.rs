@@ -211,6 +211,17 @@ fn a_sample_brackets_the_exact_rank() {
         alike(&exact["nll"], &canary["nll"], "nll");
     }
     assert_eq!(json(at, SAMPLED, ""), found);
+    assert_eq!(found["planting"], "planted");
+    let foreign = SAMPLED.replace(
+        "--model ckpt",
+        "--scorer {} --tokenizer ckpt/tokenizer.json",
+    );
+    let foreign = json(
+        at,
+        &format!("{foreign} --canary-file planted/canaries.json"),
+        &serving("ckpt"),
+    );
+    assert_eq!(foreign["planting"], "not-checked");
     for line in [
         "exposure --model ckpt --sample 0",
         "exposure --model ckpt --sample 9 --budget 9",
@@ -238,6 +249,7 @@ fn a_promise_is_tested_canary_by_canary() {
     assert!(matches!(code, Some(0 | 1)), "{}", said(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["type"], "sequential-exposure");
+    assert_eq!(found["planting"], "not-checked");
     assert_eq!(found["contradicted"], code == Some(1));
     assert!((found["level"].as_f64().unwrap() - 0.05).abs() < 1e-12);
     let seen = found["canaries"].as_array().unwrap();
@@ -342,12 +354,44 @@ fn coins_from_planting_to_the_bound() {
     let ranked = json(at, line, "");
     assert_eq!(ranked["canaries"].as_array().unwrap().len() as u64, inside);
     assert!(ranked["verdict"].is_null(), "{ranked}");
+    assert_eq!(ranked["planting"], "not-told");
     let why = ranked["no_verdict"].as_str().unwrap();
     assert!(why.contains("was not told of these canaries"), "{why}");
+    let mut cut = coins.clone();
+    cut["inside"].as_array_mut().unwrap().truncate(20);
+    cut["plan"]["canaries"].as_array_mut().unwrap().truncate(20);
+    std::fs::write(at.join("cut.json"), cut.to_string()).unwrap();
+    let mut replaced = coins.clone();
+    assert_eq!(replaced["added"], true);
+    replaced["added"] = Value::Bool(false);
+    std::fs::write(at.join("replaced.json"), replaced.to_string()).unwrap();
+    let louder = r#"{"type":"gaussian","noise_multiplier":0.5}"#;
+    std::fs::write(at.join("louder.json"), louder).unwrap();
     for (line, why) in [
         (
             "coins --model toss --coins-file flipped.json",
-            "40 of 40 coins are not those that its seed draws",
+            "40 of 40 coins are not those that its plan draws",
+        ),
+        ("coins --model toss --coins-file cut.json", "cut or edited"),
+        (
+            "coins --model toss --coins-file replaced.json --training ready",
+            "cut or edited",
+        ),
+        (
+            "exposure --model toss --canary-file cut.json",
+            "cut or edited",
+        ),
+        (
+            "exposure --model toss --canary-file tossed",
+            "--canary-file",
+        ),
+        (
+            "coins --model noisy --coins-file tossed/coins.json --mechanism louder.json",
+            "--mechanism: louder.json says another run than noisy/manifest.json",
+        ),
+        (
+            "exposure --model noisy --canary-file tossed/coins.json --mechanism louder.json",
+            "--mechanism: louder.json says another run than noisy/manifest.json",
         ),
         (
             "coins --model toss --coins-file tossed/coins.json --training another",

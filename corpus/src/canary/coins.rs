@@ -5,16 +5,20 @@ use super::insert::insert;
 use super::plan::CanaryPlan;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem};
-use crate::random::{Choices, Purpose};
+use crate::random::{Choices, Purpose, sha256_bytes};
 use crate::unit::Unit;
+use reticent_disk::hexadecimal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which canaries were put in, each by a fair coin of its own: the content of `coins.json`, which
 /// stays with the owner.
+///
+/// The coins are drawn under a digest of everything else in it, the seed included: a plan that was cut or edited draws
+/// other coins than those that were planted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoinPlan {
-    /// Version of the format: 1.
+    /// Version of the format: 2.
     pub schema: u32,
     /// `coin-plan`.
     #[serde(rename = "type")]
@@ -25,24 +29,26 @@ pub struct CoinPlan {
     pub inside: Vec<bool>,
     /// Whether a copy is a record of its own, so that a coin adds records. Otherwise it is a part of a record that
     /// is there without it too, and a coin changes what that record says.
-    #[serde(default)]
     pub added: bool,
+    /// SHA-256 of `plan` and `added`, hexadecimal: what the coins are drawn under.
+    pub digest: String,
 }
 
 impl CoinPlan {
-    /// Draws a coin for each canary, from a stream of its own under the plan's seed. `added` says whether a copy is
-    /// a record of its own.
+    /// Draws a coin for each canary, from a stream of its own. `added` says whether a copy is a record of its own.
     ///
     /// # Errors
     /// Two canaries of one secret, or of different numbers of copies: a coin says of its own canary
     /// alone whether it is in.
     pub fn new(plan: CanaryPlan, added: bool) -> Result<Self> {
+        let digest = digest(&plan, added)?;
         let coins = Self {
-            schema: 1,
+            schema: 2,
             kind: "coin-plan".to_owned(),
-            inside: tossed(&plan),
+            inside: tossed(&digest, plan.canaries.len()),
             plan,
             added,
+            digest: hexadecimal(&digest),
         };
         coins.validate()?;
         Ok(coins)
@@ -94,9 +100,9 @@ impl CoinPlan {
 
     fn validate(&self) -> Result<()> {
         let wrong = |problem: String| Err(Error::Plan(problem));
-        if self.schema != 1 || self.kind != "coin-plan" {
+        if self.schema != 2 || self.kind != "coin-plan" {
             return wrong(format!(
-                "schema {} of type {:?}; schema 1 of type \"coin-plan\" is read",
+                "schema {} of type {:?}; schema 2 of type \"coin-plan\" is read",
                 self.schema, self.kind
             ));
         }
@@ -108,12 +114,19 @@ impl CoinPlan {
                 self.plan.canaries.len()
             ));
         }
-        let drawn = tossed(&self.plan);
+        // Fewer canaries, chosen when their scores were known, or others than were planted, would contradict any promise.
+        let digest = digest(&self.plan, self.added)?;
+        if self.digest != hexadecimal(&digest) {
+            return wrong(
+                "its plan is not the one that its coins were drawn for: cut or edited".to_owned(),
+            );
+        }
+        let drawn = tossed(&digest, self.plan.canaries.len());
         let other = self.inside.iter().zip(&drawn).filter(|(a, b)| a != b);
         let other = other.count();
         if other > 0 {
             return wrong(format!(
-                "{other} of {} coins are not those that its seed draws: edited, or of other canaries",
+                "{other} of {} coins are not those that its plan draws: edited, or of other canaries",
                 self.inside.len()
             ));
         }
@@ -154,11 +167,17 @@ impl CoinPlan {
     }
 }
 
-/// The coins of a plan: what its seed draws, so that an edited file is told from the one that was written.
-fn tossed(plan: &CanaryPlan) -> Vec<bool> {
-    let mut choices = Choices::new(plan.seed, Purpose::CanaryCoins);
-    let canaries = plan.canaries.iter();
-    canaries.map(|_| choices.below(2) == 1).collect()
+/// What the coins are drawn under: every part of the plan, its seed among them, and what a coin changes.
+fn digest(plan: &CanaryPlan, added: bool) -> Result<[u8; 32]> {
+    let json =
+        serde_json::to_vec(&(plan, added)).map_err(|error| Error::Plan(error.to_string()))?;
+    Ok(sha256_bytes(&json))
+}
+
+/// The coins of a plan.
+fn tossed(digest: &[u8; 32], canaries: usize) -> Vec<bool> {
+    let mut choices = Choices::under(digest, Purpose::CanaryCoins);
+    (0..canaries).map(|_| choices.below(2) == 1).collect()
 }
 
 #[cfg(test)]
@@ -234,13 +253,60 @@ mod tests {
                 .contains("distinct")
         );
         assert!(CoinPlan::from_json("{}").is_err());
-        // What was written before a plan said so changes records.
-        let older = json.replace(",\n  \"added\": false", "");
-        assert!(older != json && CoinPlan::from_json(&older).unwrap() == coins);
+        let silent = json.replace("  \"added\": false,\n", "");
+        assert!(silent != json && CoinPlan::from_json(&silent).is_err());
+        let older = json.replacen("\"schema\": 2", "\"schema\": 1", 1);
+        let said = CoinPlan::from_json(&older).unwrap_err().to_string();
+        assert!(said.contains("schema 2"), "{said}");
+    }
+
+    /// As they were written, whoever asks; with another digest, and under it.
+    #[test]
+    fn a_plan_that_was_cut_or_edited_is_refused() {
+        let options = CanaryOptions {
+            seed: 7,
+            ..CanaryOptions::new(Spec::new(40, 2).unwrap())
+        };
+        let plan = CanaryPlan::new(&options, Unit::Turn, &documents()).unwrap();
+        let coins = CoinPlan::new(plan, true).unwrap();
+        let cut = |coins: &CoinPlan, most| {
+            let mut cut = coins.clone();
+            cut.plan.canaries.truncate(most);
+            cut.inside.truncate(most);
+            cut
+        };
+        let fewer_copies = |coins: &CoinPlan| {
+            let mut fewer = coins.clone();
+            fewer.plan.copies = 1;
+            for canary in &mut fewer.plan.canaries {
+                canary.insertions.truncate(1);
+            }
+            fewer
+        };
+        let replaced = CoinPlan {
+            added: false,
+            ..coins.clone()
+        };
+        for edited in [
+            cut(&coins, 39),
+            cut(&coins, 20),
+            replaced,
+            fewer_copies(&coins),
+        ] {
+            let read = |coins: &CoinPlan| CoinPlan::from_json(&coins.to_json().unwrap());
+            let said = read(&edited).unwrap_err().to_string();
+            assert!(said.contains("cut or edited"), "{said}");
+            let redigested = CoinPlan {
+                digest: hexadecimal(&digest(&edited.plan, edited.added).unwrap()),
+                ..edited
+            };
+            let said = read(&redigested).unwrap_err().to_string();
+            assert!(said.contains("coins are not those"), "{said}");
+        }
     }
 
     #[test]
-    fn coins_that_its_seed_does_not_draw_are_refused() {
+    fn coins_that_its_plan_does_not_draw_are_refused() {
         let coins = self::coins(200);
         let flipped: Vec<bool> = coins.inside.iter().map(|inside| !inside).collect();
         let mut one = coins.inside.clone();
@@ -253,24 +319,20 @@ mod tests {
             let refused = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");
         }
-        let mut edited = coins.clone();
-        let last = &mut edited.plan.canaries[199];
+        let mut edited = coins.plan.clone();
+        let last = &mut edited.canaries[199];
         let other = last.secret.chars().rev().collect::<String>();
         for insertion in &mut last.insertions {
             insertion.text = insertion.text.replace(&last.secret, &other);
         }
         assert_ne!(last.secret, other);
         last.secret = other;
-        let refused = CoinPlan::from_json(&edited.to_json().unwrap()).unwrap_err();
+        let refused = CoinPlan::new(edited, false).unwrap_err();
         assert!(
             refused.to_string().contains("1 of 200 secrets"),
             "{refused}"
         );
-        let added = CoinPlan {
-            added: true,
-            ..coins
-        };
-        let said = CoinPlan::from_json(&added.to_json().unwrap()).unwrap_err();
+        let said = CoinPlan::new(coins.plan, true).unwrap_err();
         assert!(said.to_string().contains("no record of its own"), "{said}");
     }
 }

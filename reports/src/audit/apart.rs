@@ -7,7 +7,7 @@
     )
 )]
 
-use crate::number::nearest;
+use crate::number::{count_of, grouped, nearest};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,44 +15,66 @@ use serde::Serialize;
 /// training is for.
 const NEAR: f64 = 0.01;
 
-/// How far two models are apart on the texts that both scored.
+/// How far two models are apart on the texts that both scored. Each text is looked at by itself: one that is far off
+/// says nothing of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Apart {
+    /// Texts that both scored.
+    pub texts: u64,
+    /// Those whose mean log-likelihoods differ by at most 0.01 nats a token.
+    pub near_texts: u64,
     /// The largest difference of a text's mean log-likelihoods, nats a token; absent where one of the models gives a text
     /// no likelihood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_difference: Option<f64>,
-    /// Whether that is at most 0.01 nats a token: a copy of the audited model, or training changed hardly anything.
+    /// Whether that is so of half of the texts or more: a copy of the audited model, or training changed hardly anything.
     pub near_copy: bool,
 }
 
 impl Apart {
     /// Of the mean log-likelihoods of each text under both, nats a token.
     pub(in crate::audit) fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let both =
-            pairs
-                .into_iter()
-                .map(|(own, other)| match own.is_finite() || other.is_finite() {
-                    true => (own - other).abs(),
-                    // Neither gives it a likelihood.
-                    false => 0.0,
-                });
-        let largest = both.fold(
-            0.0,
-            |most: f64, next| if next <= most { most } else { next },
-        );
+        let (mut texts, mut near, mut largest) = (0, 0, 0.0_f64);
+        for (own, other) in pairs {
+            let difference = match own.is_finite() || other.is_finite() {
+                true => (own - other).abs(),
+                // Neither gives it a likelihood.
+                false => 0.0,
+            };
+            texts += 1;
+            near += u64::from(difference <= NEAR);
+            largest = if difference <= largest {
+                largest
+            } else {
+                difference
+            };
+        }
         Self {
+            texts,
+            near_texts: near,
             largest_difference: largest.is_finite().then_some(largest),
-            near_copy: largest <= NEAR,
+            near_copy: near >= texts - near,
         }
     }
 
     /// What is to be said of a near copy, behind a sentence.
     pub(in crate::audit) fn warning(self, what: &str) -> Option<String> {
-        let largest = self.largest_difference.filter(|_| self.near_copy)?;
+        if !self.near_copy {
+            return None;
+        }
+        let differs = match self.largest_difference {
+            Some(largest) if self.near_texts == self.texts => format!(
+                "no text's likelihood differs by more than {} nats a token",
+                nearest(largest, 2)
+            ),
+            _ => format!(
+                "the likelihoods of {} of {} differ by at most {NEAR} nats a token",
+                grouped(self.near_texts),
+                count_of(self.texts, "text")
+            ),
+        };
         Some(format!(
-            " {what} is hardly another model: no text's likelihood differs by more than {} nats a token. It is a copy of the audited model, or training changed hardly anything, and what is held against it shows nothing.",
-            nearest(largest, 2)
+            " {what} is hardly another model: {differs}. It is a copy of the audited model, or training changed hardly anything, and what is held against it shows nothing."
         ))
     }
 }
@@ -64,9 +86,24 @@ mod tests {
     #[test]
     fn copies_that_differ_in_a_bit_or_a_scale_are_told() {
         for (by, near) in [(0.0, true), (1e-7, true), (0.0099, true), (0.011, false)] {
-            let apart = Apart::of([(-3.0, -3.0), (-2.0 - by, -2.0)]);
+            let apart = Apart::of([(-3.0 - by, -3.0), (-2.0 - by, -2.0)]);
             assert_eq!(apart.near_copy, near, "{by}");
             assert_eq!(apart.warning("The reference").is_some(), near);
+        }
+        // Texts that are far off hide nothing of the others, as long as they are no more than these.
+        for far in [-9.0, f64::NEG_INFINITY, f64::NAN] {
+            let pairs =
+                |off: usize| (0..20).map(move |i| if i < off { (far, -2.0) } else { (-2.0, -2.0) });
+            for (off, near) in [(1, true), (10, true), (11, false)] {
+                let apart = Apart::of(pairs(off));
+                assert_eq!((apart.texts, apart.near_texts), (20, 20 - off as u64));
+                assert_eq!(apart.near_copy, near, "{far} {off}");
+            }
+            let said = Apart::of(pairs(1)).warning("The reference").unwrap();
+            assert!(
+                said.contains("likelihoods of 19 of 20 texts differ by at most 0.01"),
+                "{said}"
+            );
         }
         let none = f64::NEG_INFINITY;
         assert!(Apart::of([(none, none)]).near_copy);

@@ -5,8 +5,8 @@ use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The arguments that name a file to be written over if it is there. What is written by other ones is compared where
-/// it is written, or replaces nothing.
+/// The arguments that name a file beside the answer. What is written by other ones is compared where it is written, or
+/// replaces nothing.
 const WRITTEN: [&str; 6] = [
     "html",
     "markdown",

@@ -1,6 +1,6 @@
 //! A page in the formats of other programs: Markdown, SARIF, the YAML of model cards.
 
-use super::{Body, Page, Section, Shown};
+use super::{Body, Mood, Page, Section, Shown};
 use crate::contract::{Align, Inputs, Table};
 use serde_json::{Value, json};
 
@@ -31,9 +31,13 @@ impl Page {
     /// One result in SARIF 2.1.0, of a document of this kind.
     #[must_use]
     pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
-        let (outcome, level) = match self.alarmed() {
-            true => ("fail", "error"),
-            false => ("pass", "none"),
+        let (outcome, level) = match self.mood {
+            Mood::Alarm => ("fail", "error"),
+            // SARIF's word for "insufficient information to decide".
+            Mood::Open => ("open", "none"),
+            // "Requires review by a human user to decide if it represents a problem".
+            Mood::Review => ("review", "none"),
+            Mood::Plain => ("pass", "none"),
         };
         let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
         let subject = SUBJECTS.iter().filter_map(|name| given(&name)).next();
@@ -181,7 +185,6 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Mood;
     use super::*;
 
     fn page() -> Page {
@@ -229,12 +232,18 @@ mod tests {
         );
         let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
         assert_eq!(place, "a%20b/ckpt");
-        let good = read(page());
-        let result = &good["runs"][0]["results"][0];
-        assert_eq!(
-            (&result["kind"], &result["level"]),
-            (&json!("pass"), &json!("none"))
-        );
+        for (mood, kind) in [
+            (Mood::Plain, "pass"),
+            (Mood::Open, "open"),
+            (Mood::Review, "review"),
+        ] {
+            let read = read(page().mood(mood));
+            let result = &read["runs"][0]["results"][0];
+            assert_eq!(
+                (&result["kind"], &result["level"]),
+                (&json!(kind), &json!("none"))
+            );
+        }
     }
 
     #[test]

@@ -152,21 +152,33 @@ impl Shade {
 }
 
 /// How a summary is set off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mood {
     /// Nothing to worry about beyond what it says.
     #[default]
     Plain,
+    /// Nothing can be concluded.
+    Open,
+    /// A leak that neither a promise nor a limit speaks of.
+    Review,
     /// A contradiction, or a limit passed.
     Alarm,
 }
 
+impl Mood {
+    /// Of an ending; `otherwise` of one without an alarm.
+    #[must_use]
+    pub const fn of(exit: Exit, otherwise: Self) -> Self {
+        match exit {
+            Exit::Exceeded => Self::Alarm,
+            Exit::Finished => otherwise,
+        }
+    }
+}
+
 impl From<Exit> for Mood {
     fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Finished => Self::Plain,
-            Exit::Exceeded => Self::Alarm,
-        }
+        Self::of(exit, Self::Plain)
     }
 }
 
@@ -255,6 +267,11 @@ impl Page {
     /// The template engine's, which writes to memory only.
     pub fn to_html(&self) -> askama::Result<String> {
         self.render()
+    }
+    /// How its summary is set off.
+    #[must_use]
+    pub const fn has_mood(&self) -> Mood {
+        self.mood
     }
     fn alarmed(&self) -> bool {
         self.mood == Mood::Alarm

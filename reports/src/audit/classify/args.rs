@@ -36,6 +36,9 @@ pub struct Classify {
     /// `audit membership --members FILE --non-members FILE --lower-is-member` reads.
     #[arg(long, value_name = "FILE")]
     pub scores_out: Option<PathBuf>,
+    /// Replace the file of --scores-out, if it exists.
+    #[arg(long, requires = "scores_out")]
+    pub force: bool,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -18,7 +18,8 @@ use std::io::Write;
 const AT_ONCE: usize = 32;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    let scores = args.scores_out.as_deref().map(AtomicFile::create);
+    let scores = args.scores_out.as_deref();
+    let scores = scores.map(|path| AtomicFile::create_new(path, args.force, &[]));
     let scores = scores.transpose().context("--scores-out")?;
     let output = output.and_page(args.html.as_deref())?;
     let loaded = Pretrained::load(&args.model).context("--model")?;

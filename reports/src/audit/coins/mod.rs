@@ -7,7 +7,7 @@ pub(super) mod run;
 use super::Apart;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
 use reticent_attacks::AuditBound;
@@ -162,6 +162,24 @@ impl CoinsReport {
         }
     }
 
+    /// A leak is for review where no promise and no limit speaks of it, and scores that tell nothing are open where
+    /// training is not known to have met the canaries, or could not have contradicted the promise.
+    fn mood(&self) -> Mood {
+        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let otherwise = match self.bound() > 0.0 {
+            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            false if !self.is_checked() || could_not => Mood::Open,
+            _ => Mood::Plain,
+        };
+        Mood::of(self.exit(), otherwise)
+    }
+
+    /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
+    fn is_checked(&self) -> bool {
+        self.inclusion != Inclusion::NotChecked
+            && self.preflight.is_none_or(|preflight| preflight.found > 0)
+    }
+
     /// What is not known, or amiss, of the canaries in the training.
     fn unknown(&self) -> String {
         let lacking = self.preflight.filter(|preflight| preflight.lacking > 0);
@@ -198,7 +216,7 @@ impl CoinsReport {
     #[must_use]
     pub fn to_page(&self, released: &str) -> Page {
         let mut page = Page::new(format!("Coins of one run: {released}"), self.says())
-            .mood(self.exit().into())
+            .mood(self.mood())
             .answer(Section::facts("What follows", self.facts()))
             .section(Section::table("Canaries and coins", self.table()).caption(
                 "A coin is told by which half of the scores its canary is in; half of all are by chance.",

@@ -5,7 +5,7 @@ use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
 use crate::audit::args::Source;
 use crate::audit::exposure::promise::with_noise;
-use crate::audit::exposure::run::of_mechanism;
+use crate::audit::exposure::run::ran;
 use crate::audit::loaded_model::LoadedModel;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, read_text};
 use crate::page::Output;
@@ -53,13 +53,8 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         Some(training) => training.of_model(args, &model).context("--training")?,
         None => Inclusion::NotChecked,
     };
-    let run = match (&args.mechanism, own(&model, &coins)?) {
-        // A file gives back nothing that the checkpoint itself says is lost.
-        (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
-            Some(of_mechanism(path, &coins.plan).context("--mechanism")?)
-        }
-        (_, own) => own,
-    };
+    of_one_unit(&model, &coins)?;
+    let run = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -115,13 +110,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     Ok(report.exit())
 }
 
-/// What ran, as a checkpoint of ours says it.
-///
-/// # Errors
-/// A checkpoint whose records are others than those of the coins.
-fn own(model: &LoadedModel, coins: &CoinPlan) -> Result<Option<TrainingPlan>> {
+/// Refuses a checkpoint whose records are others than those of the coins.
+fn of_one_unit(model: &LoadedModel, coins: &CoinPlan) -> Result<()> {
     let Some(manifest) = &model.manifest else {
-        return Ok(None);
+        return Ok(());
     };
     ensure!(
         manifest.unit == coins.plan.unit,
@@ -130,7 +122,7 @@ fn own(model: &LoadedModel, coins: &CoinPlan) -> Result<Option<TrainingPlan>> {
         manifest.unit,
         model.name
     );
-    Ok(Some(manifest.planned()?))
+    Ok(())
 }
 
 fn read(args: &Args) -> Result<CoinPlan> {
@@ -222,7 +214,7 @@ impl<'a> Training<'a> {
         let whole = count(&|kept, _| kept == copies);
         ensure!(
             whole > 0 || inside == 0,
-            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted"
+            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
         );
         Ok(Preflight {
             found: whole,

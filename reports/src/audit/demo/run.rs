@@ -2,8 +2,8 @@
 
 use crate::audit::args::{ArmName, Demo};
 use crate::audit::demo::{Arm, DemoReport, Planted, PrivatePhase, Source};
-use crate::audit::exposure::Attack;
 use crate::audit::exposure::promise::guarantees;
+use crate::audit::exposure::{Attack, Planting};
 use crate::audit::perplexity::run::measure;
 use crate::audit::train::model::Beginning;
 use crate::audit::train::run::{INITIAL_SEED, Job};
@@ -414,6 +414,7 @@ fn arm(
         ..trained.ran.plan.clone()
     });
     attack.tests = TESTS;
+    attack.planting = Planting::Planted;
     let (exposure, held_against) = attack.run(trained.trainer.as_mut(), interrupt)?;
     let (mut promised, claimed) = match spec.noiseless {
         true => (Vec::new(), held_against),

@@ -15,7 +15,7 @@ mod page;
 use super::args::Diff as Args;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, nearest, rounded_down, rounded_up, shortest};
-use crate::page::Output;
+use crate::page::{Mood, Output};
 use anyhow::{Context, Result, bail, ensure};
 use exposures::{Against, AgainstChance, Exposures};
 use reticent_accounting::Confidence;
@@ -305,6 +305,20 @@ impl DiffReport {
         table
     }
 
+    /// How it is set off where nothing leaks more.
+    fn otherwise(&self) -> Mood {
+        match self.is_silent() {
+            true => Mood::Open,
+            false => Mood::Plain,
+        }
+    }
+
+    /// Whether no row says anything, and none could have said that the new model leaks more.
+    fn is_silent(&self) -> bool {
+        let silent = |row: &Row| row.says == Change::Unseen && !row.could_say;
+        self.rows.iter().all(silent)
+    }
+
     fn said(&self) -> String {
         let silent = self.rows.iter().filter(|row| !row.could_say).count();
         let rows = self.rows.len();
@@ -314,7 +328,7 @@ impl DiffReport {
             "The new model leaks, and the old one was not seen to.".to_owned()
         } else if self.has(Change::Less) {
             self.less_said(silent)
-        } else if silent == rows {
+        } else if self.is_silent() {
             "Nothing can be concluded: whatever the new model leaks, no row could have said so."
                 .to_owned()
         } else if silent > 0 {

@@ -1,13 +1,13 @@
 //! Two audits side by side, as a page.
 
 use super::{DiffReport, Row};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use anyhow::Result;
 
 pub(super) fn page(report: &DiffReport, old: &str, new: &str) -> Result<Page> {
     let page = Page::new(format!("What changed: {old} → {new}"), report.said())
-        .mood(report.exit().into())
+        .mood(Mood::of(report.exit(), report.otherwise()))
         .answer(
             Section::table("Quantity by quantity", report.table()).caption(report.level_said()),
         );

@@ -1,7 +1,7 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
-use crate::audit::exposure::{Ceiling, ExposureReport, SequentialReport};
+use crate::audit::exposure::{Ceiling, ExposureReport, Planting, SequentialReport};
 use crate::contract::{Interrupt, Progress};
 use crate::number::{grouped, rounded_up, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
@@ -61,9 +61,8 @@ pub struct Attack<'a> {
     pub flat_sample: Option<u64>,
     /// Whether the report quotes them.
     pub show_secrets: bool,
-    /// Why the run is not known to have been trained on these canaries, where it is not: then ranks can contradict
-    /// a promise, and never speak for it.
-    pub unplanted: Option<String>,
+    /// What shows that the run met them.
+    pub planting: Planting,
 }
 
 impl<'a> Attack<'a> {
@@ -89,7 +88,7 @@ impl<'a> Attack<'a> {
             budget: None,
             flat_sample: None,
             show_secrets: false,
-            unplanted: None,
+            planting: Planting::default(),
         })
     }
 
@@ -103,13 +102,13 @@ impl<'a> Attack<'a> {
         self.run = Some(run);
     }
 
-    /// Why ranks cannot speak for a promise: nothing is known to have been learned of the canaries.
-    fn unplanted(&self) -> Option<String> {
-        let none = (self.canaries.records == 0).then(|| {
-            "no copy of a canary reached training, so that the ranks say nothing about the promise"
-                .to_owned()
-        });
-        self.unplanted.clone().or(none)
+    /// What shows that the run met them, the copies that reached it among it.
+    #[must_use]
+    pub fn planting(&self) -> Planting {
+        match (self.planting, self.canaries.records) {
+            (Planting::Planted | Planting::NotChecked, 0) => Planting::NoCopy,
+            (known, _) => known,
+        }
     }
 
     /// Records that hold one canary, at most.
@@ -171,7 +170,7 @@ impl<'a> Attack<'a> {
         };
         let mut report = ExposureReport::new(finding);
         report.canary_digest = Some(self.plan.identity()?);
-        report.unplanted = self.unplanted();
+        report.planting = self.planting();
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
                 .plan
@@ -213,8 +212,10 @@ impl<'a> Attack<'a> {
     /// What ran on the records of canaries, or why it promises nothing.
     fn seen(&self) -> std::result::Result<Mechanism, String> {
         let Some(run) = &self.run else {
-            let untold = self.unplanted.clone();
-            return Err(untold.unwrap_or_else(|| "what ran is not known: give --mechanism".into()));
+            let untold = self.planting().unplanted();
+            return Err(untold
+                .unwrap_or("what ran is not known: give --mechanism")
+                .into());
         };
         if matches!(run.run, Run::Protect { .. }) {
             return Err(
@@ -269,8 +270,8 @@ impl<'a> Attack<'a> {
         let refused =
             |why: String| anyhow::anyhow!("--stop-at: there is no promise to test: {why}");
         let seen = self.seen().map_err(refused)?;
-        if let Some(why) = self.unplanted() {
-            return Err(refused(why));
+        if let Some(why) = self.planting().unplanted() {
+            return Err(refused(why.to_owned()));
         }
         let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
         let promise = self.promise(&promised).map_err(refused)?;
@@ -296,10 +297,10 @@ impl<'a> Attack<'a> {
         let mut test = SequentialTest::new(&audit, *promise.at_most.get())?;
         let mut report = SequentialReport::new(
             (stop_at, test.wanted()),
-            tree.candidates(),
-            targets.len() as u64,
+            (tree.candidates(), targets.len() as u64),
             &promise,
             provable,
+            self.planting(),
         );
         let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
         for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {

@@ -56,6 +56,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
+    if let Some(caveat) = report.planting.caveat() {
+        facts.push(("planting".to_owned(), caveat.to_owned()));
+    }
     if let Some(caveat) = &report.manifest {
         facts.push(("manifest".to_owned(), caveat.clone()));
     }

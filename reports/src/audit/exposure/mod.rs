@@ -19,12 +19,55 @@ pub use sampled::{SampledCanary, SampledReport};
 pub use sequential::{SequentialCanary, SequentialReport};
 
 use crate::contract::{Envelope, Exit, Inputs};
+use crate::page::Mood;
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::exposure::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What shows that training met the canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Planting {
+    /// The run itself says so, under its owner's key where it is a checkpoint of ours.
+    Planted,
+    /// No copy of them reached training.
+    NoCopy,
+    /// The run was not told of them.
+    NotTold,
+    /// Nothing: others trained the model.
+    #[default]
+    NotChecked,
+}
+
+impl Planting {
+    /// Why ranks cannot speak for a promise: nothing is known to have been learned of the canaries. They can contradict
+    /// one.
+    const fn unplanted(self) -> Option<&'static str> {
+        match self {
+            Self::Planted | Self::NotChecked => None,
+            Self::NoCopy => Some(
+                "no copy of a canary reached training, so that the ranks say nothing about the promise",
+            ),
+            Self::NotTold => Some(
+                "the run was not told of these canaries, and which of its promises reach them is not known",
+            ),
+        }
+    }
+
+    /// What is to be said where no leak is seen.
+    const fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Planted => None,
+            Self::NoCopy | Self::NotTold => self.unplanted(),
+            Self::NotChecked => Some(
+                "that training met these canaries was not checked, and ranks of canaries that it never met are chance whatever the model leaks",
+            ),
+        }
+    }
+}
 
 /// What the accountant promises about ranks, and whether the measured ones are possible under it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -78,9 +121,8 @@ pub struct ExposureReport {
     /// The exposure, bits, above which the command ends with 1; it stands among the inputs.
     #[serde(skip)]
     pub limit: Option<f64>,
-    /// Why the model is not known to have been trained on the canaries; it is among the reasons for no verdict.
-    #[serde(skip)]
-    pub unplanted: Option<String>,
+    /// What shows that training met the canaries.
+    pub planting: Planting,
 }
 
 /// An earlier checkpoint, with the same canaries.
@@ -111,12 +153,12 @@ impl ExposureReport {
             earlier: Vec::new(),
             secrets: None,
             limit: None,
-            unplanted: None,
+            planting: Planting::default(),
         }
     }
     /// Takes back what speaks for a promise where the canaries are not known to have been planted; a contradiction stays.
     pub(super) fn without_praise(&mut self) {
-        let Some(why) = &self.unplanted else {
+        let Some(why) = self.planting.unplanted() else {
             return;
         };
         if self.verdict.as_ref().is_some_and(|v| !v.is_contradicted()) {
@@ -127,7 +169,7 @@ impl ExposureReport {
             self.ceiling = None;
         }
         if self.verdict.is_none() && self.no_verdict.is_none() {
-            self.no_verdict = Some(why.clone());
+            self.no_verdict = Some(why.to_owned());
         }
     }
     /// The limit, where an exposure is above it. It meets the exposure with ties counted against the
@@ -155,6 +197,22 @@ impl ExposureReport {
             None => Exit::Finished,
         };
         verdict.or(ceiling).or(limit)
+    }
+    /// How the page is set off: a leak is for review where no promise and no limit speaks of it, and ranks that show
+    /// nothing are open where they say nothing either.
+    #[must_use]
+    pub fn mood(&self) -> Mood {
+        let seen = Leak::of(&self.finding.summary) != Leak::Unseen
+            || self.finding.bound().lower.get().get() > 0.0;
+        let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
+        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let otherwise = match seen {
+            _ if self.inconclusive || self.open_limit().is_some() => Mood::Open,
+            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            false if unknown || could_not => Mood::Open,
+            _ => Mood::Plain,
+        };
+        Mood::of(self.exit(), otherwise)
     }
     /// The JSON document.
     #[must_use]

@@ -19,7 +19,7 @@ pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     };
     let plot = exposure_plot("Exposure of each canary", &[column])?;
     let mut page = Page::new(format!("Exposure: {released}"), summary(report))
-        .mood(report.exit().into())
+        .mood(report.mood())
         .answer(what_follows(report))
         .section(
             Section::plot("Against chance", plot.to_inline_svg()?).caption(
@@ -208,7 +208,7 @@ pub(super) fn card(report: &ExposureReport) -> String {
     } else {
         ("=", "")
     };
-    let planted = match &report.unplanted {
+    let planted = match report.planting.caveat() {
         Some(why) => format!("were ranked, and {why}"),
         None => "were planted in the training text".to_owned(),
     };
@@ -258,11 +258,11 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         ),
         (None, None) => String::new(),
     };
-    let unplanted = match &report.unplanted {
+    let caveat = match report.planting.caveat() {
         Some(why) if !report.inconclusive => format!(" But {why}."),
         _ => String::new(),
     };
-    format!("{limit}{}{unplanted}", found(report))
+    format!("{limit}{}{caveat}", found(report))
 }
 
 fn bits(value: f64) -> String {

@@ -2,9 +2,9 @@
 
 use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
-use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, SampledReport};
+use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
-use crate::contract::{Csv, Exit, Inputs, Interrupt};
+use crate::contract::{Csv, Exit, Inputs, Interrupt, read_regular_text, read_text};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, TrainingPlan};
@@ -56,9 +56,10 @@ fn sampled(
     let (plan, canaries) = plan(args, model)?;
     let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let each = SampledReport::each(confidence, plan.canaries.len())?;
-    let attack = Attack::new(&plan, &model.tokenizer, &model.name, canaries)?;
+    let attack = attack(args, &plan, canaries, model)?;
     let found = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
-    let report = SampledReport::new(&plan, found, confidence, args.show_secrets)?;
+    let planting = attack.planting();
+    let report = SampledReport::new(&plan, found, planting, confidence, args.show_secrets)?;
     let inputs = inputs(args)?
         .given("sample", sample)?
         .given("seed", args.seed)?
@@ -103,25 +104,18 @@ fn attack<'a>(
     if let (Some(why), true) = (&model.unknown_origin, args.mechanism.is_some()) {
         bail!("--mechanism: {why}");
     }
-    let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
-    let run = match (&args.mechanism, own) {
-        // A file gives back nothing that the checkpoint itself says is lost.
-        (Some(path), own) if own.as_ref().is_none_or(|own| own.unprotected().is_none()) => {
-            Some(of_mechanism(path, plan).context("--mechanism")?)
-        }
-        // How the run met canaries that it was not told of is not known.
-        (_, own) => own.filter(|_| seal(model).is_some()),
-    };
+    let told = seal(model).is_some();
+    let run = ran(model, args.mechanism.as_deref(), plan)?;
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
-    if let Some(run) = run {
+    // How the run met canaries that it was not told of is not known.
+    if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }
-    if model.manifest.is_some() && seal(model).is_none() {
-        attack.unplanted = Some(
-            "the run was not told of these canaries, and which of its promises reach them is not known"
-                .to_owned(),
-        );
-    }
+    attack.planting = match (told, &model.manifest) {
+        (true, _) => Planting::Planted,
+        (false, Some(_)) => Planting::NotTold,
+        (false, None) => Planting::NotChecked,
+    };
     attack.confidence = args.confidence;
     attack.budget = args.budget;
     attack.show_secrets = args.show_secrets;
@@ -237,7 +231,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     match (seal(model), &args.of.model, &args.canary_file) {
         (Some(seal), Some(folder), _) => sealed(args, folder, seal),
         (None, _, Some(path)) => {
-            let plan = read_plan(path)?;
+            let plan = read_plan(path, read_text)?;
             if let Some(manifest) = &model.manifest {
                 ensure!(
                     manifest.unit == plan.unit,
@@ -270,8 +264,8 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
     }
 }
 
-fn read_plan(path: &Path) -> Result<CanaryPlan> {
-    let json = crate::contract::read_text(path).with_context(|| {
+fn read_plan(path: &Path, read: fn(&Path) -> std::io::Result<String>) -> Result<CanaryPlan> {
+    let json = read(path).with_context(|| {
         format!(
             "--canary-file: cannot read {}; name the canaries.json of this model",
             path.display()
@@ -303,7 +297,11 @@ struct Kind {
 fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, Canaries)> {
     let owned = owner_folder(model).join("canaries.json");
     let path = args.canary_file.as_ref().unwrap_or(&owned);
-    let plan = read_plan(path)?;
+    // A pipe is waited for only where somebody named it.
+    let plan = match args.canary_file {
+        Some(_) => read_plan(path, read_text)?,
+        None => read_plan(path, read_regular_text)?,
+    };
     let owner =
         Owner::open(model).context("the owner's key, without which the seal can't be checked")?;
     ensure!(
@@ -318,6 +316,37 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
         candidates: Some(Canaries::candidates(plan.candidates)),
     };
     Ok((plan, canaries))
+}
+
+/// What ran, as a checkpoint of ours says it, or else a file.
+///
+/// # Errors
+/// A file of another run than the checkpoint's.
+pub(in crate::audit) fn ran(
+    model: &LoadedModel,
+    file: Option<&Path>,
+    plan: &CanaryPlan,
+) -> Result<Option<TrainingPlan>> {
+    let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
+    let Some(path) = file else {
+        return Ok(own);
+    };
+    let given = of_mechanism(path, plan).context("--mechanism")?;
+    Ok(Some(match own {
+        None => given,
+        // A file takes back what the checkpoint promises, and gives back nothing that is lost.
+        Some(own) if own.unprotected().is_some() => own,
+        Some(_) if given.unprotected().is_some() => given,
+        Some(own) => {
+            ensure!(
+                own.mechanism() == given.mechanism(),
+                "--mechanism: {} says another run than {}/manifest.json, which says what trained the model; leave --mechanism out",
+                path.display(),
+                model.name
+            );
+            own
+        }
+    }))
 }
 
 /// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.

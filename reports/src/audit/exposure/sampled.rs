@@ -1,9 +1,9 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
-use super::MASKED_SECRET;
+use super::{MASKED_SECRET, Planting};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
 use reticent_attacks::exposure::SampledExposure;
@@ -46,6 +46,8 @@ pub struct SampledReport {
     pub candidates: u64,
     /// Candidates drawn, uniform and independent.
     pub sample: u64,
+    /// What shows that training met the canaries.
+    pub planting: Planting,
     /// The probability with which all intervals of all canaries hold together.
     pub confidence: Confidence,
     /// One per canary.
@@ -74,6 +76,7 @@ impl SampledReport {
     pub fn new(
         plan: &CanaryPlan,
         found: Vec<SampledExposure>,
+        planting: Planting,
         confidence: Confidence,
         show_secrets: bool,
     ) -> anyhow::Result<Self> {
@@ -109,6 +112,7 @@ impl SampledReport {
         Ok(Self {
             candidates,
             sample,
+            planting,
             confidence,
             p_any: (least * canaries.len() as f64).min(1.0),
             canaries,
@@ -144,7 +148,14 @@ impl SampledReport {
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<Page> {
         Ok(
             Page::new(format!("Exposure, sampled: {released}"), self.says())
-                .mood(self.exit(limit).into())
+                .mood(Mood::of(
+                    self.exit(limit),
+                    match self.leaks() {
+                        true if limit.is_none() => Mood::Review,
+                        false if self.planting.caveat().is_some() => Mood::Open,
+                        _ => Mood::Plain,
+                    },
+                ))
                 .section(
                     Section::plot("Every canary", self.plot().to_inline_svg()?).caption(format!(
                         "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together \
@@ -164,6 +175,10 @@ impl SampledReport {
         )
     }
 
+    fn leaks(&self) -> bool {
+        self.p_any < 0.05
+    }
+
     fn says(&self) -> String {
         let n = self.canaries.len();
         let sample = format!(
@@ -171,7 +186,7 @@ impl SampledReport {
             grouped(self.candidates),
             grouped(self.sample)
         );
-        if self.p_any < 0.05 {
+        if self.leaks() {
             return format!(
                 "The model leaks: of {sample} the most exposed has at least {} bits (p ≤ {} for all {n} together).",
                 rounded_down(self.largest(), 3),
@@ -187,8 +202,10 @@ impl SampledReport {
                 rounded_up(most.into_iter().fold(0.0, f64::max), 3)
             )
         });
+        let caveat = self.planting.caveat();
+        let caveat = caveat.map_or_else(String::new, |why| format!(" But {why}."));
         format!(
-            "No leak was seen: of {sample} none stands higher than chance explains (p ≤ {}){most}.",
+            "No leak was seen: of {sample} none stands higher than chance explains (p ≤ {}){most}.{caveat}",
             nearest(self.p_any, 2)
         )
     }

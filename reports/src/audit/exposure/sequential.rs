@@ -1,9 +1,9 @@
 //! One promise tested canary by canary, stopped when it is rejected.
 
-use super::MASKED_SECRET;
+use super::{MASKED_SECRET, Planting};
 use crate::contract::{Align, Envelope, Exit, Inputs, Number, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use crate::verdict::{Promise, Terms};
 use reticent_accounting::{Epsilon, Upper};
@@ -50,6 +50,8 @@ pub struct SequentialReport {
     pub terms: Terms,
     /// The largest ε that all canaries can contradict at this level.
     pub provable: Upper<Epsilon>,
+    /// What shows that training met the canaries.
+    pub planting: Planting,
     /// Whether the promise is contradicted.
     pub contradicted: bool,
     /// Positions that were scored.
@@ -63,10 +65,10 @@ impl SequentialReport {
     #[must_use]
     pub fn new(
         (stop_at, wanted): (f64, f64),
-        candidates: u64,
-        planned: u64,
+        (candidates, planned): (u64, u64),
         promise: &Promise<Epsilon>,
         provable: Upper<Epsilon>,
+        planting: Planting,
     ) -> Self {
         Self {
             stop_at,
@@ -77,6 +79,7 @@ impl SequentialReport {
             promised: promise.at_most,
             terms: promise.terms.clone(),
             provable,
+            planting,
             contradicted: false,
             positions: 0,
             canaries: Vec::new(),
@@ -130,7 +133,13 @@ impl SequentialReport {
     pub fn to_page(&self, released: &str) -> anyhow::Result<Page> {
         Ok(
             Page::new(format!("Exposure, one by one: {released}"), self.says())
-                .mood(self.exit().into())
+                .mood(Mood::of(
+                    self.exit(),
+                    match self.planting.caveat() {
+                        Some(_) => Mood::Open,
+                        None => Mood::Plain,
+                    },
+                ))
                 .answer(Section::facts("What follows", self.facts()))
                 .section(
                     Section::plot("The e-value", self.plot().to_inline_svg()?).caption(
@@ -177,8 +186,10 @@ impl SequentialReport {
                 shortest(self.level)
             )
         } else {
+            let caveat = self.planting.caveat();
+            let caveat = caveat.map_or_else(String::new, |why| format!(" But {why}."));
             format!(
-                "The promise of ε ≤ {promised} is not contradicted by {}: the e-value against it never reached {} (level {}).",
+                "The promise of ε ≤ {promised} is not contradicted by {}: the e-value against it never reached {} (level {}).{caveat}",
                 count_of(self.seen(), "canary"),
                 nearest(self.needed, 4),
                 shortest(self.level)

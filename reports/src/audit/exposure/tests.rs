@@ -247,27 +247,89 @@ fn a_contradicted_promise_is_exit_one_and_an_alarm() {
 /// Canaries that are not known to have been trained on contradict a promise, and never speak for one.
 #[test]
 fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
-    let why = "no copy of a canary reached training";
-    let unplanted = |mut report: ExposureReport| {
+    let planted = |mut report: ExposureReport, planting| {
         report.verdict = Some(judged(&report, Notion::Dp, 2.0));
-        report.unplanted = Some(why.to_owned());
+        report.planting = planting;
         report.without_praise();
         report
     };
-    let quiet = unplanted(quiet());
-    assert!(quiet.verdict.is_none() && quiet.exit() == Exit::Finished);
-    assert_eq!(quiet.no_verdict.as_deref(), Some(why));
-    assert!(quiet.says().contains(why));
-    let said = page_of(&quiet);
-    assert!(!said.contains("not contradicted") && !said.contains("were planted in the training"));
-    let leaking = unplanted(leaking());
-    assert_eq!(leaking.exit(), Exit::Exceeded);
-    assert!(leaking.verdict.is_some() && leaking.no_verdict.is_none());
-    assert!(!leaking.card().contains("were planted in the training text"));
+    for planting in [Planting::NoCopy, Planting::NotTold] {
+        let why = planting.unplanted().unwrap();
+        let quiet = planted(quiet(), planting);
+        assert!(quiet.verdict.is_none() && quiet.exit() == Exit::Finished);
+        assert_eq!(quiet.no_verdict.as_deref(), Some(why));
+        assert!(quiet.says().contains(why));
+        let said = page_of(&quiet);
+        assert!(!said.contains("not contradicted"));
+        assert!(!said.contains("were planted in the training"));
+        let leaking = planted(leaking(), planting);
+        assert_eq!(leaking.exit(), Exit::Exceeded);
+        assert!(leaking.verdict.is_some() && leaking.no_verdict.is_none());
+        assert!(!leaking.card().contains("were planted in the training text"));
+    }
+}
+
+/// Ranks that show nothing conclude nothing where canaries are not known to have been planted, nor where the search was
+/// cut off, nor of a dead model; ranks that show a leak do.
+#[test]
+fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
+    use Planting::{NoCopy, NotChecked, NotTold, Planted};
+    let with = |mut report: ExposureReport, planting| {
+        report.planting = planting;
+        report
+    };
+    for planting in [NotChecked, NoCopy, NotTold] {
+        let why = planting.caveat().unwrap();
+        let quiet = with(quiet(), planting);
+        assert_eq!(quiet.mood(), Mood::Open);
+        for said in [
+            quiet.says(),
+            quiet.card(),
+            quiet.to_page("m").unwrap().to_text(View::full()),
+        ] {
+            assert!(said.contains("not checked") || said.contains(why), "{said}");
+        }
+        assert_eq!(with(leaking(), planting).mood(), Mood::Review);
+        let [middle, leak] = [[500.5; 10], [0.5; 10]]
+            .map(|own| sampled_of(&(1..1000).map(f64::from).collect::<Vec<_>>(), own, planting));
+        let page = middle.to_page("m", None).unwrap();
+        assert_eq!(page.has_mood(), Mood::Open);
+        assert!(page.said().contains(why));
+        assert_eq!(leak.to_page("m", None).unwrap().has_mood(), Mood::Review);
+        assert_eq!(
+            leak.to_page("m", Some(9.0)).unwrap().has_mood(),
+            Mood::Plain
+        );
+    }
+    assert_eq!(with(quiet(), Planted).mood(), Mood::Plain);
+    let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
+    assert_eq!(cut.mood(), Mood::Open);
+    let mut dead = with(quiet(), Planted);
+    dead.inconclusive = true;
+    assert_eq!(dead.mood(), Mood::Open);
+    let limited = |bits| {
+        let mut report = with(leaking(), NotChecked);
+        report.limit = Some(bits);
+        report.mood()
+    };
+    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Plain));
+    let mut promised = with(leaking(), Planted);
+    promised.verdict = Some(judged(&promised, Notion::GroupDp, 50.0));
+    assert_eq!(promised.mood(), Mood::Plain);
+    // A promise that no ranks could have contradicted.
+    let mut quiet = with(quiet(), Planted);
+    for (at_most, mood) in [(13.0, Mood::Plain), (15.0, Mood::Open)] {
+        quiet.verdict = Some(judged(&quiet, Notion::GroupDp, at_most));
+        assert_eq!(quiet.mood(), mood);
+    }
 }
 
 /// A sample's report about ten canaries with these costs.
 fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
+    sampled_of(costs, own, Planting::Planted)
+}
+
+fn sampled_of(costs: &[f64], own: [f64; 10], planting: Planting) -> SampledReport {
     let documents = reticent_corpus::simulate::simulate(4, 0).unwrap();
     let options = reticent_corpus::canary::CanaryOptions::new("10x2".parse().unwrap());
     let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
@@ -276,7 +338,7 @@ fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
     let found = own
         .map(|nll| reticent_attacks::exposure::SampledExposure::of(costs, nll, each).unwrap())
         .to_vec();
-    SampledReport::new(&plan, found, confidence, false).unwrap()
+    SampledReport::new(&plan, found, planting, confidence, false).unwrap()
 }
 
 #[test]
@@ -442,7 +504,13 @@ fn sequential(ln: [f64; 3]) -> SequentialReport {
     };
     let provable = Upper::new(Epsilon::new(11.0).unwrap());
     let needed = 101_f64.ln();
-    let mut report = SequentialReport::new((100.0, needed), 1_000_000, 10, &promise, provable);
+    let mut report = SequentialReport::new(
+        (100.0, needed),
+        (1_000_000, 10),
+        &promise,
+        provable,
+        Planting::NotChecked,
+    );
     let count = RankCount {
         candidates: 1_000_000,
         nll: 1.0,
@@ -478,4 +546,7 @@ fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     assert!(text.contains("after 3 of 10 canaries"), "{text}");
     let text = open.to_page("m").unwrap().to_text(View::full());
     assert!(text.contains("never reached 101"), "{text}");
+    assert!(text.contains("was not checked"), "{text}");
+    assert_eq!(open.to_page("m").unwrap().has_mood(), Mood::Open);
+    assert!(!stopped.to_page("m").unwrap().said().contains("not checked"));
 }

@@ -14,6 +14,7 @@ pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 use super::{Apart, RecordsDigest};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{count_of, grouped};
+use crate::page::Mood;
 use reticent_accounting::Confidence;
 use reticent_attacks::extract::{PromptRates, Stratum};
 use reticent_attacks::membership::Rate;
@@ -130,6 +131,16 @@ impl ExtractReport {
         }
     }
 
+    /// What comes out is for review where no limit speaks of it.
+    fn mood(&self, limit: Option<f64>) -> Mood {
+        let comes_out = self.prompts.iter().any(|row| row.verbatim.hits > 0);
+        let otherwise = match comes_out && limit.is_none() {
+            true => Mood::Review,
+            false => Mood::Plain,
+        };
+        Mood::of(self.exit(limit), otherwise)
+    }
+
     /// A rate at this length's share of the failure probability: all lengths hold together.
     fn shared(&self, rate: Rate) -> Option<Rate> {
         let failure = (1.0 - self.confidence.get()) / self.prompts.len().max(1) as f64;
@@ -157,7 +168,7 @@ impl ExtractReport {
     /// # Errors
     /// A plot without anything to show.
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<crate::page::Page> {
-        page::page(self, released, self.exit(limit))
+        page::page(self, released, limit)
     }
 }
 

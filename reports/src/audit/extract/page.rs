@@ -2,19 +2,19 @@
 
 use super::ExtractReport;
 use super::tables::{beside_baseline, copies, draws, draws_by_copies, ends, own_rates, says};
-use crate::contract::Exit;
 use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
 
-pub(super) fn page(report: &ExtractReport, released: &str, exit: Exit) -> Result<Page> {
+pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -> Result<Page> {
     let summary = match (&report.secrets, report.passages) {
         (Some(secrets), 0) => secrets.says(),
         (Some(secrets), _) => format!("{} {}", says(report), secrets.says()),
         (None, _) => says(report),
     };
-    let mut page = Page::new(format!("Extraction: {released}"), summary.clone()).mood(exit.into());
+    let mut page =
+        Page::new(format!("Extraction: {released}"), summary.clone()).mood(report.mood(limit));
     if report.passages > 0 {
         let strata = copies(report);
         if !strata.rows().is_empty() {

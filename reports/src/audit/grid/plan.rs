@@ -381,7 +381,7 @@ impl Plan {
                     let plan =
                         planted.map(|(folder, _)| inside("--coins-file=", folder, "coins.json"));
                     of_attack.extend(plan);
-                    of_attack.push(inside("--training=", prepared, "train.jsonl"));
+                    of_attack.push(whole("--training=", prepared));
                 }
                 _ => {}
             }
@@ -887,6 +887,11 @@ plant = { canaries = \"20x2\", coins = true }
             let words = &of(work).next().unwrap().words;
             assert!(words.contains(&plan_of(flag)), "{words:?}");
         }
+        // The folder, which the owner's key of the checkpoint knows: its train.jsonl alone leaves every promise standing.
+        let prepared = of(Prepare).next_back().unwrap().output.clone().unwrap();
+        let words = &of(Coins).next().unwrap().words;
+        let training = format!("--training={}", prepared.display());
+        assert!(words.contains(&training), "{words:?}");
     }
 
     #[test]

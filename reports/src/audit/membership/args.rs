@@ -125,6 +125,9 @@ pub struct OnModel {
     /// reads, in which `score` is that of the attack that decides. It names records by their places in their files.
     #[arg(long, value_name = "FILE", requires = "audited")]
     pub scores_out: Option<PathBuf>,
+    /// Replace the file of --scores-out, if it exists.
+    #[arg(long, requires = "scores_out")]
+    pub force: bool,
     /// Score the text alone, without the end-of-text token behind each record: for models that
     /// never saw one.
     #[arg(long, requires = "audited")]

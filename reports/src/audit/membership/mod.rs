@@ -143,7 +143,8 @@ pub(super) struct Outputs {
 impl Outputs {
     pub(super) fn open(args: &MembershipArgs, output: Output) -> Result<Self> {
         let plot = args.plot.as_deref().map(AtomicFile::create);
-        let scores = args.on.scores_out.as_deref().map(AtomicFile::create);
+        let scores = args.on.scores_out.as_deref();
+        let scores = scores.map(|path| AtomicFile::create_new(path, args.on.force, &[]));
         Ok(Self {
             plot: plot.transpose().context("--plot")?,
             scores: scores.transpose().context("--scores-out")?,

@@ -6,7 +6,7 @@ use crate::audit::args::MembershipArgs;
 use crate::audit::ends;
 use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, shortest};
-use crate::page::{Page, Section, Shade};
+use crate::page::{Mood, Page, Section, Shade};
 use anyhow::Result;
 use reticent_attacks::membership::Repeats;
 
@@ -29,7 +29,7 @@ pub(super) fn page(
         format!("Membership: {subject}"),
         summary(report, args, exit),
     )
-    .mood(exit.into())
+    .mood(Mood::of(exit, report.otherwise(args.max_auc)))
     .brief(Section::text(
         "",
         Some(sample(report))

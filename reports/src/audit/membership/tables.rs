@@ -3,6 +3,7 @@
 use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
+use crate::page::Mood;
 use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::membership::{AccuracyRule, Area, AreaMethod, GroupRule};
 
@@ -224,6 +225,20 @@ fn interval(bounds: &Bounds<Probability>) -> String {
 
 fn percent(rate: f64) -> String {
     format!("{} %", shortest((rate * 1e14).round() / 1e12))
+}
+
+impl MembershipReport {
+    /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the
+    /// scores' sign is the other way round, or where nothing was seen beside a reference that is hardly another model.
+    pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
+        let reference = self.attacks.as_ref().and_then(|a| a.reference);
+        match self.signal {
+            Signal::Leak if limit.is_none() => Mood::Review,
+            Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
+            Signal::Unseen if reference.is_some_and(|apart| apart.near_copy) => Mood::Open,
+            Signal::Leak | Signal::Unseen => Mood::Plain,
+        }
+    }
 }
 
 /// The result as a sentence.

@@ -10,7 +10,7 @@ use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
 use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt};
 use crate::number::shortest;
-use crate::page::{Output, Page, Section};
+use crate::page::{Mood, Output, Page, Section};
 use anyhow::{Result, ensure};
 use reticent_accounting::Confidence;
 use schemars::JsonSchema;
@@ -231,7 +231,10 @@ fn page(
     if let Some(why) = &document.no_extraction {
         summary.push_str(&format!(" Nothing was extracted: {why}."));
     }
-    let mut page = Page::new(format!("What leaks: {released}"), summary).mood(exit.into());
+    // Of the parts the one that asks for most; nothing is known where there is none.
+    let worst = parts.iter().map(|(_, part)| part.has_mood()).max();
+    let mood = Mood::of(exit, worst.unwrap_or(Mood::Open));
+    let mut page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
     if let Some(exposure) = &document.exposure {
         page = page.brief(exposure.what_follows());
     }
