@@ -138,7 +138,10 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
     // That the text is redacted is known once it is prepared.
     let failing = format!("{one}\n[[arms]]\nname = \"broken\"\nrecipe = \"sdp\"\n");
     std::fs::write(here.join("grid.toml"), failing).unwrap();
-    let report = json(here, "grid grid.toml --out runs --memory 4");
+    let (code, report, said) = run(here, "grid grid.toml --out runs --memory 4 --format json");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("1 of 3 cells failed"), "{said}");
+    let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
         (&report["finished"], &report["failed"]),
         (&2.into(), &1.into())

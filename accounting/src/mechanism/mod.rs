@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the records of a batch are drawn. What each one is accounted for as, and in which
-/// direction, is said where it is accounted ([`crate::PrivacyLoss::of`]): a combination of
+/// direction, is said where it is accounted (`PrivacyLoss::of`): a combination of
 /// sampler, noise and neighbours that is not covered is refused, never approximated in silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

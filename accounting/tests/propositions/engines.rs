@@ -1,5 +1,5 @@
 //! Profiles, conversions and truncation. The engines' own error terms have their tests beside
-//! the code (`src/contour`, `src/pld/tests.rs`, `tests/oracle.rs`).
+//! the code, and the independent oracle in `tests/oracle.rs`.
 
 use super::finite::{
     both, delta, delta_of, dp_sgd, epsilon, epsilon_of, excess, gaussian, law, least_delta_of,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// How the texts of members and non-members repeat. Near-copies are copies: see
-/// [`reticent_corpus::dedup::same_texts`].
+/// `same_texts` of the corpus crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeats {
     /// The members' texts.

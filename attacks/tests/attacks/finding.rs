@@ -54,6 +54,7 @@ fn document(finding: &ExposureFinding) -> Value {
     value["schema"] = json!(1);
     value["type"] = json!("exposure");
     value["says"] = json!("");
+    value["planting"] = json!("planted");
     value["inputs"] = json!({"assumed": []});
     value
 }

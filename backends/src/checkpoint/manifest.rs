@@ -252,7 +252,7 @@ pub enum Initial {
     },
     /// A model that others trained, before and without this text.
     Pretrained {
-        /// [`crate::checkpoint::weights_digest`] of its weights.
+        /// Digest of its weights.
         weights: String,
         /// Whether all text behind it was declared public, its provenance being unknown or a run
         /// of ours whose manifest is lost.
@@ -262,7 +262,7 @@ pub enum Initial {
     /// A checkpoint of ours. What it promised goes on: both runs compose, as if they had used
     /// the same records.
     Continued {
-        /// [`crate::checkpoint::weights_digest`] of its weights.
+        /// Digest of its weights.
         weights: String,
         /// How it was trained.
         recipe: Recipe,
@@ -370,7 +370,7 @@ pub struct Manifest {
 }
 
 impl Initial {
-    /// [`crate::checkpoint::weights_digest`] of the weights that training began with, where they came from a folder.
+    /// Digest of the weights that training began with, where they came from a folder.
     #[must_use]
     pub fn weights(&self) -> Option<&str> {
         match self {

@@ -22,7 +22,7 @@ pub(crate) type Matrix<B> = Tensor<B, 2>;
 pub(crate) trait Floats: Backend<FloatElem = f32> {
     /// Most rows of a pass on a grid; tests take several passes where it would be one.
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
-    /// Most values of dL/dlogits at once (256 MiB).
+    /// Most values of dL/dlogits at once; 2^26 are 256 MiB.
     const LOGITS: usize = 1 << 26;
     /// Rows whose logits are there at once.
     const HEAD_ROWS: usize = 512;
@@ -212,7 +212,7 @@ pub(crate) struct Tape<B: Backend> {
 pub(crate) enum HeadGradient<'a, B: Backend> {
     /// It is taken from dL/dlogits, which are kept.
     Kept,
-    /// Each block's share, times a factor, goes into a sum and no block is kept.
+    /// The share of all rows, times a factor, goes into a sum: of each block at once, or of the kept blocks together.
     Added(&'a mut Sums<B>, HeadAt, f32),
     /// Nobody asks for it.
     Frozen,

@@ -41,7 +41,7 @@ pub(crate) struct LoraModule {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lora {
     spec: LoraSpec,
-    /// [`crate::checkpoint::weights_digest`] of the model that it goes on.
+    /// Digest of the weights that it goes on.
     base: String,
     modules: Vec<LoraModule>,
 }

@@ -33,7 +33,7 @@ pub struct Envelope<B> {
     /// What the document is.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The headline, which every format opens with; [`crate::page::Output`] fills it in.
+    /// The headline, which every format opens with.
     #[serde(default)]
     pub says: String,
     /// What was asked, and what was assumed.

@@ -149,6 +149,7 @@ impl Write for AtomicFile {
 /// # Errors
 /// As [`AtomicFile::create`] and [`AtomicFile::finish`].
 pub fn write_file(target: &Path, bytes: &[u8]) -> Result<()> {
+    no_stream(target)?;
     reticent_disk::write_whole(target, bytes).with_context(|| unwritten(target))
 }
 

@@ -30,18 +30,22 @@ pub(in crate::engine) fn cross_entropy<B: Cubes>(
     let step = delta.meta.strides()[0];
     if rows > 0 {
         let client = logits.client.clone();
+        // a dimension may be limited to 2^16 groups
+        let across = rows.min(1 << 15);
+        let down = rows.div_ceil(across);
         // SAFETY: a group has one row below `rows`, and its threads only columns below `columns`; a target is compared
         // with columns and never used as a place.
         #[expect(unsafe_code, reason = "launches a kernel that stays inside its arrays")]
         unsafe {
             rows_apart::launch_unchecked::<B::Own>(
                 &client,
-                CubeCount::Static(rows as u32, 1, 1),
+                CubeCount::Static(across as u32, down as u32, 1),
                 CubeDim::new_1d(UNITS),
                 logits.into_array_arg(),
                 targets.into_array_arg(),
                 nll.clone().into_array_arg(),
                 delta.clone().into_array_arg(),
+                rows as u32,
                 columns as u32,
                 step as u32,
                 cap.unwrap_or(1.0),
@@ -58,12 +62,14 @@ fn rows_apart(
     targets: &Array<u32>,
     nll: &mut Array<f32>,
     delta: &mut Array<f32>,
+    rows: u32,
     columns: u32,
     step: u32,
     cap: f32,
     #[comptime] capped: bool,
 ) {
-    let row = CUBE_POS;
+    // groups beyond the rows write the last one again
+    let row = min(CUBE_POS, rows as usize - 1);
     let unit = UNIT_POS as usize;
     let units = comptime!(UNITS as usize);
     let columns = columns as usize;

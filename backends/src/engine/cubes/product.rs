@@ -7,7 +7,7 @@
 //! else is in the batch.
 
 use super::{Cubes, UNITS, bare, floats, room};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeRuntime;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -15,10 +15,9 @@ use cubecl::prelude::*;
 
 /// Terms of a sum that lie in shared memory at once.
 const DEPTH: usize = 16;
-/// Sides of a group's square. Of large ones a multiprocessor makes more per second, of small ones more multiprocessors
-/// have some.
+/// Sides of a group's square: larger ones are computed faster, smaller ones keep more multiprocessors busy.
 const SIDES: [usize; 2] = [64, 128];
-/// What a square takes, beside the other; seen on an H200.
+/// Relative time of a square of each side; estimated from its reads and sums.
 const COSTS: [usize; 2] = [4, 9];
 /// Groups at work at once, about the multiprocessors of a card.
 const GROUPS: usize = 132;
@@ -36,7 +35,7 @@ pub(in crate::engine) fn product<B: Cubes, const D: usize>(
 
 /// How an input lies: its terms one after another or its lines, and whether four of those can be read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Lies {
+struct Layout {
     along: bool,
     in_fours: bool,
 }
@@ -73,12 +72,12 @@ impl<R: CubeRuntime> Input<R> {
         }
     }
 
-    fn lies(&self, can_read_fours: bool) -> Lies {
+    fn layout(&self, can_read_fours: bool) -> Layout {
         let along = self.term == 1;
         let across = if along { self.line } else { self.term };
         let start = self.values.handle.offset_start.unwrap_or(0);
         let steps = [self.outer, self.inner, across];
-        Lies {
+        Layout {
             along,
             in_fours: can_read_fours
                 && start.is_multiple_of(16)
@@ -99,7 +98,11 @@ fn multiplied<R: CubeRuntime>(
     let columns = of_b[dimensions - 1];
     let batch_of = |shape: &[usize]| shape[..dimensions - 2].to_vec();
     assert!(
-        dimensions <= 4 && of_b[dimensions - 2] == inner && batch_of(&shape) == batch_of(&of_b),
+        dimensions <= 4
+            && a.dtype == DType::F32
+            && b.dtype == DType::F32
+            && of_b[dimensions - 2] == inner
+            && batch_of(&shape) == batch_of(&of_b),
         "products of {shape:?} and {of_b:?}"
     );
     let batches: usize = shape[..dimensions - 2].iter().product();
@@ -110,6 +113,12 @@ fn multiplied<R: CubeRuntime>(
     };
     shape[dimensions - 1] = columns;
     let out = room(&a, &shape, a.dtype);
+    // places are numbers of 32 bits
+    let values = [rows * inner, inner * columns, rows * columns].map(|each| each * batches);
+    assert!(
+        values.iter().all(|each| u32::try_from(*each).is_ok()),
+        "a matrix of {values:?} values"
+    );
     let squares = |side: usize| rows.div_ceil(side) * columns.div_ceil(side) * batches;
     let cost = |i: usize| squares(SIDES[i]).div_ceil(GROUPS) * COSTS[i];
     let side = SIDES[usize::from(cost(1) <= cost(0))];
@@ -118,7 +127,7 @@ fn multiplied<R: CubeRuntime>(
         return out;
     }
     let (a, b) = (Input::new(a, false), Input::new(b, true));
-    let (a_lies, b_lies) = (a.lies(can_read_fours), b.lies(can_read_fours));
+    let (a_layout, b_layout) = (a.layout(can_read_fours), b.layout(can_read_fours));
     let client = out.client.clone();
     let n = |x: usize| x as u32;
     // SAFETY: rows, columns and terms are compared with the matrices' own before a place is made of them.
@@ -144,8 +153,8 @@ fn multiplied<R: CubeRuntime>(
             n(b.line),
             n(b.term),
             side,
-            a_lies,
-            b_lies,
+            a_layout,
+            b_layout,
         );
     }
     out
@@ -169,8 +178,8 @@ fn multiply(
     b_line: u32,
     b_term: u32,
     #[comptime] side: usize,
-    #[comptime] a_lies: Lies,
-    #[comptime] b_lies: Lies,
+    #[comptime] a_layout: Layout,
+    #[comptime] b_layout: Layout,
 ) {
     let rows = rows as usize;
     let columns = columns as usize;
@@ -204,22 +213,23 @@ fn multiply(
 
     if carries_a {
         read(
-            a, &mut next, carried, a_start, row, rows, 0usize, inner, a_line, a_term, side, a_lies,
+            a, &mut next, carried, a_start, row, rows, 0usize, inner, a_line, a_term, side,
+            a_layout,
         );
     }
     if carries_b {
         read(
             b, &mut next, carried, b_start, column, columns, 0usize, inner, b_line, b_term, side,
-            b_lies,
+            b_layout,
         );
     }
     for from in range_stepped(0usize, inner, comptime!(DEPTH)) {
         sync_cube();
         if carries_a {
-            write(&mut a_slice, &next, carried, side, a_lies);
+            write(&mut a_slice, &next, carried, side, a_layout);
         }
         if carries_b {
-            write(&mut b_slice, &next, carried, side, b_lies);
+            write(&mut b_slice, &next, carried, side, b_layout);
         }
         sync_cube();
         let after = from + DEPTH;
@@ -227,13 +237,13 @@ fn multiply(
             if carries_a {
                 read(
                     a, &mut next, carried, a_start, row, rows, after, inner, a_line, a_term, side,
-                    a_lies,
+                    a_layout,
                 );
             }
             if carries_b {
                 read(
                     b, &mut next, carried, b_start, column, columns, after, inner, b_line, b_term,
-                    side, b_lies,
+                    side, b_layout,
                 );
             }
         }
@@ -297,18 +307,18 @@ fn read(
     by_line: usize,
     by_term: usize,
     #[comptime] side: usize,
-    #[comptime] lies: Lies,
+    #[comptime] layout: Layout,
 ) {
-    let (own_line, own_term) = place(block, side, lies);
+    let (own_line, own_term) = place(block, side, layout);
     let line = line + own_line * 4;
     let term = term + own_term * 4;
-    if comptime!(lies.in_fours) && line + 4 <= lines && term + 4 <= terms {
-        if comptime!(lies.in_fours) {
+    if comptime!(layout.in_fours) && line + 4 <= lines && term + 4 <= terms {
+        if comptime!(layout.in_fours) {
             let all = x
                 .to_slice()
                 .into_vectorized()
                 .with_vector_size::<Const<4>>();
-            if comptime!(lies.along) {
+            if comptime!(layout.along) {
                 let r0 = all[(start + line * by_line + term) / 4];
                 let r1 = all[(start + (line + 1) * by_line + term) / 4];
                 let r2 = all[(start + (line + 2) * by_line + term) / 4];
@@ -353,9 +363,9 @@ fn write(
     from: &Array<Four>,
     block: usize,
     #[comptime] side: usize,
-    #[comptime] lies: Lies,
+    #[comptime] layout: Layout,
 ) {
-    let (own_line, own_term) = place(block, side, lies);
+    let (own_line, own_term) = place(block, side, layout);
     #[unroll]
     for j in 0..4usize {
         slice[(j * comptime!(DEPTH / 4) + own_term) * comptime!(side / 4 + 2) + own_line] = from[j];
@@ -364,8 +374,8 @@ fn write(
 
 /// Which four lines and which four terms of a slice a block is.
 #[cube]
-fn place(block: usize, #[comptime] side: usize, #[comptime] lies: Lies) -> (usize, usize) {
-    if comptime!(lies.along) {
+fn place(block: usize, #[comptime] side: usize, #[comptime] layout: Layout) -> (usize, usize) {
+    if comptime!(layout.along) {
         (block / comptime!(DEPTH / 4), block % comptime!(DEPTH / 4))
     } else {
         (block % comptime!(side / 4), block / comptime!(side / 4))

@@ -15,7 +15,7 @@ fn values(count: usize, scale: f32) -> Vec<f32> {
 
 /// Both on the device and on the processor.
 fn both<const D: usize>(shape: [usize; D], scale: f32) -> (Tensor<Tested, D>, Tensor<Flex, D>) {
-    let all = values(shape.iter().multiplied(), scale);
+    let all = values(shape.iter().product(), scale);
     let device = Tested::find(0).unwrap();
     (
         upload(all.clone(), shape, &device),

@@ -1,7 +1,7 @@
 //! Noise drawn on the device: ChaCha20's words and the normals made of them, with the bits of [`crate::privacy::gaussian`].
 //!
-//! A thread makes three blocks of the cipher, which are 16 pairs of normals. The first use compares a draw with the
-//! host's; where a single bit differs, the host draws for as long as the process runs.
+//! A thread makes three blocks of the cipher, which are 16 pairs of normals. The first use of a device compares
+//! a draw with the host's; where a single bit differs, the host draws for it as long as the process runs.
 
 #![expect(
     clippy::manual_rotate,
@@ -14,11 +14,10 @@ use crate::engine::layers::{Matrix, noised_on_host};
 use crate::engine::transfers::{host, indices, upload};
 use crate::privacy::gaussian::{COSINE, ODD, SINE};
 use crate::privacy::random::{ChaChaNoise, MeanNoise, NOISE_BLOCK, RunKey};
-use burn::tensor::Tensor;
-use burn_cuda::Cuda;
+use burn_cuda::{Cuda, CudaDevice};
 use cubecl::cuda::CudaRuntime;
 use cubecl::prelude::*;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// Threads for the 512 values of a chunk.
 const LANES: usize = 16;
@@ -30,9 +29,17 @@ const CHUNKS: usize = NOISE_BLOCK / CHUNK;
 const UNITS: u32 = 128;
 
 pub(super) fn noised(sums: Vec<Matrix<Cuda>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Cuda>> {
-    static EQUAL: OnceLock<bool> = OnceLock::new();
-    let device = sums.first().map(Tensor::device);
-    let draws = device.is_some_and(|device| *EQUAL.get_or_init(|| draws_as_the_host(&device)));
+    static COMPARED: Mutex<Vec<(CudaDevice, bool)>> = Mutex::new(Vec::new());
+    let draws = sums.first().is_some_and(|sum| {
+        let device = sum.device();
+        let mut compared = COMPARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, equal)) = compared.iter().find(|(known, _)| *known == device) {
+            return *equal;
+        }
+        let equal = draws_as_the_host(&device);
+        compared.push((device, equal));
+        equal
+    });
     if !draws {
         return noised_on_host(sums, noise);
     }
@@ -42,7 +49,7 @@ pub(super) fn noised(sums: Vec<Matrix<Cuda>>, noise: &MeanNoise<'_>) -> Vec<Matr
 }
 
 /// Whether the device's draws have the host's bits, over more than one key and a chunk that is not full.
-pub(in crate::engine) fn draws_as_the_host(device: &burn_cuda::CudaDevice) -> bool {
+pub(in crate::engine) fn draws_as_the_host(device: &CudaDevice) -> bool {
     let drawn = ChaChaNoise::new(RunKey::from_seed(0));
     let noise = MeanNoise {
         noise: &drawn,

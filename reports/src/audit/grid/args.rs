@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 A cell is a preparation, a training run and attacks, each a process of its own. Cells share what they have in common: a corpus \
 that is prepared alike is prepared once. The folder keeps what is finished, so that the same command goes on after an \
-interruption or a kill; a cell that fails is a row with its reason, and is tried again by the next run.
+interruption or a kill; a cell that fails is a row with its reason and is tried again by the next run, and the command ends with 2.
 
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted

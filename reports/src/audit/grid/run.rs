@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::pool::{self, Limits, Outcome};
 use crate::contract::{Csv, Envelope, Exit, Inputs, Interrupt, write_file};
 use crate::page::Output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reticent_backends::checkpoint::FolderLock;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ fn write(folder: &Path, cell: &CellDocument) -> Result<()> {
 /// Reads, runs, prints.
 ///
 /// # Errors
-/// A file that can't be taken, an interruption, a folder that can't be written.
+/// A file that can't be taken, an interruption, a folder that can't be written; cells that failed, once all is printed.
 pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
     let file = GridFile::read(&args.file).context("FILE")?;
@@ -129,5 +129,11 @@ pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
         &report.to_page(),
         || Ok(Csv::of_rows(&report.rows)?),
     )?;
+    ensure!(
+        report.failed == 0,
+        "{} of {} cells failed: `failed` says why, and the same command tries them again",
+        report.failed,
+        report.rows.len()
+    );
     Ok(Exit::Finished)
 }
