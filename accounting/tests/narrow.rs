@@ -503,3 +503,27 @@ fn guesses_that_gain_next_to_nothing_keep_their_digits() {
     );
     assert!(high - low <= 1e-6 * high, "{low:e} {high:e}");
 }
+
+/// A chance below the rounding of their sum: the largest is what the others leave, as of a sampling rate. Both ends were 0.
+#[test]
+fn a_chance_below_rounding_is_a_sampling_rate() {
+    for (noise, rate, times) in [(0.1, 1e-17, 1 << 53), (0.05, 2e-16, 1_000_000)] {
+        let mixture = Mechanism::MixtureOfGaussians {
+            noise_multiplier: NoiseMultiplier::new(noise).unwrap(),
+            sensitivities: vec![0.0, 1.0],
+            probabilities: [1.0, rate].map(|p| Probability::new(p).unwrap()).to_vec(),
+        };
+        let drawn = sampled(sampled_gaussian, noise, rate);
+        let [mixed, drawn] = [mixture, drawn].map(|each| {
+            let loss = grouped(each, times, 1);
+            let tolerance = Tolerance::new(1e-6).unwrap();
+            let found = loss.delta(Epsilon::new(1.0).unwrap(), tolerance).unwrap();
+            ends(&found, |end| end.get())
+        });
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
+        assert!(
+            drawn.0 > 0.0 && near(mixed.0, drawn.0) && near(mixed.1, drawn.1),
+            "{mixed:?} {drawn:?}"
+        );
+    }
+}

@@ -165,12 +165,12 @@ pub(crate) fn fold(
                     "each sensitivity needs its probability",
                 ));
             }
-            let (chances, exact) = whole_chances(probabilities);
+            let (chances, exact) = ln_chances(probabilities);
             let components = sensitivities
                 .iter()
                 .zip(chances)
-                .filter(|(_, p)| *p > 0.0)
-                .map(|(s, p)| (s / noise_multiplier.get(), p.ln()))
+                .filter(|(_, ln)| ln.is_finite())
+                .map(|(s, ln)| (s / noise_multiplier.get(), ln))
                 .collect();
             let pair = pair(&Mixture::new(components)?, query, direction)?;
             Ok(if exact {
@@ -257,27 +257,35 @@ pub(crate) fn fold(
     }
 }
 
-/// Probabilities that add up to one, and whether they did. What was cut off in writing them down may have been any
-/// sensitivity's, so it goes to the largest; what is too much leaves the smallest.
-pub(super) fn whole_chances(given: &[Probability]) -> (Vec<f64>, bool) {
+/// Logarithms of probabilities that add up to one, and whether those given did. What was cut off in writing them down may
+/// have been any sensitivity's, so it goes to the largest; what is too much leaves the smallest.
+pub(super) fn ln_chances(given: &[Probability]) -> (Vec<f64>, bool) {
     let mut chances: Vec<f64> = given.iter().map(|p| p.get()).collect();
     let sum: f64 = chances.iter().sum();
     let mut excess = sum - 1.0;
-    if excess.abs() <= f64::EPSILON * chances.len() as f64 {
-        return (chances, true);
-    }
-    if let (true, Some(last)) = (excess < 0.0, chances.last_mut()) {
+    let whole = excess.abs() <= f64::EPSILON * chances.len() as f64;
+    if let (false, true, Some(last)) = (whole, excess < 0.0, chances.last_mut()) {
         *last -= excess;
     }
     for chance in &mut chances {
-        if excess <= 0.0 {
+        if whole || excess <= 0.0 {
             break;
         }
         let taken = chance.min(excess);
         *chance -= taken;
         excess -= taken;
     }
-    (chances, false)
+    let mut logarithms: Vec<f64> = chances.iter().map(|p| p.ln()).collect();
+    // A chance near one is what the others leave: its own digits do not hold those of a small one.
+    let most = (0..chances.len()).max_by(|i, j| chances[*i].total_cmp(&chances[*j]));
+    if let Some(most) = most {
+        chances[most] = 0.0;
+        let others: f64 = chances.iter().sum();
+        if others < 0.5 {
+            logarithms[most] = (-others).ln_1p();
+        }
+    }
+    (logarithms, whole)
 }
 
 pub(super) fn refused(what: String, why: &str) -> Error {

@@ -1,7 +1,7 @@
 //! What two runs have in common whatever the noise: the run in which none of the records in
 //! question is ever drawn.
 
-use super::mechanisms::whole_chances;
+use super::mechanisms::ln_chances;
 use crate::loss::{Direction, Mixture, Pair, Query};
 use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::neighbours::Neighbours;
@@ -114,8 +114,8 @@ impl Overlap {
                 probabilities,
                 ..
             } if sensitivities.first().is_some_and(|first| *first <= 0.0) => {
-                let none = whole_chances(probabilities).0.first().copied()?;
-                Self::of_presence(none.ln(), query, direction)
+                let ln_none = ln_chances(probabilities).0.first().copied()?;
+                Self::of_presence(ln_none, query, direction)
             }
             _ => None,
         }

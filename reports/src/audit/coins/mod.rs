@@ -162,12 +162,12 @@ impl CoinsReport {
         }
     }
 
-    /// A leak is for review where no promise and no limit speaks of it, and scores that tell nothing are open where
+    /// A leak is for review where no promise that it could contradict and no limit speaks of it, and scores that tell nothing are open where
     /// training is not known to have met the canaries, or could not have contradicted the promise.
     fn mood(&self) -> Mood {
         let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
         let otherwise = match self.bound() > 0.0 {
-            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            true if (self.verdict.is_none() || could_not) && self.limit.is_none() => Mood::Review,
             false if !self.is_checked() || could_not => Mood::Open,
             _ => Mood::Plain,
         };

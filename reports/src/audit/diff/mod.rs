@@ -465,6 +465,17 @@ fn lacks(what: &str, which: &str) -> String {
 /// What two exposure documents can be compared by.
 fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
+    for (document, which) in [(old, "OLD"), (new, "NEW")] {
+        let why = match document["planting"].as_str() {
+            _ if document["inconclusive"] == true => {
+                "the model gives its canaries no finite perplexity"
+            }
+            Some("no-copy") => "no copy of its canaries reached training",
+            Some("not-told") => "training was not told of its canaries",
+            _ => continue,
+        };
+        bail!("{which}: nothing can be concluded from it, since {why}");
+    }
     match [old, new].map(|d| d["canary_digest"].as_str()) {
         [Some(before), Some(after)] => ensure!(
             before == after,

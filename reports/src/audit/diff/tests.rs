@@ -65,6 +65,17 @@ fn exposures_are_compared_canary_by_canary() {
         .to_text()
         .unwrap();
     assert_eq!(problems("diff.schema.json", &text), Vec::<String>::new());
+    for (name, value) in [
+        ("inconclusive", json!(true)),
+        ("planting", json!("no-copy")),
+        ("planting", json!("not-told")),
+    ] {
+        let mut nothing = exposure(&high);
+        nothing[name] = value;
+        let why = DiffReport::of(&old, &nothing, 0.05).unwrap_err();
+        let why = why.to_string();
+        assert!(why.starts_with("NEW: nothing can be concluded"), "{why}");
+    }
 }
 
 /// Eight canaries that come above two lines of four are E = 57.5, p = 0.0174: enough alone, not beside an area at 99 % and

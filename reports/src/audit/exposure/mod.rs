@@ -176,13 +176,16 @@ impl ExposureReport {
     /// canary, so that it is passed only by what is certain.
     fn passed_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max().lower();
-        self.limit.filter(|limit| largest > *limit)
+        self.limit
+            .filter(|limit| !self.inconclusive && largest > *limit)
     }
-    /// The limit, where the search was cut off before it could tell whether an exposure is above it.
+    /// The limit, where nothing can be concluded, or the search was cut off before it could tell whether an exposure is
+    /// above it.
     pub(super) fn open_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max();
-        let open = pieces::is_cut_off(&self.finding) && self.passed_limit().is_none();
-        self.limit.filter(|limit| open && largest.upper() > *limit)
+        let cut = pieces::is_cut_off(&self.finding) && self.passed_limit().is_none();
+        self.limit
+            .filter(|limit| self.inconclusive || cut && largest.upper() > *limit)
     }
     /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
     #[must_use]
@@ -198,17 +201,21 @@ impl ExposureReport {
         };
         verdict.or(ceiling).or(limit)
     }
-    /// How the page is set off: a leak is for review where no promise and no limit speaks of it, and ranks that show
+    /// Whether the ranks show a leak.
+    pub(super) fn has_seen(&self) -> bool {
+        Leak::of(&self.finding.summary) != Leak::Unseen
+            || self.finding.bound().lower.get().get() > 0.0
+    }
+    /// How the page is set off: a leak is for review where no promise that it could contradict and no limit speaks of it, and ranks that show
     /// nothing are open where they say nothing either.
     #[must_use]
     pub fn mood(&self) -> Mood {
-        let seen = Leak::of(&self.finding.summary) != Leak::Unseen
-            || self.finding.bound().lower.get().get() > 0.0;
+        let seen = self.has_seen();
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
         let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
         let otherwise = match seen {
             _ if self.inconclusive || self.open_limit().is_some() => Mood::Open,
-            true if self.verdict.is_none() && self.limit.is_none() => Mood::Review,
+            true if (self.verdict.is_none() || could_not) && self.limit.is_none() => Mood::Review,
             false if unknown || could_not => Mood::Open,
             _ => Mood::Plain,
         };

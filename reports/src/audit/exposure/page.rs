@@ -259,7 +259,7 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         (None, None) => String::new(),
     };
     let caveat = match report.planting.caveat() {
-        Some(why) if !report.inconclusive => format!(" But {why}."),
+        Some(why) if !report.inconclusive && !report.has_seen() => format!(" But {why}."),
         _ => String::new(),
     };
     format!("{limit}{}{caveat}", found(report))

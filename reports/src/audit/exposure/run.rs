@@ -34,8 +34,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     // After the page: what was measured is of use all the same.
     if let (Some(limit), Exit::Finished) = (report.open_limit(), report.exit()) {
         bail!(
-            "--max-exposure: whether the largest exposure is above {limit} is not known, since the search was cut off; \
-             give a larger --budget"
+            "--max-exposure: whether the largest exposure is above {limit} is not known, since {}",
+            match report.inconclusive {
+                true => "the model gives its canaries no finite perplexity",
+                false => "the search was cut off; give a larger --budget",
+            }
         );
     }
     Ok(report.exit())
@@ -69,6 +72,11 @@ fn sampled(
         &report.to_page(&model.name, args.max_exposure)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
+    if let Some(limit) = report.open_limit(args.max_exposure) {
+        bail!(
+            "--max-exposure {limit}: a sample of {sample} leaves open whether the largest exposure is above it; give a larger --sample, or none"
+        );
+    }
     Ok(report.exit(args.max_exposure))
 }
 

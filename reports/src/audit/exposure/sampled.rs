@@ -151,8 +151,11 @@ impl SampledReport {
                 .mood(Mood::of(
                     self.exit(limit),
                     match self.leaks() {
+                        _ if self.open_limit(limit).is_some() => Mood::Open,
                         true if limit.is_none() => Mood::Review,
-                        false if self.planting.caveat().is_some() => Mood::Open,
+                        false if self.planting.caveat().is_some() || !self.could_see() => {
+                            Mood::Open
+                        }
                         _ => Mood::Plain,
                     },
                 ))
@@ -177,6 +180,21 @@ impl SampledReport {
 
     fn leaks(&self) -> bool {
         self.p_any < 0.05
+    }
+
+    /// Whether the smallest p that a sample of this size can give is small enough.
+    fn could_see(&self) -> bool {
+        self.canaries.len() as f64 / (self.sample as f64 + 1.0) < 0.05
+    }
+
+    /// The limit, where an exposure may be above it.
+    pub(super) fn open_limit(&self, limit: Option<f64>) -> Option<f64> {
+        let most = self
+            .canaries
+            .iter()
+            .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
+        let most = most.fold(0.0, f64::max);
+        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && most > *limit)
     }
 
     fn says(&self) -> String {

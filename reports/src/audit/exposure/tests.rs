@@ -296,10 +296,10 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         assert_eq!(page.has_mood(), Mood::Open);
         assert!(page.said().contains(why));
         assert_eq!(leak.to_page("m", None).unwrap().has_mood(), Mood::Review);
-        assert_eq!(
-            leak.to_page("m", Some(9.0)).unwrap().has_mood(),
-            Mood::Plain
-        );
+        // its exposures lie between 7.385 bits and all of them
+        assert_eq!(leak.open_limit(Some(9.0)), Some(9.0));
+        let limited = leak.to_page("m", Some(9.0)).unwrap();
+        assert_eq!(limited.has_mood(), Mood::Open);
     }
     assert_eq!(with(quiet(), Planted).mood(), Mood::Plain);
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
@@ -314,8 +314,17 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     };
     assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Plain));
     let mut promised = with(leaking(), Planted);
+    // A promise that nothing could have contradicted does not speak of the leak.
     promised.verdict = Some(judged(&promised, Notion::GroupDp, 50.0));
-    assert_eq!(promised.mood(), Mood::Plain);
+    assert_eq!(promised.mood(), Mood::Review);
+    assert!(!promised.says().contains("not checked"));
+    let few = sampled(&[1.0, 2.0, 3.0], [2.5; 10]);
+    assert_eq!(few.to_page("m", None).unwrap().has_mood(), Mood::Open);
+    dead.limit = Some(1.0);
+    assert_eq!(
+        (dead.exit(), dead.open_limit()),
+        (Exit::Finished, Some(1.0))
+    );
     // A promise that no ranks could have contradicted.
     let mut quiet = with(quiet(), Planted);
     for (at_most, mood) in [(13.0, Mood::Plain), (15.0, Mood::Open)] {

@@ -4,7 +4,7 @@ use super::cell::{GridReport, Row};
 use super::plan::Place;
 use crate::contract::{Align, Number, Table};
 use crate::number::{count_of, nearest, rounded_up};
-use crate::page::{Page, Section};
+use crate::page::{Mood, Page, Section};
 
 /// A name, where its cells stand, and what they say.
 type Column = (&'static str, Align, fn(&Row) -> String);
@@ -66,7 +66,12 @@ impl GridReport {
             let own = columns.iter().map(|(_, _, of)| of(row));
             table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
         }
+        let mood = match self.failed {
+            0 => Mood::Plain,
+            _ => Mood::Open,
+        };
         Page::new("Grid", format!("{said}."))
+            .mood(mood)
             .answer(Section::table("Cells", table).caption(
                 "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε is that of one record, as the definition compares.",
             ))
