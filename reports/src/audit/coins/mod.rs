@@ -166,9 +166,10 @@ impl CoinsReport {
     /// training is not known to have met the canaries, or could not have contradicted the promise.
     fn mood(&self) -> Mood {
         let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
         let otherwise = match self.bound() > 0.0 {
             true if (self.verdict.is_none() || could_not) && self.limit.is_none() => Mood::Review,
-            false if !self.is_checked() || could_not => Mood::Open,
+            false if !self.is_checked() || could_not || near_copy => Mood::Open,
             _ => Mood::Plain,
         };
         Mood::of(self.exit(), otherwise)

@@ -131,12 +131,14 @@ impl ExtractReport {
         }
     }
 
-    /// What comes out is for review where no limit speaks of it.
+    /// What comes out is for review where no limit speaks of it; what does not is open beside a baseline that is a near copy.
     fn mood(&self, limit: Option<f64>) -> Mood {
         let comes_out = self.prompts.iter().any(|row| row.verbatim.hits > 0);
-        let otherwise = match comes_out && limit.is_none() {
-            true => Mood::Review,
-            false => Mood::Plain,
+        let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
+        let otherwise = match comes_out {
+            true if limit.is_none() => Mood::Review,
+            false if near_copy => Mood::Open,
+            _ => Mood::Plain,
         };
         Mood::of(self.exit(limit), otherwise)
     }
