@@ -96,7 +96,7 @@ fn a_row_beside_that_is_not_covered_refuses_nothing() {
     let folder = folder();
     let changed = |sensitivity: u32| {
         let text =
-            format!(r#"{{"type":"discrete-gaussian","sigma":1e6,"sensitivity":{sensitivity}}}"#);
+            format!(r#"{{"type":"discrete-gaussian","sigma":9e3,"sensitivity":{sensitivity}}}"#);
         std::fs::write(folder.path().join("wide.json"), text).unwrap();
         let answer = json(folder.path(), "--mechanism wide.json");
         assert!(
