@@ -174,6 +174,16 @@ impl Mood {
             Exit::Finished => otherwise,
         }
     }
+    /// Of an audit where nothing is exceeded: a leak is for review where no promise and no limit speaks of it, and what shows
+    /// none is open where it is `silent`, since it could have shown none or nobody knows what it shows.
+    #[must_use]
+    pub const fn of_leak(seen: bool, spoken_of: bool, silent: bool) -> Self {
+        match seen {
+            true if !spoken_of => Self::Review,
+            false if silent => Self::Open,
+            _ => Self::Plain,
+        }
+    }
 }
 
 impl From<Exit> for Mood {

@@ -165,13 +165,13 @@ impl CoinsReport {
     /// A leak is for review where no promise that it could contradict and no limit speaks of it, and scores that tell nothing are open where
     /// training is not known to have met the canaries, or could not have contradicted the promise.
     fn mood(&self) -> Mood {
-        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
+        let could = self.verdict.as_ref().map(Verdict::could_contradict);
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        let otherwise = match self.bound() > 0.0 {
-            true if (self.verdict.is_none() || could_not) && self.limit.is_none() => Mood::Review,
-            false if !self.is_checked() || could_not || near_copy => Mood::Open,
-            _ => Mood::Plain,
-        };
+        let otherwise = Mood::of_leak(
+            self.bound() > 0.0,
+            could == Some(true) || self.limit.is_some(),
+            could == Some(false) || !self.is_checked() || near_copy,
+        );
         Mood::of(self.exit(), otherwise)
     }
 

@@ -206,18 +206,19 @@ impl ExposureReport {
         Leak::of(&self.finding.summary) != Leak::Unseen
             || self.finding.bound().lower.get().get() > 0.0
     }
-    /// How the page is set off: a leak is for review where no promise that it could contradict and no limit speaks of it, and ranks that show
-    /// nothing are open where they say nothing either.
+    /// How the page is set off. A promise speaks of a leak where it could contradict it, and ranks that show nothing are
+    /// open where they say nothing either.
     #[must_use]
     pub fn mood(&self) -> Mood {
-        let seen = self.has_seen();
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
-        let could_not = self.verdict.as_ref().is_some_and(|v| !v.could_contradict());
-        let otherwise = match seen {
-            _ if self.inconclusive || self.open_limit().is_some() => Mood::Open,
-            true if (self.verdict.is_none() || could_not) && self.limit.is_none() => Mood::Review,
-            false if unknown || could_not => Mood::Open,
-            _ => Mood::Plain,
+        let could = self.verdict.as_ref().map(Verdict::could_contradict);
+        let otherwise = match self.inconclusive || self.open_limit().is_some() {
+            true => Mood::Open,
+            false => Mood::of_leak(
+                self.has_seen(),
+                could == Some(true) || self.limit.is_some(),
+                could == Some(false) || unknown,
+            ),
         };
         Mood::of(self.exit(), otherwise)
     }

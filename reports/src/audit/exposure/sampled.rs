@@ -150,13 +150,13 @@ impl SampledReport {
             Page::new(format!("Exposure, sampled: {released}"), self.says())
                 .mood(Mood::of(
                     self.exit(limit),
-                    match self.leaks() {
-                        _ if self.open_limit(limit).is_some() => Mood::Open,
-                        true if limit.is_none() => Mood::Review,
-                        false if self.planting.caveat().is_some() || !self.could_see() => {
-                            Mood::Open
-                        }
-                        _ => Mood::Plain,
+                    match self.open_limit(limit) {
+                        Some(_) => Mood::Open,
+                        None => Mood::of_leak(
+                            self.leaks(),
+                            limit.is_some(),
+                            self.planting.caveat().is_some() || !self.could_see(),
+                        ),
                     },
                 ))
                 .section(

@@ -135,11 +135,7 @@ impl ExtractReport {
     fn mood(&self, limit: Option<f64>) -> Mood {
         let comes_out = self.prompts.iter().any(|row| row.verbatim.hits > 0);
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
-        let otherwise = match comes_out {
-            true if limit.is_none() => Mood::Review,
-            false if near_copy => Mood::Open,
-            _ => Mood::Plain,
-        };
+        let otherwise = Mood::of_leak(comes_out, limit.is_some(), near_copy);
         Mood::of(self.exit(limit), otherwise)
     }
 

@@ -233,10 +233,12 @@ impl MembershipReport {
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
         match self.signal {
-            Signal::Leak if limit.is_none() => Mood::Review,
             Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
-            Signal::Unseen if reference.is_some_and(|apart| apart.near_copy) => Mood::Open,
-            Signal::Leak | Signal::Unseen => Mood::Plain,
+            Signal::Leak | Signal::Unseen => Mood::of_leak(
+                self.signal == Signal::Leak,
+                limit.is_some(),
+                reference.is_some_and(|apart| apart.near_copy),
+            ),
         }
     }
 }
