@@ -1,6 +1,6 @@
 //! Losses and their gradients, a group of threads for each row.
 
-use super::{Cubes, UNITS, floats, packed, room};
+use super::{Cubes, UNITS, floats, folded, packed, room};
 use crate::engine::layers::Matrix;
 use crate::engine::transfers::indices;
 use burn::tensor::{Shape, Tensor};
@@ -82,33 +82,14 @@ fn rows_apart(
         most = max(most, logit(logits[start + at], cap, capped));
     }
     parts[unit] = most;
-    sync_cube();
-    let mut half = comptime!(units / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            parts[unit] = max(parts[unit], parts[unit + half]);
-        }
-        sync_cube();
-        half /= 2;
-    }
-    let most = parts[0];
-    sync_cube();
+    let most = folded(&mut parts, true);
 
     let mut sum = 0.0f32;
     for at in range_stepped(unit, columns, units) {
         sum += f32::exp(logit(logits[start + at], cap, capped) - most);
     }
     parts[unit] = sum;
-    sync_cube();
-    let mut half = comptime!(units / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            parts[unit] += parts[unit + half];
-        }
-        sync_cube();
-        half /= 2;
-    }
-    let log_sum = f32::ln(parts[0]);
+    let log_sum = f32::ln(folded(&mut parts, false));
 
     let counted = select(target == 0xffff_ffffu32, 0.0f32, 1.0f32);
     if unit == 0 && target == 0xffff_ffffu32 {

@@ -1,6 +1,6 @@
 //! The largest magnitude of tensors, which also says whether all of them are finite.
 
-use super::{Cubes, UNITS, integers, packed, room};
+use super::{Cubes, UNITS, folded, integers, packed, room};
 use crate::engine::layers::Matrix;
 use burn::tensor::{DType, Tensor};
 use cubecl::prelude::*;
@@ -55,16 +55,8 @@ fn magnitudes(x: &Array<f32>, out: &mut Array<u32>, values: u32, first: u32) {
         most = max(most, u32::reinterpret(x[at]) & 0x7fff_ffffu32);
     }
     parts[unit] = most;
-    sync_cube();
-    let mut half = comptime!(units / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            parts[unit] = max(parts[unit], parts[unit + half]);
-        }
-        sync_cube();
-        half /= 2;
-    }
+    let most = folded(&mut parts, true);
     if unit == 0 {
-        out[first as usize + CUBE_POS] = parts[0];
+        out[first as usize + CUBE_POS] = most;
     }
 }

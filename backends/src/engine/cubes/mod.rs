@@ -18,6 +18,7 @@ use burn_cubecl::CubeRuntime;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
 
 /// Threads of a group.
 pub(super) const UNITS: u32 = 256;
@@ -62,4 +63,27 @@ pub(super) fn room<R: CubeRuntime>(
         Shape::from(shape.to_vec()),
         dtype,
     )
+}
+
+/// The largest of a group's parts, one of each thread, or their sum. All threads come here, and the parts are free again.
+#[cube]
+fn folded<N: Numeric>(parts: &mut SharedMemory<N>, #[comptime] largest: bool) -> N {
+    let unit = UNIT_POS as usize;
+    sync_cube();
+    let mut half = comptime!(UNITS as usize / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let (own, other) = (parts[unit], parts[unit + half]);
+            parts[unit] = if comptime!(largest) {
+                max(own, other)
+            } else {
+                own + other
+            };
+        }
+        sync_cube();
+        half /= 2;
+    }
+    let whole = parts[0];
+    sync_cube();
+    whole
 }

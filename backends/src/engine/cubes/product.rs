@@ -312,6 +312,7 @@ fn read(
     let (own_line, own_term) = place(block, side, layout);
     let line = line + own_line * 4;
     let term = term + own_term * 4;
+    // asked once more inside, where nothing is compiled for devices that can't
     if comptime!(layout.in_fours) && line + 4 <= lines && term + 4 <= terms {
         if comptime!(layout.in_fours) {
             let all = x
