@@ -60,6 +60,9 @@ pub enum Error {
         /// How many were asked for.
         wanted: usize,
     },
+    /// A model that says nothing: its losses are not finite.
+    #[error("nothing can be concluded: the model gives no {0} a finite perplexity")]
+    Silent(&'static str),
     /// Nothing in the data carries a score.
     #[error("nothing to score: {0}")]
     Empty(&'static str),

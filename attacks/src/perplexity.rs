@@ -37,6 +37,29 @@ pub struct Perplexity {
     pub records: Vec<RecordCost>,
 }
 
+/// Whether a model says nothing of a text: exp of its mean loss over so many tokens or characters is no finite number.
+///
+/// ```
+/// assert!(reticent_attacks::is_silent(f64::INFINITY, 6) && reticent_attacks::is_silent(4_500.0, 6));
+/// assert!(!reticent_attacks::is_silent(1e6_f64.ln(), 6)); // guessing among a million candidates
+/// ```
+#[must_use]
+pub fn is_silent(nll: f64, length: usize) -> bool {
+    !(nll / length.max(1) as f64).exp().is_finite()
+}
+
+/// Refuses a model that says nothing of any text, by the losses and lengths of all: ranks and scores of what it is silent of
+/// would look like those of a model without a leak.
+pub(crate) fn check_speaks(
+    what: &'static str,
+    mut texts: impl Iterator<Item = (f64, usize)>,
+) -> Result<()> {
+    if texts.all(|(nll, length)| is_silent(nll, length)) {
+        return Err(Error::Silent(what));
+    }
+    Ok(())
+}
+
 /// Perplexity over records, each scored on its own from its first token on.
 ///
 /// A record's first token (beginning-of-text) is context and not scored; a record without a

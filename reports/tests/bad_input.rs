@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use tempfile::TempDir;
 
 fn audit_in(folder: &Path, arguments: &[&str]) -> Output {
@@ -31,6 +31,9 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Runs a command line that must be refused with these words, and must leave the folder as it was.
 fn refused(folder: &Path, line: &str, says: &[&str]) {
+    // Tests share a folder: what one command is about to leave is not another's.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = names(folder);
     let output = audit_in(folder, &line.split_whitespace().collect::<Vec<_>>());
     let message = stderr(&output);

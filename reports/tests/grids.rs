@@ -161,6 +161,24 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
 }
 
 #[test]
+fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    let limited = GRID
+        .replace("seeds = 2", "seeds = 1")
+        .replace("[0, 0.5]", "[0]")
+        .replace("membership = {}", "exposure = { max-exposure = 0 }");
+    std::fs::write(here.join("grid.toml"), limited).unwrap();
+    let (code, text, said) = run(here, "grid grid.toml --out runs");
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        text.contains("A promise is contradicted, or a limit passed, in 2 cells."),
+        "{text}"
+    );
+    assert!(text.contains("contradicted"), "{text}");
+}
+
+#[test]
 fn what_cannot_run_is_told_before_anything_does() {
     let home = tempfile::tempdir().unwrap();
     let here = home.path();

@@ -207,6 +207,9 @@ pub enum Mechanism {
     },
 }
 
+/// Runs of more kinds of steps are compared as they are written: each kind is looked for among all.
+const MOST_KINDS: usize = 1000;
+
 const fn no_divergence() -> Divergence {
     Divergence::ZERO
 }
@@ -234,6 +237,49 @@ impl Mechanism {
                 sampling: Sampling::Poisson,
             }),
         }
+    }
+
+    /// Whether the two describe one run: the same steps as often, however they are nested and ordered.
+    ///
+    /// ```
+    /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
+    /// let run = |steps| Ok::<_, reticent_accounting::Error>(Mechanism::dp_sgd(
+    ///     NoiseMultiplier::new(1.1)?, SamplingRate::new(0.01)?, Steps::new(steps)));
+    /// let twice = Mechanism::Repeat { times: Steps::new(2), each: Box::new(run(50)?) };
+    /// assert!(twice.is_same_run(&run(100)?) && !twice.is_same_run(&run(101)?));
+    /// # Ok::<(), reticent_accounting::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        match (self.steps(1, &mut own), other.steps(1, &mut others)) {
+            (Some(()), Some(())) => {
+                own.len() == others.len() && own.iter().all(|step| others.contains(step))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Adds the kinds of steps, each once with how often it runs; `None` of more than [`MOST_KINDS`], or where that is no
+    /// number of 128 bits.
+    fn steps<'a>(&'a self, times: u128, found: &mut Vec<(&'a Self, u128)>) -> Option<()> {
+        match self {
+            _ if times == 0 => {}
+            Self::Repeat { times: more, each } => {
+                each.steps(times.checked_mul(u128::from(more.get()))?, found)?;
+            }
+            Self::Sequence { parts } => {
+                for part in parts {
+                    part.steps(times, found)?;
+                }
+            }
+            step => match found.iter().position(|(known, _)| *known == step) {
+                Some(at) => found[at].1 = found[at].1.checked_add(times)?,
+                None if found.len() == MOST_KINDS => return None,
+                None => found.push((step, times)),
+            },
+        }
+        Some(())
     }
 
     /// Whether only Rényi divergences are known of some part.

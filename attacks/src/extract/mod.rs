@@ -25,6 +25,7 @@ pub use sampler::{SamplerSettings, ln_drawn};
 pub use study::{Contrast, PromptRates, Stratum, contrast, strata};
 
 use crate::error::{Error, Result};
+use crate::perplexity::check_speaks;
 use crate::scoring::{each_row, nll};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
@@ -84,8 +85,8 @@ pub struct Continuation {
 /// suffix under plain sampling (temperature 1, nothing cut off).
 ///
 /// # Errors
-/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability,
-/// a failing engine, [`Error::Interrupted`].
+/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability, one that gives no passage
+/// a finite perplexity, a failing engine, [`Error::Interrupted`].
 pub fn continuations<S: Scorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -124,6 +125,9 @@ pub fn continuations<S: Scorer + ?Sized>(
         };
         Ok(())
     })?;
+    let losses = found.iter().zip(passages);
+    let losses = losses.map(|(found, passage)| (-found.ln_once, passage.suffix.len()));
+    check_speaks("passage", losses)?;
     Ok(found)
 }
 

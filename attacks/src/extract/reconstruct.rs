@@ -14,6 +14,7 @@
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
+use crate::perplexity::is_silent;
 use crate::scoring::{each_row, nll};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_accounting::{Lower, Probability, Upper};
@@ -138,7 +139,7 @@ const TIE_TOLERANCE: f64 = 1e-5;
 /// No secret, an empty context, secret or candidate, a secret that is no candidate, a candidate
 /// twice, a promise r_j < p_j or outside [0, 1], fewer candidates than the prior says (1/N > p_j:
 /// guessing among them beats the promised prior without any model), alpha outside (0, 1), a
-/// failing engine, [`Error::Interrupted`].
+/// model that gives no candidate a finite perplexity, a failing engine, [`Error::Interrupted`].
 pub fn reconstruct<S: Scorer + ?Sized>(
     scorer: &mut S,
     cases: &[SecretCase],
@@ -152,6 +153,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     }
     cases.iter().try_for_each(check)?;
     let mut ranks = Vec::with_capacity(cases.len());
+    let mut silent = true;
     for (done, case) in cases.iter().enumerate() {
         let sequences: Vec<Vec<TokenId>> = case
             .candidates
@@ -175,6 +177,11 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
         let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
         ranks.push((case.id.clone(), rank));
+        let mut losses = costs.iter().zip(&case.candidates);
+        silent &= losses.all(|(cost, candidate)| is_silent(*cost, candidate.len()));
+    }
+    if silent {
+        return Err(Error::Silent("candidate"));
     }
     let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
     for (case, (_, rank)) in cases.iter().zip(&ranks) {

@@ -133,6 +133,16 @@ impl ScoreSet {
         Ok(self)
     }
 
+    /// The same records with scores that tell all members from all non-members: what so many can show at most.
+    #[must_use]
+    pub fn separated(&self) -> Self {
+        Self {
+            members: vec![1.0; self.members.len()],
+            non_members: vec![0.0; self.non_members.len()],
+            groups: self.groups.clone(),
+        }
+    }
+
     /// The members' scores.
     #[must_use]
     pub fn members(&self) -> &[f64] {

@@ -2,7 +2,8 @@
 
 use super::scored::Scored;
 use crate::error::{Error, Result};
-use crate::scoring::{each_row, windows};
+use crate::perplexity::check_speaks;
+use crate::scoring::{each_row, nll, windows};
 use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
@@ -29,7 +30,8 @@ impl ScoreTable {
     ///
     /// # Errors
     /// No record, a record without a second token, a model that answers with NaN, a positive
-    /// log-probability or another number of rows, a failing engine, [`Error::Interrupted`].
+    /// log-probability or another number of rows, one that gives no record a finite perplexity, a failing engine,
+    /// [`Error::Interrupted`].
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         records: Vec<Vec<TokenId>>,
@@ -63,6 +65,8 @@ impl ScoreTable {
                 Ok(())
             },
         )?;
+        let losses = scores.iter().map(|row| (nll(row), row.len()));
+        check_speaks("record", losses)?;
         Ok(Self {
             tokens: records,
             scores,

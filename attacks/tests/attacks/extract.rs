@@ -10,6 +10,7 @@ use reticent_attacks::extract::{
     draws_needed, edit_distance, generate_greedily, ln_drawn, measure_distances, reconstruct,
     sample_continuations, strata,
 };
+use reticent_attacks::membership::{ScoreTable, Scoring};
 use reticent_backends::{PrefixScorer, Scorer};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -562,4 +563,35 @@ fn what_no_promise_speaks_of_is_refused() {
     }
     assert!(reconstruct(&mut model, &[], 0.05, 64, &mut go).is_err());
     assert!(reconstruct(&mut model, &[good], 1.0, 64, &mut go).is_err());
+}
+
+/// A model that rules every text out, all of which have a 7, would keep every promise and show no membership.
+#[test]
+fn a_model_that_says_nothing_is_refused() {
+    let value = f64::NEG_INFINITY;
+    let mut silent = Toy::new(Broken { value });
+    let scoring = Scoring {
+        context: None,
+        batch_tokens: 64,
+    };
+    let passage = Passage {
+        prompt: vec![1],
+        suffix: vec![7, 3],
+    };
+    let secrets = SecretCase {
+        context: vec![0],
+        secret: vec![7, 0],
+        candidates: (0..10).map(|t| vec![7, t]).collect(),
+        ..case(0, 10, 0.5)
+    };
+    let errors = [
+        reconstruct(&mut silent, &[secrets], 0.05, 64, &mut go).unwrap_err(),
+        continuations(&mut silent, &[passage], 64, &mut go).unwrap_err(),
+        ScoreTable::of(&mut silent, vec![vec![1, 7]], scoring, &mut go).unwrap_err(),
+    ];
+    for (error, what) in errors.iter().zip(["candidate", "passage", "record"]) {
+        let said = error.to_string();
+        assert!(said.contains("nothing can be concluded"), "{said}");
+        assert!(said.contains(what), "{said}");
+    }
 }

@@ -1,6 +1,5 @@
 //! Canaries that a fair coin puts in or leaves out.
 
-use super::draw::secrets;
 use super::insert::insert;
 use super::plan::CanaryPlan;
 use crate::document::Document;
@@ -130,27 +129,8 @@ impl CoinPlan {
                 self.inside.len()
             ));
         }
-        // A secret that was chosen for its likelihood, and not drawn, would contradict any promise. The plan's
-        // canaries have secrets of their own, so that the template has as many.
-        let plan = &self.plan;
-        let drawn = secrets(
-            plan.seed,
-            plan.distinct,
-            &plan.template,
-            plan.canaries.len(),
-        );
-        let other = plan
-            .canaries
-            .iter()
-            .zip(&drawn)
-            .filter(|(canary, drawn)| canary.secret != **drawn);
-        let other = other.count();
-        if other > 0 {
-            return wrong(format!(
-                "{other} of {} secrets are not those that its seed draws: edited, or of another plan",
-                plan.canaries.len()
-            ));
-        }
+        // The plan's canaries have secrets of their own, so that the template has as many.
+        self.plan.check_secrets()?;
         if self.added && self.plan.unit != Unit::Turn {
             return wrong(format!(
                 "a canary in a {} is no record of its own",
@@ -222,8 +202,7 @@ mod tests {
         }
         let ranked = coins.planted();
         assert_eq!(ranked.canaries.len(), heads);
-        let json = ranked.to_json().unwrap();
-        assert_eq!(CanaryPlan::from_json(&json).unwrap(), ranked);
+        ranked.validate().unwrap();
         for canary in &ranked.canaries {
             let number = coins.plan.canaries.iter().position(|c| c == canary);
             assert!(coins.inside[number.unwrap()]);

@@ -1,6 +1,6 @@
 //! The plan: which canaries, how many copies, where, and what stands around them.
 
-use super::draw::{Draw, check_doses, dose};
+use super::draw::{Draw, check_doses, dose, secrets};
 use super::format::CanaryFormat;
 use super::insert::gaps;
 use super::places::{Ground, speaks};
@@ -239,12 +239,29 @@ impl CanaryPlan {
     /// # Errors
     /// Text that is not such a plan, or a plan that contradicts itself: another schema, a
     /// secret outside the template, a wrong number of copies or candidates, a line that does
-    /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan.
+    /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan, secrets that its seed
+    /// does not draw.
     pub fn from_json(json: &str) -> Result<Self> {
         let plan: Self =
             serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
         plan.validate()?;
+        plan.check_secrets()?;
         Ok(plan)
+    }
+
+    /// Whether the secrets are the first that the seed draws: ranks of secrets that were chosen for their likelihood, or
+    /// of canaries that were left out for it, would contradict any promise.
+    pub(super) fn check_secrets(&self) -> Result<()> {
+        let count = self.canaries.len();
+        let drawn = secrets(self.seed, self.distinct, &self.template, count);
+        let pairs = self.canaries.iter().zip(&drawn);
+        let other = pairs.filter(|(canary, drawn)| canary.secret != **drawn);
+        match other.count() {
+            0 => Ok(()),
+            other => Err(Error::Plan(format!(
+                "{other} of {count} secrets are not those that its seed draws: cut, edited, or of another plan"
+            ))),
+        }
     }
 
     /// The text of `canaries.json`.

@@ -294,6 +294,29 @@ fn a_tampered_plan_is_refused() {
             .to_string();
         assert!(text.contains(message), "{text} does not say {message}");
     }
+    // Canaries that were left out, and secrets that were chosen for how likely they are.
+    let plan = plan("3x2");
+    let mut cut = plan.clone();
+    cut.canaries.remove(1);
+    cut.canaries[1].id = "canary-1".to_owned();
+    let mut chosen = plan;
+    let first = &mut chosen.canaries[0];
+    let other = if first.secret == "123456" {
+        "654321"
+    } else {
+        "123456"
+    };
+    for insertion in &mut first.insertions {
+        insertion.text = insertion.text.replace(&first.secret, other);
+    }
+    first.secret = other.to_owned();
+    for (edited, message) in [(cut, "1 of 2 secrets"), (chosen, "1 of 3 secrets")] {
+        edited.validate().unwrap();
+        let text = CanaryPlan::from_json(&edited.to_json().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains(message), "{text} does not say {message}");
+    }
     for junk in ["", "{}", "[]", &json[..json.len() / 2]] {
         assert!(matches!(CanaryPlan::from_json(junk), Err(Error::Plan(_))));
     }

@@ -245,6 +245,17 @@ impl Verdict {
             (false, false) => CeilingOutcome::CouldNotContradict,
         }
     }
+    /// A contradiction as a sentence; nothing where there is none.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        self.is_contradicted().then(|| {
+            format!(
+                "This contradicts the promise: measured at least {}, promised at most {}.",
+                rounded_down(self.at_least, 4),
+                rounded_up(self.at_most, 4)
+            )
+        })
+    }
     /// The outcome in words.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {

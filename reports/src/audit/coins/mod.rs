@@ -150,34 +150,44 @@ impl CoinsReport {
             .reference
             .and_then(|apart| apart.warning("The reference"));
         let unknown = self.unknown() + &reference.unwrap_or_default();
+        let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
+        let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
         if self.bound() > 0.0 {
             format!(
-                "The model tells which of {canaries} it saw: ε is at least {}.{limit}{unknown}",
+                "The model tells which of {canaries} it saw: ε is at least {}.{contradiction}{limit}{unknown}",
                 rounded_down(self.bound(), 4)
+            )
+        } else if self.provable.get().get() > 0.0 {
+            format!(
+                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{unknown}"
             )
         } else {
             format!(
-                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{unknown}"
+                "Nothing can be concluded: {canaries} refute no positive ε, whatever the model tells; plant more.{unknown}"
             )
         }
     }
 
-    /// A leak is for review where no promise that it could contradict and no limit speaks of it, and scores that tell nothing are open where
-    /// training is not known to have met the canaries, or could not have contradicted the promise.
+    /// A leak is for review where no promise that it could contradict and no limit that it could pass speaks of it, and
+    /// scores that tell nothing are open where training is not known to have met the canaries, or where so many coins could
+    /// not have shown more.
     fn mood(&self) -> Mood {
         let could = self.verdict.as_ref().map(Verdict::could_contradict);
+        let provable = self.provable.get().get();
+        let passable = self.limit.map(|limit| provable > limit.get());
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
+        let mute = provable <= 0.0 || could == Some(false) || passable == Some(false);
         let otherwise = Mood::of_leak(
             self.bound() > 0.0,
-            could == Some(true) || self.limit.is_some(),
-            could == Some(false) || !self.is_checked() || near_copy,
+            could == Some(true) || passable == Some(true),
+            mute || !self.is_checked() || near_copy,
         );
         Mood::of(self.exit(), otherwise)
     }
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
     fn is_checked(&self) -> bool {
-        self.inclusion != Inclusion::NotChecked
+        self.inclusion == Inclusion::TrainedRecords
             && self.preflight.is_none_or(|preflight| preflight.found > 0)
     }
 
@@ -404,5 +414,37 @@ mod tests {
                     .contains("without --training nothing shows")
             );
         }
+    }
+
+    /// Scores that tell nothing conclude nothing where so many coins could not have told more, nor where it is not known what
+    /// the model was trained on.
+    #[test]
+    fn coins_that_could_show_nothing_are_open() {
+        let with = |inclusion, provable: f64, limit: Option<f64>| CoinsReport {
+            inclusion,
+            reference: None,
+            provable: Upper::new(Epsilon::new(provable).unwrap()),
+            limit: limit.map(|limit| Epsilon::new(limit).unwrap()),
+            ..report(false)
+        };
+        let trained = Inclusion::TrainedRecords;
+        for (inclusion, provable, limit, mood) in [
+            (trained, 2.5, None, Mood::Plain),
+            (trained, 2.5, Some(2.0), Mood::Plain),
+            (trained, 2.5, Some(3.0), Mood::Open),
+            (trained, 0.0, None, Mood::Open),
+            (Inclusion::GivenText, 2.5, None, Mood::Open),
+            (Inclusion::NotChecked, 2.5, None, Mood::Open),
+        ] {
+            let report = with(inclusion, provable, limit);
+            assert_eq!(report.mood(), mood, "{inclusion:?} {provable} {limit:?}");
+            let nothing = report.says().starts_with("Nothing can be concluded");
+            assert_eq!(nothing, provable <= 0.0);
+        }
+        let leak = CoinsReport {
+            limit: Some(Epsilon::new(9.0).unwrap()),
+            ..report(true)
+        };
+        assert_eq!(leak.mood(), Mood::Review, "no coins pass a limit of 9");
     }
 }

@@ -6,9 +6,9 @@ mod page;
 use super::args::EpsilonArgs;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, rounded_down, shortest};
-use crate::page::Output;
+use crate::page::{Mood, Output};
 use anyhow::Result;
-use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
+use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
 use reticent_attacks::exposure::{Assumption, EpsilonMethod};
 use reticent_attacks::{AuditBound, AuditTerms, OneRunCounts, RateCounts, Sides};
 use schemars::JsonSchema;
@@ -24,6 +24,31 @@ pub enum Counted {
     Rates(RateCounts),
 }
 
+impl Counted {
+    /// The same trials, all of them told right.
+    const fn best(self) -> Self {
+        match self {
+            Self::OneRun(counts) => Self::OneRun(OneRunCounts {
+                correct: counts.guesses,
+                ..counts
+            }),
+            Self::Rates(counts) => Self::Rates(RateCounts {
+                tp: counts.members,
+                fp: 0,
+                ..counts
+            }),
+        }
+    }
+
+    /// The bound that assumes no family of mechanisms.
+    fn bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
+        Ok(match self {
+            Self::OneRun(counts) => counts.bound(terms)?,
+            Self::Rates(counts) => counts.bound(Sides::Both, terms)?,
+        })
+    }
+}
+
 /// The result of `audit epsilon`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EpsilonReport {
@@ -32,6 +57,8 @@ pub struct EpsilonReport {
     /// The bound that assumes no family of mechanisms, then those that do. Each holds with its
     /// own confidence; they are not searched for the largest.
     pub bounds: Vec<AuditBound>,
+    /// The largest ε that the first bound can reach with so many trials: all of them told right.
+    pub provable: Upper<Epsilon>,
 }
 
 /// Computes and prints.
@@ -43,11 +70,10 @@ pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
     let terms = terms(args)?;
     let report = EpsilonReport::of(counts(args)?, &terms)?;
     let inputs = inputs(args, &terms)?;
-    let limit = args.max_epsilon.map(Epsilon::get);
     let exit = report.exit(args);
     output.answer_with_rows(
         &Envelope::new("epsilon", inputs.clone(), &report),
-        &page::page(&report, limit, exit, &inputs)?,
+        &page::page(&report, args, &inputs)?,
         || Ok(Csv::of_rows(&report.bounds)?),
     )?;
     Ok(exit)
@@ -91,10 +117,8 @@ impl EpsilonReport {
     /// # Errors
     /// δ = 1, zero copies.
     pub fn of(counts: Counted, terms: &AuditTerms) -> Result<Self> {
-        let mut bounds = vec![match &counts {
-            Counted::OneRun(counts) => counts.bound(terms)?,
-            Counted::Rates(counts) => counts.bound(Sides::Both, terms)?,
-        }];
+        let provable = counts.best().bound(terms)?.lower.into_inner();
+        let mut bounds = vec![counts.bound(terms)?];
         // The pure ε of a Gaussian is infinite: there is nothing to bound.
         if terms.delta.get() > 0.0 {
             bounds.push(match &counts {
@@ -102,15 +126,36 @@ impl EpsilonReport {
                 Counted::Rates(counts) => counts.gaussian_bound(terms)?,
             });
         }
-        Ok(Self { counts, bounds })
+        Ok(Self {
+            counts,
+            bounds,
+            provable: Upper::new(provable),
+        })
+    }
+
+    /// The first bound, which assumes no family of mechanisms.
+    fn found(&self) -> f64 {
+        self.bounds.first().map_or(0.0, |b| b.lower.get().get())
+    }
+
+    /// A bound is for review where no limit speaks of it; none is open where so many trials could not have passed the
+    /// limit, or shown any.
+    fn mood(&self, args: &EpsilonArgs) -> Mood {
+        let provable = self.provable.get().get();
+        let passable = args.max_epsilon.map(|limit| provable > limit.get());
+        let otherwise = Mood::of_leak(
+            self.found() > 0.0,
+            passable == Some(true),
+            provable <= 0.0 || passable == Some(false),
+        );
+        Mood::of(self.exit(args), otherwise)
     }
 
     /// 1 when the first bound, which assumes no family of mechanisms, is above the limit.
     #[must_use]
     pub fn exit(&self, args: &EpsilonArgs) -> Exit {
-        let first = self.bounds.first().map(|b| b.lower.get().get());
-        match (args.max_epsilon, first) {
-            (Some(limit), Some(found)) if found > limit.get() => Exit::Exceeded,
+        match args.max_epsilon {
+            Some(limit) if self.found() > limit.get() => Exit::Exceeded,
             _ => Exit::Finished,
         }
     }

@@ -1,24 +1,23 @@
 //! Lower bounds on ε as a page.
 
 use super::{EpsilonReport, caveat, counted, holds, method, table};
+use crate::audit::args::EpsilonArgs;
 use crate::contract::{Exit, Inputs};
-use crate::number::rounded_down;
+use crate::number::{rounded_down, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
 use anyhow::Result;
 
-pub(super) fn page(
-    report: &EpsilonReport,
-    limit: Option<f64>,
-    exit: Exit,
-    inputs: &Inputs,
-) -> Result<Page> {
+pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) -> Result<Page> {
     let mut summary = format!("{}. {}", counted(&report.counts), says(report));
-    if let Some(limit) = limit.filter(|_| exit == Exit::Exceeded) {
-        summary.push_str(&format!(" This is above the limit of {limit}."));
+    if let (Some(limit), Exit::Exceeded) = (args.max_epsilon, report.exit(args)) {
+        summary.push_str(&format!(
+            " This is above the limit of {}.",
+            shortest(limit.get())
+        ));
     }
     Ok(Page::new("How much leaks at least", summary.clone())
-        .mood(exit.into())
+        .mood(report.mood(args))
         .section(
             Section::plot("ε at least", plot(report).to_inline_svg()?).caption(
                 "Each bar begins where its method's lower bound lies: a smaller ε is refuted. \
@@ -49,14 +48,18 @@ pub(super) fn page(
 
 /// The bound that assumes no family of mechanisms, in words.
 fn says(report: &EpsilonReport) -> String {
-    report.bounds.first().map_or_else(String::new, |bound| {
-        let epsilon = bound.lower.get().get();
-        if epsilon > 0.0 {
-            format!("ε is at least {}.", rounded_down(epsilon, 4))
-        } else {
-            "No positive ε is refuted.".to_owned()
-        }
-    })
+    let (epsilon, provable) = (report.found(), report.provable.get().get());
+    if epsilon > 0.0 {
+        format!("ε is at least {}.", rounded_down(epsilon, 4))
+    } else if provable > 0.0 {
+        format!(
+            "No positive ε is refuted. With every guess right, ε would be at least {}.",
+            rounded_down(provable, 4)
+        )
+    } else {
+        "Nothing can be concluded: so few guesses refute no positive ε, even if all are right."
+            .to_owned()
+    }
 }
 
 fn plot(report: &EpsilonReport) -> Plot {

@@ -38,16 +38,17 @@ fn documents_fit_their_schema() {
     }
 }
 
-fn text(report: &EpsilonReport, inputs: &Inputs) -> String {
-    let page = page::page(report, None, Exit::Finished, inputs).unwrap();
+fn text(line: &str) -> String {
+    let (report, inputs) = report(line);
+    let page = page::page(&report, &args(line), &inputs).unwrap();
     page.to_text(View::full())
 }
 
 #[test]
 fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
-    let (report, inputs) = report("audit epsilon --counts 100,100,100 --delta 0");
-    assert_eq!(report.bounds.len(), 1);
-    let text = text(&report, &inputs);
+    let line = "audit epsilon --counts 100,100,100 --delta 0";
+    assert_eq!(report(line).0.bounds.len(), 1);
+    let text = text(line);
     assert!(
         text.contains("3.492") && text.contains("it meets no ε of a positive δ"),
         "{text}"
@@ -56,8 +57,7 @@ fn a_pure_bound_says_that_it_is_one_and_has_no_gaussian_beside_it() {
 
 #[test]
 fn what_was_assumed_is_said() {
-    let (report, inputs) = report("audit epsilon --counts 1000,100,95 --delta 1e-5");
-    let text = text(&report, &inputs);
+    let text = text("audit epsilon --counts 1000,100,95 --delta 1e-5");
     assert!(text.contains("2.165") && text.contains("3.323"), "{text}");
     assert!(
         text.contains("assumed: confidence 0.95, neighbours add-remove, unit record, copies 1"),
@@ -131,9 +131,7 @@ fn the_page_says_what_the_text_says() {
     ] {
         let args = args(line);
         let (report, inputs) = report(line);
-        let limit = args.max_epsilon.map(Epsilon::get);
-        let exit = report.exit(&args);
-        let html = page::page(&report, limit, exit, &inputs)
+        let html = page::page(&report, &args, &inputs)
             .unwrap()
             .to_html()
             .unwrap();
@@ -146,5 +144,53 @@ fn the_page_says_what_the_text_says() {
             "No positive ε is refuted."
         };
         assert!(html.contains(says) && html.contains("<svg"), "{line}");
+    }
+}
+
+/// Trials that could not have refuted an ε, or passed the limit, say nothing where they refute none.
+#[test]
+fn what_could_not_have_been_shown_is_open() {
+    for (line, mood, says) in [
+        (
+            "audit epsilon --counts 1000,100,50",
+            Mood::Plain,
+            "With every guess right",
+        ),
+        (
+            "audit epsilon --counts 3,3,3",
+            Mood::Open,
+            "Nothing can be concluded",
+        ),
+        (
+            "audit epsilon --counts 1000,100,50 --max-epsilon 4",
+            Mood::Open,
+            "No positive ε",
+        ),
+        (
+            "audit epsilon --counts 1000,100,50 --max-epsilon 1",
+            Mood::Plain,
+            "No positive ε",
+        ),
+        (
+            "audit epsilon --counts 1000,100,95",
+            Mood::Review,
+            "ε is at least",
+        ),
+        (
+            "audit epsilon --counts 1000,100,95 --max-epsilon 2",
+            Mood::Alarm,
+            "above the limit of 2.",
+        ),
+        (
+            "audit epsilon --rates 2,2,0,2",
+            Mood::Open,
+            "Nothing can be concluded",
+        ),
+    ] {
+        let (report, inputs) = report(line);
+        let page = page::page(&report, &args(line), &inputs).unwrap();
+        assert_eq!(page.has_mood(), mood, "{line}");
+        assert!(page.said().contains(says), "{line}: {}", page.said());
+        assert!(report.found() <= report.provable.get().get());
     }
 }

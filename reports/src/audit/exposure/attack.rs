@@ -11,7 +11,6 @@ use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Guarantee, Mechanism, Notion, PrivacyLoss,
     Probability, Tolerance, UnitName, Upper,
 };
-use reticent_attacks::Draw;
 use reticent_attacks::evalue::{CanaryGuesses, EValueAudit, PlannedAudit, SequentialTest};
 use reticent_attacks::exposure::{
     CeilingAt, CeilingOutcome, EpsilonBound, ExposureFinding, ExposureSummary, RankAudit,
@@ -21,6 +20,7 @@ use reticent_attacks::search::{
     CandidateTree, FlatSample, RankCount, Ranking, SearchOptions, Target, plan_search, sample_flat,
     search_beliefs, search_ranks,
 };
+use reticent_attacks::{Draw, is_silent};
 use reticent_backends::PrefixScorer;
 use reticent_corpus::canary::{Canary, CanaryPlan};
 use reticent_corpus::tokenize::Tokenizer;
@@ -609,30 +609,11 @@ fn ranking_progress() -> Progress {
     Progress::of(1000, "ranking canaries", "‰ of the candidates")
 }
 
-/// Whether a loss over so many characters is that of a model whose perplexity is infinite.
-fn is_silent(nll: f64, characters: usize) -> bool {
-    !(nll / characters.max(1) as f64).exp().is_finite()
-}
-
 /// Carries an error of the accountant through a search of the attacks crate.
 struct Failure(anyhow::Error);
 
 impl From<reticent_attacks::Error> for Failure {
     fn from(error: reticent_attacks::Error) -> Self {
         Self(error.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_model_of_infinite_perplexity_is_silent() {
-        for nll in [f64::INFINITY, f64::NAN, 1e30, 4_500.0] {
-            assert!(is_silent(nll, 6), "{nll}");
-        }
-        // guessing among a million candidates, and a model that is sure of another one
-        assert!(!is_silent(1e6_f64.ln(), 6) && !is_silent(400.0, 6));
     }
 }

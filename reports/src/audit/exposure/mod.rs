@@ -23,6 +23,7 @@ use crate::page::Mood;
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::exposure::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
+use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -206,18 +207,36 @@ impl ExposureReport {
         Leak::of(&self.finding.summary) != Leak::Unseen
             || self.finding.bound().lower.get().get() > 0.0
     }
-    /// How the page is set off. A promise speaks of a leak where it could contradict it, and ranks that show nothing are
-    /// open where they say nothing either.
+    /// Whether ranks of so many canaries among so many candidates could have shown a leak.
+    pub(super) fn could_show(&self) -> bool {
+        let finding = &self.finding;
+        let ranks = 0..finding.canaries.len() as u64;
+        let best: Vec<RankCount> = ranks
+            .map(|below| RankCount {
+                candidates: finding.candidates,
+                nll: 0.0,
+                below: below.min(finding.candidates - 1),
+                ties: 0,
+                unresolved: 0,
+            })
+            .collect();
+        ExposureSummary::of(&best, finding.draw)
+            .is_ok_and(|summary| Leak::of(&summary) != Leak::Unseen)
+    }
+    /// How the page is set off. A promise or a limit speaks of a leak where it could be contradicted or passed, and ranks
+    /// that show nothing are open where they say nothing either.
     #[must_use]
     pub fn mood(&self) -> Mood {
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
         let could = self.verdict.as_ref().map(Verdict::could_contradict);
+        let most = (self.finding.candidates as f64).log2();
+        let passable = self.limit.map(|limit| limit < most);
         let otherwise = match self.inconclusive || self.open_limit().is_some() {
             true => Mood::Open,
             false => Mood::of_leak(
                 self.has_seen(),
-                could == Some(true) || self.limit.is_some(),
-                could == Some(false) || unknown,
+                could == Some(true) || passable == Some(true),
+                could == Some(false) || passable == Some(false) || unknown || !self.could_show(),
             ),
         };
         Mood::of(self.exit(), otherwise)

@@ -8,8 +8,9 @@ use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Interval, Layer, Plot, Tone};
+use crate::verdict::Verdict;
 use anyhow::Result;
-use reticent_attacks::exposure::{ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{CeilingOutcome, ExposureFinding, ExposureSummary};
 
 pub(super) fn page(report: &ExposureReport, released: &str) -> Result<Page> {
     let finding = &report.finding;
@@ -262,7 +263,23 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         Some(why) if !report.inconclusive && !report.has_seen() => format!(" But {why}."),
         _ => String::new(),
     };
-    format!("{limit}{}{caveat}", found(report))
+    format!("{limit}{}{}{caveat}", found(report), contradiction(report))
+}
+
+/// What is contradicted, the ε that was promised or the ceiling of the ranks.
+fn contradiction(report: &ExposureReport) -> String {
+    let verdict = report.verdict.as_ref();
+    if let Some(said) = verdict.and_then(Verdict::contradiction) {
+        return format!(" {said}");
+    }
+    match &report.ceiling {
+        Some(ceiling) if ceiling.test.outcome == CeilingOutcome::Contradicted => format!(
+            " This contradicts the promise: under it, ranks like these have p = {} (false-alarm rate {}).",
+            nearest(ceiling.test.p_value, 2),
+            shortest(ceiling.test.alpha)
+        ),
+        _ => String::new(),
+    }
 }
 
 fn bits(value: f64) -> String {

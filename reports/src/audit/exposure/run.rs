@@ -347,7 +347,7 @@ pub(in crate::audit) fn ran(
         Some(_) if given.unprotected().is_some() => given,
         Some(own) => {
             ensure!(
-                own.mechanism() == given.mechanism(),
+                own.mechanism().is_same_run(&given.mechanism()),
                 "--mechanism: {} says another run than {}/manifest.json, which says what trained the model; leave --mechanism out",
                 path.display(),
                 model.name

@@ -312,7 +312,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         report.limit = Some(bits);
         report.mood()
     };
-    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Plain));
+    assert_eq!((limited(1.0), limited(20.0)), (Mood::Alarm, Mood::Review));
     let mut promised = with(leaking(), Planted);
     // A promise that nothing could have contradicted does not speak of the leak.
     promised.verdict = Some(judged(&promised, Notion::GroupDp, 50.0));
@@ -331,6 +331,39 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         quiet.verdict = Some(judged(&quiet, Notion::GroupDp, at_most));
         assert_eq!(quiet.mood(), mood);
     }
+}
+
+/// Few canaries of few candidates show no leak whatever their ranks are, and none passes a limit of all their bits.
+#[test]
+fn ranks_that_could_show_nothing_are_open() {
+    let of = |canaries: usize, candidates: u64| {
+        let mut report = quiet();
+        report.planting = Planting::Planted;
+        report.finding.canaries.truncate(canaries);
+        report.finding.candidates = candidates;
+        report
+    };
+    for (canaries, candidates, mood) in [
+        (10, 1_000_000, Mood::Plain),
+        (1, 1_000_000, Mood::Plain),
+        (1, 3, Mood::Open),
+        (1, 40, Mood::Open),
+        (1, 41, Mood::Plain),
+    ] {
+        assert_eq!(
+            of(canaries, candidates).mood(),
+            mood,
+            "{canaries} of {candidates}"
+        );
+    }
+    let mut limited = of(10, 1_000_000);
+    for (limit, mood) in [(19.9, Mood::Plain), (20.0, Mood::Open)] {
+        limited.limit = Some(limit);
+        assert_eq!(limited.mood(), mood, "{limit}");
+    }
+    let mut contradicted = leaking();
+    contradicted.verdict = Some(judged(&contradicted, Notion::GroupDp, 1.0));
+    assert!(contradicted.says().contains("This contradicts the promise"));
 }
 
 /// A sample's report about ten canaries with these costs.

@@ -131,11 +131,27 @@ impl ExtractReport {
         }
     }
 
-    /// What comes out is for review where no limit speaks of it; what does not is open beside a baseline that is a near copy.
+    /// The largest rate that so many passages prove where all of them come out.
+    fn largest_provable(&self) -> f64 {
+        let each = self.prompts.iter().filter_map(|row| {
+            let trials = row.verbatim.trials;
+            let all = Rate::of(trials, trials, self.confidence).ok()?;
+            Some(self.shared(all)?.bounds.lower?.get().get())
+        });
+        each.fold(0.0, f64::max)
+    }
+
+    /// What comes out is for review where no limit that it could pass speaks of it; what does not is open beside a baseline
+    /// that is a near copy, and where no promise of the secrets could have been contradicted.
     fn mood(&self, limit: Option<f64>) -> Mood {
         let comes_out = self.prompts.iter().any(|row| row.verbatim.hits > 0);
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
-        let otherwise = Mood::of_leak(comes_out, limit.is_some(), near_copy);
+        let passable = limit.map(|limit| self.largest_provable() > limit);
+        let secrets = self.secrets.as_ref();
+        let mute = passable == Some(false)
+            || near_copy
+            || secrets.is_some_and(|secrets| !secrets.could_contradict());
+        let otherwise = Mood::of_leak(comes_out, passable == Some(true), mute);
         Mood::of(self.exit(limit), otherwise)
     }
 

@@ -293,13 +293,10 @@ fn study(
         }
         let found = one_length(&passages, args.near, sampler, model.scorer(), interrupt)?;
         let base = match &mut baseline {
-            Some(base) => Some(one_length(
-                &passages,
-                None,
-                sampler,
-                base.scorer(),
-                interrupt,
-            )?),
+            Some(base) => {
+                let found = one_length(&passages, None, sampler, base.scorer(), interrupt);
+                Some(found.context("--baseline")?)
+            }
             None => None,
         };
         let a_token = |found: &Continuation| found.ln_once / suffix as f64;

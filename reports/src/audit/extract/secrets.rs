@@ -73,6 +73,12 @@ impl SecretsReport {
         verdicts.any(Verdict::is_contradicted)
     }
 
+    /// Whether something is promised, and each promise could have been contradicted.
+    pub(super) fn could_contradict(&self) -> bool {
+        let could = |p: &PromisedSecrets| p.verdict.as_ref().is_some_and(Verdict::could_contradict);
+        !self.by_promise.is_empty() && self.by_promise.iter().all(could)
+    }
+
     /// The hits, and what becomes of the promises.
     #[must_use]
     pub fn says(&self) -> String {

@@ -213,3 +213,30 @@ fn a_limit_that_is_kept_is_rarely_passed() {
     }
     assert!(passed < 78, "{passed}");
 }
+
+/// Passages that none came out of conclude nothing against a limit that all of them could not have passed, and secrets
+/// nothing where no promise of theirs could have been contradicted.
+#[test]
+fn what_could_not_have_come_out_is_open() {
+    let quiet = |passages| {
+        let mut report = report(false);
+        report.prompts[0].verbatim = Rate::of(0, passages, level()).unwrap();
+        report.secrets = None;
+        report
+    };
+    for (passages, limit, mood) in [
+        (40, None, Mood::Plain),
+        (40, Some(0.5), Mood::Plain),
+        (40, Some(0.99), Mood::Open),
+        (1, Some(0.5), Mood::Open),
+    ] {
+        let report = quiet(passages);
+        assert_eq!(report.mood(limit), mood, "{passages} {limit:?}");
+    }
+    let mut beside = quiet(40);
+    for (at_most, mood) in [(6e-4, Mood::Plain), (2e-3, Mood::Open)] {
+        beside.secrets = Some(secrets(at_most));
+        assert_eq!(beside.mood(None), mood, "{at_most}");
+    }
+    assert_eq!(report(false).mood(Some(0.99)), Mood::Review);
+}

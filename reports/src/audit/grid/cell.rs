@@ -17,7 +17,7 @@ pub struct StageOf {
     pub name: String,
     /// How long it took, once for all cells that share it.
     pub seconds: f64,
-    /// Whether its command ended with 1: a promise is contradicted.
+    /// Whether its command ended with 1: a promise is contradicted, or a limit passed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
 }
@@ -173,6 +173,7 @@ impl CellDocument {
             exposure_mean: number(self.measured(Known::ExposureMean)),
             auc: number(self.measured(Known::Auc)),
             promise: number(self.promise()),
+            coins_epsilon: number(self.number(Work::Coins, "epsilon.lower")),
             exceeded: self.stages.iter().any(|stage| stage.exceeded),
             seconds: self.seconds(),
         }
@@ -208,7 +209,10 @@ pub struct Row {
     /// ε of one record as the definition compares, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promise: Option<Number>,
-    /// Whether an attack contradicts a promise.
+    /// ε at least, by the coins of canaries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coins_epsilon: Option<Number>,
+    /// Whether an attack contradicts a promise, or passes a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
     /// Seconds of training and attacks.

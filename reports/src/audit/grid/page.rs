@@ -2,8 +2,8 @@
 
 use super::cell::{GridReport, Row};
 use super::plan::Place;
-use crate::contract::{Align, Number, Table};
-use crate::number::{count_of, nearest, rounded_up};
+use crate::contract::{Align, Exit, Number, Table};
+use crate::number::{count_of, nearest, rounded_down, rounded_up};
 use crate::page::{Mood, Page, Section};
 
 /// A name, where its cells stand, and what they say.
@@ -24,6 +24,11 @@ impl GridReport {
         );
         if self.stages_before > 0 {
             said = format!("{said}, {} of them by earlier runs", self.stages_before);
+        }
+        let exceeded = self.rows.iter().filter(|row| row.exceeded).count();
+        if exceeded > 0 {
+            let cells = count_of(exceeded as u64, "cell");
+            said = format!("A promise is contradicted, or a limit passed, in {cells}. {said}");
         }
         let shown = |value: &Option<Number>| value.map_or(String::new(), |n| nearest(n.0, 4));
         let columns: [Column; 8] = [
@@ -48,6 +53,17 @@ impl GridReport {
             ("mean", self.column(|row| shown(&row.exposure_mean))),
             ("AUC", self.column(|row| shown(&row.auc))),
             (
+                "ε ≥ by coins",
+                self.column(|row| {
+                    let lower = row.coins_epsilon.map(|n| rounded_down(n.0, 4));
+                    lower.unwrap_or_default()
+                }),
+            ),
+            (
+                "contradicted",
+                self.column(|row| if row.exceeded { "yes" } else { "" }.to_owned()),
+            ),
+            (
                 "failed",
                 self.column(|row| row.failed.clone().unwrap_or_default()),
             ),
@@ -56,7 +72,7 @@ impl GridReport {
         .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
         .collect();
         let align = |name: &str| match name {
-            "failed" => Align::Left,
+            "failed" | "contradicted" => Align::Left,
             _ => Align::Right,
         };
         let names = columns.iter().map(|(name, align, _)| (*name, *align));
@@ -66,14 +82,17 @@ impl GridReport {
             let own = columns.iter().map(|(_, _, of)| of(row));
             table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
         }
-        let mood = match self.failed {
-            0 => Mood::Plain,
-            _ => Mood::Open,
-        };
+        let mood = Mood::of(
+            self.exit(),
+            match self.failed {
+                0 => Mood::Plain,
+                _ => Mood::Open,
+            },
+        );
         Page::new("Grid", format!("{said}."))
             .mood(mood)
             .answer(Section::table("Cells", table).caption(
-                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε is that of one record, as the definition compares.",
+                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of one record, as the definition compares, ε ≥ that of all copies of a canary with a coin. The documents in cells/ have every verdict.",
             ))
             .section(Section::notes(
                 "What this does not say",
@@ -82,6 +101,15 @@ impl GridReport {
                     "Choosing among cells by what was measured on private text is covered by no promise of a cell.".to_owned(),
                 ],
             ))
+    }
+
+    /// 1 when an attack contradicts a promise of some cell, or passes a limit.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self.rows.iter().any(|row| row.exceeded) {
+            true => Exit::Exceeded,
+            false => Exit::Finished,
+        }
     }
 
     fn column(&self, of: impl Fn(&Row) -> String) -> Vec<String> {

@@ -7,7 +7,7 @@
     )
 )]
 
-use super::{MembershipReport, ShadowTraining, Signal, by_copies, rates};
+use super::{MembershipReport, ShadowTraining, Signal, by_copies, provable, rates};
 use crate::audit::args::MembershipArgs;
 use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
@@ -169,7 +169,9 @@ impl MembershipReport {
             })
             .collect::<Result<Vec<_>>>()?;
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
+        let each = shared_confidence(confidence, sets.len())?;
         report.signal = says(&sets, args, confidence, report.blind.as_ref())?;
+        report.provable_area = provable(&sets[0], each, args.seed)?;
         report.attacks = Some(Attacks {
             decides,
             rows,
@@ -279,6 +281,12 @@ fn row(
     })
 }
 
+/// The confidence of each of so many intervals that together hold with `confidence`.
+fn shared_confidence(confidence: Confidence, intervals: usize) -> Result<Confidence> {
+    let failure = (1.0 - confidence.get()) / intervals as f64;
+    Ok(Confidence::new(1.0 - failure)?)
+}
+
 /// The signal of all attacks together, each at its share of the failure probability.
 fn says(
     sets: &[ScoreSet],
@@ -286,7 +294,7 @@ fn says(
     confidence: Confidence,
     blind: Option<&BlindBaseline>,
 ) -> Result<Signal> {
-    let each = Confidence::new(1.0 - (1.0 - confidence.get()) / sets.len() as f64)?;
+    let each = shared_confidence(confidence, sets.len())?;
     let signals = sets
         .iter()
         .map(|set| Ok(Signal::of(&set.area(each, args.seed)?, blind)))

@@ -68,6 +68,9 @@ pub struct MembershipReport {
     pub signal: Signal,
     /// The area under the ROC curve.
     pub area: Area,
+    /// The largest lower end of the area that so many records can show, whatever the scores: a sign of membership needs
+    /// one above 1/2.
+    pub provable_area: f64,
     /// True positives at certified false-positive rates.
     pub at_fpr: Vec<OperatingPoint>,
     /// Accuracy at a threshold that these records did not choose; absent where they are too few.
@@ -220,6 +223,12 @@ fn by_copies(
     Ok(set.by_copies(copies, &rates(args), confidence, args.seed)?)
 }
 
+/// The lower end of the area if the scores told all members from all non-members.
+fn provable(set: &ScoreSet, confidence: Confidence, seed: u64) -> Result<f64> {
+    let area = set.separated().area(confidence, seed)?;
+    Ok(ends(&area.bounds).0)
+}
+
 fn rates(args: &MembershipArgs) -> Vec<f64> {
     if args.fpr.is_empty() {
         vec![0.01, 0.001]
@@ -254,6 +263,7 @@ impl MembershipReport {
     fn of_set(set: &ScoreSet, args: &MembershipArgs, confidence: Confidence) -> Result<Self> {
         let seed = args.seed;
         let area = set.area(confidence, seed).context("group")?;
+        let provable_area = provable(set, confidence, seed).context("group")?;
         let points = rates(args).into_iter();
         let at_fpr = points
             .map(|fpr| set.true_positives_at(fpr, confidence, seed))
@@ -275,6 +285,7 @@ impl MembershipReport {
             records: None,
             signal: Signal::of(&area, None),
             area,
+            provable_area,
             at_fpr,
             accuracy,
             copies: Vec::new(),

@@ -228,16 +228,22 @@ fn percent(rate: f64) -> String {
 }
 
 impl MembershipReport {
+    /// Whether so many records could have passed the limit, or shown a leak where there is none.
+    fn could_show(&self, limit: Option<f64>) -> bool {
+        self.provable_area > limit.unwrap_or(0.5)
+    }
+
     /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the
-    /// scores' sign is the other way round, or where nothing was seen beside a reference that is hardly another model.
+    /// scores' sign is the other way round, or where nothing was seen beside a reference that is hardly another model or
+    /// in so few records that nothing could have been.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
         match self.signal {
             Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(
                 self.signal == Signal::Leak,
-                limit.is_some(),
-                reference.is_some_and(|apart| apart.near_copy),
+                limit.is_some() && self.could_show(limit),
+                reference.is_some_and(|apart| apart.near_copy) || !self.could_show(limit),
             ),
         }
     }
@@ -264,6 +270,10 @@ pub(super) fn says(report: &MembershipReport) -> String {
             "{subject} tell{s} the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
         ),
         Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
+        Signal::Unseen if report.provable_area <= 0.5 => {
+            "So few records can show no membership, whatever their scores: more of them are needed."
+                .to_owned()
+        }
         Signal::Unseen => format!(
             "No sign of membership beyond chance {again}. Another attack, or more records, may show one."
         ),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::audit::args::{Audit, Command};
-use crate::page::View;
+use crate::page::{Mood, View};
 use crate::schema::problems;
 use clap::Parser;
 use std::path::Path;
@@ -104,6 +104,38 @@ fn the_signal_is_said_whichever_way_it_points() {
             text.contains("assumed: fpr [0.01,0.001], confidence 0.95"),
             "{text}"
         );
+    }
+}
+
+/// So few records that nothing could have been shown, or that no limit could have been passed, conclude nothing.
+#[test]
+fn records_that_could_show_nothing_are_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = "id,member,score\na,1,3\nb,1,2\nc,0,1\nd,0,0\n";
+    let many = rows("id,member,score", 0.0);
+    for (text, limit, mood, says) in [
+        (
+            few,
+            None,
+            Mood::Open,
+            "So few records can show no membership",
+        ),
+        (few, Some("0.6"), Mood::Open, "So few records"),
+        (&many, None, Mood::Plain, "No sign of membership"),
+        (&many, Some("0.6"), Mood::Plain, "No sign of membership"),
+        (&many, Some("0.999"), Mood::Open, "No sign of membership"),
+    ] {
+        let path = write(folder.path(), "scores.csv", text);
+        let mut line = vec!["--scores", &path];
+        line.extend(limit.iter().flat_map(|limit| ["--max-auc", limit]));
+        let args = args(&line);
+        let report = report(&args).unwrap();
+        assert!(ends(&report.area.bounds).0 <= report.provable_area);
+        let inputs = inputs(&args, report.confidence).unwrap();
+        let exit = report.exit(args.max_auc);
+        let page = page::page(&report, &args, exit, &[], &inputs).unwrap();
+        assert_eq!((page.has_mood(), exit), (mood, Exit::Finished), "{limit:?}");
+        assert!(page.said().contains(says), "{}", page.said());
     }
 }
 
