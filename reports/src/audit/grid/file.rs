@@ -1,7 +1,7 @@
 //! The file: `grid.toml`.
 
 use crate::contract::read_toml;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Epsilon, MissRate, NoiseMultiplier, Probability};
 use schemars::JsonSchema;
