@@ -105,3 +105,50 @@ fn less_noise_than_places_have_digits_for_is_not_taken_for_more() {
         assert!(upper >= 0.5 / sigma / sigma, "{sigma}: {upper}");
     }
 }
+
+/// 1e-320 was refused without the key that it stands at, and ended discrete noise in a panic. Such noise promises nothing but
+/// what drawing promises.
+#[test]
+fn noise_whose_reciprocal_is_no_number_protects_nothing() {
+    for tiny in [5e-324, 1e-320, 1e-307, 1e-160] {
+        let scale = NoiseMultiplier::new(tiny).unwrap();
+        let sampling_rate = SamplingRate::new(0.1).unwrap();
+        let half = Probability::new(0.5).unwrap();
+        for mechanism in [
+            Mechanism::Gaussian {
+                noise_multiplier: scale,
+            },
+            Mechanism::Laplace { scale },
+            Mechanism::SubsampledLaplace {
+                scale,
+                sampling_rate,
+                sampling: Sampling::Poisson,
+            },
+            Mechanism::PoissonBinomialGaussian {
+                noise_multiplier: scale,
+                rates: vec![sampling_rate],
+            },
+            Mechanism::MixtureOfGaussians {
+                noise_multiplier: scale,
+                sensitivities: vec![1.0, 1e100],
+                probabilities: vec![half, half],
+            },
+            Mechanism::DiscreteGaussian {
+                sigma: scale,
+                sensitivity: 1,
+            },
+            Mechanism::DiscreteLaplace {
+                scale,
+                sensitivity: 1,
+            },
+        ] {
+            let place = format!("{mechanism:?}");
+            let (_, upper) = ends(mechanism, Neighbours::AddRemove, 1, 1e-6);
+            assert!(upper > 1e100, "{place}: {upper}");
+        }
+        // A record that is not drawn leaks nothing.
+        let rare = run(tiny, 1e-9, Sampling::Poisson);
+        let (_, upper) = ends(rare, Neighbours::AddRemove, 1, 1e-6);
+        assert!(upper <= 0.0, "{tiny}: {upper}");
+    }
+}

@@ -2,6 +2,7 @@
 //! it dominates.
 
 use super::found::Found;
+use super::ladder::Source;
 use super::solver::Solver;
 use crate::engine::Engine;
 use crate::numeric::interval::LnBounds;
@@ -15,29 +16,29 @@ const NEARLY_ONE: f64 = -0.1;
 impl Solver {
     /// ln δ(ε) for any real ε, aiming at relative error `goal`.
     pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        self.ln_delta_by(None, epsilon, goal)
+        let (ends, source) = self.ln_delta_by(None, epsilon, goal)?;
+        Ok((ends, source.engine()))
     }
 
-    /// The same by one engine alone, or by whichever can certify it: the run's own ends with what is
+    /// The same by one source alone, or by whichever can certify it: the run's own ends with what is
     /// known around it.
     pub(super) fn ln_delta_by(
         &mut self,
-        alone: Option<Engine>,
+        alone: Option<Source>,
         epsilon: f64,
         goal: f64,
-    ) -> Result<(LnBounds, Engine)> {
+    ) -> Result<(LnBounds, Source)> {
         let common = match alone {
             None => self.ln_delta_by_overlap(epsilon),
             Some(_) => None,
         };
         if let Some(common) = common.filter(|common| common.width() <= 2.0 * goal) {
-            return Ok((common.consistent()?, Engine::Closed));
+            return Ok((common.consistent()?, Source::Closed));
         }
-        let (ends, engine) = match alone {
+        let (mut ends, source) = match alone {
             None => self.ln_delta_of_pair(epsilon, goal)?,
-            Some(engine) => (self.ln_delta_alone(engine, epsilon, goal)?, engine),
+            Some(source) => (self.ln_delta_alone(source, epsilon, goal)?, source),
         };
-        let mut ends = ends;
         if self.below.is_some() || self.loss.bounds_only() {
             // What the pair attains is not the run's.
             ends.lower = f64::NEG_INFINITY;
@@ -66,7 +67,7 @@ impl Solver {
             middle: ends.middle,
             upper,
         };
-        Ok((met.consistent()?, engine))
+        Ok((met.consistent()?, source))
     }
 
     /// What a run below another one is worth: on a grid, less than the two are apart.
@@ -96,10 +97,10 @@ impl Solver {
         }
     }
 
-    /// The same by one engine alone, or by whichever can certify it.
+    /// The same by one source alone, or by whichever can certify it.
     pub(super) fn epsilon_by(
         &mut self,
-        alone: Option<Engine>,
+        alone: Option<Source>,
         delta: f64,
         tolerance: f64,
     ) -> Result<Found> {
@@ -119,7 +120,7 @@ impl Solver {
         }
         let mut found = match alone {
             None => self.epsilon_of_pair(delta, tolerance)?,
-            Some(engine) => self.epsilon_alone(engine, delta, tolerance)?,
+            Some(source) => self.epsilon_alone(source, delta, tolerance)?,
         };
         if alone.is_none() && !close(&found) {
             self.add_moderate(&mut found, delta);
@@ -154,8 +155,8 @@ impl Solver {
     }
 }
 
-/// What is known around a run: an engine alone may have nothing to say of it.
-fn known_around<T>(found: Result<T>, alone: Option<Engine>) -> Result<Option<T>> {
+/// What is known around a run: a source alone may have nothing to say of it.
+fn known_around<T>(found: Result<T>, alone: Option<Source>) -> Result<Option<T>> {
     match (found, alone) {
         (Err(_), Some(_)) => Ok(None),
         (found, _) => found.map(Some),

@@ -2,11 +2,12 @@
 
 use super::minimum::Minimum;
 use crate::compose::Answer;
-use crate::compose::coarse::with_coarse;
-use crate::compose::solver::{AS_CLOSE, FEW_STEPS, Solver, TRIM};
+use crate::compose::ladder::{AS_CLOSE, FEW_STEPS, Question, Source};
+use crate::compose::solver::{Closed, Solver, TRIM};
 use crate::engine::Engine;
+use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::inversion::Contour;
-use crate::loss::{LossDistribution, Pair, PrivacyLoss, ln_blow_up_of_gaussian};
+use crate::loss::{LossDistribution, PrivacyLoss, ln_blow_up_of_gaussian};
 use crate::numeric::interval::{LnBounds, in_order};
 use crate::numeric::search::{minimiser, minimiser_to};
 use crate::numeric::special::ln_add_exp;
@@ -67,6 +68,78 @@ impl PrivacyLoss {
     }
 }
 
+/// ln B(x), to a relative error of B.
+struct BlowUpAt {
+    ln_x: f64,
+    goal: f64,
+}
+
+impl Question for BlowUpAt {
+    type Ends = LnBounds;
+
+    fn ask(
+        &mut self,
+        solver: &mut Solver,
+        source: Source,
+        known: Option<LnBounds>,
+    ) -> Result<LnBounds> {
+        let (ln_x, goal) = (self.ln_x, self.goal);
+        let laws = solver.needs_grid();
+        let found = match source {
+            Source::Contour if laws => Some(solver.blow_up_by_contour(ln_x, goal)?.0),
+            Source::Contour => Some(solver.blow_up_by_contours(ln_x, goal)?),
+            Source::ContourOfCut => solver.ln_blow_up_of_cut(ln_x, (goal, TRIM * goal), |cut| {
+                Ok(cut.blow_up_by_contour(ln_x, goal)?.0)
+            }),
+            Source::GridOfCut => {
+                solver.ln_blow_up_of_cut(ln_x, (goal, goal), |cut| cut.grid_ln_blow_up(ln_x, goal))
+            }
+            Source::Grid if laws || goal < ROUGH && solver.grid_may_help() => {
+                Some(solver.grid_ln_blow_up(ln_x, goal)?)
+            }
+            Source::OneStep if solver.loss.steps() > FEW_STEPS => {
+                let ends = solver.ln_blow_up_of_one_hit(ln_x, goal);
+                let met = ends.map(|ends| known.map_or(ends, |known| known.meet(ends)));
+                solver.finest = met.is_some_and(|met| met.width() <= AS_CLOSE);
+                ends
+            }
+            Source::Coarse => {
+                let mut trimmed = match laws {
+                    true => None,
+                    false => solver.trimmed(1e-3 * ln_x.exp()),
+                };
+                Some(trimmed.as_mut().unwrap_or(solver).coarse_blow_up(ln_x))
+            }
+            Source::Grid | Source::OneStep | Source::Closed => None,
+        };
+        found.ok_or_else(CumulantFunction::out_of_reach)
+    }
+
+    fn enough(&self, source: Source, _: &LnBounds) -> f64 {
+        let asked = 4.0 * self.goal;
+        match source {
+            Source::OneStep => asked.max(AS_CLOSE),
+            _ => asked,
+        }
+    }
+}
+
+impl Closed {
+    /// ln B(x).
+    fn ln_blow_up(&self, ln_x: f64, goal: f64) -> LnBounds {
+        match self {
+            Self::Counted(counted) => counted.ln_blow_up(ln_x, goal),
+            Self::Pair(pair) => match pair.gaussian_distance() {
+                Some(distance) => ln_blow_up_of_gaussian(ln_x, distance),
+                None => {
+                    let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
+                    least(&sum, start_closed(&sum), 1.0)
+                }
+            },
+        }
+    }
+}
+
 impl Solver {
     /// Both ends of B(x), aiming at relative error `tolerance`.
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
@@ -119,7 +192,8 @@ impl Solver {
             return Ok((least, most, Engine::Closed));
         }
         let goal = 0.25 * tolerance;
-        let (ends, mut engine) = self.ln_blow_up(x.ln(), goal)?;
+        let (ends, source) = self.ln_blow_up(x.ln(), goal)?;
+        let mut engine = source.engine();
         let mut upper = (ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(x, most);
         let mut lower = ends.lower.exp().clamp(x, 1.0).max(least).max(certain);
         if upper > NEARLY_ONE && !near(lower, upper) {
@@ -182,8 +256,8 @@ impl Solver {
         self.keep_long(true);
         while effort < MOST_EFFORT {
             let (excess, by) = self.ln_delta_of_pair(t, 0.3 * goal)?;
-            engine = engine.coarser(by);
-            effort += match by {
+            engine = engine.coarser(by.engine());
+            effort += match by.engine() {
                 Engine::Closed => 1,
                 Engine::Contour => 6,
                 Engine::Grid => 4,
@@ -221,116 +295,48 @@ impl Solver {
     }
 
     /// ln B(x), aiming at relative error `goal`.
-    fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        if let Some(counted) = &self.counted {
-            return Ok((counted.ln_blow_up(ln_x, goal), Engine::Closed));
+    fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Source)> {
+        match &self.closed {
+            Some(closed) => Ok((closed.ln_blow_up(ln_x, goal), Source::Closed)),
+            None => self.climb(&mut BlowUpAt { ln_x, goal }),
         }
-        if self.needs_grid() {
-            return Ok(self.ln_blow_up_of_laws(ln_x, goal));
-        }
-        if let Some(distance) = self.closed.as_ref().and_then(Pair::gaussian_distance) {
-            return Ok((ln_blow_up_of_gaussian(ln_x, distance), Engine::Closed));
-        }
-        if let Some(pair) = &self.closed {
-            let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
-            return Ok((least(&sum, start_closed(&sum), 1.0), Engine::Closed));
-        }
+    }
+
+    /// ln B(x) of pairs from contours, without far components that do not matter.
+    fn blow_up_by_contours(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
         let (mut mass, mut aim) = (1e-12 * ln_x.exp(), goal);
         // With fewer components it may be within reach, or with ends farther apart.
         let shares = [TRIM * goal, TRIM];
         let mut fewer = shares.iter().take(if self.has_groups() { 2 } else { 0 });
         let mut best: Option<LnBounds> = None;
+        let mut refused = None;
         for _ in 0..8 {
             let mut trimmed = self.trimmed(mass);
             let solver = trimmed.as_mut().unwrap_or(self);
             let found = solver.blow_up_by_contour(ln_x, aim);
             let (failures, missing) = (solver.without_hits, solver.loss.missing());
             self.without_hits = failures;
-            let Ok((ends, expected)) = found else {
-                match fewer.next() {
-                    _ if best.is_some() => break,
-                    Some(share) => mass = self.negligible(ln_x, *share),
-                    None if aim > LOOSEST => break,
-                    None => aim *= 10.0,
+            let (ends, expected) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    refused = Some(error);
+                    match fewer.next() {
+                        _ if best.is_some() => break,
+                        Some(share) => mass = self.negligible(ln_x, *share),
+                        None if aim > LOOSEST => break,
+                        None => aim *= 10.0,
+                    }
+                    continue;
                 }
-                continue;
             };
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
-            if ends.width() <= 4.0 * goal {
-                return Ok((ends, Engine::Contour));
-            }
-            if aim > goal || missing <= 0.0 {
-                // Nothing more can be kept.
+            // Nothing more can be kept.
+            if ends.width() <= 4.0 * goal || aim > goal || missing <= 0.0 {
                 break;
             }
             mass = (mass * 0.1).min((expected + (TRIM * goal).ln()).exp());
         }
-        let mut engine = Engine::Contour;
-        self.finest = false;
-        // Of many steps one that decides spares the grids, as for δ.
-        if best.is_none_or(|best| best.width() > 4.0 * goal)
-            && self.loss.steps() > FEW_STEPS
-            && let Some(ends) = self.ln_blow_up_of_one_hit(ln_x, goal)
-        {
-            let met = best.map_or(ends, |best| best.meet(ends));
-            if met.width() <= AS_CLOSE {
-                self.finest = true;
-                return Ok((met, engine));
-            }
-            best = Some(met);
-        }
-        if best.is_none_or(|best| best.width() > 4.0 * goal)
-            && let Some((ends, by)) = self.ln_blow_up_of_cut(ln_x, goal)
-        {
-            engine = by;
-            let met = best.map_or(ends, |best| best.meet(ends));
-            if met.width() <= 4.0 * goal {
-                return Ok((met, engine));
-            }
-            best = Some(met);
-        }
-        let as_good = self.finest && best.is_some_and(|best| best.width() <= AS_CLOSE);
-        if goal < ROUGH
-            && !as_good
-            && self.grid_may_help()
-            && let Ok(ends) = self.grid_ln_blow_up(ln_x, goal)
-        {
-            if best.is_none_or(|best| ends.width() < best.width()) {
-                engine = Engine::Grid;
-            }
-            let met = best.map_or(ends, |best| best.meet(ends));
-            if met.width() <= 4.0 * goal {
-                return Ok((met, engine));
-            }
-            best = Some(met);
-        }
-        let mut trimmed = self.trimmed(1e-3 * ln_x.exp());
-        let coarse = trimmed.as_mut().unwrap_or(self).coarse_blow_up(ln_x);
-        Ok(with_coarse(best, engine, coarse))
-    }
-
-    /// Of steps that are no Gaussian mixtures.
-    fn ln_blow_up_of_laws(&mut self, ln_x: f64, goal: f64) -> (LnBounds, Engine) {
-        let mut best: Option<(LnBounds, Engine)> = None;
-        for by_contour in self.engines().iter().copied() {
-            let found = if by_contour {
-                let found = self.blow_up_by_contour(ln_x, goal);
-                found.map(|(ends, _)| (ends, Engine::Contour))
-            } else {
-                let found = self.grid_ln_blow_up(ln_x, goal);
-                found.map(|ends| (ends, Engine::Grid))
-            };
-            let Ok((ends, engine)) = found else { continue };
-            best = Some(match best {
-                Some((before, by)) if before.width() <= ends.width() => (before.meet(ends), by),
-                Some((before, _)) => (ends.meet(before), engine),
-                None => (ends, engine),
-            });
-            if best.is_some_and(|(ends, _)| ends.width() <= 4.0 * goal) {
-                break;
-            }
-        }
-        best.unwrap_or_else(|| (self.coarse_blow_up(ln_x), Engine::Chernoff))
+        best.ok_or_else(|| refused.unwrap_or_else(CumulantFunction::out_of_reach))
     }
 
     /// The mass of far components that is at most about so small a share of B(x).
@@ -373,7 +379,7 @@ impl Solver {
         }
         result
             .map(|ends| (ends, expected))
-            .ok_or_else(crate::engine::contour::cumulants::CumulantFunction::out_of_reach)
+            .ok_or_else(CumulantFunction::out_of_reach)
     }
 
     fn spread(&mut self, contour: &Contour) -> Result<f64> {
@@ -403,7 +409,7 @@ impl Solver {
         while tail(self, high)?.1 > ln_x {
             high *= 3.0;
             if high > crate::compose::solver::HIGHEST_ORDER {
-                return Err(crate::engine::contour::cumulants::CumulantFunction::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
         }
         let (mut low, mut high) = ((1e-9f64).ln(), high.ln());

@@ -1,7 +1,8 @@
 //! What certifies an answer, told instead of only used.
 
+use super::ladder::Source;
 use super::solver::Solver;
-use crate::engine::{Certificate, Engine, ErrorEnds, ErrorSource, ErrorTerm};
+use crate::engine::{Certificate, ErrorEnds, ErrorSource, ErrorTerm};
 use crate::loss::PrivacyLoss;
 use crate::numeric::interval::LnBounds;
 use crate::quantity::bound::{Bounds, Lower, Upper};
@@ -24,7 +25,7 @@ impl PrivacyLoss {
 impl Solver {
     fn certificate(&mut self, epsilon: Epsilon, goal: f64) -> Result<Certificate> {
         let e = epsilon.get();
-        let (ends, engine) = self.ln_delta(e, goal)?;
+        let (ends, source) = self.ln_delta_by(None, e, goal)?;
         // Of a run whose own law is not known the lower end is another run's: what the engine did is
         // told of the upper one.
         let own = if self.below.is_some() {
@@ -32,7 +33,7 @@ impl Solver {
         } else {
             ends
         };
-        let mut found = self.of_pair((e, own, engine), goal)?;
+        let mut found = self.of_pair((e, own, source), goal)?;
         if self.below.is_some() {
             found.ln_delta = outside(ends);
             let apart = -(ends.lower - ends.upper).min(0.0).exp_m1();
@@ -43,14 +44,14 @@ impl Solver {
         Ok(found)
     }
 
-    /// What certifies the ends that the pair itself has at an epsilon by an engine.
+    /// What certifies the ends that the pair itself has at an epsilon.
     fn of_pair(
         &mut self,
-        (e, ends, engine): (f64, LnBounds, Engine),
+        (e, ends, source): (f64, LnBounds, Source),
         goal: f64,
     ) -> Result<Certificate> {
         let plain = Certificate {
-            engine,
+            engine: source.engine(),
             epsilon: Epsilon::new(e)?,
             ln_delta: outside(ends),
             order: None,
@@ -62,41 +63,45 @@ impl Solver {
             tilt: None,
             errors: Vec::new(),
         };
-        match engine {
-            Engine::Contour => self.by_contour(plain, ends, goal),
-            Engine::Grid => self.by_grid(plain, ends, goal),
-            Engine::Chernoff => {
-                let order = if self.loss.is_stated() {
-                    self.ln_delta_of_stated(e)?.1
-                } else {
-                    self.cumulants_for(e)
-                        .map(|cumulants| cumulants.chernoff(e).1)
-                        .ok()
-                };
-                let errors = vec![both(ErrorSource::Coarseness, ends)];
-                Ok(Certificate {
-                    order,
-                    errors,
-                    ..plain
-                })
+        let mut trimmed = None;
+        if !self.needs_grid() {
+            trimmed = self.trimmed_for(e, goal).unwrap_or(None);
+        }
+        let solver = trimmed.as_mut().unwrap_or(self);
+        let mut cut = match source {
+            Source::ContourOfCut | Source::GridOfCut => {
+                let near = solver.cut_for(e, goal);
+                near.or_else(|| solver.cut_below(ends.lower, goal))
             }
-            Engine::Closed => Ok(Certificate {
+            _ => None,
+        };
+        let solver = cut.as_mut().unwrap_or(solver);
+        match source {
+            Source::Contour | Source::ContourOfCut => solver.by_contour(plain, ends, goal),
+            Source::Grid | Source::GridOfCut => solver.by_grid(plain, ends, goal),
+            Source::Closed => Ok(Certificate {
                 errors: vec![both(ErrorSource::Formula, ends)],
                 ..plain
             }),
+            Source::OneStep | Source::Coarse => {
+                let order = match source {
+                    Source::OneStep => None,
+                    _ if solver.loss.is_stated() => solver.ln_delta_of_stated(e)?.1,
+                    _ => (solver.cumulants_for(e).ok()).map(|cumulants| cumulants.chernoff(e).1),
+                };
+                Ok(Certificate {
+                    order,
+                    errors: vec![both(ErrorSource::Coarseness, ends)],
+                    ..plain
+                })
+            }
         }
     }
 
     /// The finest grid that was needed, and each of its errors; a single step's quadrature.
     fn by_grid(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
         let epsilon = plain.epsilon.get();
-        let grid = match self.grid_at(epsilon, goal) {
-            Ok((read, grid)) if read.width() <= 2.0 * ends.width().max(goal) => grid,
-            own => match self.cut_below(ends.lower, goal) {
-                Some(mut cut) => cut.grid_at(epsilon, goal)?.1,
-                None => own?.1,
-            },
-        };
+        let grid = self.grid_at(epsilon, goal)?.1;
         Ok(match grid {
             None => Certificate {
                 errors: vec![both(ErrorSource::Formula, ends)],
@@ -115,24 +120,13 @@ impl Solver {
     /// The contour that the answer's size calls for, and each of its errors.
     fn by_contour(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
         let epsilon = plain.epsilon.get();
-        let mut trimmed = self.trimmed_for(epsilon, goal)?;
-        let solver = trimmed.as_mut().unwrap_or(self);
         let size = if ends.lower.is_finite() {
             ends.lower
         } else {
             ends.upper
         };
-        let mut cut = None;
-        let contour = match solver.contour(epsilon, size + goal.ln()) {
-            Ok(contour) => contour,
-            Err(error) => {
-                let without = solver.cut_for(epsilon, goal);
-                let without = cut.insert(without.ok_or_else(|| error.clone())?);
-                without.contour(epsilon, size + goal.ln())?
-            }
-        };
-        let solver = cut.as_ref().unwrap_or(solver);
-        let read = solver.read(&contour, epsilon);
+        let contour = self.contour(epsilon, size + goal.ln())?;
+        let read = self.read(&contour, epsilon);
         let pieces = contour.pieces(epsilon);
         // In units of the answer, which is the sum itself or one less it; the logarithm's error
         // counts as often as the sum.
@@ -152,7 +146,7 @@ impl Solver {
                 pieces.front * pieces.middle * unit,
             ),
         ];
-        let (least, most) = solver.mass_beyond();
+        let (least, most) = self.mass_beyond();
         let missing = most - least + contour.ln_quiet(epsilon).exp();
         if missing > 0.0 {
             errors.push(one(
@@ -216,6 +210,7 @@ fn outside(ends: LnBounds) -> Bounds<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::loss::{Direction, Query};
     use crate::mechanism::{Mechanism, Sampling};
     use crate::quantity::neighbours::Neighbours;
@@ -265,6 +260,20 @@ mod tests {
             assert!(both < 1e-5, "{found:?}");
             assert!(found.errors.iter().all(|e| e.relative >= 0.0));
         }
+    }
+
+    /// No contour and no grid is told of a number that neither gave.
+    #[test]
+    fn what_a_single_step_decides_has_no_contour_to_tell_of() {
+        let found = certificate(0.3, 1e-9, 1_000_000, 1, 0.72);
+        let (low, high) = ends(&found);
+        assert!(high - low <= 5e-3, "{found:?}");
+        assert_eq!((found.terms, found.cells), (None, None));
+        let [error] = found.errors[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(error.source, ErrorSource::Coarseness);
+        assert!((error.relative - (high - low).exp_m1()).abs() < 1e-9);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! events.
 
 use super::solver::Solver;
-use crate::engine::Engine;
 use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{ln_add_exp, ln_difference, ln_one_minus_exp};
@@ -107,19 +106,6 @@ impl Solver {
             chance(none_without, 1e-13)
         };
         ((chance(none, -1e-13), any_without), (every, every_without))
-    }
-}
-
-/// What is known together with the coarse path, and the engine that says more of it.
-pub(crate) fn with_coarse(
-    best: Option<LnBounds>,
-    engine: Engine,
-    coarse: LnBounds,
-) -> (LnBounds, Engine) {
-    match best {
-        Some(ends) if ends.width() < coarse.width() => (ends.meet(coarse), engine),
-        Some(ends) => (coarse.meet(ends), Engine::Chernoff),
-        None => (coarse, Engine::Chernoff),
     }
 }
 

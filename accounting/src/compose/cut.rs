@@ -7,9 +7,9 @@
 
 use super::found::Found;
 use super::solver::{LEAST_MASS, Solver, TRIM};
-use crate::engine::Engine;
 use crate::loss::{LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
+use crate::quantity::error::Result;
 
 /// P-mass that is left out when nothing is known of the answer.
 const FIRST: f64 = 1e-12;
@@ -122,31 +122,23 @@ impl Solver {
         on_grid
     }
 
-    /// ln B(x) likewise: B(x) ≥ x, and far components of less mass go first.
-    pub(crate) fn ln_blow_up_of_cut(&mut self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
-        if self.has_groups()
-            && let mass = (ln_x + (TRIM * goal).ln()).exp()
-            && mass > 0.0
-        {
-            let mut fewer = self.without_components(mass);
-            let found = fewer.ln_blow_up_of_cut_pairs(ln_x, goal);
-            self.finest = fewer.finest;
-            return found;
-        }
-        self.ln_blow_up_of_cut_pairs(ln_x, goal)
-    }
-
-    fn ln_blow_up_of_cut_pairs(&mut self, ln_x: f64, goal: f64) -> Option<(LnBounds, Engine)> {
-        let mut fine = self.cut_below(ln_x, TRIM * goal)?;
-        if let Ok((ends, _)) = fine.blow_up_by_contour(ln_x, goal)
-            && ends.width() <= 4.0 * goal
-        {
-            return Some((ends, Engine::Contour));
-        }
-        let mut rough = self.cut_below(ln_x, goal)?;
-        let ends = rough.grid_ln_blow_up(ln_x, goal).ok();
-        self.finest = rough.finest;
-        Some((ends?, Engine::Grid))
+    /// ln B(x) without far outcomes of a `share`, by what finds it: B(x) ≥ x, and far components of less mass go first.
+    pub(super) fn ln_blow_up_of_cut(
+        &mut self,
+        ln_x: f64,
+        (goal, share): (f64, f64),
+        find: impl Fn(&mut Self) -> Result<LnBounds>,
+    ) -> Option<LnBounds> {
+        let mass = (ln_x + (TRIM * goal).ln()).exp();
+        let cut = if self.has_groups() && mass > 0.0 {
+            self.without_components(mass).cut_below(ln_x, share)
+        } else {
+            self.cut_below(ln_x, share)
+        };
+        let mut cut = cut?;
+        let ends = find(&mut cut).ok();
+        self.finest = cut.finest;
+        ends
     }
 }
 

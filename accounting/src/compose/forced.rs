@@ -1,7 +1,9 @@
 //! A door for tests: one engine alone, whatever the chooser would take.
 
 use super::found::Found;
-use super::solver::Solver;
+use super::ladder::{Question, Source};
+use super::search::EpsilonAt;
+use super::solver::{DeltaAt, Solver};
 use crate::engine::Engine;
 use crate::loss::{Attained, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
@@ -22,7 +24,7 @@ impl PrivacyLoss {
         tolerance: Tolerance,
     ) -> Result<Bounds<Delta>> {
         let goal = 0.5 * tolerance.get();
-        let (ends, _) = Solver::new(self).ln_delta_by(Some(engine), epsilon.get(), goal)?;
+        let (ends, _) = Solver::new(self).ln_delta_by(Some(of(engine)?), epsilon.get(), goal)?;
         let lower = Delta::new(ends.lower.exp().clamp(0.0, 1.0))?;
         let upper = Delta::new((ends.upper.exp() * (1.0 + 4.0 * f64::EPSILON)).clamp(0.0, 1.0))?;
         Ok(Bounds::between(lower, upper))
@@ -63,7 +65,8 @@ impl PrivacyLoss {
         delta: Delta,
         tolerance: Tolerance,
     ) -> Result<(f64, f64)> {
-        let found = Solver::new(self).epsilon_by(Some(engine), delta.get(), tolerance.get())?;
+        let found =
+            Solver::new(self).epsilon_by(Some(of(engine)?), delta.get(), tolerance.get())?;
         Ok((found.lower.unwrap_or(0.0), found.upper))
     }
 }
@@ -75,41 +78,40 @@ fn refused(why: &str) -> Error {
     }
 }
 
+/// The source that an engine is for all of the run.
+fn of(engine: Engine) -> Result<Source> {
+    match engine {
+        Engine::Contour => Ok(Source::Contour),
+        Engine::Grid => Ok(Source::Grid),
+        _ => Err(refused("there are two engines")),
+    }
+}
+
 impl Solver {
     /// ln δ(ε) of the pair itself.
     pub(super) fn ln_delta_alone(
         &mut self,
-        engine: Engine,
+        source: Source,
         epsilon: f64,
         goal: f64,
     ) -> Result<LnBounds> {
         if self.loss.unbounded || self.loss.is_empty() || epsilon >= self.largest_loss() {
             return Err(refused("nothing is left to compute"));
         }
-        match engine {
-            Engine::Contour => self
-                .ln_delta_by_contour(epsilon, goal)
-                .ok_or_else(|| refused("the contour is out of reach")),
-            Engine::Grid => self.grid_ln_delta(epsilon, goal),
-            _ => Err(refused("there are two engines")),
-        }
+        DeltaAt::new(epsilon, goal).ask(self, source, None)
     }
 
     /// ε(δ) of the pair itself.
     pub(super) fn epsilon_alone(
         &mut self,
-        engine: Engine,
+        source: Source,
         delta: f64,
         tolerance: f64,
     ) -> Result<Found> {
         if self.loss.unbounded || self.loss.is_empty() {
             return Err(refused("nothing is left to compute"));
         }
-        let found = match engine {
-            Engine::Contour => self.epsilon_by_contour(delta, tolerance)?,
-            Engine::Grid => self.grid_epsilon(delta, tolerance)?,
-            _ => return Err(refused("there are two engines")),
-        };
+        let found = EpsilonAt::new(delta, tolerance, f64::INFINITY).ask(self, source, None)?;
         let known = !self.loss.bounds_only();
         Ok(Found {
             lower: found.lower.filter(|_| known),

@@ -24,7 +24,16 @@ impl Found {
         }
     }
 
-    /// The tighter of two statements about the same ε.
+    /// Nothing is known from below.
+    pub(super) const fn at_most(upper: f64, engine: Engine) -> Self {
+        Self {
+            lower: None,
+            upper,
+            engine,
+        }
+    }
+
+    /// The tighter of two statements about the same ε, and the engine that says more.
     pub(crate) fn meet(self, other: Self) -> Self {
         let lower = match (self.lower, other.lower) {
             (Some(a), Some(b)) => Some(a.max(b)),
@@ -33,7 +42,11 @@ impl Found {
         Self {
             lower,
             upper: self.upper.min(other.upper),
-            engine: other.engine,
+            engine: if other.width() < self.width() {
+                other.engine
+            } else {
+                self.engine
+            },
         }
     }
 

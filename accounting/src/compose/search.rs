@@ -2,19 +2,88 @@
 
 use super::convert::Answer;
 use super::found::Found;
+use super::ladder::{AS_CLOSE, Ends, Question, Source};
 use super::roots::{ROOM, both_ends, ends_of_step};
-use super::solver::{AS_CLOSE, FEW_STEPS, Solver, TRIM};
+use super::solver::{Closed, Solver, TRIM};
 use crate::compose::on_grid::MOST_COMPONENTS;
 use crate::engine::Engine;
+use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::inversion::Contour;
 use crate::loss::Pair;
-use crate::numeric::interval::LnBounds;
 use crate::numeric::search::bisect;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
 /// Ends that one step decides are as close as any when they are this far apart, relatively.
 const AS_DECIDED: f64 = 1e-2;
+
+/// ε(δ), no more than `most`.
+pub(super) struct EpsilonAt {
+    delta: f64,
+    tolerance: f64,
+    most: f64,
+}
+
+impl EpsilonAt {
+    pub(super) const fn new(delta: f64, tolerance: f64, most: f64) -> Self {
+        Self {
+            delta,
+            tolerance,
+            most,
+        }
+    }
+}
+
+impl Ends for Found {
+    fn met(self, other: Self) -> Self {
+        self.meet(other)
+    }
+    fn apart(&self) -> f64 {
+        self.width()
+    }
+    fn within(&self, share: f64) -> bool {
+        self.upper.is_finite() && self.width() <= share * self.upper
+    }
+}
+
+impl Question for EpsilonAt {
+    type Ends = Found;
+
+    fn ask(&mut self, solver: &mut Solver, source: Source, known: Option<Found>) -> Result<Found> {
+        let (delta, tolerance) = (self.delta, self.tolerance);
+        let found = match source {
+            Source::Contour => Some(solver.epsilon_by_contour(delta, tolerance)?),
+            Source::ContourOfCut => solver.epsilon_of_cut_by_contour(delta, tolerance),
+            Source::GridOfCut => solver.epsilon_of_cut_on_grid(delta, tolerance),
+            Source::Grid if !solver.grid_may_help() => None,
+            Source::Grid => Some(solver.grid_epsilon(delta, tolerance)?),
+            Source::OneStep => known
+                .filter(|known| known.upper.is_finite() && !known.within(AS_CLOSE))
+                .and_then(|known| solver.epsilon_of_one_hit(delta.ln(), &known, tolerance)),
+            Source::Coarse => match solver.epsilon_coarse(delta) {
+                Err(error) if !solver.needs_grid() => return Err(error),
+                Err(_) if known.is_none() => {
+                    let added = solver.epsilon_added_up(delta, tolerance);
+                    Some(added.unwrap_or(Found::at_most(f64::INFINITY, Engine::Chernoff)))
+                }
+                found => Some(found?),
+            },
+            Source::Closed => None,
+        };
+        let found = found.ok_or_else(CumulantFunction::out_of_reach)?;
+        Ok(Found {
+            upper: found.upper.min(self.most),
+            ..found
+        })
+    }
+
+    fn enough(&self, source: Source, _: &Found) -> f64 {
+        match source {
+            Source::OneStep => self.tolerance.max(AS_DECIDED),
+            _ => self.tolerance,
+        }
+    }
+}
 
 impl Solver {
     /// [`Solver::epsilon`] in the types of the outside.
@@ -32,52 +101,23 @@ impl Solver {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
         if self.loss.unbounded {
-            return Ok(Found {
-                lower: None,
-                upper: f64::INFINITY,
-                engine: Engine::Closed,
-            });
+            return Ok(Found::at_most(f64::INFINITY, Engine::Closed));
         }
         let most = self.largest_loss();
-        if delta <= 0.0 {
-            return Ok(Found {
-                lower: (!self.loss.bounds_only()).then_some(most),
-                upper: most,
-                engine: Engine::Closed,
-            });
-        }
-        let found = if self.loss.is_stated() {
+        let found = if delta <= 0.0 {
+            Found::exactly(most, Engine::Closed)
+        } else if self.loss.is_stated() {
             let upper = match self.epsilon_of_stated(delta) {
                 Err(Error::NotCertified { .. }) => f64::INFINITY,
                 found => found?.0,
             };
-            Found {
-                lower: None,
-                upper,
-                engine: Engine::Chernoff,
-            }
-        } else if let Some(counted) = self.counted {
-            let within = |width: f64| {
-                let at = |epsilon: f64| counted.ln_delta(epsilon, width);
-                self.epsilon_closed(at, delta, tolerance)
-            };
-            // Of wide noise the quick ends are mostly close enough.
-            let quick = within(f64::INFINITY);
-            if quick.upper.is_finite() && quick.width() <= tolerance * quick.upper {
-                quick
-            } else {
-                quick.meet(within(0.0))
-            }
+            Found::at_most(upper, Engine::Chernoff)
+        } else if let Some(closed) = self.closed.clone() {
+            self.epsilon_closed(&closed, delta, tolerance)
         } else if self.needs_grid() {
-            self.epsilon_of_laws(delta, tolerance, most)?
-        } else if let Some(pair) = self.closed.clone() {
-            self.epsilon_closed(
-                |epsilon| pair.ln_delta_of_one_step(epsilon),
-                delta,
-                tolerance,
-            )
+            self.climb(&mut EpsilonAt::new(delta, tolerance, most))?.0
         } else {
-            self.epsilon_open(delta, tolerance)?
+            self.epsilon_open(delta, tolerance, most)?
         };
         // No loss exceeds its supremum, whatever the tail bounds say.
         Ok(Found {
@@ -85,50 +125,6 @@ impl Solver {
             lower: found.lower.filter(|_| !self.loss.bounds_only()),
             ..found
         })
-    }
-
-    /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
-    /// neither of them can certify has the coarse path's ends, and that no loss exceeds `most`.
-    fn epsilon_of_laws(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
-        let mut best: Option<Found> = None;
-        for by_contour in self.engines().iter().copied() {
-            let found = if by_contour {
-                self.epsilon_by_contour(delta, tolerance)
-            } else {
-                self.grid_epsilon(delta, tolerance)
-            };
-            let Ok(found) = found else { continue };
-            let met = best.map_or(found, |before| before.meet(found));
-            best = Some(met);
-            let upper = met.upper.min(most);
-            let near = upper.is_finite() && upper - met.lower.unwrap_or(0.0) <= tolerance * upper;
-            if near || self.loss.bounds_only() && !by_contour {
-                return Ok(met);
-            }
-        }
-        let coarse = match self.epsilon_coarse(delta) {
-            Ok(coarse) => coarse,
-            Err(_) if most.is_infinite() => {
-                let found = best.or_else(|| self.epsilon_added_up(delta, tolerance));
-                return Ok(found.unwrap_or(Found {
-                    lower: None,
-                    upper: f64::INFINITY,
-                    engine: Engine::Chernoff,
-                }));
-            }
-            Err(_) => Found {
-                lower: None,
-                upper: most,
-                engine: Engine::Chernoff,
-            },
-        };
-        Ok(best.map_or(coarse, |found| {
-            if found.width() < coarse.width() {
-                coarse.meet(found)
-            } else {
-                found.meet(coarse)
-            }
-        }))
     }
 
     /// Ends for runs of several kinds of steps that no engine can compose: each kind keeps ε_i at its share
@@ -150,25 +146,30 @@ impl Solver {
     }
 
     /// From a closed form of ln δ.
-    fn epsilon_closed(&self, at: impl Fn(f64) -> LnBounds, delta: f64, tolerance: f64) -> Found {
+    fn epsilon_closed(&self, closed: &Closed, delta: f64, tolerance: f64) -> Found {
         if delta <= self.mass_beyond().0 {
-            return Found {
-                lower: None,
-                upper: f64::INFINITY,
-                engine: Engine::Closed,
-            };
+            return Found::at_most(f64::INFINITY, Engine::Closed);
         }
-        let (lower, upper) = ends_of_step(at, delta.ln(), tolerance);
-        Found {
-            lower: Some(lower),
-            upper,
-            engine: Engine::Closed,
+        let within = |width: f64| {
+            let at = |epsilon: f64| closed.ln_delta(epsilon, width);
+            let (lower, upper) = ends_of_step(at, delta.ln(), tolerance);
+            Found {
+                lower: Some(lower),
+                upper,
+                engine: Engine::Closed,
+            }
+        };
+        // The quick ends of a sum are mostly close enough.
+        let quick = within(f64::INFINITY);
+        if matches!(closed, Closed::Pair(_)) || quick.within(tolerance) {
+            quick
+        } else {
+            quick.meet(within(0.0))
         }
     }
 
-    fn epsilon_open(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
+    fn epsilon_open(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
         // Some losses sit almost entirely at their supremum.
-        let most = self.largest_loss();
         if most.is_finite() {
             let event = most * (1.0 - tolerance);
             if event > 0.0 && self.mostly_loses(most) && self.simple_event(event) >= delta.ln() {
@@ -179,112 +180,27 @@ impl Solver {
                 });
             }
         }
+        let mut question = EpsilonAt::new(delta, tolerance, most);
         if !self.has_groups() {
-            return self.epsilon_within(delta, tolerance);
+            return Ok(self.climb(&mut question)?.0);
         }
         let mut trimmed = self.derived(&self.loss.trimmed(delta * tolerance * TRIM));
-        let found = trimmed.epsilon_within(delta, tolerance);
-        let close = |found: &Found| trimmed.close_enough(found, tolerance);
-        if found.as_ref().is_ok_and(close) || self.components() > MOST_COMPONENTS {
-            return found;
-        }
-        // A grid keeps all components at little cost.
-        Ok(match (found, self.grid_epsilon(delta, tolerance)) {
-            (Ok(found), Ok(whole)) => found.meet(whole),
-            (Err(error), Err(_)) => return Err(error),
-            (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
-        })
-    }
-
-    fn epsilon_within(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
-        let by_contour = self.epsilon_by_contour(delta, tolerance);
-        if let Ok(found) = by_contour
-            && found.upper.is_finite()
-            && found.width() <= tolerance * found.upper
-        {
-            return Ok(found);
-        }
-        let mut best = by_contour.ok();
-        self.finest = false;
-        if let Some(found) = self.epsilon_of_cut_by_contour(delta, tolerance) {
-            let met = best.map_or(found, |before| before.meet(found));
-            if met.upper.is_finite() && met.width() <= tolerance * met.upper {
-                return Ok(met);
-            }
-            best = Some(met);
-        }
-        // Of few steps grids see all, and take less than one step that decides.
-        let few = self.loss.steps() <= FEW_STEPS;
-        if few {
-            best = self.epsilon_on_grids(delta, tolerance, best);
-            if let Some(found) = best
-                && found.upper.is_finite()
-                && self.close_enough(&found, tolerance)
-            {
-                return Ok(found);
-            }
-        }
-        let coarse = self.epsilon_coarse(delta);
-        // Of many it spares the grids, which see no farther.
-        let ends = match (best, &coarse) {
-            (Some(found), Ok(coarse)) => Some(found.meet(*coarse)),
-            (found, coarse) => found.or_else(|| coarse.as_ref().ok().copied()),
-        };
-        if let Some(found) = ends
-            && found.width() > AS_CLOSE * found.upper
-            && let Some(hit) = self.epsilon_of_one_hit(delta.ln(), &found, tolerance)
-        {
-            if hit.width() <= AS_DECIDED * hit.upper {
-                return Ok(hit);
-            }
-            best = Some(best.map_or(hit, |before| before.meet(hit)));
-        }
-        if !few {
-            best = self.epsilon_on_grids(delta, tolerance, best);
-        }
-        let Some(found) = best else {
-            return coarse;
-        };
-        Ok(match coarse {
-            Ok(coarse) if found.width() < coarse.width() => coarse.meet(found),
-            Ok(coarse) => found.meet(coarse),
-            Err(_) => found,
-        })
-    }
-
-    /// What is known with a grid of the run without far outcomes, and where that is not close with one of
-    /// all of it.
-    fn epsilon_on_grids(
-        &mut self,
-        delta: f64,
-        tolerance: f64,
-        mut best: Option<Found>,
-    ) -> Option<Found> {
-        let meet =
-            |best: Option<Found>, found: Found| best.map_or(found, |before| before.meet(found));
-        if let Some(found) = self.epsilon_of_cut_on_grid(delta, tolerance) {
-            let met = meet(best, found);
-            if met.upper.is_finite() && self.close_enough(&met, tolerance) {
-                return Some(met);
-            }
-            best = Some(met);
-        }
-        if self.grid_may_help()
-            && let Ok(found) = self.grid_epsilon(delta, tolerance)
-        {
-            best = Some(meet(best, found));
-        }
-        best
-    }
-
-    /// Whether no other grid is worth its time.
-    fn close_enough(&self, found: &Found, tolerance: f64) -> bool {
-        let enough = if self.finest {
+        let found = trimmed.climb(&mut question);
+        let enough = if trimmed.finest {
             tolerance.max(AS_CLOSE)
         } else {
             tolerance
         };
-        found.width() <= enough * found.upper
+        let close = found.as_ref().is_ok_and(|(found, _)| found.within(enough));
+        if close || self.components() > MOST_COMPONENTS {
+            return Ok(found?.0);
+        }
+        // A grid keeps all components at little cost.
+        match (found, self.grid_epsilon(delta, tolerance)) {
+            (Ok((found, _)), Ok(whole)) => Ok(found.meet(whole)),
+            (Err(error), Err(_)) => Err(error),
+            (Ok((found, _)), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+        }
     }
 
     pub(crate) fn epsilon_by_contour(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
@@ -295,11 +211,7 @@ impl Solver {
         // What is left for finite losses.
         let rest = delta - self.mass_beyond().0;
         if rest <= 0.0 {
-            return Ok(Found {
-                lower: None,
-                upper: f64::INFINITY,
-                engine: Engine::Closed,
-            });
+            return Ok(Found::at_most(f64::INFINITY, Engine::Closed));
         }
         let (guess, order) = self.start(rest.ln())?;
         if guess <= 0.0 || guess * (order - 1.0) < 1.0 {
@@ -331,7 +243,7 @@ impl Solver {
                 0.5 * (lower + centre)
             };
         }
-        best.ok_or_else(crate::engine::contour::cumulants::CumulantFunction::out_of_reach)
+        best.ok_or_else(CumulantFunction::out_of_reach)
     }
 
     /// An ε near the answer with the order of its saddle, by the saddle-point approximation.
@@ -342,7 +254,7 @@ impl Solver {
         while self.approximate_at(high)?.1 > ln_delta {
             high = 1.0 + 3.0 * (high - 1.0);
             if high > super::solver::HIGHEST_ORDER {
-                return Err(crate::engine::contour::cumulants::CumulantFunction::out_of_reach());
+                return Err(CumulantFunction::out_of_reach());
             }
         }
         let (mut low, mut high) = ((1e-12f64).ln(), (high - 1.0).ln());

@@ -1,9 +1,8 @@
 //! δ(ε) by whichever engine can certify it.
 
-use super::coarse::with_coarse;
+use super::ladder::{Ends, Question, Source};
 use super::nearly_one::Partition;
 use super::single_hit::OneHit;
-use crate::engine::Engine;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::engine::contour::inversion::Contour;
 use crate::engine::contour::kernel::Kernel;
@@ -24,33 +23,21 @@ const LEAST_LN_DELTA: f64 = -750.0;
 pub(crate) const TRIM: f64 = 1e-3;
 /// No δ is so small that less mass than this matters.
 pub(super) const LEAST_MASS: f64 = 1e-300;
-/// From so many steps of laws on, roundings of a grid add up to more than the contour's.
-const MANY: u64 = 1000;
 /// Contours of few steps that matter are not tried again after so many failures.
 const MOST_FAILURES: u32 = 3;
-/// With more atoms than this a contour is not tried.
-const MOST_ATOMS: usize = 1 << 14;
-/// Up to so many steps grids go before single steps that may decide.
-pub(super) const FEW_STEPS: u64 = 1000;
-/// Ends as close as those of runs that one step decides are as good as it gets.
-const HIT: f64 = 1e-3;
-/// Ends as close as this on the finest grid there is are as good as those of any other grid.
-pub(crate) const AS_CLOSE: f64 = 1e-3;
+/// Ends of many steps as close as this are as good as it gets where one of them decides.
+const HIT: f64 = 4e-3;
 /// Where δ is below e^`FAR` and the contour's ends are as close as this, nothing else is tried: it takes seconds and
 /// hardly ever sees more so far out.
 const CLOSE_FAR_OUT: f64 = 1e-4;
 const FAR: f64 = -40.0;
-/// With fewer steps than this no characteristic function of a law decays enough for the contour.
-const SEVERAL: u64 = 20;
 
 /// A privacy loss with what has been computed about it so far.
 #[derive(Debug)]
 pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
-    /// A single pair that says everything, if there is one.
-    pub(crate) closed: Option<Pair>,
-    /// The run as a sum over one whole number, if it is one.
-    pub(crate) counted: Option<CountedLoss>,
+    /// What says everything in a closed form, if something does.
+    pub(crate) closed: Option<Closed>,
     pub(crate) cumulants: Option<CumulantFunction>,
     /// What the grid is laid by.
     pub(crate) moments: Option<Moments>,
@@ -79,19 +66,128 @@ pub(crate) struct Solver {
     pub(crate) below: Option<Box<Self>>,
 }
 
+/// What says everything about a run in a closed form.
+#[derive(Debug, Clone)]
+pub(crate) enum Closed {
+    /// One step of a pair.
+    Pair(Pair),
+    /// A sum over one whole number.
+    Counted(CountedLoss),
+}
+
+impl Closed {
+    /// ln δ(ε); of a sum quickly where a relative error of `goal` does.
+    pub(super) fn ln_delta(&self, epsilon: f64, goal: f64) -> LnBounds {
+        match self {
+            Self::Pair(pair) => pair.ln_delta_of_one_step(epsilon),
+            Self::Counted(counted) => counted.ln_delta(epsilon, goal),
+        }
+    }
+}
+
+/// ln δ(ε), to a relative error of δ.
+pub(super) struct DeltaAt {
+    epsilon: f64,
+    goal: f64,
+    /// The run without far outcomes that do not matter there.
+    cut: Option<Solver>,
+}
+
+impl DeltaAt {
+    pub(super) const fn new(epsilon: f64, goal: f64) -> Self {
+        Self {
+            epsilon,
+            goal,
+            cut: None,
+        }
+    }
+}
+
+impl Ends for LnBounds {
+    fn met(self, other: Self) -> Self {
+        self.meet(other)
+    }
+    fn apart(&self) -> f64 {
+        self.width()
+    }
+    fn within(&self, share: f64) -> bool {
+        self.width() <= share
+    }
+}
+
+impl Question for DeltaAt {
+    type Ends = LnBounds;
+
+    fn ask(
+        &mut self,
+        solver: &mut Solver,
+        source: Source,
+        known: Option<LnBounds>,
+    ) -> Result<LnBounds> {
+        let (epsilon, goal) = (self.epsilon, self.goal);
+        let found = match source {
+            Source::Contour => solver.ln_delta_by_contour(epsilon, goal),
+            Source::ContourOfCut => {
+                self.cut = solver.cut_for(epsilon, goal);
+                (self.cut.as_mut()).and_then(|cut| cut.ln_delta_by_contour(epsilon, goal))
+            }
+            Source::GridOfCut => {
+                let least = known.map_or(f64::NEG_INFINITY, |known| known.lower);
+                let cut = self.cut.take().or_else(|| solver.cut_below(least, goal));
+                cut.and_then(|mut cut| {
+                    let ends = cut.grid_ln_delta(epsilon, goal).ok();
+                    solver.finest = cut.finest;
+                    ends
+                })
+            }
+            Source::Grid => {
+                // Below the smallest numbers nobody looks.
+                let vanishes = known.is_some_and(|known| known.upper <= LEAST_LN_DELTA);
+                if vanishes && !solver.needs_grid() || !solver.grid_may_help() {
+                    None
+                } else {
+                    solver.grid_ln_delta(epsilon, goal).ok()
+                }
+            }
+            Source::OneStep => solver.ln_delta_of_one_hit(epsilon),
+            Source::Coarse => {
+                let mut ends = solver.coarse(epsilon);
+                ends.lower = ends.lower.max(solver.ln_delta_of_every_step(epsilon));
+                if let Some(cut) = &mut self.cut {
+                    // Chernoff's bound at orders that far outcomes rule tells nothing.
+                    ends.upper = ends.upper.min(cut.coarse(epsilon).upper);
+                    ends.middle = ends.middle.min(ends.upper);
+                }
+                Some(ends)
+            }
+            Source::Closed => None,
+        };
+        found.ok_or_else(CumulantFunction::out_of_reach)
+    }
+
+    fn enough(&self, source: Source, ends: &LnBounds) -> f64 {
+        let asked = 2.0 * self.goal;
+        match source {
+            Source::OneStep => asked.max(HIT),
+            Source::Coarse if ends.upper < FAR => asked.max(CLOSE_FAR_OUT),
+            _ => asked,
+        }
+    }
+}
+
 impl Solver {
     pub(crate) fn new(loss: &PrivacyLoss) -> Self {
         let loss = loss.listed().unwrap_or_else(|| loss.clone());
-        let closed = match loss.parts.as_slice() {
+        let pair = match loss.parts.as_slice() {
             _ if !loss.laws.is_empty() => None,
             [] => Some(Pair::gaussian(loss.gaussian.sqrt())),
             [(pair, 1)] if loss.gaussian <= 0.0 => Some(pair.clone()),
             _ => None,
         };
+        let counted = || CountedLoss::of(&loss).map(Closed::Counted);
         let around = |other: Option<&PrivacyLoss>| other.map(|other| Box::new(Self::new(other)));
         Self {
-            closed,
-            counted: CountedLoss::of(&loss),
+            closed: pair.map(Closed::Pair).or_else(counted),
             cumulants: None,
             moments: None,
             out_of_reach: f64::INFINITY,
@@ -174,103 +270,48 @@ impl Solver {
         })
     }
 
+    /// ln δ(ε) of the pair itself.
     pub(crate) fn ln_delta_of_pair(
         &mut self,
         epsilon: f64,
         goal: f64,
-    ) -> Result<(LnBounds, Engine)> {
-        if self.loss.unbounded {
-            return Ok((
-                LnBounds {
-                    lower: f64::NEG_INFINITY,
-                    middle: 0.0,
-                    upper: 0.0,
-                },
-                Engine::Closed,
-            ));
-        }
-        if self.loss.is_stated() {
-            let upper = self.ln_delta_of_stated(epsilon)?.0;
-            return Ok((
-                LnBounds {
-                    lower: f64::NEG_INFINITY,
-                    middle: upper,
-                    upper,
-                },
-                Engine::Chernoff,
-            ));
-        }
-        if let Some(pair) = &self.closed {
-            return Ok((pair.ln_delta_of_one_step(epsilon), Engine::Closed));
+    ) -> Result<(LnBounds, Source)> {
+        if self.loss.unbounded || self.loss.is_stated() {
+            let (upper, source) = if self.loss.unbounded {
+                (0.0, Source::Closed)
+            } else {
+                (self.ln_delta_of_stated(epsilon)?.0, Source::Coarse)
+            };
+            let ends = LnBounds {
+                lower: f64::NEG_INFINITY,
+                middle: upper,
+                upper,
+            };
+            return Ok((ends, source));
         }
         if epsilon >= self.largest_loss() {
-            return Ok((LnBounds::exactly(f64::NEG_INFINITY), Engine::Closed));
+            return Ok((LnBounds::exactly(f64::NEG_INFINITY), Source::Closed));
         }
-        if let Some(counted) = &self.counted {
-            return Ok((counted.ln_delta(epsilon, goal), Engine::Closed));
+        if let Some(closed) = &self.closed {
+            return Ok((closed.ln_delta(epsilon, goal), Source::Closed));
         }
+        let mut question = DeltaAt::new(epsilon, goal);
         if self.needs_grid() {
-            return self.ln_delta_of_laws(epsilon, goal);
+            return self.climb(&mut question);
         }
         if let Some(ends) = self.kept_ln_delta(epsilon, goal) {
-            return Ok((ends, Engine::Grid));
+            return Ok((ends, Source::Grid));
         }
         // Where not even a rough size is known, everything is kept.
         let mut trimmed = self.trimmed_for(epsilon, goal).unwrap_or(None);
         let Some(trimmed) = &mut trimmed else {
-            return self.ln_delta_open(epsilon, goal);
+            return self.climb(&mut question);
         };
         trimmed.keeps_long = self.keeps_long;
-        let found = trimmed.ln_delta_open(epsilon, goal);
+        let found = trimmed.climb(&mut question);
         self.without_hits = trimmed.without_hits;
         self.kept = trimmed.kept.take();
         found
-    }
-
-    /// Of steps that are no Gaussian mixtures: many go along the contour, few on a grid, and what
-    /// neither of them can certify has the coarse path's ends.
-    fn ln_delta_of_laws(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        let mut best = None;
-        let mut engine = Engine::Contour;
-        for by_contour in self.engines().iter().copied() {
-            let found = if by_contour {
-                self.ln_delta_by_contour(epsilon, goal)
-            } else {
-                self.grid_ln_delta(epsilon, goal).ok()
-            };
-            let Some(ends) = found else { continue };
-            if best.is_none_or(|best: LnBounds| ends.width() < best.width()) && !by_contour {
-                engine = Engine::Grid;
-            }
-            let met = best.map_or(ends, |best| best.meet(ends));
-            if met.width() <= 2.0 * goal || self.loss.bounds_only() && !by_contour {
-                return Ok((met, engine));
-            }
-            best = Some(met);
-        }
-        let mut coarse = self.coarse(epsilon);
-        let event = self.ln_delta_of_every_step(epsilon);
-        coarse.lower = coarse.lower.max(event);
-        Ok(with_coarse(best, engine, coarse))
-    }
-
-    /// Which engines are asked about laws, one after the other: whether it is the contour.
-    pub(crate) fn engines(&self) -> &'static [bool] {
-        let laws = || self.loss.laws.iter().map(|(law, _)| law);
-        // Atoms alone never decay, and very many take their time.
-        let decays = self.loss.gaussian > 0.0
-            || !self.loss.parts.is_empty()
-            || laws().any(|law| !law.pieces.is_empty());
-        let atoms: usize = laws().map(|law| law.atoms.len()).sum();
-        if !decays || atoms > MOST_ATOMS {
-            &[false]
-        } else if self.loss.steps() >= MANY {
-            &[true, false]
-        } else if self.loss.steps() >= SEVERAL {
-            &[false, true]
-        } else {
-            &[false]
-        }
     }
 
     /// ln δ(ε) along a contour, or as much of it as there is.
@@ -308,103 +349,6 @@ impl Solver {
             };
         }
         best
-    }
-
-    fn ln_delta_open(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
-        if self.kernel(epsilon).is_err() {
-            return Ok((self.coarse(epsilon), Engine::Chernoff));
-        }
-        let mut best = self.ln_delta_by_contour(epsilon, goal);
-        if let Some(ends) = best.filter(|ends| ends.width() <= 2.0 * goal) {
-            return Ok((ends, Engine::Contour));
-        }
-        let mut cut = self.cut_for(epsilon, goal);
-        if let Some(cut) = &mut cut
-            && let Some(ends) = cut.ln_delta_by_contour(epsilon, goal)
-        {
-            let met = best.map_or(ends, |best| best.meet(ends));
-            if met.width() <= 2.0 * goal {
-                return Ok((met, Engine::Contour));
-            }
-            best = Some(met);
-        }
-        let mut coarse = self.coarse(epsilon);
-        if let Some(cut) = &mut cut {
-            // Chernoff's bound at orders that far outcomes rule tells nothing.
-            coarse.upper = coarse.upper.min(cut.coarse(epsilon).upper);
-            coarse.middle = coarse.middle.min(coarse.upper);
-        }
-        let far_out = |best: &LnBounds| best.upper < FAR && best.width() <= CLOSE_FAR_OUT;
-        if let Some(ends) = best.filter(far_out) {
-            return Ok((ends.meet(coarse), Engine::Contour));
-        }
-        let mut engine = Engine::Contour;
-        self.finest = false;
-        // Of few steps grids see all, and take less than one step that decides; of many that one spares the
-        // grids, which see no farther.
-        let few = self.loss.steps() <= FEW_STEPS;
-        if few {
-            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best, cut.take());
-            if let Some(ends) = best.filter(|ends| ends.width() <= HIT) {
-                return Ok(with_coarse(Some(ends), engine, coarse));
-            }
-        }
-        if let Some(ends) = self.ln_delta_of_one_hit(epsilon) {
-            let met = best.map_or(ends, |best| best.meet(ends)).meet(coarse);
-            let enough = if self.loss.steps() > MANY {
-                4.0 * HIT
-            } else {
-                HIT
-            };
-            if met.width() <= enough {
-                return Ok((met, Engine::Contour));
-            }
-            best = Some(met);
-        }
-        if !few {
-            (best, engine) = self.ln_delta_on_grids((epsilon, goal), coarse, best, cut);
-        }
-        Ok(with_coarse(best, engine, coarse))
-    }
-
-    /// What is known with a grid of the run `cut` off its far outcomes, and where that is not close with one of the whole
-    /// run; the engine that says more. Far losses of records that are hardly ever drawn tilt a grid of the whole run to
-    /// where they are, and it is refined in vain.
-    fn ln_delta_on_grids(
-        &mut self,
-        (epsilon, goal): (f64, f64),
-        coarse: LnBounds,
-        mut best: Option<LnBounds>,
-        cut: Option<Self>,
-    ) -> (Option<LnBounds>, Engine) {
-        let mut engine = Engine::Contour;
-        let mut add = |best: Option<LnBounds>, ends: LnBounds| {
-            if best.is_none_or(|best| ends.width() < best.width()) {
-                engine = Engine::Grid;
-            }
-            Some(best.map_or(ends, |best| best.meet(ends)))
-        };
-        let close = |best: Option<LnBounds>, finest: bool| {
-            best.is_some_and(|best| {
-                best.width() <= 2.0 * goal || finest && best.width() <= AS_CLOSE
-            })
-        };
-        let least = best.map_or(coarse.lower, |best| best.lower.max(coarse.lower));
-        if let Some(mut cut) = cut.or_else(|| self.cut_below(least, goal)) {
-            if let Ok(ends) = cut.grid_ln_delta(epsilon, goal) {
-                best = add(best, ends);
-            }
-            self.finest = cut.finest;
-        }
-        // Below the smallest numbers nobody looks.
-        if !close(best, self.finest)
-            && coarse.upper > LEAST_LN_DELTA
-            && self.grid_may_help()
-            && let Ok(ends) = self.new_grid_ln_delta(epsilon, goal)
-        {
-            best = add(best, ends);
-        }
-        (best, engine)
     }
 
     /// Whether a first law has far components that may be worth dropping.

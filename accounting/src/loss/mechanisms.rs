@@ -67,6 +67,39 @@ pub(crate) struct Bracket {
     pub(crate) below: Option<Fold>,
 }
 
+/// Noise smaller than what it hides by this factor protects nothing: the squares of its losses are no numbers.
+const MOST_SHIFT: f64 = 1e154;
+
+/// The most that records change beside the noise on it; `None` without noise.
+fn farthest_shift(mechanism: &Mechanism, query: Query) -> Option<f64> {
+    let (sensitivity, scale) = match mechanism {
+        Mechanism::Gaussian { noise_multiplier }
+        | Mechanism::SubsampledGaussian {
+            noise_multiplier, ..
+        }
+        | Mechanism::PoissonBinomialGaussian {
+            noise_multiplier, ..
+        } => (1.0, *noise_multiplier),
+        Mechanism::Laplace { scale } | Mechanism::SubsampledLaplace { scale, .. } => (1.0, *scale),
+        Mechanism::MixtureOfGaussians {
+            noise_multiplier,
+            sensitivities,
+            ..
+        } => (
+            sensitivities.iter().copied().fold(0.0, f64::max),
+            *noise_multiplier,
+        ),
+        Mechanism::DiscreteGaussian {
+            sigma: scale,
+            sensitivity,
+        }
+        | Mechanism::DiscreteLaplace { scale, sensitivity } => (f64::from(*sensitivity), *scale),
+        _ => return None,
+    };
+    // Replaced records change it twice.
+    Some(2.0 * f64::from(query.group.get()) * sensitivity / scale.get())
+}
+
 /// The law of a mechanism without structure, run `times` times.
 ///
 /// # Errors
@@ -77,6 +110,9 @@ pub(crate) fn fold(
     direction: Direction,
     times: u64,
 ) -> Result<Fold> {
+    if farthest_shift(mechanism, query).is_some_and(|shift| shift > MOST_SHIFT) {
+        return Ok(Fold::Unbounded);
+    }
     let each = |law: LossDistribution| Ok(Fold::LossDistribution(law, times));
     let scaled = |epsilon: Epsilon, law: fn(f64) -> LossDistribution, stated: Neighbours| {
         let epsilon = epsilon.get() * steps_between(stated, query)?;

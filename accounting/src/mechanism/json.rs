@@ -1,6 +1,7 @@
 //! JSON from outside: bounded, without repeated keys, and every refusal says where.
 
 use crate::quantity::count_of;
+use crate::quantity::decimal::number;
 use crate::quantity::error::{Error, Result, join};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -30,13 +31,12 @@ pub(crate) fn refused(place: &str, why: &str) -> Error {
     }
 }
 
-/// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects, no number that only rounding
-/// makes zero: a rate or a δ of zero promises more than was stated.
+/// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects, no decimal that would be read as
+/// another number: a rate or a δ of zero promises more than was stated.
 pub(crate) fn parse(text: &str) -> Result<Value> {
     let Tree(tree) =
         serde_json::from_str(text).map_err(|error| refused("", &explain(&error, text)))?;
-    if let Some(number) = vanishing(text) {
-        let why = format!("{number} is too small for a number: must be 0 or at least 5e-324");
+    if let Some(why) = numbers(text).find_map(|written| number(written).err()) {
         return Err(refused("", &why));
     }
     if objects(&tree) > OBJECTS {
@@ -46,31 +46,29 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     Ok(tree)
 }
 
-/// A number of a valid document that is not zero as written, and is when read.
-fn vanishing(text: &str) -> Option<&str> {
+/// The numbers of a valid document, as they are written.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
-        rest = &rest[start..];
-        if let Some(inside) = rest.strip_prefix('"') {
-            let mut escaped = false;
-            let end = inside.find(|c: char| {
-                let ends = c == '"' && !escaped;
-                escaped = c == '\\' && !escaped;
-                ends
-            })?;
-            rest = &inside[end + 1..];
-            continue;
-        }
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c)));
-        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let digits = number.split(['e', 'E']).next().unwrap_or(number);
-        let zero = number.parse::<f64>().is_ok_and(|value| value <= 0.0);
-        if zero && digits.contains(|c: char| ('1'..='9').contains(&c)) {
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.find(|c: char| c == '"' || c.is_ascii_digit())?;
+            rest = &rest[start..];
+            if let Some(inside) = rest.strip_prefix('"') {
+                let mut escaped = false;
+                let end = inside.find(|c: char| {
+                    let ends = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    ends
+                })?;
+                rest = &inside[end + 1..];
+                continue;
+            }
+            let end = rest.find(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c)));
+            let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = after;
             return Some(number);
         }
-        rest = after;
-    }
-    None
+    })
 }
 
 fn objects(value: &Value) -> usize {

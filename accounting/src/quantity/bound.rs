@@ -63,6 +63,12 @@ pub struct Bounds<T> {
 }
 
 impl<T> Bounds<T> {
+    /// Neither end.
+    pub const UNKNOWN: Self = Self {
+        lower: None,
+        upper: None,
+    };
+
     /// Both ends.
     #[must_use]
     pub const fn between(lower: T, upper: T) -> Self {

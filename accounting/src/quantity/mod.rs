@@ -1,6 +1,7 @@
 //! Named numbers, checked once at the door.
 
 pub(crate) mod bound;
+pub(crate) mod decimal;
 pub(crate) mod error;
 pub(crate) mod neighbours;
 

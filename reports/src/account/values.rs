@@ -1,5 +1,6 @@
 //! Values of arguments.
 
+use crate::contract::number_within;
 use clap::ValueEnum;
 use reticent_accounting::{GroupSize, Neighbours};
 
@@ -43,10 +44,7 @@ pub(in crate::account) fn group(text: &str) -> Result<GroupSize, String> {
 }
 
 pub(in crate::account) fn point(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value >= 0.0 => Ok(value),
-        _ => Err(format!("must be a number in [0, inf], got {text:?}")),
-    }
+    number_within(text, "a number in [0, inf]", |value| value >= 0.0)
 }
 
 pub(in crate::account) fn points(text: &str) -> Result<usize, String> {
@@ -57,10 +55,7 @@ pub(in crate::account) fn points(text: &str) -> Result<usize, String> {
 }
 
 pub(in crate::account) fn bits(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 1074.0 => Ok(value),
-        _ => Err(format!(
-            "must be a number of bits in (0, 1074], got {text:?}"
-        )),
-    }
+    number_within(text, "a number of bits in (0, 1074]", |value| {
+        value > 0.0 && value <= 1074.0
+    })
 }

@@ -52,5 +52,7 @@ pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};
 pub use table::{Align, Table};
-pub use toml_place::{toml_line, toml_place};
-pub use values::{positive, positive_number, quantity, step_count};
+pub use toml_place::read_toml;
+#[cfg(feature = "findings")]
+pub use toml_place::toml_line;
+pub use values::{number_within, positive, positive_number, quantity, step_count};

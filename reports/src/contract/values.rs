@@ -1,6 +1,6 @@
 //! Parsers of argument values: our own types, refused in our own words.
 
-use reticent_accounting::Steps;
+use reticent_accounting::{Steps, number};
 
 /// A named number of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
 ///
@@ -17,10 +17,7 @@ use reticent_accounting::Steps;
 /// # Errors
 /// What is not a number, and what the type refuses.
 pub fn quantity<T: TryFrom<f64, Error: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| format!("must be a number, got {text:?}"))?;
-    T::try_from(value).map_err(|error| error.to_string())
+    T::try_from(number(text)?).map_err(|error| error.to_string())
 }
 
 /// A whole number from 1 on.
@@ -41,7 +38,7 @@ pub fn positive(text: &str) -> Result<u64, String> {
 pub fn step_count(text: &str) -> Result<u64, String> {
     let digits = text.parse::<u64>().ok();
     // A power of ten is exact where it is a whole number of this size.
-    let power = || Steps::of_number(text.parse().ok()?).map(Steps::get);
+    let power = || Steps::of_number(number(text).ok()?).map(Steps::get);
     let most = Steps::MOST.get();
     let whole = digits.or_else(power);
     whole
@@ -54,10 +51,22 @@ pub fn step_count(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Anything else.
 pub fn positive_number(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err(format!("must be a number in (0, inf), got {text:?}")),
+    number_within(text, "a number in (0, inf)", |value| {
+        value > 0.0 && value.is_finite()
+    })
+}
+
+/// A number for which `fits` holds, which `what` says.
+///
+/// # Errors
+/// Anything else.
+pub fn number_within(text: &str, what: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+    let refused = || format!("must be {what}, got {text:?}");
+    let text = text.trim();
+    if text.parse::<f64>().is_err() {
+        return Err(refused());
     }
+    number(text).and_then(|value| fits(value).then_some(value).ok_or_else(refused))
 }
 
 #[cfg(test)]
@@ -75,6 +84,20 @@ mod tests {
         }
     }
 
+    /// A rate just above one would be read as one.
+    #[test]
+    fn decimals_that_no_double_stands_for_are_refused() {
+        use reticent_accounting::{Probability, SamplingRate};
+        let why = quantity::<SamplingRate>("1.0000000000000001").unwrap_err();
+        assert!(
+            why.ends_with("got 1.0000000000000001, which would be read as 1"),
+            "{why}"
+        );
+        assert!(quantity::<Probability>("0.50000000000000000000000000001").is_err());
+        assert!(positive_number("1e-400").unwrap_err().contains("too small"));
+        assert!(quantity::<SamplingRate>("0.10000000000000001").is_ok());
+    }
+
     #[test]
     fn steps_are_refused_with_the_most_there_may_be() {
         assert_eq!(step_count("1000"), Ok(1000));
@@ -90,6 +113,8 @@ mod tests {
             "1e20",
             "inf",
             "NaN",
+            "9007199254740990.5",
+            "1.0000000000000000001e3",
             "9007199254740993",
             "100000000000000000000",
         ] {

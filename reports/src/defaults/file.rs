@@ -13,7 +13,7 @@
 //! max_exposure = 10            # bits; exit 1 where a canary is certainly above
 //! ```
 
-use crate::contract::{to_json, toml_place};
+use crate::contract::{read_toml, to_json};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::{
     Confidence, Delta, Epsilon, GroupSize, Neighbours, Probability, Tolerance, UnitName,
@@ -139,10 +139,7 @@ impl Project {
         if text.len() as u64 > LARGEST {
             bail!("{name}: must have at most {LARGEST} bytes");
         }
-        let file: ProjectFile = toml::from_str(&text).map_err(|error| {
-            let place = toml_place(&text, &error);
-            anyhow::anyhow!("{name}, {place}: {}", error.message())
-        })?;
+        let file: ProjectFile = read_toml(&text, &name)?;
         if file.schema != 1 {
             bail!("{name}: schema must be 1, got {}", file.schema);
         }

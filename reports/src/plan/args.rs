@@ -1,7 +1,7 @@
 //! The arguments that say what runs: the same names, meanings and defaults in `account` and
 //! `audit train`.
 
-use crate::contract::{positive, positive_number, quantity, step_count};
+use crate::contract::{number_within, positive, positive_number, quantity, step_count};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use reticent_accounting::training::Recipe;
@@ -269,10 +269,9 @@ pub struct NoiseDecayArgs {
 /// # Errors
 /// Another number.
 pub fn decay_factor(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(factor) if factor > 0.0 && factor < 1.0 => Ok(factor),
-        _ => Err(format!("must be a number in (0, 1), got {text:?}")),
-    }
+    number_within(text, "a number in (0, 1)", |factor| {
+        factor > 0.0 && factor < 1.0
+    })
 }
 
 /// A recipe by its name.

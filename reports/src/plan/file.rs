@@ -45,7 +45,7 @@ use super::args::{
     Schedule, Sigma, Whose,
 };
 use super::request::{Origin, PlanRequest, SecretsRequest};
-use crate::contract::toml_place;
+use crate::contract::read_toml;
 use anyhow::{Context, Result, bail};
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::Recipe;
@@ -192,10 +192,7 @@ impl TrainingFile {
     pub fn read(path: &Path) -> Result<Self> {
         let text = crate::contract::read_text(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        let mut file: Self = toml::from_str(&text).map_err(|error| {
-            let place = toml_place(&text, &error);
-            anyhow::anyhow!("{}, {place}: {}", path.display(), error.message())
-        })?;
+        let mut file: Self = read_toml(&text, &path.display().to_string())?;
         if file.schema != 1 {
             bail!("{}: schema must be 1, got {}", path.display(), file.schema);
         }

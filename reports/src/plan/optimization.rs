@@ -2,7 +2,7 @@
 //! `[optimizer]` of a plan file.
 
 use super::args::decay_factor;
-use crate::contract::{positive, positive_number};
+use crate::contract::{number_within, positive, positive_number};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
@@ -162,10 +162,9 @@ pub struct Optimization {
 
 /// A share in [0, 1).
 fn share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err(format!("must be a number in [0, 1), got {text:?}")),
-    }
+    number_within(text, "a number in [0, 1)", |share| {
+        (0.0..1.0).contains(&share)
+    })
 }
 
 /// Every option, by its key: what a merge and a check go through.

@@ -197,7 +197,7 @@ fn too_much_is_refused() {
 
 /// A rate of 1e-400 was read as none at all, and promised ε = 0. Zero itself is a number, and texts are none.
 #[test]
-fn numbers_that_only_rounding_makes_zero_are_refused() {
+fn decimals_that_would_be_read_as_other_numbers_are_refused() {
     let event = |rate: &str| {
         format!(
             "{{\"class_name\":\"PoissonSampledDpEvent\",\"sampling_probability\":{rate},\
@@ -209,6 +209,14 @@ fn numbers_that_only_rounding_makes_zero_are_refused() {
         let said = format!("{rate} is too small for a number: must be 0 or at least 5e-324");
         assert!(refused.contains(&said), "{refused}");
     }
+    // A rate just above one was read as one.
+    let refused = read(&event("1.0000000000000001")).unwrap_err();
+    assert!(
+        refused.ends_with("got 1.0000000000000001, which would be read as 1"),
+        "{refused}"
+    );
+    let half = read("{\"type\":\"repeat\",\"times\":9007199254740990.5,\"each\":{}}").unwrap_err();
+    assert!(half.contains("got 9007199254740990.5, which"), "{half}");
     for rate in ["0", "0.0", "0e-400", "5e-324", "1e-300"] {
         read(&event(rate)).unwrap();
     }

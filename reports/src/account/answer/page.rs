@@ -59,6 +59,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     alarms.extend(asked.caveats.iter().cloned());
     alarms.extend(about_the_run(asked, &document.inputs));
     alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
+    alarms.extend(body.what_if.iter().filter_map(failed));
     page = page
         .answer(Section::notes("About this answer", alarms))
         .section(Section::notes(
@@ -162,6 +163,31 @@ pub(in crate::account) fn what_is_asked(asked: &Asked) -> String {
     }
 }
 
+/// Why a row of the table below says nothing.
+fn failed(row: &WhatIf) -> Option<String> {
+    let why = row.failed.as_ref()?;
+    let (changed, to) = (name(row), value(row));
+    Some(format!(
+        "With {changed} {to} nothing could be computed: {why}."
+    ))
+}
+
+/// Which input a row changes, in words.
+fn name(row: &WhatIf) -> String {
+    row.changed.replace('_', " ").replace("sample", "sampling")
+}
+
+/// What a row changes it to.
+fn value(row: &WhatIf) -> String {
+    match &row.to {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Number(number) if number.is_f64() => {
+            shortest(number.as_f64().unwrap_or(f64::NAN))
+        }
+        other => other.to_string(),
+    }
+}
+
 fn what_if(rows: &[WhatIf]) -> Table {
     let redacted = rows.iter().any(|row| row.bayesian.is_some());
     let mut columns = vec![
@@ -174,23 +200,12 @@ fn what_if(rows: &[WhatIf]) -> Table {
     }
     let mut table = Table::new(columns);
     for row in rows {
-        let to = match &row.to {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Number(number) if number.is_f64() => {
-                shortest(number.as_f64().unwrap_or(f64::NAN))
-            }
-            other => other.to_string(),
-        };
         let upper = |bounds: &Bounds<Epsilon>| {
             bounds
                 .upper
                 .map_or_else(dash, |end| rounded_up(end.get().get(), 4))
         };
-        let mut cells = vec![
-            row.changed.replace('_', " ").replace("sample", "sampling"),
-            to,
-            upper(&row.epsilon),
-        ];
+        let mut cells = vec![name(row), value(row), upper(&row.epsilon)];
         if redacted {
             cells.push(row.bayesian.as_ref().map_or_else(dash, upper));
         }

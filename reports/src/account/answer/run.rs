@@ -6,7 +6,7 @@ use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
 use reticent_accounting::{
-    Bounds, Convention, Delta, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours,
+    Bounds, Convention, Delta, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
 };
 use schemars::JsonSchema;
@@ -41,6 +41,9 @@ pub struct WhatIf {
     /// ε against an adversary without prior knowledge of the secret, by the notion's own definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bayesian: Option<Bounds<Epsilon>>,
+    /// Why neither end could be computed, where that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// A limit the user set, held against the answer.
@@ -242,10 +245,12 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
             },
         ));
     }
-    // What is changed may not be covered: the question that was asked is answered all the same.
-    let rows = plans
-        .into_iter()
-        .filter_map(|(name, to, plan)| row(name, to, &plan).ok());
+    let rows = plans.into_iter().filter_map(|(name, to, plan)| {
+        let found = plan
+            .epsilon()
+            .and_then(|epsilon| Ok((epsilon, plan.bayesian_epsilon()?)));
+        row(name, to, found)
+    });
     Ok(rows.collect())
 }
 
@@ -254,11 +259,48 @@ fn round(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-fn row(name: &str, to: Value, plan: &Plan) -> Result<WhatIf> {
-    Ok(WhatIf {
+/// What was found with one thing changed; `None` where that is not covered. The question that was asked is answered all
+/// the same.
+fn row(
+    name: &str,
+    to: Value,
+    found: reticent_accounting::Result<(Bounds<Epsilon>, Option<Bounds<Epsilon>>)>,
+) -> Option<WhatIf> {
+    let (epsilon, bayesian, failed) = match found {
+        Ok((epsilon, bayesian)) => (epsilon, bayesian, None),
+        Err(Error::Unsupported { .. }) => return None,
+        Err(error) => (Bounds::UNKNOWN, None, Some(error.to_string())),
+    };
+    Some(WhatIf {
         changed: name.to_owned(),
         to,
-        epsilon: plan.epsilon()?,
-        bayesian: plan.bayesian_epsilon()?,
+        epsilon,
+        bayesian,
+        failed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row that failed for another reason than that it is not covered was dropped without a word.
+    #[test]
+    fn only_what_is_not_covered_is_left_out() {
+        let bounds = Bounds::at_most(Epsilon::new(2.0).unwrap());
+        let kept = row("steps", 7.into(), Ok((bounds, None))).unwrap();
+        assert_eq!((kept.epsilon, kept.failed), (bounds, None));
+        let unsupported = Error::Unsupported {
+            what: "groups".into(),
+            why: "of shuffled batches".into(),
+        };
+        assert_eq!(row("steps", 7.into(), Err(unsupported)), None);
+        let trouble = Error::NotCertified {
+            what: "the grid",
+            why: "no grid could be laid".into(),
+        };
+        let said = trouble.to_string();
+        let kept = row("steps", 7.into(), Err(trouble)).unwrap();
+        assert_eq!((kept.epsilon, kept.failed), (Bounds::UNKNOWN, Some(said)));
+    }
 }

@@ -1,7 +1,7 @@
 //! Arguments of `audit exposure`.
 
 use crate::audit::args::Audited;
-use crate::contract::{positive, quantity};
+use crate::contract::{number_within, positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta};
 use reticent_corpus::canary::Spec;
@@ -76,19 +76,12 @@ pub struct Exposure {
 }
 
 fn stopping(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (2.0..=1e12).contains(&value) => Ok(value),
-        _ => Err(format!(
-            "must be a number in [2, 1e12]: 1 over the chance of a false alarm, got {text:?}"
-        )),
-    }
+    let what = "a number in [2, 1e12]: 1 over the chance of a false alarm";
+    number_within(text, what, |value| (2.0..=1e12).contains(&value))
 }
 
 pub(in crate::audit) fn bits(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
-        _ => Err(format!(
-            "must be a number of bits in [0, inf), got {text:?}"
-        )),
-    }
+    number_within(text, "a number of bits in [0, inf)", |value| {
+        value >= 0.0 && value.is_finite()
+    })
 }

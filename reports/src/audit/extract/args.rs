@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::unit;
 use crate::audit::args::{Audited, Source};
-use crate::contract::{positive, positive_number, quantity};
+use crate::contract::{number_within, positive, positive_number, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::Confidence;
 use reticent_corpus::Unit;
@@ -78,17 +78,10 @@ pub struct Extract {
     pub html: Option<PathBuf>,
 }
 
-fn number(text: &str, fits: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if fits(value) => Ok(value),
-        _ => Err(format!("must be a number in {range}, got {text:?}")),
-    }
-}
-
 fn share(text: &str) -> Result<f64, String> {
-    number(text, |v| (0.0..=1.0).contains(&v), "[0, 1]")
+    number_within(text, "a number in [0, 1]", |v| (0.0..=1.0).contains(&v))
 }
 
 fn mass(text: &str) -> Result<f64, String> {
-    number(text, |v| v > 0.0 && v <= 1.0, "(0, 1]")
+    number_within(text, "a number in (0, 1]", |v| v > 0.0 && v <= 1.0)
 }

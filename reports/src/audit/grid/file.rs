@@ -1,7 +1,7 @@
 //! The file: `grid.toml`.
 
-use crate::contract::toml_place;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::contract::read_toml;
+use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Epsilon, MissRate, NoiseMultiplier, Probability};
 use schemars::JsonSchema;
@@ -208,10 +208,7 @@ impl GridFile {
     /// # Errors
     /// As [`GridFile::read`].
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let file: Self = toml::from_str(text).map_err(|error| {
-            let place = toml_place(text, &error);
-            anyhow!("{name}, {place}: {}", error.message())
-        })?;
+        let file: Self = read_toml(text, name)?;
         file.check().with_context(|| name.to_owned())?;
         Ok(file)
     }

@@ -2,7 +2,7 @@
 
 use crate::audit::args::preparing::unit;
 use crate::audit::args::{Audited, Source};
-use crate::contract::{positive, positive_number, quantity};
+use crate::contract::{number_within, positive, positive_number, quantity};
 use clap::{ArgGroup, Args, ValueEnum};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::Attack;
@@ -218,17 +218,15 @@ fn attack(text: &str) -> Result<AttackArg, String> {
 }
 
 pub(in crate::audit) fn area(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (0.5..=1.0).contains(&value) => Ok(value),
-        _ => Err(format!("must be an area in [0.5, 1], got {text:?}")),
-    }
+    number_within(text, "an area in [0.5, 1]", |value| {
+        (0.5..=1.0).contains(&value)
+    })
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (1e-15..1.0).contains(&value) => Ok(value),
-        _ => Err(format!("must be a rate in [1e-15, 1), got {text:?}")),
-    }
+    number_within(text, "a rate in [1e-15, 1)", |value| {
+        (1e-15..1.0).contains(&value)
+    })
 }
 
 fn score(text: &str) -> Result<f64, String> {

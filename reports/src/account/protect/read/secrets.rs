@@ -72,7 +72,7 @@ fn number(what: &str, text: Option<&str>, place: Place<'_>) -> Result<Probabilit
     let Some(text) = text else {
         bail!("{place}: no {what}");
     };
-    let value = text.trim().parse::<f64>().ok();
+    let value = reticent_accounting::number(text.trim()).ok();
     match value.and_then(|value| Probability::new(value).ok()) {
         Some(probability) => Ok(probability),
         None => bail!("{place}: {what} must be a number in [0, 1]"),

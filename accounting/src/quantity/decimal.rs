@@ -1,0 +1,122 @@
+//! Decimals as they are written, beside the double that stands for them.
+
+/// Every double has fewer significant digits than this.
+const ALL_DIGITS: usize = 770;
+/// With so many significant digits every double is written apart from its neighbours.
+const DIGITS: usize = 17;
+
+/// Reads a number, refusing a decimal that the nearest double does not stand for.
+///
+/// A rate of 1.0000000000000001 would be read as 1, 2.0000000000000001 steps as 2, and 1e-400 as 0: a number
+/// outside a range would lie in it. More than 17 significant digits that no double has are refused too, as the
+/// nearest one may lie on the flattering side.
+///
+/// ```
+/// use reticent_accounting::number;
+/// assert_eq!(number("0.1"), Ok(0.1));
+/// assert_eq!(
+///     number("1.0000000000000001").unwrap_err(),
+///     "must have no more digits than a double keeps, got 1.0000000000000001, which would be read as 1",
+/// );
+/// ```
+///
+/// # Errors
+/// What is no number, and what would be read as another one, each with the value.
+pub fn number(text: &str) -> Result<f64, String> {
+    let value: f64 = (text.parse()).map_err(|_| format!("must be a number, got {text:?}"))?;
+    if value == 0.0 && significant(text).is_some() {
+        return Err(format!(
+            "{text} is too small for a number: must be 0 or at least 5e-324"
+        ));
+    }
+    if stands_for(value, text) {
+        return Ok(value);
+    }
+    Err(format!(
+        "must have no more digits than a double keeps, got {text}, which would be read as {value}"
+    ))
+}
+
+/// Whether a double is what a decimal that was read as it says.
+fn stands_for(value: f64, text: &str) -> bool {
+    let Some((digits, exponent)) = significant(text).filter(|_| value.is_finite()) else {
+        return true;
+    };
+    // Whole numbers are read as such.
+    if usize::try_from(exponent).is_ok_and(|before| digits.len() <= before) {
+        return true;
+    }
+    if value.fract() != 0.0 && digits.len() <= DIGITS {
+        return true;
+    }
+    significant(&format!("{value:.ALL_DIGITS$e}")) == Some((digits, exponent))
+}
+
+/// The digits of a decimal from the first to the last that is not zero, and the power of ten of a point in front of
+/// them; `None` for zero and for what is no decimal.
+fn significant(text: &str) -> Option<(String, i64)> {
+    let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let before = before.trim_start_matches(['+', '-']);
+    let digits = format!("{before}{after}");
+    let first = digits.find(|c: char| c != '0')?;
+    // A power too large for a number is one of zero or of infinity.
+    let power: i64 = power.parse().unwrap_or(0);
+    let exponent = (before.len() as i64 - first as i64).saturating_add(power);
+    Some((digits[first..].trim_end_matches('0').to_owned(), exponent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decimal_is_read_as_what_it_says_or_refused() {
+        for (text, value) in [
+            ("0.1", 0.1),
+            // As C, R and older Pythons print a double.
+            ("0.10000000000000001", 0.1),
+            (
+                "0.1000000000000000055511151231257827021181583404541015625",
+                0.1,
+            ),
+            ("1.0", 1.0),
+            ("1.000000000000000000000000", 1.0),
+            ("2500e-3", 2.5),
+            ("1e6", 1e6),
+            ("0.3e1", 3.0),
+            ("9007199254740991", 9_007_199_254_740_991.0),
+            ("2251799813685248.5", 2_251_799_813_685_248.5),
+            ("12345678901234567890", 12_345_678_901_234_567_000.0),
+            ("-0.5", -0.5),
+            ("0", 0.0),
+            ("0e-400", 0.0),
+            ("5e-324", 5e-324),
+            ("inf", f64::INFINITY),
+        ] {
+            assert_eq!(number(text), Ok(value), "{text}");
+        }
+        for (text, read) in [
+            ("1.0000000000000001", "1"),
+            ("0.99999999999999999", "1"),
+            ("9007199254740990.5", "9007199254740990"),
+            ("0.50000000000000000000000000001", "0.5"),
+            ("-1.00000000000000001e0", "-1"),
+            ("3.00000000000000000001", "3"),
+            ("0.33333333333333333333", "0.3333333333333333"),
+        ] {
+            let said = format!("got {text}, which would be read as {read}");
+            assert!(number(text).unwrap_err().ends_with(&said), "{text}");
+        }
+        for text in ["1e-400", "0.3E-330", "2e-324", "-1e-999999999999999999999"] {
+            assert!(number(text).unwrap_err().contains("too small"), "{text}");
+        }
+        for text in ["", "ten", "1,5", "0x10"] {
+            assert!(
+                number(text)
+                    .unwrap_err()
+                    .starts_with("must be a number, got")
+            );
+        }
+    }
+}
