@@ -225,6 +225,17 @@ fn blocks_are_marked_where_transformers_marks_them() {
             "xyz",
             vec![(1, 2)],
         ),
+        (
+            "x{% filter upper %}{% generation %}y{% endgeneration %}{% endfilter %}".to_owned(),
+            "xY",
+            vec![(1, 2)],
+        ),
+        // What stands outside is sliced, set and set again in each turn.
+        (
+            "{% set s = '##' %}{% for m in messages %}{% if loop.first %}{% set y = 'a' %}{% endif %}{% generation %}{{ y }}{{ m.role[2:] }}{{ s[1:] }}{% set s = s + '!' %}{{ s }}{% endgeneration %}{% endfor %}".to_owned(),
+            "aer###!sistant###!ol###!sistant###!",
+            vec![(0, 7), (7, 18), (18, 24), (24, 35)],
+        ),
     ] {
         assert_eq!(of(&source).unwrap(), (text.to_owned(), spans), "{source}");
     }
@@ -232,7 +243,9 @@ fn blocks_are_marked_where_transformers_marks_them() {
     for source in [
         behind.as_str(),                                                         // ">It is 3"
         "x{% set a %}{% generation %}y{% endgeneration %}{% endset %}w{{ a }}z", // "w"
-        "x{% filter upper %}{% generation %}y{% endgeneration %}{% endfilter %}", // "Y"
+        // "w?", the same text as the block's, stands in front of it.
+        "{% macro t(m) %}{{ m.content }}{% generation %}{{ m.content }}{% endgeneration %}{% endmacro %}{{ t(messages[0]) }}",
+        "{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}{% generation %}x{% endgeneration %}{% endcall %}", // "<"
         "{% set a %}{% generation %}x{% endgeneration %}{% endset %}{{ a | length }}{{ a }}", // "1"
         "{% set a %}{% generation %} x {% endgeneration %}{% endset %}{{ a | trim }}", // three characters of one
     ] {
