@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn pairs_are_refused_for_a_model_of_two_types() {
-        let model = |family| Model::Transformer(TransformerConfig::new(family, 259, 8, 1, 1, 8));
+        let config = |family| TransformerConfig::new(family, 259, 8, 1, 1, 8);
+        let model = |family| Model::Transformer(Box::new(config(family)));
         let tokenizer = Tokenizer::bytes();
         let [begin, end] = [tokenizer.bos(), tokenizer.eos()];
         let (one, pair) = ([begin, 5, 6, end], [begin, 5, end, 6, end]);

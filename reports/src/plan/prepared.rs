@@ -42,7 +42,7 @@ pub struct PreparedFacts {
     pub labelled: bool,
     /// Whether some tokens alone carry loss.
     #[cfg(feature = "findings")]
-    answers_alone: bool,
+    pub answers_alone: bool,
     /// Planted secrets.
     pub canaries: Option<Canaries>,
 }
