@@ -5,6 +5,7 @@
 //! a block, and in a loop those of an earlier turn. A default that reads another parameter, and an undefined argument where
 //! there is a default, are another thing there too.
 
+use super::rendering::LARGEST;
 use super::tags::{Tag, outside_strings, tags};
 use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, from_args};
 use minijinja::{Error, State};
@@ -93,6 +94,9 @@ pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> 
         out.push_str(&source[copied..tag.place.start]);
         out.push_str(&written);
         copied = tag.place.end;
+        if out.len() > LARGEST {
+            return Err("the chat template has too many macros and variables".to_owned());
+        }
     }
     out.push_str(&source[copied..]);
     Ok(out)

@@ -270,6 +270,12 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
             "{number}"
         );
     }
+    // Each macro is told of every name.
+    let many: String = (0..6000)
+        .map(|n| format!("{{% set name{n} = 1 %}}{{% macro m{n}() %}}{{% endmacro %}}"))
+        .collect();
+    let error = written(&many).unwrap_err();
+    assert!(error.contains("too many macros"), "{error}");
     // Text that is no string of the template has any escape.
     same(&[("\\alpha {# '\\a' #}{{ 'b' }}", "\\alpha b")]);
 }
