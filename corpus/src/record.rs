@@ -1,5 +1,6 @@
 //! What training sees: tokenised records on two sides.
 
+use crate::answers::LossOn;
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Those of its tokens that are ignored, where loss is asked for on some text alone.
+    pub(crate) fn ignored_for(&self, loss_on: Option<LossOn>) -> Option<&[Range<usize>]> {
+        loss_on.is_some().then_some(&self.ignored)
+    }
+
     /// How many of its tokens carry loss.
     #[must_use]
     pub fn loss_tokens(&self) -> u64 {
@@ -48,14 +54,19 @@ impl Record {
     }
 }
 
-/// 64 bits of the SHA-256 of a record's text, its tokens and those that are ignored, in hexadecimal.
+/// 64 bits of the SHA-256 of a record's text, its tokens and, where some of them alone may be learned, those that are
+/// ignored, in hexadecimal.
 ///
 /// It ends the record's id: what a file says of an id, such as which secrets are in it, then holds of no
 /// other record of the same number.
-pub(crate) fn content_digest(text: &str, tokens: &[TokenId], ignored: &[Range<usize>]) -> String {
+pub(crate) fn content_digest(
+    text: &str,
+    tokens: &[TokenId],
+    ignored: Option<&[Range<usize>]>,
+) -> String {
     let mut hash = Sha256::new();
-    // No text is as long as what begins the ranges; a record without any has the id that it always had.
-    if !ignored.is_empty() {
+    // No text is as long as what begins the ranges.
+    if let Some(ignored) = ignored {
         let ends = ignored.iter().flat_map(|range| [range.start, range.end]);
         let ends = ends.map(|end| end as u64);
         for number in [u64::MAX, ignored.len() as u64].into_iter().chain(ends) {
@@ -81,17 +92,23 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
 }
 
 /// The id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`, with 64 bits of the SHA-256 of
-/// its text, its tokens and those that are ignored.
+/// its text, its tokens and, where loss is asked for on some text alone, those that are ignored.
 ///
 /// ```
 /// use reticent_corpus::record_id;
-/// let id = record_id(3, "ab", &[1, 7, 2], &[]);
+/// let id = record_id(3, "ab", &[1, 7, 2], None);
 /// assert_eq!(id.len(), "unit-3-".len() + 16);
-/// assert_ne!(id, record_id(3, "ab", &[1, 8, 2], &[]));
-/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], &[1..2]));
+/// assert_ne!(id, record_id(3, "ab", &[1, 8, 2], None));
+/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], Some(&[])));
+/// assert_ne!(id, record_id(3, "ab", &[1, 7, 2], Some(&[1..2])));
 /// ```
 #[must_use]
-pub fn record_id(number: u64, text: &str, tokens: &[TokenId], ignored: &[Range<usize>]) -> String {
+pub fn record_id(
+    number: u64,
+    text: &str,
+    tokens: &[TokenId],
+    ignored: Option<&[Range<usize>]>,
+) -> String {
     numbered(number, &content_digest(text, tokens, ignored))
 }
 

@@ -5,7 +5,8 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use reticent_corpus::read::{Documents, ReadOptions};
+use reticent_corpus::LossOn;
+use reticent_corpus::read::{ChatTemplate, Documents, ReadOptions};
 use std::sync::Arc;
 
 /// Row groups of two rows with a text, a number as id, and an author.
@@ -215,6 +216,99 @@ fn rows_that_hold_far_more_than_the_file_are_refused() {
         "{said}"
     );
     assert!(rows > 100 && rows < 500);
+}
+
+/// Rows that hold nothing are no text, and take time all the same.
+#[test]
+fn empty_rows_count_for_something() {
+    let schema = parse_message_type("message m { required binary text (UTF8); }").unwrap();
+    let mut bytes = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let values = vec![ByteArray::from(""); 300_000];
+    column
+        .typed::<ByteArrayType>()
+        .write_batch(&values, None, None)
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    assert!(bytes.len() < 10_000, "{} bytes", bytes.len());
+    let read = Documents::from_bytes("x.parquet".as_ref(), bytes, &ReadOptions::default());
+    let mut rows = 0u64;
+    let error = read.map(|row| row.map(|_| rows += 1)).find_map(Result::err);
+    let said = error.unwrap().to_string();
+    assert!(said.contains("256 of each row"), "{said}");
+    assert!(rows < 280_000, "{rows}");
+}
+
+/// Two rows of two messages and of one, whose content may be null.
+fn chats() -> Vec<u8> {
+    let schema = parse_message_type(
+        "message m { optional group messages (LIST) { repeated group list { optional group element {
+         optional binary content (UTF8); optional binary role (UTF8); optional int64 n; } } } }",
+    )
+    .unwrap();
+    let mut bytes = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let (there, none, begins) = (4, 3, [0, 1, 0]);
+    for values in [["Hi", "Hello", "Bye"], ["user", "assistant", "user"]] {
+        let mut column = group.next_column().unwrap().unwrap();
+        let values = values.map(ByteArray::from);
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&values, Some(&[there; 3]), Some(&begins))
+            .unwrap();
+        column.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    column
+        .typed::<Int64Type>()
+        .write_batch(&[7], Some(&[none, there, none]), Some(&begins))
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn columns_of_messages_are_read_as_those_of_json_lines() {
+    let texts = |bytes: Vec<u8>, options: &ReadOptions| {
+        let read = Documents::from_bytes("x.parquet".as_ref(), bytes, options);
+        let each = read.map(|row| row.map_err(|error| error.to_string()));
+        each.map(|row| row.map(|d| (d.id, d.text, d.answers)))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let plain = texts(chats(), &ReadOptions::default()).unwrap();
+    let lines: Vec<_> = plain
+        .iter()
+        .map(|(id, text, _)| (id.as_str(), text.as_str()))
+        .collect();
+    assert_eq!(
+        lines,
+        [("row-1", "USR: Hi\nSYS: Hello"), ("row-2", "USR: Bye")]
+    );
+    let source = "{% for m in messages %}{{ m.role }}{{ m.n }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %};{% endfor %}";
+    let options = ReadOptions {
+        chat: Some(ChatTemplate::new(source.to_owned(), &serde_json::Map::new()).unwrap()),
+        loss_on: Some(LossOn::Assistant),
+        ..ReadOptions::default()
+    };
+    let made = texts(chats(), &options).unwrap();
+    assert_eq!(made[0].1, "user:Hi;assistant7:Hello;");
+    assert_eq!(made[0].2.as_ref().unwrap().spans, [19..24]);
+    // A column of another name, which is asked for, is not one of these.
+    let named = ReadOptions {
+        text: Some("body".to_owned()),
+        ..ReadOptions::default()
+    };
+    let error = texts(chats(), &named).unwrap_err();
+    assert!(error.contains("no column body"), "{error}");
 }
 
 #[test]

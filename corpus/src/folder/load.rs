@@ -4,6 +4,7 @@ use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
     TOKENIZER, TextLine,
 };
+use crate::answers::LossOn;
 use crate::canary::{CanaryPlan, Preflight};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
@@ -35,7 +36,12 @@ impl Prepared {
         let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
         let frame = Frame::new(&tokenizer, &sheet.options);
         let (records, points) = check_records(&path, lines, facts, &frame)?;
-        let texts = read_texts(&folder.join(TEXTS), &records, &points)?;
+        let texts = read_texts(
+            &folder.join(TEXTS),
+            &records,
+            &points,
+            sheet.options.loss_on,
+        )?;
         let (held_out, held_out_texts) = load_held_out(folder, facts, &frame)?;
         let path = folder.join(CANARIES);
         let plan = load_plan(&path, facts)?;
@@ -252,17 +258,23 @@ fn check_ranges(
 }
 
 /// Texts with the ids that their content and `numbers` give them.
-fn read_texts(path: &Path, records: &[Record], numbers: &[u64]) -> Result<Vec<String>> {
+fn read_texts(
+    path: &Path,
+    records: &[Record],
+    numbers: &[u64],
+    loss_on: Option<LossOn>,
+) -> Result<Vec<String>> {
     let lines: Vec<TextLine<'_>> = read_lines(path)?;
     expect(path, "lines", lines.len(), records.len())?;
     let each = lines.iter().zip(records).zip(numbers);
     for (number, ((line, record), own)) in (1u64..).zip(each) {
-        let id = record_id(*own, &line.text, &record.tokens, &record.ignored);
+        let ignored = record.ignored_for(loss_on);
+        let id = record_id(*own, &line.text, &record.tokens, ignored);
         if line.id != id {
             return Err(wrong(
                 path,
                 format!(
-                    "line {number}: its id is not that of its text, its tokens and those that are ignored; the folder was edited, or \
+                    "line {number}: its id is not that of its text, its tokens and those that are ignored, or whose messages carry loss ({FACTS}, options.loss_on) is not what it was; the folder was edited, or \
                      prepared by an earlier version: prepare it again (`audit prepare`)"
                 ),
             ));
@@ -311,7 +323,8 @@ fn load_held_out(
     let tokens: u64 = records.iter().map(Record::loss_tokens).sum();
     expect(&path, "tokens scored", tokens, facts.held_out_tokens)?;
     let numbers: Vec<u64> = (0..count).collect();
-    let texts = read_texts(&folder.join(TEST), &records, &numbers)?;
+    let loss_on = frame.options.loss_on;
+    let texts = read_texts(&folder.join(TEST), &records, &numbers, loss_on)?;
     Ok((records, texts))
 }
 

@@ -6,6 +6,7 @@ use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, SETTINGS, TEST,
     TEXTS, TOKENIZER,
 };
+use crate::answers::LossOn;
 use crate::canary::CanaryPlan;
 use crate::error::{Error, Result};
 use crate::prepare::{
@@ -32,12 +33,13 @@ impl Prepared {
     pub fn write(&self, folder: &Path, force: bool) -> Result<()> {
         let mut out =
             OutputFolder::take(folder, force)?.begin(self.facts.held_out_documents > 0)?;
+        let loss_on = self.options.loss_on;
         let training = self.training.records.iter().zip(&self.texts);
         for ((record, text), point) in training.zip(&self.points) {
-            out.put(Put::Training(*point), &lines(record, text)?)?;
+            out.put(Put::Training(*point), &lines(record, text, loss_on)?)?;
         }
         for (record, text) in self.held_out.iter().zip(&self.held_out_texts) {
-            out.put(Put::HeldOut, &lines(record, text)?)?;
+            out.put(Put::HeldOut, &lines(record, text, loss_on)?)?;
         }
         out.close(
             &self.facts,
@@ -108,7 +110,7 @@ struct TextRest<'a> {
 }
 
 /// The lines of a record: workers make them, because that takes longer than writing them.
-pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
+pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Result<Lines> {
     let rest = TextRest {
         side: record.side,
         text,
@@ -117,7 +119,7 @@ pub(crate) fn lines(record: &Record, text: &str) -> Result<Lines> {
     Ok(Lines {
         record: record_line(record)?,
         text: json(&rest, text.len() + text.len() / 16 + 64)?,
-        digest: content_digest(text, &record.tokens, &record.ignored),
+        digest: content_digest(text, &record.tokens, record.ignored_for(loss_on)),
     })
 }
 

@@ -47,7 +47,10 @@ impl Prepared {
             .iter()
             .zip(&self.texts)
             .zip(&self.training.records);
-        each.map(|((point, text), record)| record_id(*point, text, &record.tokens, &record.ignored))
+        let loss_on = self.options.loss_on;
+        each.map(move |((point, text), record)| {
+            record_id(*point, text, &record.tokens, record.ignored_for(loss_on))
+        })
     }
 }
 

@@ -190,7 +190,7 @@ impl PrepareFiles<'_> {
             threads,
             open: &|| again(source, &settled.division, Some(&settled.planted), &read),
             read: &read,
-            form: |record, text: String| lines(&record, &text),
+            form: |record, text: String| lines(&record, &text, settled.options.loss_on),
         };
         let facts = match pass.run(done, &mut sink) {
             Ok(Some(facts)) => facts,

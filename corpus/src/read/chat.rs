@@ -1,7 +1,7 @@
 //! Chat templates: a conversation as the text that a model was taught to read.
 
-use super::generation::generates;
 use super::rendering::{LARGEST, Rendered, Rendering};
+use super::scopes::generates;
 use crate::answers::{Answers, LossOn};
 use crate::document::Offsets;
 #[cfg(feature = "workers")]
@@ -211,7 +211,7 @@ impl ChatTemplate {
             false => self.by_prefixes(messages, tools, &text)?,
             true => rendered.spans.ok_or_else(|| {
                 "the chat template does not write its {% generation %} blocks where they stand, but in a macro, a variable or \
-                 a filter, or slices or sets variables in them that stand outside, so that it does not say which text is the assistant's (transformers marks other text there)"
+                 a filter, so that it does not say which text is the assistant's (transformers marks other text there)"
                     .to_owned()
             })?,
         };

@@ -17,12 +17,14 @@ use std::path::{Path, PathBuf};
 
 /// A column chunk that says it unpacks to more than this is refused: 1 GiB.
 const CHUNK: i64 = 1 << 30;
+/// What a row counts for beside what it holds: one takes about as long as so many bytes, and compressed nothing.
+const ROW: u64 = 256;
 
 /// A Parquet file with the columns that are wanted, row by row.
 ///
 /// The library's panics are errors of the file, and what a column chunk or a page says it
 /// unpacks to is bounded before anything is unpacked: 1 GiB of a chunk, and of a page 250 times
-/// its size and 64 MiB. What the rows hold in all is bounded in the same way by the file's size.
+/// its size and 64 MiB. What the rows hold in all, 256 bytes of each besides, is bounded in the same way by the file's size.
 pub struct ParquetRows {
     path: PathBuf,
     rows: RowIter<'static>,
@@ -81,19 +83,20 @@ impl ParquetRows {
             path: path.to_path_buf(),
             source,
         })?;
-        Self::begin(path, Raw::File(file), wanted)
+        Self::begin(path, Raw::File(file), wanted, &[])
     }
 
-    pub(super) fn begin(path: &Path, raw: Raw, wanted: &[&str]) -> Result<Self> {
+    /// The same with columns that are wanted `instead` of the first one where that is not there.
+    pub(super) fn begin(path: &Path, raw: Raw, wanted: &[&str], instead: &[&str]) -> Result<Self> {
         guarded(path, "metadata", || match raw {
             Raw::File(file) => {
                 let again = file.try_clone().map_err(|e| e.to_string())?;
-                Self::of(path, file, again, wanted)
+                Self::of(path, file, again, (wanted, instead))
             }
             Raw::Stream(_) => Err("a stream has no end to look at first; name a file".to_owned()),
             Raw::Bytes(bytes) => {
                 let bytes = bytes::Bytes::from(bytes);
-                Self::of(path, bytes.clone(), bytes, wanted)
+                Self::of(path, bytes.clone(), bytes, (wanted, instead))
             }
         })
     }
@@ -102,17 +105,24 @@ impl ParquetRows {
         path: &Path,
         file: R,
         again: R,
-        wanted: &[&str],
+        (wanted, instead): (&[&str], &[&str]),
     ) -> std::result::Result<Self, String> {
         let bytes = file.len();
         let reader = SerializedFileReader::new(file).map_err(said)?;
         let about = reader.metadata().file_metadata();
         let rows_in_all = u64::try_from(about.num_rows()).unwrap_or(0);
         let schema = about.schema();
+        let first = |field: &TypePtr| wanted.first() == Some(&field.name());
+        let instead = match schema.get_fields().iter().any(first) {
+            true => &[],
+            false => instead,
+        };
+        let is_wanted =
+            |field: &&TypePtr| wanted.contains(&field.name()) || instead.contains(&field.name());
         let kept: Vec<TypePtr> = schema
             .get_fields()
             .iter()
-            .filter(|field| wanted.contains(&field.name()))
+            .filter(is_wanted)
             .cloned()
             .collect();
         let columns: Vec<String> = kept.iter().map(|field| field.name().to_owned()).collect();
@@ -152,6 +162,11 @@ impl ParquetRows {
         })
     }
 
+    /// The columns that are kept, in the file's order.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     /// The index of a column, among those kept.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
@@ -187,10 +202,10 @@ impl ParquetRows {
         })?;
         if let Some(row) = &row {
             let fields = row.get_column_iter().map(|(_, field)| held(field));
-            self.emitted = fields.fold(self.emitted, u64::saturating_add);
+            self.emitted = fields.fold(self.emitted.saturating_add(ROW), u64::saturating_add);
             if self.emitted > GROWTH.saturating_mul(self.bytes).saturating_add(SLACK) {
                 let problem = format!(
-                    "the rows of its {} bytes hold more than {} bytes by then; at most {GROWTH} times as many and {SLACK} are read (write it again without a dictionary if it is sound)",
+                    "the rows of its {} bytes hold more than {} bytes by then, {ROW} of each row besides its text; at most {GROWTH} times as many and {SLACK} are read (write it again without a dictionary and uncompressed if it is sound)",
                     self.bytes, self.emitted
                 );
                 return Err(wrong(&self.path, &format!("row {number}"), &problem));

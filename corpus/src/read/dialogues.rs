@@ -107,6 +107,9 @@ impl Dialogues {
             Some(turns) => ((lines(&turns), None), None),
             None => {
                 let object: Object = self.parse(&bytes)?;
+                if self.chat.is_some() && values::beyond_64_bits(&bytes) {
+                    return Err(self.wrong(shape::BEYOND));
+                }
                 let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
                     .map_err(|problem| self.wrong(&problem))?;
                 let Some(text) = text else {

@@ -21,7 +21,7 @@ pub(super) enum Format {
     Rows(Rows),
     Dialogues(Dialogues),
     #[cfg(feature = "parquet")]
-    Parquet(super::parquet::Rows),
+    Parquet(Box<super::parquet::Rows>),
     /// A file that failed at its beginning.
     Broken(Option<Error>),
 }
@@ -155,7 +155,8 @@ pub(super) enum Raw {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path, raw: Raw, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Format> {
-    super::parquet::Rows::open(path, raw, options, read).map(Format::Parquet)
+    let rows = super::parquet::Rows::open(path, raw, options, read)?;
+    Ok(Format::Parquet(Box::new(rows)))
 }
 
 #[cfg(not(feature = "parquet"))]

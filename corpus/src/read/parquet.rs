@@ -1,11 +1,14 @@
-//! Parquet files with a column `text`, perhaps `id`.
+//! Parquet files with a column `text`, perhaps `id`, or with columns of messages, prompts and completions.
 
-use super::columns::{ParquetRows, field_list, field_name};
+use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
-use super::{Entry, ReadOptions};
+use super::shape::{self, Object};
+use super::{ChatTemplate, Entry, ReadOptions};
+use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use parquet::record::Field;
+use serde_json::{Number, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Rows {
     path: PathBuf,
     rows: ParquetRows,
-    text: usize,
+    /// None where other columns hold the texts of a row.
+    text: Option<usize>,
+    chat: Option<ChatTemplate>,
+    loss_on: Option<LossOn>,
     id: Option<usize>,
     field: Option<usize>,
     limit: u64,
@@ -32,10 +38,20 @@ impl Rows {
         let field = options.field.as_deref();
         let text = options.text.as_deref().unwrap_or("text");
         let wanted: Vec<&str> = [text, "id"].into_iter().chain(field).collect();
-        let rows = ParquetRows::begin(path, raw, &wanted)?;
+        let instead = match options.text {
+            None => &shape::KEYS[..],
+            Some(_) => &[],
+        };
+        let rows = ParquetRows::begin(path, raw, &wanted, instead)?;
+        let shaped = rows.columns().iter().any(|c| instead.contains(&c.as_str()));
         Ok(Self {
             path: path.to_path_buf(),
-            text: rows.needed(text)?,
+            text: match rows.column(text) {
+                None if shaped => None,
+                _ => Some(rows.needed(text)?),
+            },
+            chat: options.chat.clone(),
+            loss_on: options.loss_on,
             id: rows.column("id"),
             field: field.map(|name| rows.needed(name)).transpose()?,
             rows,
@@ -74,7 +90,19 @@ impl Rows {
                 })
                 .transpose()
         };
-        let text = named(self.text, "text must be text in UTF-8")?.unwrap_or_default();
+        let (mut object, mut answers) = (None, None);
+        let text = match self.text {
+            Some(text) => named(text, "text must be text in UTF-8")?.unwrap_or_default(),
+            None => {
+                let whole = whole(&row, self.rows.columns()).map_err(wrong)?;
+                let found = shape::text_of(&whole, (self.chat.as_ref(), self.loss_on));
+                let (text, own) = found
+                    .map_err(wrong)?
+                    .ok_or_else(|| wrong(format!("none of {} in it", shape::SHAPES)))?;
+                (object, answers) = (Some(whole), own);
+                text
+            }
+        };
         let id = match self.id {
             Some(id) => named(id, "id must be text or a whole number")?,
             None => None,
@@ -93,11 +121,71 @@ impl Rows {
         };
         Ok(Some(Entry {
             number,
-            document: Document::new(id.unwrap_or_else(|| format!("row-{number}")), text),
+            document: Document {
+                answers,
+                ..Document::new(id.unwrap_or_else(|| format!("row-{number}")), text)
+            },
             values,
-            object: None,
+            object,
         }))
     }
+}
+
+/// A row as the object that JSON Lines would have; a column that holds nothing is not in it.
+fn whole(row: &ParquetRow, columns: &[String]) -> std::result::Result<Object, String> {
+    let mut object = Object::new();
+    for (place, name) in columns.iter().enumerate() {
+        if let Some(field) = row.field(place) {
+            let value = json(field).map_err(|kind| {
+                format!("column {name} has {kind}, which is not read; write it as text")
+            })?;
+            object.insert(name.clone(), value);
+        }
+    }
+    Ok(object)
+}
+
+/// A value as JSON has it, or what it is instead.
+fn json(field: &Field) -> std::result::Result<Value, &'static str> {
+    let number = |x: f64| {
+        Number::from_f64(x)
+            .map(Value::Number)
+            .ok_or("a number that is not finite")
+    };
+    Ok(match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => Value::Bool(*value),
+        Field::Byte(value) => (*value).into(),
+        Field::Short(value) => (*value).into(),
+        Field::Int(value) => (*value).into(),
+        Field::Long(value) => (*value).into(),
+        Field::UByte(value) => (*value).into(),
+        Field::UShort(value) => (*value).into(),
+        Field::UInt(value) => (*value).into(),
+        Field::ULong(value) => (*value).into(),
+        Field::Float(value) => number(f64::from(*value))?,
+        Field::Double(value) => number(*value)?,
+        Field::Str(_) | Field::Bytes(_) => {
+            Value::String(field_name(field).ok_or("bytes that are no text in UTF-8")?)
+        }
+        Field::ListInternal(list) => {
+            let items = list.elements().iter().map(json);
+            Value::Array(items.collect::<std::result::Result<_, _>>()?)
+        }
+        Field::Group(row) => {
+            let fields = row.get_column_iter();
+            let fields = fields.map(|(name, field)| json(field).map(|value| (name.clone(), value)));
+            Value::Object(fields.collect::<std::result::Result<_, _>>()?)
+        }
+        Field::MapInternal(map) => {
+            let entries = map.entries().iter().map(|(key, value)| {
+                let key = field_name(key).ok_or("keys that are no text")?;
+                json(value).map(|value| (key, value))
+            });
+            Value::Object(entries.collect::<std::result::Result<_, _>>()?)
+        }
+        _ => return Err("dates, times or decimals"),
+    })
 }
 
 /// One value, or those of a list; empty text is none.

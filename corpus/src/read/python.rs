@@ -1,10 +1,14 @@
 //! Values as Python's templates see them: their text, their JSON, the methods of texts and dictionaries.
 
-use minijinja::value::{Kwargs, Rest, Value, ValueKind, from_args};
+use super::rendering::refused;
+use minijinja::value::{
+    Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, Value, ValueKind, from_args,
+};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{Formatter, Write};
+use std::sync::Arc;
 
 /// How deep lists and dictionaries are written inside each other.
 const DEPTH: usize = 128;
@@ -13,13 +17,50 @@ const DEPTH: usize = 128;
 pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     match (value.as_str(), value.kind()) {
         (Some(text), _) => Ok(Cow::Borrowed(text)),
-        (None, ValueKind::Number | ValueKind::Seq | ValueKind::Map) => {
+        (None, ValueKind::Number | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => {
             let mut out = String::new();
             represent(value, 0, &mut out)?;
             Ok(Cow::Owned(out))
         }
+        (None, ValueKind::Plain) => Err(refused(
+            "it writes what is no text, but a macro or a function",
+        )),
         _ => Ok(Cow::Owned(value.to_string())),
     }
+}
+
+/// The filter of the same name.
+pub(super) fn int(value: &Value, default: Option<Value>) -> Result<Value, Error> {
+    const LARGE: &str = "it reads a whole number beyond 128 bits";
+    if value.is_undefined() {
+        return Err(refused("it reads a number of what is not there"));
+    }
+    let cut = |x: f64| match x.trunc() {
+        x if x.abs() < 2_f64.powi(127) => Ok(Some(Value::from(x as i128))),
+        x if x.is_finite() => Err(refused(LARGE)),
+        _ => Ok(None),
+    };
+    let found = match (value.as_str(), value.kind()) {
+        (Some(text), _) => {
+            let text = text.trim();
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            match text.parse::<i128>() {
+                Ok(number) => Some(Value::from(number)),
+                Err(_) if !digits.is_empty() && digits.chars().all(char::is_numeric) => {
+                    return Err(refused(LARGE));
+                }
+                Err(_) if text.contains('_') => {
+                    return Err(refused("it reads a number with _ in it"));
+                }
+                Err(_) => text.parse().map_or(Ok(None), cut)?,
+            }
+        }
+        (None, ValueKind::Bool) => Some(Value::from(i64::from(value.is_true()))),
+        (None, ValueKind::Number) if value.is_integer() => Some(value.clone()),
+        (None, ValueKind::Number) => cut(f64::try_from(value.clone())?)?,
+        _ => None,
+    };
+    Ok(found.unwrap_or_else(|| default.unwrap_or_else(|| Value::from(0))))
 }
 
 /// The filter of the same name.
@@ -30,7 +71,7 @@ pub(super) fn string(value: &Value) -> Result<String, Error> {
 /// The same as `repr` writes it.
 fn represent(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
     if depth > DEPTH {
-        return Err(invalid("lists in lists without end"));
+        return Err(refused("it writes lists in lists without end"));
     }
     if let Some(text) = value.as_str() {
         quote(text, out);
@@ -40,13 +81,22 @@ fn represent(value: &Value, depth: usize, out: &mut String) -> Result<(), Error>
         ValueKind::Number if !value.is_integer() => {
             out.push_str(&f64::try_from(value.clone()).map(float)?);
         }
-        ValueKind::Seq => {
-            out.push('[');
+        ValueKind::Seq | ValueKind::Iterable => {
+            let view = value.downcast_object_ref::<DictView>();
+            let [begin, end] = match value.downcast_object_ref::<Tuple>() {
+                None => ["[", "]"],
+                Some(tuple) => ["(", if tuple.len() == 1 { ",)" } else { ")" }],
+            };
+            let [begin, end] = match view {
+                None => [begin.to_owned(), end.to_owned()],
+                Some(view) => [format!("{}([", view.name), "])".to_owned()],
+            };
+            out.push_str(&begin);
             for (number, item) in value.try_iter()?.enumerate() {
                 out.push_str(if number > 0 { ", " } else { "" });
                 represent(&item, depth + 1, out)?;
             }
-            out.push(']');
+            out.push_str(&end);
         }
         ValueKind::Map => {
             out.push('{');
@@ -98,8 +148,13 @@ pub(super) fn is_iterable(value: &Value) -> bool {
 
 /// What has a length and items: texts and dictionaries too.
 pub(super) fn is_sequence(value: &Value) -> bool {
-    use ValueKind::{Map, Seq, String, Undefined};
-    matches!(value.kind(), Undefined | String | Seq | Map)
+    use ValueKind::{Iterable, Map, Seq, String, Undefined};
+    let view = || value.downcast_object_ref::<DictView>().is_some();
+    match value.kind() {
+        // What a slice gives.
+        Iterable => !view(),
+        kind => matches!(kind, Undefined | String | Seq | Map),
+    }
 }
 
 /// A text without white space, or these characters, at both ends.
@@ -111,10 +166,6 @@ pub(super) fn trim(value: &Value, set: Option<&str>) -> Result<String, Error> {
 fn dropped(c: char, set: Option<&str>) -> bool {
     let blank = || c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
     set.map_or_else(blank, |set| set.contains(c))
-}
-
-fn invalid(detail: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidOperation, detail)
 }
 
 /// How JSON is written.
@@ -129,7 +180,7 @@ struct Layout {
 /// JSON as transformers' `tojson` writes it, which is Python's `json.dumps`.
 pub(super) fn to_json(value: &Value, args: Rest<Value>, options: Kwargs) -> Result<String, Error> {
     if value.is_undefined() {
-        return Err(invalid("an undefined value as JSON"));
+        return Err(refused("it writes what is not there as JSON"));
     }
     let (ascii, indent, separators, sort): (
         Option<bool>,
@@ -154,7 +205,7 @@ pub(super) fn to_json(value: &Value, args: Rest<Value>, options: Kwargs) -> Resu
         ]
     };
     let [comma, colon] = <[String; 2]>::try_from(separators.unwrap_or_else(usual))
-        .map_err(|_| invalid("separators that are not two"))?;
+        .map_err(|_| refused("tojson takes two separators"))?;
     let layout = Layout {
         indent: indent.map(|i: usize| i.min(16)),
         ascii,
@@ -162,7 +213,9 @@ pub(super) fn to_json(value: &Value, args: Rest<Value>, options: Kwargs) -> Resu
         comma,
         colon,
     };
-    let json = serde_json::to_value(value).map_err(|_| invalid("no JSON"))?;
+    let json = serde_json::to_value(value).map_err(|_| {
+        refused("it writes as JSON what JSON has not, or a whole number beyond 64 bits")
+    })?;
     let mut out = String::new();
     layout.dump(&json, 0, &mut out);
     Ok(out)
@@ -237,7 +290,21 @@ fn float(x: f64) -> String {
             let sign = if e < 0 { '-' } else { '+' };
             format!("{digits}e{sign}{:02}", e.abs())
         }
+        _ if x.is_nan() => "nan".to_owned(),
         _ => format!("{x:?}"),
+    }
+}
+
+/// The numbers that Python writes with an exponent, as minijinja joins them to texts.
+pub(super) fn expanded(value: &Json, out: &mut Vec<String>) {
+    match value {
+        Json::Number(number) if number.is_f64() => {
+            let number = number.as_f64().filter(|x| float(*x).contains('e'));
+            out.extend(number.map(|x| Value::from(x).to_string()));
+        }
+        Json::Array(items) => items.iter().for_each(|item| expanded(item, out)),
+        Json::Object(fields) => fields.values().for_each(|field| expanded(field, out)),
+        _ => {}
     }
 }
 
@@ -290,13 +357,35 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
             }
         }
         "startswith" | "endswith" => {
-            let (part,): (&str,) = from_args(args)?;
-            let begins = name == "startswith";
-            Value::from(if begins {
-                text.starts_with(part)
-            } else {
-                text.ends_with(part)
+            let (part,): (&Value,) = from_args(args)?;
+            let has = |part: &Value| match part.as_str() {
+                Some(part) if name == "startswith" => Ok(text.starts_with(part)),
+                Some(part) => Ok(text.ends_with(part)),
+                None => Err(refused("startswith and endswith take texts")),
+            };
+            Value::from(match part.downcast_object_ref::<Tuple>() {
+                None => has(part)?,
+                Some(parts) => parts
+                    .iter()
+                    .map(has)
+                    .collect::<Result<Vec<_>, _>>()?
+                    .contains(&true),
             })
+        }
+        "partition" | "rpartition" => {
+            let (by,): (&str,) = from_args(args)?;
+            if by.is_empty() {
+                return Err(refused("partition takes a separator that is not empty"));
+            }
+            let parts = match name {
+                "partition" => text
+                    .split_once(by)
+                    .map_or([text, "", ""], |(a, b)| [a, by, b]),
+                _ => text
+                    .rsplit_once(by)
+                    .map_or(["", "", text], |(a, b)| [a, by, b]),
+            };
+            Value::from(Tuple::from(parts.map(Value::from)))
         }
         "removeprefix" | "removesuffix" => {
             let (part,): (&str,) = from_args(args)?;
@@ -314,7 +403,9 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
             };
             match at.map(|at| text[..at].chars().count() as i64) {
                 Some(at) => Value::from(at),
-                None if name == "index" => return Err(invalid("a text that is not there")),
+                None if name == "index" => {
+                    return Err(refused("index looks for a text that is not there"));
+                }
                 None => Value::from(-1),
             }
         }
@@ -324,14 +415,21 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
                 "isdigit" => c.is_numeric(),
                 _ => dropped(c, None),
             };
-            Value::from(!text.is_empty() && text.chars().all(is))
+            let all = !text.is_empty() && text.chars().all(is);
+            if name == "isdigit" && all && !text.is_ascii() {
+                return Err(refused("isdigit asks of other numerals than 0 to 9"));
+            }
+            Value::from(all)
         }
         "join" => {
             let (items,): (&Value,) = from_args(args)?;
             let mut out = String::new();
             for (number, item) in items.try_iter()?.enumerate() {
                 out.push_str(if number > 0 { text } else { "" });
-                out.push_str(item.as_str().ok_or_else(|| invalid("join of no texts"))?);
+                out.push_str(
+                    item.as_str()
+                        .ok_or_else(|| refused("join takes texts alone"))?,
+                );
             }
             Value::from(out)
         }
@@ -343,34 +441,60 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
             let (from, to, most): (&str, &str, Option<usize>) = from_args(args)?;
             Value::from(text.replacen(from, to, most.unwrap_or(usize::MAX)))
         }
-        "split" => {
-            let (by, most): (Option<&str>, Option<i64>) = from_args(args)?;
-            let most = most
-                .and_then(|n| usize::try_from(n).ok())
-                .map_or(usize::MAX, |n| n.saturating_add(1));
-            match by {
-                Some("") => return Err(invalid("empty separator")),
-                Some(by) => text.splitn(most, by).map(Value::from).collect(),
-                None if most == usize::MAX => text.split_whitespace().map(Value::from).collect(),
-                None => return Ok(None),
-            }
-        }
-        "rsplit" => {
-            let (by, most): (&str, Option<usize>) = from_args(args)?;
-            if by.is_empty() {
-                return Err(invalid("empty separator"));
-            }
+        "split" | "rsplit" => {
+            let (by, most, options): (Option<&str>, Option<i64>, Kwargs) = from_args(args)?;
+            let by = by.map_or_else(|| options.get::<Option<&str>>("sep"), |by| Ok(Some(by)))?;
+            let most = most.map_or_else(|| options.get("maxsplit"), |most| Ok(Some(most)))?;
+            options.assert_all_used()?;
+            let most = most.and_then(|n: i64| usize::try_from(n).ok());
             let most = most.map_or(usize::MAX, |n| n.saturating_add(1));
-            let mut parts: Vec<Value> = text.rsplitn(most, by).map(Value::from).collect();
-            parts.reverse();
-            Value::from(parts)
+            match (by, name) {
+                (Some(""), _) => return Err(refused("split takes a separator that is not empty")),
+                (Some(by), "split") => text.splitn(most, by).map(Value::from).collect(),
+                (Some(by), _) => {
+                    let mut parts: Vec<Value> = text.rsplitn(most, by).map(Value::from).collect();
+                    parts.reverse();
+                    Value::from(parts)
+                }
+                (None, _) if most == usize::MAX => words(text).map(Value::from).collect(),
+                (None, _) => return Err(refused("split counts words only with a separator")),
+            }
         }
         "splitlines" => {
             let () = from_args(args)?;
-            text.lines().map(Value::from).collect()
+            lines(text).into_iter().map(Value::from).collect()
         }
         _ => return Ok(None),
     }))
+}
+
+/// Words as Python parts them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c| dropped(c, None))
+        .filter(|word| !word.is_empty())
+}
+
+/// Lines as Python ends them.
+fn lines(text: &str) -> Vec<&str> {
+    let ends = |c| {
+        matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'
+                ..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
+    let mut lines: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(ends) {
+        lines.push(&rest[..at]);
+        let end = &rest[at..];
+        let width = end.chars().next().map_or(0, char::len_utf8);
+        rest = end.strip_prefix("\r\n").unwrap_or(&end[width..]);
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
 }
 
 fn capitalised(word: &str) -> String {
@@ -383,24 +507,43 @@ fn capitalised(word: &str) -> String {
         .collect()
 }
 
+/// What `keys`, `values` and `items` give.
+#[derive(Debug)]
+struct DictView {
+    name: &'static str,
+    items: Vec<Value>,
+}
+
+impl Object for DictView {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.items.clone())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let mut out = String::new();
+        let value = Value::from_dyn_object(Arc::clone(self));
+        represent(&value, 0, &mut out).map_err(|_| std::fmt::Error)?;
+        f.write_str(&out)
+    }
+}
+
 fn map_method(value: &Value, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    let view = |name, each: &dyn Fn(Value) -> Result<Value, Error>| {
+        let () = from_args(args)?;
+        let items = value.try_iter()?.map(each).collect::<Result<_, Error>>()?;
+        Ok::<_, Error>(Value::from_object(DictView { name, items }))
+    };
     Ok(Some(match name {
-        "keys" => {
-            let () = from_args(args)?;
-            value.try_iter()?.collect()
-        }
-        "values" => {
-            let () = from_args(args)?;
-            let keys = value.try_iter()?;
-            keys.map(|key| value.get_item(&key))
-                .collect::<Result<Value, _>>()?
-        }
-        "items" => {
-            let () = from_args(args)?;
-            let keys = value.try_iter()?;
-            keys.map(|key| Ok(Value::from(vec![key.clone(), value.get_item(&key)?])))
-                .collect::<Result<Value, Error>>()?
-        }
+        "keys" => view("dict_keys", &Ok)?,
+        "values" => view("dict_values", &|key| value.get_item(&key))?,
+        "items" => view("dict_items", &|key| {
+            let item = value.get_item(&key)?;
+            Ok(Value::from(Tuple::from([key, item])))
+        })?,
         "get" => {
             let (key, other): (&Value, Option<Value>) = from_args(args)?;
             match value.get_item(key)? {

@@ -1,9 +1,10 @@
 //! A chat template at work: Jinja as transformers sets it up.
 
-use super::generation::{
-    self, Bounded, GENERATION, PROGRESS, Progress, generates, with_calls, with_scopes,
-};
+use super::generation::{Bounded, Progress, generation};
 use super::python;
+use super::scopes::{
+    DEFAULTS, GENERATION, MISSING, PROGRESS, defaults, generates, is_missing, with_scopes,
+};
 #[cfg(feature = "workers")]
 use crate::worker::{Refusal, Work};
 use minijinja::syntax::SyntaxConfig;
@@ -23,8 +24,8 @@ const FUEL: u64 = 2_000_000;
 /// How deep macros may call each other.
 const DEPTH: usize = 64;
 
-/// What a template raises that asks for the time.
-const CLOCK: &str = "the chat template writes today's date (strftime_now), so that no text would come out twice; put \
+/// Why a template is refused that asks for the time.
+const CLOCK: &str = "it writes today's date (strftime_now), so that no text would come out twice; put \
                      {% set date_string = '...' %}, or what it calls the date, in front of it";
 
 /// The text of a conversation, and which bytes of it the template's `{% generation %}` blocks wrote; none where it does not
@@ -70,22 +71,29 @@ impl Rendering {
             out.write_str(&python::text(value)?).map_err(Error::from)
         });
         environment.add_filter("tojson", python::to_json);
+        environment.add_filter("int", python::int);
         environment.add_filter("string", python::string);
         environment.add_filter("trim", python::trim);
         environment.add_test("iterable", python::is_iterable);
         environment.add_test("sequence", python::is_sequence);
         environment.add_function("raise_exception", raise);
         environment.add_function("strftime_now", clock);
-        environment.add_function(GENERATION, generation::generation);
+        environment.add_function(GENERATION, generation);
+        environment.add_function(DEFAULTS, defaults);
+        environment.add_test(MISSING, is_missing);
+        // Jinja2 has none of these names, or others of them.
+        for name in ["attr", "bool", "chain", "lines", "pprint", "split", "zip"] {
+            environment.remove_filter(name);
+        }
         // As Jinja ends lines, whatever ended the file's.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
-        let mut templates = vec![(TEXT, with_scopes(&source))];
+        let mut templates = vec![(TEXT, with_scopes(&source, false)?)];
         if generates(&source) {
-            templates.push((MARKED, with_calls(&source)));
+            templates.push((MARKED, with_scopes(&source, true)?));
         }
         for (name, source) in templates {
             environment
-                .add_template_owned(name, source.into_owned())
+                .add_template_owned(name, source)
                 .map_err(|e| match e.detail() {
                     // That is of the template alone.
                     Some(detail) => format!("{}: {detail}", wrong(&e)),
@@ -112,20 +120,28 @@ impl Rendering {
         if let Some(Json::Array(messages)) = seen.get_mut("messages") {
             messages.iter_mut().try_for_each(normalise)?;
         }
+        let mut expanded = Vec::new();
+        seen.values()
+            .for_each(|value| python::expanded(value, &mut expanded));
         let seen = seen.iter();
         let mut seen: BTreeMap<&str, Value> = seen
             .map(|(name, value)| (name.as_str(), Value::from(Serde(value))))
             .collect();
         let text = self.written(TEXT, Value::from(seen.clone()), &Arc::default())?;
+        if expanded.iter().any(|number| text.contains(number)) {
+            return Err(
+                "the chat template joins a number of 1e16 or more, or below 1e-4, to a text (by ~ or join), which is not written as Python \
+                 writes it; put it in quotes"
+                    .to_owned(),
+            );
+        }
         if self.environment.get_template(MARKED).is_err() {
             return Ok(Rendered { text, spans: None });
         }
         let progress = Arc::<Progress>::default();
         seen.insert(PROGRESS, Value::from_dyn_object(Arc::clone(&progress)));
         let marked = self.written(MARKED, Value::from(seen), &progress);
-        // Where the marks change what is written, they mark another text.
-        let same = marked.is_ok_and(|marked| marked == text);
-        let spans = same.then(|| progress.spans(&text)).flatten();
+        let spans = marked.map_or(None, |marked| progress.spans(&marked, &text));
         Ok(Rendered { text, spans })
     }
 
@@ -209,10 +225,10 @@ impl Work for Rendering {
     fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal> {
         let mut files = files.into_iter();
         let source = String::from_utf8(files.next().unwrap_or_default())
-            .map_err(|_| refused("a template that is not UTF-8".to_owned()))?;
+            .map_err(|_| refusal("a template that is not UTF-8".to_owned()))?;
         let specials = serde_json::from_slice(&files.next().unwrap_or_default())
-            .map_err(|_| refused("special tokens that are no JSON".to_owned()))?;
-        Self::new(source, specials).map_err(refused)
+            .map_err(|_| refusal("special tokens that are no JSON".to_owned()))?;
+        Self::new(source, specials).map_err(refusal)
     }
 
     fn about(&self) -> Vec<String> {
@@ -221,30 +237,26 @@ impl Work for Rendering {
 
     fn answer(&self, said: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let said = serde_json::from_slice(&said)
-            .map_err(|_| refused("a conversation that is no JSON".to_owned()))?;
-        let rendered = self.render(said).map_err(refused)?;
+            .map_err(|_| refusal("a conversation that is no JSON".to_owned()))?;
+        let rendered = self.render(said).map_err(refusal)?;
         Ok(rendered.to_bytes())
     }
 }
 
 #[cfg(feature = "workers")]
-fn refused(problem: String) -> Refusal {
+fn refusal(problem: String) -> Refusal {
     Refusal { file: 0, problem }
 }
 
-/// What went wrong, without a word of the conversation: the kind and the line; what a template itself raises is its own
-/// text.
+/// What went wrong, without a word of the conversation: what it was, and the line.
 fn wrong(error: &Error) -> String {
-    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
-    if causes.any(|cause| {
-        let cause = cause.downcast_ref::<Error>();
-        cause.and_then(Error::detail) == Some(CLOCK)
-    }) {
-        return CLOCK.to_owned();
-    }
     let line = error
         .line()
         .map_or_else(String::new, |line| format!(" in line {line}"));
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
+    if let Some(reason) = causes.find_map(|cause| cause.downcast_ref::<Reason>()) {
+        return format!("the chat template fails{line}: {reason}");
+    }
     match error.kind() {
         ErrorKind::OutOfFuel => {
             format!("the chat template takes more than {FUEL} instructions{line}")
@@ -252,28 +264,70 @@ fn wrong(error: &Error) -> String {
         ErrorKind::WriteFailure => {
             format!("the chat template writes more than {LARGEST} bytes{line}")
         }
-        // What is called is the template's own; other details may quote a conversation.
-        kind @ (ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction) => {
-            let detail = error
-                .detail()
-                .map_or_else(|| kind.to_string(), str::to_owned);
-            format!("the chat template fails{line}: {detail}")
+        kind => {
+            let detail = error.detail().filter(|detail| quotes_nothing(kind, detail));
+            let said = detail.map_or_else(|| explained(kind), str::to_owned);
+            format!("the chat template fails{line}: {said}")
         }
-        kind => format!("the chat template fails{line}: {kind}"),
     }
 }
 
-/// What a template refuses by itself.
-fn raise(_: String) -> Result<Value, Error> {
-    Err(Error::new(
-        ErrorKind::InvalidOperation,
-        "raised by the template",
-    ))
+/// Whether the detail of an error names types and what the template calls, and no value.
+fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
+    const BEGINNINGS: [&str; 16] = [
+        "tried to use ",
+        "value of type ",
+        "cannot calculate length of value of type ",
+        "cannot reverse values of type ",
+        "cannot join value of type ",
+        "cannot round value ",
+        "cannot get ",
+        "cannot recurse ",
+        "cannot perform a containment check ",
+        "can only sum numbers",
+        "can only assign to namespaces",
+        "object is not callable",
+        "recursion limit exceeded",
+        "range has too many elements",
+        "repeated ",
+        "strings can only be multiplied",
+    ];
+    use ErrorKind::{CannotUnpack, UnknownFilter, UnknownFunction, UnknownMethod, UnknownTest};
+    matches!(
+        kind,
+        CannotUnpack | UnknownFilter | UnknownFunction | UnknownMethod | UnknownTest
+    ) || BEGINNINGS.iter().any(|begin| detail.starts_with(begin))
+}
+
+/// An error whose detail might quote a conversation.
+fn explained(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::InvalidOperation => {
+            "it computes what its values don't allow, or a whole number beyond 128 bits".to_owned()
+        }
+        ErrorKind::UndefinedError => "it reads a part of what is not there".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+/// Why a template is refused, without a word of the conversation.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Reason(&'static str);
+
+/// An error of what a template calls.
+pub(super) fn refused(reason: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, reason).with_source(Reason(reason))
+}
+
+/// What a template refuses by itself: its text may quote the conversation.
+fn raise(_: Value) -> Result<Value, Error> {
+    Err(refused("it refuses the conversation (raise_exception)"))
 }
 
 /// Transformers' clock.
-fn clock(_: String) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, CLOCK))
+fn clock(_: Value) -> Result<Value, Error> {
+    Err(refused(CLOCK))
 }
 
 #[cfg(test)]

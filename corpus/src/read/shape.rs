@@ -13,6 +13,23 @@ pub(crate) type Object = Map<String, Value>;
 pub(super) const SHAPES: &str =
     "text, messages, conversations, prompt and completion, or instruction and output";
 
+/// The keys that are read of such an object, those of a table too.
+#[cfg(feature = "parquet")]
+pub(super) const KEYS: [&str; 8] = [
+    "messages",
+    "conversations",
+    "prompt",
+    "completion",
+    "instruction",
+    "input",
+    "output",
+    "tools",
+];
+
+/// Why an object is refused whose numbers a chat template would read as others.
+pub(super) const BEYOND: &str =
+    "a whole number beyond 64 bits, of which a chat template would write another; put it in quotes";
+
 /// Keys under which a string is no text: who speaks, and what a part is.
 const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
 

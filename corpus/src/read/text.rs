@@ -89,6 +89,9 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
+                    None if self.chat.is_some() && values::beyond_64_bits(line.as_bytes()) => {
+                        Err(shape::BEYOND.to_owned())
+                    }
                     None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {

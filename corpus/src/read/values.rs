@@ -2,6 +2,26 @@
 
 use serde_json::{Map, Value};
 
+/// Whether a text of JSON has a whole number that no 64 bits hold: it would be read as a number with a point.
+pub(super) fn beyond_64_bits(json: &[u8]) -> bool {
+    let (mut quoted, mut escaped) = (false, false);
+    let outside = |byte: &u8| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+        quoted || !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
+    };
+    json.split(outside).any(|word| {
+        let number = word.strip_prefix(b"-").unwrap_or(word);
+        let whole = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(word).unwrap_or_default();
+        whole && text.parse::<i64>().is_err() && text.parse::<u64>().is_err()
+    })
+}
+
 /// The values of a field of an object: text, numbers, or a list of them. Nothing, `null` and
 /// empty text are none.
 pub(super) fn of_object(object: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {
@@ -29,5 +49,30 @@ fn single(value: &Value, field: &str) -> Result<Option<String>, String> {
                 _ => "a truth value",
             }
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_64_bits_are_seen_outside_texts() {
+        for (json, beyond) in [
+            (
+                "{\"a\":18446744073709551615,\"b\":-9223372036854775808}",
+                false,
+            ),
+            ("{\"a\": 18446744073709551616}", true),
+            ("[-9223372036854775809]", true),
+            ("[1e30, 18446744073709551616.0, 1E+30]", false),
+            (
+                "{\"99999999999999999999\":\"\\\"99999999999999999999\"}",
+                false,
+            ),
+            ("99999999999999999999", true),
+        ] {
+            assert_eq!(beyond_64_bits(json.as_bytes()), beyond, "{json}");
+        }
     }
 }

@@ -60,8 +60,12 @@ fn tokenizer() -> Value {
 
 /// The one record of a chat.
 fn record(folder: &Path, source: &str) -> Record {
+    record_by(folder, source, &tokenizer())
+}
+
+fn record_by(folder: &Path, source: &str, tokenizer: &Value) -> Record {
     let path = folder.join("tokenizer.json");
-    std::fs::write(&path, tokenizer().to_string()).unwrap();
+    std::fs::write(&path, tokenizer.to_string()).unwrap();
     let reading = ReadOptions {
         chat: Some(template(source)),
         loss_on: Some(LossOn::Assistant),
@@ -132,6 +136,39 @@ fn tokens_and_masks_of_assistants_are_those_of_transformers() {
         }
         assert_eq!(found.tokens, tokens, "{source}");
         assert_eq!(mask(&found), expected, "{source}");
+    }
+}
+
+/// RoBERTa's and GPT-2's post-processors take the space in front of a token out of what the token says it covers.
+#[test]
+fn offsets_without_spaces_change_no_mask() {
+    let home = tempfile::tempdir().unwrap();
+    let source = "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}{% generation %} {{ m.content }} {% endgeneration %}{% else %} {{ m.content }} {% endif %}.{% endfor %}";
+    let mut words = tokenizer();
+    words["pre_tokenizer"]["use_regex"] = json!(true);
+    let whole = record_by(home.path(), source, &words);
+    assert!(mask(&whole).contains('1') && mask(&whole)[1..].contains('0'));
+    let text = template(source)
+        .answers(said().as_array().unwrap(), None)
+        .unwrap();
+    for processor in [
+        json!({"type": "RobertaProcessing", "sep": ["</s>", 265], "cls": ["<s>", 264], "trim_offsets": true, "add_prefix_space": true}),
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}),
+    ] {
+        words["post_processor"] = processor;
+        let cut = record_by(home.path(), source, &words);
+        assert_eq!((mask(&cut), &cut.tokens), (mask(&whole), &whole.tokens));
+        // The bytes of what is learned are those of the answers.
+        let tokenizer = reticent_corpus::tokenize::Tokenizer::load(
+            &home.path().join("tokenizer.json"),
+            Origin::DeclaredPublic,
+        )
+        .unwrap();
+        let digits = mask(&cut);
+        let learned = digits.char_indices().filter(|(_, digit)| *digit == '1');
+        let learned: Vec<u32> = learned.map(|(at, _)| cut.tokens[at]).collect();
+        let answers: String = text.1.iter().map(|span| &text.0[span.clone()]).collect();
+        assert_eq!(tokenizer.decode(&learned), answers);
     }
 }
 
@@ -225,6 +262,17 @@ fn blocks_are_marked_where_transformers_marks_them() {
             "xyz",
             vec![(1, 2)],
         ),
+        (
+            "x{% filter upper %}{% generation %}y{% endgeneration %}{% endfilter %}".to_owned(),
+            "xY",
+            vec![(1, 2)],
+        ),
+        // What stands outside is sliced, set and set again in each turn.
+        (
+            "{% set s = '##' %}{% for m in messages %}{% if loop.first %}{% set y = 'a' %}{% endif %}{% generation %}{{ y }}{{ m.role[2:] }}{{ s[1:] }}{% set s = s + '!' %}{{ s }}{% endgeneration %}{% endfor %}".to_owned(),
+            "aer###!sistant###!ol###!sistant###!",
+            vec![(0, 7), (7, 18), (18, 24), (24, 35)],
+        ),
     ] {
         assert_eq!(of(&source).unwrap(), (text.to_owned(), spans), "{source}");
     }
@@ -232,7 +280,9 @@ fn blocks_are_marked_where_transformers_marks_them() {
     for source in [
         behind.as_str(),                                                         // ">It is 3"
         "x{% set a %}{% generation %}y{% endgeneration %}{% endset %}w{{ a }}z", // "w"
-        "x{% filter upper %}{% generation %}y{% endgeneration %}{% endfilter %}", // "Y"
+        // "w?", the same text as the block's, stands in front of it.
+        "{% macro t(m) %}{{ m.content }}{% generation %}{{ m.content }}{% endgeneration %}{% endmacro %}{{ t(messages[0]) }}",
+        "{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}{% generation %}x{% endgeneration %}{% endcall %}", // "<"
         "{% set a %}{% generation %}x{% endgeneration %}{% endset %}{{ a | length }}{{ a }}", // "1"
         "{% set a %}{% generation %} x {% endgeneration %}{% endset %}{{ a | trim }}", // three characters of one
     ] {
@@ -349,6 +399,34 @@ fn folders_keep_what_carries_no_loss_and_check_it() {
     std::fs::write(&facts, sheet.replace("\"assistant\"", "null")).unwrap();
     let error = Prepared::load(&folder).unwrap_err().to_string();
     assert!(error.contains("nothing asks for them"), "{error}");
+    // Where every token carries loss, the records do not say whether that was asked for.
+    for (asked, from, to) in [
+        (options(), "\"assistant\"", "null"),
+        (
+            PrepareOptions {
+                loss_on: None,
+                ..options()
+            },
+            "\"options\": {",
+            "\"options\": { \"loss_on\": \"assistant\",",
+        ),
+    ] {
+        let place = home.path().join(format!("all-{}", asked.loss_on.is_some()));
+        let mut document = answering("all of it", &[0..9], true);
+        document.answers = document.answers.filter(|_| asked.loss_on.is_some());
+        prepare(&[document], &asked)
+            .unwrap()
+            .write(&place, false)
+            .unwrap();
+        Prepared::load(&place).unwrap();
+        let facts = place.join("prepared.json");
+        let sheet = std::fs::read_to_string(&facts).unwrap();
+        let forged = sheet.replacen(from, to, 1);
+        assert_ne!(sheet, forged);
+        std::fs::write(&facts, forged).unwrap();
+        let error = Prepared::load(&place).unwrap_err().to_string();
+        assert!(error.contains("options.loss_on"), "{error}");
+    }
     // Text without answers where they are asked for, and the other way round.
     let error = prepare(&corpus(&["x"]), &options())
         .unwrap_err()

@@ -4,6 +4,7 @@ mod folders;
 mod formats;
 mod packed;
 mod refused;
+mod templates;
 mod users;
 
 use reticent_corpus::Document;

@@ -2,12 +2,41 @@
 
 use anyhow::{Context, Result, ensure};
 use reticent_attacks::membership::lookalikes;
+use reticent_backends::model::Model;
 use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareOptions, Preparer};
 use reticent_corpus::read::{made_up_number, read_documents};
-use reticent_corpus::{Document, Unit};
+use reticent_corpus::tokenize::Tokenizer;
+use reticent_corpus::{Document, TokenId, Unit};
 use std::collections::HashMap;
 use std::path::Path;
+
+/// Refuses a record with an end of text inside, as a pair of texts has it, for a foreign encoder that read such pairs with
+/// two types of tokens: one alone is read here.
+///
+/// # Errors
+/// Such a record, by its number from 1 on.
+pub(in crate::audit) fn one_text(
+    model: &Model,
+    tokenizer: &Tokenizer,
+    tokens: &[TokenId],
+    number: usize,
+) -> Result<()> {
+    let Model::Transformer(config) = model else {
+        return Ok(());
+    };
+    let (content, end) = (
+        tokens.get(1..tokens.len().saturating_sub(1)),
+        tokenizer.eos(),
+    );
+    let pair = config.token_types > 1 && content.is_some_and(|content| content.contains(&end));
+    ensure!(
+        !pair,
+        "record {number} has the end of a text inside, as a pair of texts has it, and the model reads the second of two with token_type_ids of 1, \
+         which are not supported: join the two by another sign, or take a model with one type of tokens (RoBERTa)"
+    );
+    Ok(())
+}
 
 /// The records of a file.
 #[derive(Debug, Clone, Default)]
@@ -164,6 +193,25 @@ pub(in crate::audit) fn shared_groups(sides: &[Cut; 2]) -> [Vec<String>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reticent_backends::model::{Family, TransformerConfig};
+
+    #[test]
+    fn pairs_are_refused_for_a_model_of_two_types() {
+        let config = |family| TransformerConfig::new(family, 259, 8, 1, 1, 8);
+        let model = |family| Model::Transformer(Box::new(config(family)));
+        let tokenizer = Tokenizer::bytes();
+        let [begin, end] = [tokenizer.bos(), tokenizer.eos()];
+        let (one, pair) = ([begin, 5, 6, end], [begin, 5, end, 6, end]);
+        let said = |family, tokens: &[TokenId]| one_text(&model(family), &tokenizer, tokens, 3);
+        let error = said(Family::Bert, &pair).unwrap_err().to_string();
+        assert!(
+            error.starts_with("record 3 ") && error.contains("token_type_ids"),
+            "{error}"
+        );
+        assert!(said(Family::Bert, &one).is_ok());
+        assert!(said(Family::Roberta, &pair).is_ok());
+        assert!(said(Family::Bert, &[]).is_ok());
+    }
 
     fn side(ties: &[&[&str]]) -> Cut {
         Cut {

@@ -153,7 +153,11 @@ pub fn write_file(target: &Path, bytes: &[u8]) -> Result<()> {
     reticent_disk::write_whole(target, bytes).with_context(|| unwritten(target))
 }
 
-fn no_stream(target: &Path) -> Result<()> {
+/// Refuses stdout, for what is written as a whole file.
+///
+/// # Errors
+/// `-`.
+pub fn no_stream(target: &Path) -> Result<()> {
     anyhow::ensure!(
         !is_stream(target),
         "needs a file, and `-` stands for stdout; ./- is a file of that name"

@@ -35,7 +35,7 @@ pub use exit::Exit;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
-pub use files::{AtomicFile, is_stream, read_text, write_file};
+pub use files::{AtomicFile, is_stream, no_stream, read_text, write_file};
 pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]

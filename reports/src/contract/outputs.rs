@@ -1,4 +1,4 @@
-//! Files that an answer is written to are none that the command reads, and not each other.
+//! Files that an answer is written to are none that the command reads, and not each other; a folder is no stream.
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, Parser};
@@ -19,7 +19,7 @@ const WRITTEN: [&str; 6] = [
 /// Compares the files that a command line names.
 ///
 /// # Errors
-/// An output that is an input as well, or another output.
+/// An output that is an input as well, or another output; `-` where a folder is written.
 pub(super) fn check<A: Parser>(line: Vec<OsString>) -> Result<()> {
     let mut command = A::command();
     // It was parsed before.
@@ -34,6 +34,18 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
         && let Some(command) = command.find_subcommand(name)
     {
         compare(command, inner)?;
+    }
+    let folder = command.get_arguments().find(|argument| {
+        let names = argument.get_value_names().unwrap_or_default();
+        argument.get_id() == "out" && names.iter().any(|name| name == "DIR")
+    });
+    if folder.is_some()
+        && let Ok(Some(mut values)) = matches.try_get_raw("out")
+        && values.any(|value| super::is_stream(Path::new(value)))
+    {
+        bail!(
+            "--out: needs a folder, which cannot be streamed (`-` stands for stdout); ./- is a folder of that name"
+        );
     }
     let named = |id: &str| matches.try_get_raw(id).is_ok_and(|values| values.is_some());
     if !WRITTEN.iter().any(|id| named(id)) {
@@ -132,6 +144,26 @@ mod tests {
         html: Option<PathBuf>,
         #[arg(long)]
         plot: Option<PathBuf>,
+    }
+
+    #[derive(Debug, Parser)]
+    struct Folder {
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    }
+
+    #[test]
+    fn a_folder_is_not_streamed() {
+        let said = |out: &str| {
+            let line = ["line", "--out", out].map(OsString::from);
+            check::<Folder>(line.to_vec()).map_err(|error| error.to_string())
+        };
+        let error = said("-").unwrap_err();
+        assert!(
+            error.contains("a folder, which cannot be streamed"),
+            "{error}"
+        );
+        assert!(said("./-").is_ok());
     }
 
     #[test]

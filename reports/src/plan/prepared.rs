@@ -40,6 +40,9 @@ pub struct PreparedFacts {
     pub vocabulary_leaks: bool,
     /// Whether records have classes.
     pub labelled: bool,
+    /// Whether some tokens alone carry loss.
+    #[cfg(feature = "findings")]
+    pub answers_alone: bool,
     /// Planted secrets.
     pub canaries: Option<Canaries>,
 }
@@ -65,6 +68,8 @@ struct Options {
     policy: Option<PolicyOptions>,
     #[serde(default)]
     labels: Option<serde_json::Value>,
+    #[serde(default)]
+    loss_on: Option<serde_json::Value>,
 }
 
 const fn yes() -> bool {
@@ -297,6 +302,8 @@ impl PreparedFacts {
             marked: gold && facts.uncaught == 0,
             vocabulary_leaks: facts.vocabulary == Vocabulary::Leaks,
             labelled: options.labels.is_some(),
+            #[cfg(feature = "findings")]
+            answers_alone: options.loss_on.is_some(),
             canaries: facts
                 .canaries
                 .map(|preflight| canaries(&preflight, candidates)),
@@ -328,7 +335,8 @@ impl PreparedFacts {
             #[cfg(feature = "findings")]
             ensure!(
                 contents.next().is_some_and(|(point, tokens, ignored)| {
-                    line.id == reticent_corpus::record_id(point, &line.text, &tokens, &ignored)
+                    let ignored = self.answers_alone.then_some(ignored.as_slice());
+                    line.id == reticent_corpus::record_id(point, &line.text, &tokens, ignored)
                 }),
                 "{}, line {number}: its id is not that of its text, its tokens and those that are ignored; the folder was edited, or \
                  prepared by an earlier version: prepare it again (`audit prepare`)",

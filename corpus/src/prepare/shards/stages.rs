@@ -412,7 +412,7 @@ impl ShardPlan {
             threads,
             open: &open,
             read: &read,
-            form: |record: Record, text: String| lines(&record, &text),
+            form: |record: Record, text: String| lines(&record, &text, settled.options.loss_on),
         };
         let name = ShardStage::Write(shard as u64).file().unwrap_or_default();
         let mut file = self.folder.create(&name)?;

@@ -6,8 +6,7 @@ use super::read::Kind;
 use super::run::{Chosen, Found};
 use super::weights;
 use crate::account::csv::cell;
-use crate::contract::AtomicFile;
-use crate::contract::Csv;
+use crate::contract::{AtomicFile, Csv, no_stream};
 use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::path::Path;
@@ -66,6 +65,7 @@ impl Places {
 }
 
 fn open_weights(path: &Path) -> Result<AtomicFile> {
+    no_stream(path)?;
     if path.extension().and_then(|e| e.to_str()) != Some("json") {
         bail!("the name must end in .json, got {}", path.display());
     }
@@ -73,6 +73,7 @@ fn open_weights(path: &Path) -> Result<AtomicFile> {
 }
 
 fn open(path: &Path, flag: &'static str) -> Result<(AtomicFile, Kind)> {
+    no_stream(path).context(flag)?;
     let kind = Kind::of(path).context(flag)?;
     if kind == Kind::JsonLines {
         bail!(

@@ -3,7 +3,7 @@
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, Measured, numbered};
 use crate::audit::reading::documents;
-use crate::audit::records::document_name;
+use crate::audit::records::{document_name, one_text};
 use crate::contract::{AtomicFile, Envelope, Exit, Inputs, Interrupt, Progress};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -40,6 +40,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
         for record in records {
             let mut tokens = loaded.tokenizer.frame(&record.text)?;
+            if loaded.manifest.is_none() {
+                one_text(&loaded.model, &loaded.tokenizer, &tokens, texts.len() + 1)
+                    .context("--data")?;
+            }
             cut += u64::from(tokens.len() > most);
             tokens.truncate(most);
             let label = record.label.context("--data: a record without a class")?;

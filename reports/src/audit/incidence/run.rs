@@ -279,6 +279,7 @@ mod table {
     //! Rows (example, secret), written as they come.
 
     use super::{AtomicFile, Kind};
+    use crate::contract::no_stream;
     use anyhow::Result;
     use serde::Serialize;
     use std::io::Write;
@@ -299,6 +300,7 @@ mod table {
 
     impl Table {
         pub(super) fn create(path: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
+            no_stream(path)?;
             let kind = Kind::of(path)?;
             #[cfg(not(feature = "parquet"))]
             if kind == Kind::Parquet {

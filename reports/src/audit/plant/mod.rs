@@ -27,6 +27,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::path::Path;
 use words::SampledFacts;
 
@@ -164,10 +165,7 @@ fn inside(coins: &CoinPlan) -> u64 {
 /// # Errors
 /// A file that is no JSON Lines with a text, chat or pair and no plain text, a place that cannot be written.
 pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> {
-    ensure!(
-        !is_stream(&args.data),
-        "FILE: a file is needed, to be written again with canaries, got - (stdin)"
-    );
+    readable(&args.data)?;
     let folder = OutputFolder::create(&args.out).context("--out")?;
     let name = args.data.file_name().context("FILE: it has no name")?;
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
@@ -273,15 +271,40 @@ fn is_lines(name: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
+/// Refuses what cannot be written again with nothing else changed, and says how it becomes a file that can.
+fn readable(path: &Path) -> Result<()> {
+    ensure!(
+        !is_stream(path),
+        "FILE: stdin (-) has no name under which it could be written again; save it first (cat > FILE.jsonl) and name the file"
+    );
+    let shown = path.display();
+    let mut head = [0; 4];
+    let read = match path.is_file() {
+        true => std::fs::File::open(path).and_then(|mut file| file.read(&mut head)),
+        false => Ok(0),
+    };
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    let is = |name: &str, magic: &[u8]| {
+        ending.eq_ignore_ascii_case(name)
+            || !magic.is_empty() && head[..*read.as_ref().unwrap_or(&0)].starts_with(magic)
+    };
+    let command = if is("gz", &[0x1f, 0x8b]) {
+        format!("is compressed; unpack it first: gzip -dc {shown} > FILE.jsonl")
+    } else if is("zst", &[0x28, 0xb5, 0x2f, 0xfd]) {
+        format!("is compressed; unpack it first: zstd -dc {shown} > FILE.jsonl")
+    } else if is("parquet", b"PAR1") || is("csv", &[]) {
+        let kind = if is("csv", &[]) { "csv" } else { "parquet" };
+        format!(
+            "is a table; write it as JSON Lines first: python -c \"import pandas; pandas.read_{kind}('{shown}').to_json('FILE.jsonl', orient='records', lines=True)\""
+        )
+    } else {
+        return Ok(());
+    };
+    bail!("FILE: {shown} {command}")
+}
+
 /// The documents of a file whose lines can be put back.
 fn documents(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Document>> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if ["csv", "parquet", "gz", "zst"].contains(&ending.to_ascii_lowercase().as_str()) {
-        bail!(
-            "FILE: {} is no JSON Lines and no plain text; write it as one {{\"text\"}} to a line first",
-            path.display()
-        );
-    }
     let options = ReadOptions {
         text: field.map(str::to_owned),
         ..ReadOptions::default()
@@ -472,6 +495,31 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_again_says_how_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            readable(&path).map_err(|error| error.to_string())
+        };
+        for (name, bytes, words) in [
+            ("a.jsonl.gz", &b""[..], "gzip -dc "),
+            ("a.jsonl", b"\x1f\x8b\x08", "gzip -dc "),
+            ("a.zst", b"", "zstd -dc "),
+            ("a.txt", b"\x28\xb5\x2f\xfd", "zstd -dc "),
+            ("a.PARQUET", b"", "pandas.read_parquet("),
+            ("a", b"PAR1", "pandas.read_parquet("),
+            ("a.csv", b"text\nx\n", "pandas.read_csv("),
+        ] {
+            let error = said(name, bytes).unwrap_err();
+            assert!(error.contains(words), "{name}: {error}");
+        }
+        assert!(said("b.jsonl", b"{\"text\":\"x\"}").is_ok());
+        let error = readable(Path::new("-")).unwrap_err().to_string();
+        assert!(error.contains("save it first"), "{error}");
+    }
 
     #[test]
     fn what_has_no_canary_stays_byte_for_byte() {

@@ -2,6 +2,7 @@
 
 use crate::audit::args::ModelArg;
 use crate::audit::loaded_model::same_tokenizer;
+use crate::audit::records::one_text;
 use crate::plan::PlanRequest;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
@@ -130,6 +131,12 @@ impl Beginning {
     ) -> Result<Self> {
         let loaded = Pretrained::load(folder).context("--model")?;
         same_tokens(folder, &loaded, prepared).context("--model")?;
+        if prepared.options.labels.is_some() && loaded.manifest.is_none() {
+            for (number, record) in (1..).zip(&prepared.training.records) {
+                one_text(&loaded.model, &prepared.tokenizer, &record.tokens, number)
+                    .context("--model")?;
+            }
+        }
         let earlier = plan.continues.as_ref().map(|run| &run.value);
         let weights = weights_digest(&loaded.weights);
         let initial = match loaded.manifest {

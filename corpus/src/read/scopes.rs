@@ -1,0 +1,249 @@
+//! Templates written so that minijinja's macros and blocks see the variables that Jinja2's see.
+//!
+//! In Jinja2 a macro, and the body of a `{% call %}` or `{% generation %}` block, sees the variables around it as they are
+//! when it runs. minijinja gives a macro those alone that it finds read in it: not what is sliced, set from itself or filters
+//! a block, and in a loop those of an earlier turn. A default that reads another parameter, and an undefined argument where
+//! there is a default, are another thing there too.
+
+use super::rendering::LARGEST;
+use super::tags::{Tag, outside_strings, tags};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, from_args};
+use minijinja::{Error, State};
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What `{% generation %}` calls, and the variable that it hands over.
+pub(super) const GENERATION: &str = "reticent_generation";
+pub(super) const PROGRESS: &str = "reticent_progress";
+/// What makes a macro of one with defaults, and the test of an argument that was not given to it.
+pub(super) const DEFAULTS: &str = "reticent_defaults";
+pub(super) const MISSING: &str = "reticent_missing";
+
+/// A template with the same text. `marked`: with a call where a `{% generation %}` block stands, else that is a scope alone.
+///
+/// # Errors
+/// Macros that take arguments without a name, blocks with defaults, escapes of HTML and of strings that minijinja has not.
+pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> {
+    let tags = tags(source);
+    let names = assigned(&tags);
+    supported(source, &tags, &names)?;
+    let list = names.iter().copied().collect::<Vec<_>>().join(", ");
+    // Read here, all of them are given to the macro that this begins.
+    let seen = format!("{{% if false %}}{{{{ [{list}] }}}}{{% endif");
+    let renewed = names.iter().map(|n| format!(" set {n} = {n} %}}{{%"));
+    let renewed: String = renewed.collect();
+    let (mut out, mut copied, mut loops, mut open) = (String::new(), 0, 0_usize, Vec::new());
+    for tag in &tags {
+        let (before, after) = (tag.before, tag.after);
+        let written = match tag.word {
+            "for" | "endfor" => {
+                loops = match tag.word {
+                    "for" => loops + 1,
+                    _ => loops.saturating_sub(1),
+                };
+                continue;
+            }
+            "macro" => {
+                // What an earlier turn of the loop set is forgotten.
+                let renewed = if loops > 0 { renewed.as_str() } else { "" };
+                let (head, defaults) = signature(tag.rest);
+                open.push((head, defaults.len()));
+                let given: String = defaults
+                    .iter()
+                    .map(|(name, default)| {
+                        format!("{{% if {name} is {MISSING} %}}{{% set {name} = {default} %}}{{% endif %}}")
+                    })
+                    .collect();
+                let mut plain = head.to_owned();
+                for (name, _) in &defaults {
+                    let comma = if plain.ends_with(['(', ',']) { "" } else { "," };
+                    plain = format!("{plain}{comma} {name}");
+                }
+                let close = if defaults.is_empty() { "" } else { ")" };
+                format!("{{%{before}{renewed} macro {plain}{close} %}}{given}{seen} {after}%}}")
+            }
+            "endmacro" => match open.pop() {
+                Some((head, defaults @ 1..)) => {
+                    let name = head.split('(').next().unwrap_or_default().trim();
+                    format!(
+                        "{{%{before} endmacro %}}{{% set {name} = {DEFAULTS}({name}, {defaults}) {after}%}}"
+                    )
+                }
+                _ => continue,
+            },
+            // In a scope of its own nothing is left of an earlier turn of a loop.
+            "call" => format!(
+                "{{%{before} with %}}{{% call{} %}}{seen} {after}%}}",
+                match tag.rest.starts_with('(') {
+                    true => tag.rest.to_owned(),
+                    false => format!(" {}", tag.rest),
+                }
+            ),
+            "endcall" => format!("{{%{before} endcall %}}{{% endwith {after}%}}"),
+            "generation" if marked => format!(
+                "{{%{before} with %}}{{% call {GENERATION}({PROGRESS}) %}}{seen} {after}%}}"
+            ),
+            "endgeneration" if marked => {
+                format!("{{%{before} endcall %}}{{% endwith {after}%}}")
+            }
+            "generation" => format!("{{%{before} with {after}%}}"),
+            "endgeneration" => format!("{{%{before} endwith {after}%}}"),
+            _ => continue,
+        };
+        out.push_str(&source[copied..tag.place.start]);
+        out.push_str(&written);
+        copied = tag.place.end;
+        if out.len() > LARGEST {
+            return Err("the chat template has too many macros and variables".to_owned());
+        }
+    }
+    out.push_str(&source[copied..]);
+    Ok(out)
+}
+
+/// Whether a template says by itself what the assistant writes.
+pub(super) fn generates(source: &str) -> bool {
+    tags(source).iter().any(|tag| tag.word == "generation")
+}
+
+/// Every name that a template gives a value somewhere, and perhaps others.
+fn assigned<'a>(tags: &[Tag<'a>]) -> BTreeSet<&'a str> {
+    const NONE: [&str; 16] = [
+        "true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if",
+        "else", "caller", "loop", "self",
+    ];
+    let Ok(name) = Regex::new(r"[^\W\d]\w*") else {
+        return BTreeSet::new(); // it is a regular expression
+    };
+    let targets = tags.iter().filter_map(|tag| match tag.word {
+        "set" => tag.rest.split(['=', '|']).next(),
+        "for" => tag.rest.split(" in ").next(),
+        "with" | "macro" | "call" => Some(tag.rest),
+        _ => None,
+    });
+    let names = targets.flat_map(|text| name.find_iter(text).map(|found| found.as_str()));
+    names.filter(|name| !NONE.contains(name)).collect()
+}
+
+/// What a macro begins with up to its first parameter that has a default, and those with theirs; all of it without one.
+fn signature(rest: &str) -> (&str, Vec<(&str, &str)>) {
+    let bytes = rest.as_bytes();
+    let Some(list) = rest.find('(').map(|at| at + 1) else {
+        return (rest, Vec::new());
+    };
+    let (mut depth, mut start, mut equals) = (0_usize, list, None);
+    let (mut head, mut defaults) = (rest, Vec::new());
+    outside_strings(bytes, list, |at| {
+        match bytes[at] {
+            b'(' | b'[' | b'{' => depth += 1,
+            b'=' if depth == 0 && equals.is_none() => equals = Some(at),
+            b',' | b')' if depth == 0 => {
+                if let Some(equals) = equals.take() {
+                    if defaults.is_empty() {
+                        head = rest[..start].trim_end();
+                    }
+                    defaults.push((rest[start..equals].trim(), rest[equals + 1..at].trim()));
+                }
+                start = at + 1;
+                return bytes[at] == b')';
+            }
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    });
+    (head, defaults)
+}
+
+/// Refuses what would give another text.
+fn supported(source: &str, tags: &[Tag<'_>], names: &BTreeSet<&str>) -> Result<(), String> {
+    let has = |word: &str| tags.iter().any(|tag| tag.word == word);
+    let found = |pattern: &str| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(source));
+    let unnamed = ["varargs", "kwargs"];
+    // Escapes that Python reads in another way.
+    let string = r#"(?s)'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*""#;
+    let escape = r"(?s)\A(?:[^\\]|\\[^aNUv/\n])*\z";
+    let (Ok(string), Ok(escape)) = (Regex::new(string), Regex::new(escape)) else {
+        return Ok(()); // they are regular expressions
+    };
+    let strings = tags
+        .iter()
+        .flat_map(|tag| string.find_iter(&source[tag.place.clone()]));
+    let odd = strings
+        .map(|found| found.as_str())
+        .any(|text| !escape.is_match(text));
+    let refusal = if has("macro")
+        && found(r"\b(varargs|kwargs)\b")
+        && !unnamed.iter().any(|name| names.contains(name))
+    {
+        "reads varargs or kwargs, the arguments of a macro that have no name; name them in {% macro … %}"
+    } else if has("autoescape") {
+        "escapes HTML ({% autoescape %}), which is not supported"
+    } else if found(r"\{%[-+]?\s*call\s*\([^()]*=") {
+        "gives defaults to the arguments of a {% call %} block, which is not supported; a {% macro %} may have some"
+    } else if odd {
+        r"has a string with an escape that is not read here (\a, \v, \/, \N, \U or the end of a line): write the character itself"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the chat template {refusal}"))
+}
+
+/// What a macro with defaults gets where it gets nothing.
+#[derive(Debug)]
+struct Missing;
+
+impl Object for Missing {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+}
+
+/// The test of it.
+pub(super) fn is_missing(value: &Value) -> bool {
+    value.downcast_object_ref::<Missing>().is_some()
+}
+
+/// A macro with defaults.
+#[derive(Debug)]
+struct Defaults {
+    inner: Value,
+    /// How many of its last parameters have one.
+    defaults: usize,
+}
+
+impl Object for Defaults {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        let (Rest(mut all), named): (Rest<Value>, Kwargs) = from_args(args)?;
+        let names = self.inner.get_attr("arguments")?;
+        let required = names.len().unwrap_or(0).saturating_sub(self.defaults);
+        let mut left: Vec<(String, Value)> = named
+            .args()
+            .map(|name| Ok((name.to_owned(), named.get(name)?)))
+            .collect::<Result<_, Error>>()?;
+        for (place, name) in names.try_iter()?.enumerate().skip(all.len()) {
+            let given = left
+                .iter()
+                .position(|(given, _)| Some(given.as_str()) == name.as_str());
+            all.push(match given {
+                Some(given) => left.remove(given).1,
+                None if place < required => Value::UNDEFINED,
+                None => Value::from_object(Missing),
+            });
+        }
+        if !left.is_empty() {
+            all.push(Kwargs::from_iter(left).into());
+        }
+        self.inner.call(state, &all)
+    }
+}
+
+/// A macro that is told which of its last arguments, so many, are not given.
+pub(super) fn defaults(inner: Value, defaults: usize) -> Value {
+    Value::from_object(Defaults { inner, defaults })
+}

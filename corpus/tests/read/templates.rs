@@ -1,0 +1,304 @@
+//! Chat templates beside transformers 5.24 (`render_jinja_template`), by which every text here was made.
+
+use reticent_corpus::read::{ChatTemplate, Documents, ReadOptions};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+fn messages() -> Vec<Value> {
+    let message = |role: &str, content: &str| json!({"role": role, "content": content});
+    vec![
+        message("system", "Be brief."),
+        message("user", " Hi\nthere "),
+        message("assistant", "Hello"),
+        message("user", "a,b,c"),
+        message("assistant", "Bye"),
+    ]
+}
+
+fn written(source: &str) -> Result<String, String> {
+    ChatTemplate::new(source.to_owned(), &Map::new())?.render(&messages(), None)
+}
+
+fn same(cases: &[(&str, &str)]) {
+    for (source, text) in cases {
+        assert_eq!(written(source).as_deref(), Ok(*text), "{source}");
+    }
+}
+
+#[test]
+fn macros_and_blocks_see_the_variables_that_those_of_jinja_see() {
+    same(&[
+        (
+            "{% set messages = messages[1:] %}{% macro f() %}{{ messages[1:] | length }}{% endmacro %}{{ f() }}",
+            "3",
+        ),
+        (
+            "{% set x = messages[1:] %}{% macro f() %}{% for m in x[1:] %}{{ m.role }},{% endfor %}{% endmacro %}{{ f() }}",
+            "assistant,user,assistant,",
+        ),
+        (
+            "{% set x = 1 %}{% macro f() %}{% set x = x + 1 %}{{ x }}{% endmacro %}{{ f() }}{{ f() }}{{ x }}",
+            "221",
+        ),
+        (
+            "{% set ns = namespace(n=0) %}{% macro f() %}{% set ns.n = 5 %}{% endmacro %}{{ f() }}{{ ns.n }}",
+            "5",
+        ),
+        (
+            "{% set x = 'abc' %}{% macro f() %}{% with x = x %}{{ x }}{% endwith %}{% endmacro %}{{ f() }}",
+            "abc",
+        ),
+        (
+            "{% set a = 'a' %}{% set b='b' %}{% macro f(t) %}{% filter replace(a, b) %}{{ t }}{% endfilter %}{% endmacro %}{{ f('aaa') }}",
+            "bbb",
+        ),
+        (
+            "{% set a = 'a' %}{% macro f(t) %}{% set y | replace(a, 'b') %}{{ t }}{% endset %}{{ y }}{% endmacro %}{{ f('aaa') }}",
+            "bbb",
+        ),
+        (
+            "{% macro f() %}{{ x }}{% endmacro %}{% set x = 1 %}{{ f() }}{% set x = 2 %}{{ f() }}",
+            "12",
+        ),
+        (
+            "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}G{{ z[1:] }}{% endmacro %}{% set z='xyz' %}{{ f() }}",
+            "Gyz",
+        ),
+        (
+            "{% macro w(t) %}<{{ t }}{{ caller() }}>{% endmacro %}{% set s = 'hello' %}{% call w(1) %}{{ s[1:3] }}{% endcall %}",
+            "<1el>",
+        ),
+        (
+            "{% macro w(t) %}<{{ caller(t) }}>{% endmacro %}{% set s = 'hello' %}{% call(n) w(1) %}{{ s[n:] }}{{ n }}{% endcall %}",
+            "<ello1>",
+        ),
+        (
+            "{% macro w() %}<{{ caller() }}>{% endmacro %}{% for m in messages %}{% if loop.first %}{% set y = 'a' %}{% endif %}{% call w() %}{{ y }}{{ m.role[1:] }}{{ loop.index }}{% endcall %}{% endfor %}",
+            "<aystem1><ser2><ssistant3><ser4><ssistant5>",
+        ),
+        (
+            "{% for m in messages %}{% if loop.first %}{% set y = 'a' %}{% endif %}{% macro w() %}{{ y }}{{ m.role[1:] }}{% endmacro %}{{ w() }}{% endfor %}",
+            "aystemserssistantserssistant",
+        ),
+        (
+            "{% for m in messages %}{% macro w() %}{{ y }}{{ m.role }}{% endmacro %}{% if loop.first %}{% set y = 'a' %}{% endif %}{{ w() }}{% endfor %}",
+            "asystemuserassistantuserassistant",
+        ),
+        (
+            "{% macro w() %}<{{ caller() }}>{% endmacro %}{% set s=1 %}{% call w() %}{% set s = s + 1 %}{{ s }}{% endcall %}{{ s }}",
+            "<2>1",
+        ),
+        (
+            "{% macro inner() %}[{{ caller() }}]{% endmacro %}{% macro outer() %}{% set c = caller() %}{% call inner() %}{{ c }}{% endcall %}{% endmacro %}{% call outer() %}x{% endcall %}",
+            "[x]",
+        ),
+    ]);
+}
+
+#[test]
+fn macros_take_their_defaults_as_those_of_jinja_do() {
+    same(&[
+        (
+            "{% macro f(x, y='d') %}{{ x }}{{ y }}{% endmacro %}{{ f(1) }}{{ f(1, 2) }}{{ f(1, y=3) }}",
+            "1d1213",
+        ),
+        (
+            "{% macro f(x, y='d') %}{{ x }}{{ y }}{% endmacro %}{{ f(1, nothing) }}",
+            "1",
+        ),
+        (
+            "{% macro f(x, y='d') %}{{ x }}{{ y }}{% endmacro %}{{ f(nothing) }}",
+            "d",
+        ),
+        (
+            "{% macro f(x, y='d') %}{{ x }}{{ y }}{% endmacro %}{{ f(x=1, y=messages[0].nothing) }}",
+            "1",
+        ),
+        (
+            "{% macro f(x, y=x) %}{{ x }}{{ y }}{% endmacro %}{{ f(1) }}",
+            "11",
+        ),
+        (
+            "{% macro f(x, y='d', z=x) %}{{ x }}{{ y }}{{ z }}|{% endmacro %}{{ f(1) }}{{ f(1, 2) }}{{ f(1, z=3) }}{{ f(x=1, y=nothing) }}{{ f(1, nothing, 4) }}",
+            "1d1|121|1d3|11|14|",
+        ),
+        (
+            "{% macro f(y='a)b', z=(1, 2), w={'a': [1, ')']}, v='=,') %}{{ y }}{{ z }}{{ w }}{{ v }}{% endmacro %}{{ f() }}{{ f(w=1) }}",
+            "a)b(1, 2){'a': [1, ')']}=,a)b(1, 2)1=,",
+        ),
+        (
+            "{% macro f(y=1) %}{{ y }}{{ caller() }}{% endmacro %}{% call f() %}x{% endcall %}{% call f(2) %}x{% endcall %}{% call f(y=3) %}x{% endcall %}",
+            "1x2x3x",
+        ),
+        (
+            "{% macro f(x, y=none, z=true) %}{{ x }}{{ y }}{{ z }}{% endmacro %}{{ f(1) }}{{ f(1,z=nothing) }}{{ f() }}",
+            "1NoneTrue1NoneNoneTrue",
+        ),
+        (
+            "{% set d = 5 %}{% macro f(y=d) %}{{ y }}{% endmacro %}{% set d = 6 %}{{ f() }}",
+            "6",
+        ),
+        (
+            "{% macro f(n, acc='') %}{% if n %}{{ f(n - 1, acc ~ n) }}{% else %}{{ acc }}{% endif %}{% endmacro %}{{ f(3) }}",
+            "321",
+        ),
+        (
+            "{% macro f( x ,y = 'd' ) -%}\n {{ x }}{{ y }}\n{%- endmacro -%}\n{{ f(1) }}",
+            "1d",
+        ),
+        (
+            "{% macro f(x, y=g()) %}{{ x }}{{ y }}{% endmacro %}{% macro g(q=messages[0].role) %}{{ q }}{% endmacro %}{{ f(1) }}",
+            "1system",
+        ),
+    ]);
+}
+
+#[test]
+fn tuples_views_and_whole_numbers_are_those_of_python() {
+    same(&[
+        ("{{ (1, 2) }}", "(1, 2)"),
+        ("{{ (1,) }}", "(1,)"),
+        ("{{ () }}", "()"),
+        ("{{ ((1,'a'),[2]) }}", "((1, 'a'), [2])"),
+        (
+            "{{ messages[0].items() }}",
+            "dict_items([('role', 'system'), ('content', 'Be brief.')])",
+        ),
+        (
+            "{{ messages[0].items() | list }}",
+            "[('role', 'system'), ('content', 'Be brief.')]",
+        ),
+        ("{{ messages[0].keys() }}", "dict_keys(['role', 'content'])"),
+        (
+            "{{ messages[0].values() | list }}",
+            "['system', 'Be brief.']",
+        ),
+        (
+            "{{ messages[0] | dictsort }}",
+            "[('content', 'Be brief.'), ('role', 'system')]",
+        ),
+        ("{{ (1,2) + (3,) }}", "(1, 2, 3)"),
+        ("{{ (1,2,3)[1:] }}", "(2, 3)"),
+        ("{{ (1,2) | tojson }}", "[1, 2]"),
+        ("{{ (1,2) == [1,2] }}", "False"),
+        ("{{ 'a' ~ (1,) }}", "a(1,)"),
+        ("{{ messages[0].items() is sequence }}", "False"),
+        ("{{ messages[1:] is sequence }}", "True"),
+        ("{{ messages[0].items() | first }}", "('role', 'system')"),
+        ("{{ {'a': (1,2)} }}", "{'a': (1, 2)}"),
+        ("{{ 18446744073709551616 + 1 }}", "18446744073709551617"),
+        ("{{ 2 ** 100 }}", "1267650600228229401496703205376"),
+        ("{{ (2 ** 63) | tojson }}", "9223372036854775808"),
+        (
+            "{{ '99999999999999999999999' | int }}",
+            "99999999999999999999999",
+        ),
+        ("{{ 'x' | int(5) }}", "5"),
+        ("{{ '1.9' | int }}", "1"),
+        ("{{ none | int }}", "0"),
+        ("{{ 1e30 | int }}", "1000000000000000019884624838656"),
+        ("{{ true | int }}", "1"),
+        ("{{ 'a\\r\\nb\\x0bc\\n'.splitlines() }}", "['a', 'b', 'c']"),
+        ("{{ 'abc'.startswith(('x','a')) }}", "True"),
+        ("{{ 'abc'.partition('b') }}", "('a', 'b', 'c')"),
+        ("{{ 'a b c'.split(sep=' ') }}", "['a', 'b', 'c']"),
+    ]);
+}
+
+/// What would be another text than transformers' says what it is, and where.
+#[test]
+fn what_jinja_writes_otherwise_is_refused_in_words() {
+    for (source, words) in [
+        (
+            "{{ '99999999999999999999999999999999999999999' | int }}",
+            "in line 1: it reads a whole number beyond 128 bits",
+        ),
+        (
+            "\n{{ 2 ** 200 }}",
+            "in line 2: it computes what its values don't allow, or a whole number beyond 128 bits",
+        ),
+        ("{{ (2 ** 64) | tojson }}", "a whole number beyond 64 bits"),
+        (
+            "{{ messages[0].content - 1 }}",
+            "tried to use - operator on unsupported types string and number",
+        ),
+        (
+            "{{ messages[0].content.zfill(3) }}",
+            "string has no method named zfill",
+        ),
+        (
+            "{% macro f() %}{{ varargs }}{% endmacro %}{{ f(1) }}",
+            "varargs or kwargs",
+        ),
+        (
+            "{% macro w() %}{{ caller(1) }}{% endmacro %}{% call(a, b=2) w() %}{{ a }}{% endcall %}",
+            "{% call %} block",
+        ),
+        (
+            "{% macro f(y=1) %}{% endmacro %}{{ f }}",
+            "a macro or a function",
+        ),
+        (
+            "{% autoescape true %}{{ '<' }}{% endautoescape %}",
+            "{% autoescape %}",
+        ),
+        ("{{ 'a\\vb' }}", "an escape that is not read here"),
+        (
+            "\n{{ raise_exception('no ' ~ messages[3].content) }}",
+            "fails in line 2: it refuses the conversation (raise_exception)",
+        ),
+    ] {
+        let error = written(source).unwrap_err();
+        assert!(
+            error.contains(words) && !error.contains("a,b,c"),
+            "{source}: {error}"
+        );
+    }
+    let source = "{{ messages[0].n }}{{ messages[0].n ~ '' if messages[0].joined }}";
+    let template = ChatTemplate::new(source.to_owned(), &Map::new()).unwrap();
+    for (number, joined, refused) in [
+        (2.5, true, false),
+        (1e16, true, true),
+        (1e16, false, false),
+        (1e-5, true, true),
+    ] {
+        let message = json!({"role": "user", "n": number, "joined": joined});
+        let made = template.render(&[message], None);
+        assert_eq!(
+            made.is_err_and(|error| error.contains("in quotes")),
+            refused,
+            "{number}"
+        );
+    }
+    // Each macro is told of every name.
+    let many: String = (0..6000)
+        .map(|n| format!("{{% set name{n} = 1 %}}{{% macro m{n}() %}}{{% endmacro %}}"))
+        .collect();
+    let error = written(&many).unwrap_err();
+    assert!(error.contains("too many macros"), "{error}");
+    // Text that is no string of the template has any escape.
+    same(&[("\\alpha {# '\\a' #}{{ 'b' }}", "\\alpha b")]);
+}
+
+/// A parser without these would read another number, and a template write it.
+#[test]
+fn whole_numbers_beyond_64_bits_are_refused_where_a_template_sees_them() {
+    let chat = ChatTemplate::new("{{ messages[0].n }}".to_owned(), &Map::new()).unwrap();
+    let line = "{\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"n\":18446744073709551616}]}";
+    for (name, text) in [
+        ("x.jsonl", line.to_owned()),
+        ("x.json", format!("[{line}]")),
+    ] {
+        for (chat, refused) in [(Some(chat.clone()), true), (None, false)] {
+            let options = ReadOptions {
+                chat,
+                ..ReadOptions::default()
+            };
+            let mut read =
+                Documents::from_bytes(Path::new(name), text.clone().into_bytes(), &options);
+            let found = read.next().unwrap();
+            let said = found.is_err_and(|error| error.to_string().contains("beyond 64 bits"));
+            assert_eq!(said, refused, "{name}");
+        }
+    }
+}
