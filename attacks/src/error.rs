@@ -60,9 +60,18 @@ pub enum Error {
         /// How many were asked for.
         wanted: usize,
     },
-    /// A model that says nothing: its losses are not finite.
-    #[error("nothing can be concluded: the model gives no {0} a finite perplexity")]
-    Silent(&'static str),
+    /// A model that says nothing of most texts: its losses are not finite.
+    #[error(
+        "nothing can be concluded: the model gives {silent} of {all} texts (each {what}) no finite perplexity"
+    )]
+    Silent {
+        /// What a text is.
+        what: &'static str,
+        /// Texts without a finite perplexity.
+        silent: u64,
+        /// All texts.
+        all: u64,
+    },
     /// Nothing in the data carries a score.
     #[error("nothing to score: {0}")]
     Empty(&'static str),

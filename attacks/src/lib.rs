@@ -46,7 +46,9 @@ pub use audit_bound::{AuditBound, AuditTerms};
 pub use draw::Draw;
 pub use error::{Error, Result};
 pub use one_run::OneRunCounts;
-pub use perplexity::{Perplexity, RecordCost, is_silent, perplexity, pseudo_perplexity};
+pub use perplexity::{
+    Perplexity, RecordCost, check_speaks, is_silent, perplexity, pseudo_perplexity,
+};
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
 pub use scoring::windows;
 pub use statistics::sign_test;

@@ -48,14 +48,27 @@ pub fn is_silent(nll: f64, length: usize) -> bool {
     !(nll / length.max(1) as f64).exp().is_finite()
 }
 
-/// Refuses a model that says nothing of any text, by the losses and lengths of all: ranks and scores of what it is silent of
-/// would look like those of a model without a leak.
-pub(crate) fn check_speaks(
+/// Refuses a model that says nothing of most texts, by the losses and lengths of all: ranks and scores of what it is silent
+/// of would look like those of a model without a leak.
+///
+/// ```
+/// assert!(reticent_attacks::check_speaks("record", [(9.0, 3), (f64::INFINITY, 3)]).is_ok());
+/// assert!(reticent_attacks::check_speaks("record", [(f64::INFINITY, 3)]).is_err());
+/// ```
+///
+/// # Errors
+/// More than half of the texts have no finite perplexity; `what` names one of them.
+pub fn check_speaks(
     what: &'static str,
-    mut texts: impl Iterator<Item = (f64, usize)>,
+    texts: impl IntoIterator<Item = (f64, usize)>,
 ) -> Result<()> {
-    if texts.all(|(nll, length)| is_silent(nll, length)) {
-        return Err(Error::Silent(what));
+    let (mut silent, mut all) = (0, 0);
+    for (nll, length) in texts {
+        all += 1;
+        silent += u64::from(is_silent(nll, length));
+    }
+    if 2 * silent > all {
+        return Err(Error::Silent { what, silent, all });
     }
     Ok(())
 }

@@ -871,7 +871,7 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     refused(
         at,
         "plant - --canaries 1x1 --out x",
-        &["FILE: a file is needed"],
+        &["FILE: stdin (-) has no name"],
     );
     #[cfg(unix)]
     {

@@ -175,7 +175,7 @@ fn a_cell_that_passes_a_limit_is_said_and_ends_with_one() {
         text.contains("A promise is contradicted, or a limit passed, in 2 cells."),
         "{text}"
     );
-    assert!(text.contains("contradicted"), "{text}");
+    assert!(text.contains("outcome") && text.contains("fail"), "{text}");
 }
 
 #[test]

@@ -122,7 +122,8 @@ impl Piece {
             let right = match loss_grid {
                 Some(loss_grid) => {
                     // From a line itself, the next one.
-                    let nudge = 1e-9 * loss_grid.finest() + 4.0 * start.error;
+                    let room = 4.0 * start.error + 4.0 * ROUND * start.loss.abs();
+                    let nudge = loss_grid.nudge() + room;
                     let next = loss_grid.next(start.loss + nudge, &mut hint);
                     let (x, point) = self.crossing((left, start), widest, next);
                     start = point;

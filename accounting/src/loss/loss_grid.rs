@@ -154,6 +154,15 @@ impl LossGrid {
         at(*hint)
     }
 
+    /// How far beyond a line, and its rounding, the next one is looked for. A line that stands alone has none before it to get
+    /// past, however small the losses are.
+    pub(crate) fn nudge(&self) -> f64 {
+        match self.bounds.len() {
+            1 => 0.0,
+            _ => 1e-9 * self.finest(),
+        }
+    }
+
     /// The smallest width of a cell.
     pub(crate) fn finest(&self) -> f64 {
         self.lines.spacing

@@ -153,7 +153,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     }
     cases.iter().try_for_each(check)?;
     let mut ranks = Vec::with_capacity(cases.len());
-    let mut silent = true;
+    let (mut silent, mut all) = (0, 0);
     for (done, case) in cases.iter().enumerate() {
         let sequences: Vec<Vec<TokenId>> = case
             .candidates
@@ -177,11 +177,14 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let own = own.map_or(f64::INFINITY, |at| costs[at]);
         let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
         ranks.push((case.id.clone(), rank));
-        let mut losses = costs.iter().zip(&case.candidates);
-        silent &= losses.all(|(cost, candidate)| is_silent(*cost, candidate.len()));
+        for (cost, candidate) in costs.iter().zip(&case.candidates) {
+            all += 1;
+            silent += u64::from(is_silent(*cost, candidate.len()));
+        }
     }
-    if silent {
-        return Err(Error::Silent("candidate"));
+    if 2 * silent > all {
+        let what = "candidate";
+        return Err(Error::Silent { what, silent, all });
     }
     let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
     for (case, (_, rank)) in cases.iter().zip(&ranks) {

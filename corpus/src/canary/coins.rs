@@ -87,6 +87,7 @@ impl CoinPlan {
                 .collect(),
             ..self.plan.clone()
         }
+        .with_digest()
     }
 
     /// The documents with the canaries in them that are in.

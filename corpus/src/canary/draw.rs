@@ -134,7 +134,9 @@ impl<'a> Draw<'a> {
             carriers: options.carriers,
             distinct: options.distinct,
             canaries,
-        })
+            digest: None,
+        }
+        .with_digest())
     }
 
     /// What stands before each canary's secret.

@@ -180,6 +180,10 @@ pub struct CanaryPlan {
     pub distinct: bool,
     /// The canaries.
     pub canaries: Vec<Canary>,
+    /// SHA-256 of all else, hexadecimal: a plan that was cut or edited has another one. Absent in files of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl CanaryPlan {
@@ -219,6 +223,23 @@ impl CanaryPlan {
         draw.plan(unit, |number| documents.get(number))
     }
 
+    /// The same with the digest of what it says now.
+    #[must_use]
+    pub fn with_digest(self) -> Self {
+        let digest = Some(self.content_digest());
+        Self { digest, ..self }
+    }
+
+    fn content_digest(&self) -> String {
+        let bare = Self {
+            digest: None,
+            ..self.clone()
+        };
+        // Every part has a JSON form.
+        serde_json::to_vec(&bare)
+            .map_or_else(|_| String::new(), |json| crate::random::sha256(&json))
+    }
+
     /// How many canaries and copies, as `10x20`.
     ///
     /// # Errors
@@ -240,12 +261,20 @@ impl CanaryPlan {
     /// Text that is not such a plan, or a plan that contradicts itself: another schema, a
     /// secret outside the template, a wrong number of copies or candidates, a line that does
     /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan, secrets that its seed
-    /// does not draw.
+    /// does not draw, another digest.
     pub fn from_json(json: &str) -> Result<Self> {
         let plan: Self =
             serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
         plan.validate()?;
         plan.check_secrets()?;
+        if plan
+            .digest
+            .as_ref()
+            .is_some_and(|digest| *digest != plan.content_digest())
+        {
+            let why = "its digest is not that of what it says: cut or edited";
+            return Err(Error::Plan(why.to_owned()));
+        }
         Ok(plan)
     }
 

@@ -18,6 +18,8 @@ const SETTINGS: &str = "tokenizer_config.json";
 /// The names of templates where a folder has several, and the folder of those that are files.
 const DEFAULT: &str = "default";
 const FOR_TOOLS: &str = "tool_use";
+const TOKENS: [&str; 2] = ["bos_token", "eos_token"];
+/// A folder of more templates.
 const OTHERS: &str = "additional_chat_templates";
 
 /// A template as transformers' `apply_chat_template` reads it.
@@ -71,10 +73,10 @@ impl ChatTemplate {
             true => path,
             false => path.parent().unwrap_or(path),
         };
-        let settings = match text(&folder.join(SETTINGS))? {
-            Some(text) => object(&text)?,
-            None => Map::new(),
-        };
+        let settings = text(&folder.join(SETTINGS))?;
+        let settings = settings.map(|text| object(&text)).transpose()?;
+        let without_settings = settings.is_none();
+        let settings = settings.unwrap_or_default();
         let own = match path.is_dir() {
             true => folder.join(OWN),
             false => path.to_path_buf(),
@@ -89,6 +91,14 @@ impl ChatTemplate {
                 )
             })?,
         };
+        // An unknown token is written as nothing, and the text would be another one.
+        if let Some(token) = TOKENS.iter().find(|token| source.contains(**token))
+            && without_settings
+        {
+            return Err(format!(
+                "it reads {token}, and no {SETTINGS} beside it says what that is; put it beside the model's, or name the model's folder"
+            ));
+        }
         let specials = specials(&settings);
         let other_for_tools = path.is_dir()
             && (folder

@@ -36,6 +36,10 @@ pub struct Envelope<B> {
     /// The headline, which every format opens with.
     #[serde(default)]
     pub says: String,
+    /// What it comes down to, where it is an audit's: `fail` where the exit code is 1, `review` for a leak of which no promise
+    /// and no limit speaks, `open` where nothing can be concluded, else `pass`. SARIF has the same word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
     /// What was asked, and what was assumed.
     pub inputs: Inputs,
     /// The result.
@@ -50,18 +54,20 @@ impl<B: Serialize> Envelope<B> {
             schema: SCHEMA,
             kind: kind.into(),
             says: String::new(),
+            outcome: None,
             inputs,
             body,
         }
     }
 
-    /// The same with a headline.
+    /// The same with a headline, and what it comes down to.
     #[must_use]
-    pub fn saying(&self, headline: &str) -> Envelope<&B> {
+    pub fn saying(&self, headline: &str, outcome: Option<&str>) -> Envelope<&B> {
         Envelope {
             schema: self.schema,
             kind: self.kind.clone(),
             says: headline.to_owned(),
+            outcome: outcome.map(str::to_owned),
             inputs: self.inputs.clone(),
             body: &self.body,
         }

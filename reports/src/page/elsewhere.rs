@@ -31,13 +31,10 @@ impl Page {
     /// One result in SARIF 2.1.0, of a document of this kind.
     #[must_use]
     pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
-        let (outcome, level) = match self.mood {
-            Mood::Alarm => ("fail", "error"),
-            // SARIF's word for "insufficient information to decide".
-            Mood::Open => ("open", "none"),
-            // "Requires review by a human user to decide if it represents a problem".
-            Mood::Review => ("review", "none"),
-            Mood::Plain => ("pass", "none"),
+        let mood = self.has_mood();
+        let level = match mood {
+            Mood::Alarm => "error",
+            Mood::Open | Mood::Review | Mood::Plain => "none",
         };
         let given = |name: &&&str| inputs.iter().find(|(given, _)| given == *name);
         let subject = SUBJECTS.iter().filter_map(|name| given(&name)).next();
@@ -59,7 +56,7 @@ impl Page {
                 } },
                 "results": [{
                     "ruleId": kind,
-                    "kind": outcome,
+                    "kind": mood.kind(),
                     "level": level,
                     "message": { "text": self.summary },
                     "locations": locations,

@@ -174,6 +174,24 @@ impl Mood {
             Exit::Finished => otherwise,
         }
     }
+    /// The word for it in SARIF and JSON.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Alarm => "fail",
+            // SARIF's word for "insufficient information to decide".
+            Self::Open => "open",
+            // "Requires review by a human user to decide if it represents a problem".
+            Self::Review => "review",
+            Self::Plain => "pass",
+        }
+    }
+    /// The one of a word.
+    #[must_use]
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        let all = [Self::Plain, Self::Open, Self::Review, Self::Alarm];
+        all.into_iter().find(|mood| mood.kind() == kind)
+    }
     /// Of an audit where nothing is exceeded: a leak is for review where no promise and no limit speaks of it, and what shows
     /// none is open where it is `silent`, since it could have shown none or nobody knows what it shows.
     #[must_use]
@@ -207,7 +225,7 @@ impl From<Exit> for Mood {
 pub struct Page {
     title: String,
     summary: String,
-    mood: Mood,
+    mood: Option<Mood>,
     sections: Vec<(Shown, Section)>,
     footer: String,
 }
@@ -218,7 +236,7 @@ impl Page {
         Self {
             title: title.into(),
             summary: summary.into(),
-            mood: Mood::Plain,
+            mood: None,
             sections: Vec::new(),
             footer: format!("Written by Reticent {}.", env!("CARGO_PKG_VERSION")),
         }
@@ -226,7 +244,7 @@ impl Page {
     /// Sets the summary off.
     #[must_use]
     pub fn mood(mut self, mood: Mood) -> Self {
-        self.mood = mood;
+        self.mood = Some(mood);
         self
     }
     /// Adds a section at the end: on the page, and in the full text.
@@ -280,11 +298,16 @@ impl Page {
     }
     /// How its summary is set off.
     #[must_use]
-    pub const fn has_mood(&self) -> Mood {
-        self.mood
+    pub fn has_mood(&self) -> Mood {
+        self.mood.unwrap_or_default()
+    }
+    /// The word for what it comes down to, where that was set.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&'static str> {
+        self.mood.map(Mood::kind)
     }
     fn alarmed(&self) -> bool {
-        self.mood == Mood::Alarm
+        self.mood == Some(Mood::Alarm)
     }
 }
 

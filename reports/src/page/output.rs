@@ -162,7 +162,7 @@ impl Output {
     ) -> Result<String> {
         Ok(match format {
             Format::Json => {
-                let mut document = document.saying(page.said());
+                let mut document = document.saying(page.said(), page.outcome());
                 document.inputs = document.inputs.configured(&self.configured);
                 printable_json(&document.to_text()?)
             }

@@ -62,3 +62,49 @@ fn ln_sum(terms: &[f64]) -> f64 {
     }
     top + sum.value().ln()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::loss::{Direction, PrivacyLoss, Query};
+    use crate::mechanism::{Mechanism, Sampling};
+    use crate::{Epsilon, Neighbours, NoiseMultiplier, SamplingRate, Tolerance};
+
+    /// δ of one step of Laplace noise b at rate q: with x = (1 + b ln(1 + (e^ε − 1)/q))/2, where the loss is ε,
+    /// q (1 − e^((x−1)/b)/2) − (q + e^ε − 1) e^(−x/b)/2.
+    fn exact(b: f64, q: f64, epsilon: f64) -> f64 {
+        let share = epsilon.exp_m1() / q;
+        let x = 0.5 * (1.0 + b * share.ln_1p());
+        q * (1.0 - 0.5 * ((x - 1.0) / b).exp() - 0.5 * (1.0 + share) * (-x / b).exp())
+    }
+
+    /// However small the losses are, stretches end where the loss is ε.
+    #[test]
+    fn tiny_losses_of_one_step_are_cut_at_their_crossing() {
+        for b in [0.3, 1.0, 10.0] {
+            for q in [1e-3, 1e-6, 1e-8, 1e-9, 1e-11, 1e-13] {
+                let most = q * f64::exp_m1(1.0 / b);
+                for share in [0.0, 0.1, 0.5] {
+                    let epsilon = (share * most).ln_1p();
+                    let run = Mechanism::SubsampledLaplace {
+                        scale: NoiseMultiplier::new(b).unwrap(),
+                        sampling_rate: SamplingRate::new(q).unwrap(),
+                        sampling: Sampling::Poisson,
+                    };
+                    let query = Query::single(Neighbours::AddRemove);
+                    let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+                    let at = Epsilon::new(epsilon).unwrap();
+                    let found = loss.delta(at, Tolerance::new(1e-6).unwrap()).unwrap();
+                    let low = found.bounds.lower.unwrap().get().get();
+                    let high = found.bounds.upper.unwrap().get().get();
+                    let truth = exact(b, q, epsilon);
+                    // What is left of the formula's digits.
+                    let room = 1e-13 * q / truth;
+                    let case = format!("{b} {q} {share}: {low} {truth} {high}");
+                    assert!(low <= truth * (1.0 + room), "{case}");
+                    assert!(high >= truth * (1.0 - room), "{case}");
+                    assert!(high <= low * (1.0 + 1e-6), "{case}");
+                }
+            }
+        }
+    }
+}

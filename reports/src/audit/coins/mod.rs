@@ -150,6 +150,13 @@ impl CoinsReport {
             .reference
             .and_then(|apart| apart.warning("The reference"));
         let unknown = self.unknown() + &reference.unwrap_or_default();
+        let limit = match self.limit.filter(|limit| self.provable.get() <= limit) {
+            Some(most) => format!(
+                "{limit} So few coins can't pass the limit of {}.",
+                shortest(most.get())
+            ),
+            None => limit,
+        };
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
         if self.bound() > 0.0 {
@@ -159,7 +166,7 @@ impl CoinsReport {
             )
         } else if self.provable.get().get() > 0.0 {
             format!(
-                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{unknown}"
+                "No positive ε is refuted by {canaries}: which of them the model saw can't be told well enough.{limit}{unknown}"
             )
         } else {
             format!(

@@ -16,10 +16,10 @@ use reticent_accounting::{
     Confidence, Direction, Epsilon, Error, GroupSize, Mechanism, Notion, Plan, PrivacyLoss,
     Probability, Query, Tolerance, UnitName,
 };
-use reticent_attacks::AuditTerms;
 use reticent_attacks::evalue::{
     CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
+use reticent_attacks::{AuditTerms, check_speaks};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
@@ -279,10 +279,11 @@ fn scores(
         .map(|canary| Sequence::of(canary, &model.tokenizer))
         .collect::<Result<Vec<_>>>()?;
     let own = likelihoods(model.scorer(), &sequences, interrupt)?;
-    ensure!(
-        own.iter().any(|score| score.is_finite()),
-        "nothing can be concluded: the model gives no canary a finite likelihood"
-    );
+    let losses = |scores: &[f64]| -> Vec<(f64, usize)> {
+        let lengths = sequences.iter().map(|s| s.tokens.len() - s.secret);
+        scores.iter().map(|score| -score).zip(lengths).collect()
+    };
+    check_speaks("canary", losses(&own))?;
     let Some(folder) = &args.reference else {
         return Ok((own, None));
     };
@@ -293,6 +294,7 @@ fn scores(
         other.iter().all(|score| score.is_finite()),
         "--reference: it gives some canary no finite likelihood"
     );
+    check_speaks("canary", losses(&other)).context("--reference")?;
     let both = || own.iter().zip(&other);
     let a_token = both().zip(&sequences).map(|((own, other), sequence)| {
         let tokens = (sequence.tokens.len() - sequence.secret) as f64;

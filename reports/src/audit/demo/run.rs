@@ -186,7 +186,7 @@ pub(in crate::audit) fn run(args: &Demo, output: Output, interrupt: &Interrupt) 
     };
     let document = report.document(inputs(args)?);
     let page = report.to_page()?;
-    let json = document.saying(page.said()).to_text()?;
+    let json = document.saying(page.said(), page.outcome()).to_text()?;
     out.write("report.json", json.as_bytes())?;
     out.write("report.html", page.to_html()?.as_bytes())?;
     let folder = out.finish().context("--out")?;

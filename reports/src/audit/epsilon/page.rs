@@ -15,6 +15,14 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
             " This is above the limit of {}.",
             shortest(limit.get())
         ));
+    } else if let Some(limit) = args
+        .max_epsilon
+        .filter(|limit| limit >= report.provable.get())
+    {
+        summary.push_str(&format!(
+            " Such counts can't pass the limit of {}, even with every guess right.",
+            shortest(limit.get())
+        ));
     }
     Ok(Page::new("How much leaks at least", summary.clone())
         .mood(report.mood(args))
@@ -57,7 +65,7 @@ fn says(report: &EpsilonReport) -> String {
             rounded_down(provable, 4)
         )
     } else {
-        "Nothing can be concluded: so few guesses refute no positive ε, even if all are right."
+        "Nothing can be concluded: at this δ such counts refute no positive ε, even with every guess right."
             .to_owned()
     }
 }

@@ -384,7 +384,13 @@ impl<'a> Attack<'a> {
             interrupt.flow()
         });
         interrupt.check()?;
-        Ok(found?)
+        let found = found?;
+        let mut canaries = self.plan.canaries.iter().zip(&found);
+        ensure!(
+            !canaries.any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count())),
+            "--sample: nothing can be concluded: the model gives its canaries no finite perplexity"
+        );
+        Ok(found)
     }
 
     fn search(&self, scorer: &mut dyn PrefixScorer, interrupt: &Interrupt) -> Result<Ranking> {

@@ -22,7 +22,9 @@ use crate::contract::{Envelope, Exit, Inputs};
 use crate::page::Mood;
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
-use reticent_attacks::exposure::{CeilingOutcome, CeilingTest, ExposureFinding, ExposureSummary};
+use reticent_attacks::exposure::{
+    CeilingOutcome, CeilingTest, EpsilonMethod, ExposureFinding, ExposureSummary,
+};
 use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -207,6 +209,29 @@ impl ExposureReport {
         Leak::of(&self.finding.summary) != Leak::Unseen
             || self.finding.bound().lower.get().get() > 0.0
     }
+    /// Whether any exposure could be above a limit.
+    pub(super) fn could_pass(&self, limit: f64) -> bool {
+        limit < (self.finding.candidates as f64).log2()
+    }
+    /// Why ranks that show nothing say nothing either, where so few canaries or candidates, a promise or a limit are the
+    /// reason.
+    pub(super) fn mute(&self) -> Option<String> {
+        if !self.could_show() {
+            return Some(
+                "so few canaries of so few candidates could show no leak, whatever their ranks"
+                    .to_owned(),
+            );
+        }
+        if let Some(limit) = self.limit.filter(|limit| !self.could_pass(*limit)) {
+            return Some(format!(
+                "no exposure can be above the limit of {limit} bits"
+            ));
+        }
+        let verdict = self.verdict.as_ref();
+        verdict
+            .is_some_and(|verdict| !verdict.could_contradict())
+            .then(|| "no ranks could have contradicted what is promised".to_owned())
+    }
     /// Whether ranks of so many canaries among so many candidates could have shown a leak.
     pub(super) fn could_show(&self) -> bool {
         let finding = &self.finding;
@@ -220,8 +245,16 @@ impl ExposureReport {
                 unresolved: 0,
             })
             .collect();
-        ExposureSummary::of(&best, finding.draw)
-            .is_ok_and(|summary| Leak::of(&summary) != Leak::Unseen)
+        let provable = finding.e_value.as_ref().map_or(0.0, |found| {
+            let deciding = match found.decides {
+                EpsilonMethod::EValue => &found.provable,
+                _ => &found.provable_by_ranks,
+            };
+            deciding.get().get()
+        });
+        provable > 0.0
+            || ExposureSummary::of(&best, finding.draw)
+                .is_ok_and(|summary| Leak::of(&summary) != Leak::Unseen)
     }
     /// How the page is set off. A promise or a limit speaks of a leak where it could be contradicted or passed, and ranks
     /// that show nothing are open where they say nothing either.
@@ -229,14 +262,14 @@ impl ExposureReport {
     pub fn mood(&self) -> Mood {
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
         let could = self.verdict.as_ref().map(Verdict::could_contradict);
-        let most = (self.finding.candidates as f64).log2();
-        let passable = self.limit.map(|limit| limit < most);
+        let mute = self.mute().is_some();
+        let passable = self.limit.map(|limit| self.could_pass(limit));
         let otherwise = match self.inconclusive || self.open_limit().is_some() {
             true => Mood::Open,
             false => Mood::of_leak(
                 self.has_seen(),
                 could == Some(true) || passable == Some(true),
-                could == Some(false) || passable == Some(false) || unknown || !self.could_show(),
+                mute || unknown,
             ),
         };
         Mood::of(self.exit(), otherwise)

@@ -259,10 +259,10 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         ),
         (None, None) => String::new(),
     };
-    let caveat = match report.planting.caveat() {
-        Some(why) if !report.inconclusive && !report.has_seen() => format!(" But {why}."),
-        _ => String::new(),
-    };
+    let unseen = !report.inconclusive && !report.has_seen();
+    let caveats = [report.planting.caveat().map(str::to_owned), report.mute()];
+    let caveats = caveats.into_iter().flatten().filter(|_| unseen);
+    let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
     format!("{limit}{}{}{caveat}", found(report), contradiction(report))
 }
 

@@ -32,6 +32,12 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
     // After the page: what was measured is of use all the same.
+    check_limit(&report)?;
+    Ok(report.exit())
+}
+
+/// Refuses a report that leaves its limit open.
+pub(in crate::audit) fn check_limit(report: &ExposureReport) -> Result<()> {
     if let (Some(limit), Exit::Finished) = (report.open_limit(), report.exit()) {
         bail!(
             "--max-exposure: whether the largest exposure is above {limit} is not known, since {}",
@@ -41,7 +47,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
             }
         );
     }
-    Ok(report.exit())
+    Ok(())
 }
 
 /// What a sample of the candidates says.
@@ -240,6 +246,13 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
         (Some(seal), Some(folder), _) => sealed(args, folder, seal),
         (None, _, Some(path)) => {
             let plan = read_plan(path, read_text)?;
+            // Which canaries were planted, and how often, is known by nothing else: what is cut when ranks are known
+            // contradicts any promise.
+            ensure!(
+                plan.digest.is_some(),
+                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant anew, or audit a checkpoint of ours, which sealed it",
+                path.display()
+            );
             if let Some(manifest) = &model.manifest {
                 ensure!(
                     manifest.unit == plan.unit,

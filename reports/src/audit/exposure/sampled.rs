@@ -154,8 +154,10 @@ impl SampledReport {
                         Some(_) => Mood::Open,
                         None => Mood::of_leak(
                             self.leaks(),
-                            limit.is_some(),
-                            self.planting.caveat().is_some() || !self.could_see(),
+                            self.passable(limit) == Some(true),
+                            self.planting.caveat().is_some()
+                                || !self.could_see()
+                                || self.passable(limit) == Some(false),
                         ),
                     },
                 ))
@@ -176,6 +178,11 @@ impl SampledReport {
                     self.caveats(),
                 )),
         )
+    }
+
+    /// Whether any exposure could be above the limit.
+    fn passable(&self, limit: Option<f64>) -> Option<bool> {
+        limit.map(|limit| limit < (self.candidates as f64).log2())
     }
 
     fn leaks(&self) -> bool {

@@ -8,11 +8,16 @@ use crate::plot::{Axis, Measured, Plot};
 use anyhow::Result;
 
 pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -> Result<Page> {
-    let summary = match (&report.secrets, report.passages) {
+    let mut summary = match (&report.secrets, report.passages) {
         (Some(secrets), 0) => secrets.says(),
         (Some(secrets), _) => format!("{} {}", says(report), secrets.says()),
         (None, _) => says(report),
     };
+    if let Some(limit) = limit.filter(|limit| report.largest_provable() <= *limit) {
+        summary.push_str(&format!(
+            " So few passages can't pass the limit of {limit}, whatever comes out."
+        ));
+    }
     let mut page =
         Page::new(format!("Extraction: {released}"), summary.clone()).mood(report.mood(limit));
     if report.passages > 0 {

@@ -4,6 +4,7 @@ use super::plan::{Cell, Place, Plan, Work};
 use super::pool::{Outcome, answers};
 use crate::audit::figure::{Known, Quantity};
 use crate::contract::Number;
+use crate::page::Mood;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -160,6 +161,20 @@ impl CellDocument {
         own.map(|stage| stage.seconds).sum()
     }
 
+    /// The outcome of its attacks that asks for most; nothing where it has none.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Mood> {
+        let attacks = [
+            &self.exposure,
+            &self.coins,
+            &self.membership,
+            &self.extraction,
+        ];
+        let each = attacks.into_iter().flatten();
+        each.filter_map(|answer| Mood::of_kind(answer["outcome"].as_str()?))
+            .max()
+    }
+
     /// Its row.
     pub(super) fn row(&self) -> Row {
         let number = |value: Option<f64>| value.map(Number);
@@ -175,6 +190,7 @@ impl CellDocument {
             promise: number(self.promise()),
             coins_epsilon: number(self.number(Work::Coins, "epsilon.lower")),
             exceeded: self.stages.iter().any(|stage| stage.exceeded),
+            outcome: self.outcome().map(|mood| mood.kind().to_owned()),
             seconds: self.seconds(),
         }
     }
@@ -215,6 +231,9 @@ pub struct Row {
     /// Whether an attack contradicts a promise, or passes a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
+    /// What the attacks come down to, each by itself as it says alone: the outcome that asks for most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
     /// Seconds of training and attacks.
     pub seconds: f64,
 }

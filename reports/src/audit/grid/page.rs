@@ -60,8 +60,8 @@ impl GridReport {
                 }),
             ),
             (
-                "contradicted",
-                self.column(|row| if row.exceeded { "yes" } else { "" }.to_owned()),
+                "outcome",
+                self.column(|row| row.outcome.clone().unwrap_or_default()),
             ),
             (
                 "failed",
@@ -72,7 +72,7 @@ impl GridReport {
         .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
         .collect();
         let align = |name: &str| match name {
-            "failed" | "contradicted" => Align::Left,
+            "failed" | "outcome" => Align::Left,
             _ => Align::Right,
         };
         let names = columns.iter().map(|(name, align, _)| (*name, *align));
@@ -82,17 +82,18 @@ impl GridReport {
             let own = columns.iter().map(|(_, _, of)| of(row));
             table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
         }
-        let mood = Mood::of(
-            self.exit(),
-            match self.failed {
-                0 => Mood::Plain,
-                _ => Mood::Open,
-            },
-        );
+        // Of the cells the one that asks for most; nothing is known of one that failed.
+        let cells = self.rows.iter().filter_map(|row| row.outcome.as_deref());
+        let worst = cells.filter_map(Mood::of_kind).max().unwrap_or_default();
+        let failed = match self.failed {
+            0 => Mood::Plain,
+            _ => Mood::Open,
+        };
+        let mood = Mood::of(self.exit(), worst.max(failed));
         Page::new("Grid", format!("{said}."))
             .mood(mood)
             .answer(Section::table("Cells", table).caption(
-                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of one record, as the definition compares, ε ≥ that of all copies of a canary with a coin. The documents in cells/ have every verdict.",
+                "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of one record, as the definition compares, ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
             ))
             .section(Section::notes(
                 "What this does not say",

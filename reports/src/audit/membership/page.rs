@@ -201,6 +201,13 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
     let mut said = says(report);
     if let (Exit::Exceeded, Some(limit)) = (exit, args.max_auc) {
         said = format!("The AUC is certainly above the limit of {limit}. {said}");
+    } else if let Some(limit) = args
+        .max_auc
+        .filter(|limit| !report.could_show(Some(*limit)))
+    {
+        said.push_str(&format!(
+            " So few records can't pass the limit of {limit}, whatever their scores."
+        ));
     }
     said
 }

@@ -116,7 +116,7 @@ pub(in crate::audit) fn measured(
             &mut watched("scoring by the reference", interrupt),
         );
         interrupt.check()?;
-        panel = both?;
+        panel = both.context("--reference")?;
     }
     let mut left_out = Vec::new();
     let mut attacked = Vec::new();

@@ -229,7 +229,7 @@ fn percent(rate: f64) -> String {
 
 impl MembershipReport {
     /// Whether so many records could have passed the limit, or shown a leak where there is none.
-    fn could_show(&self, limit: Option<f64>) -> bool {
+    pub(super) fn could_show(&self, limit: Option<f64>) -> bool {
         self.provable_area > limit.unwrap_or(0.5)
     }
 

@@ -171,6 +171,13 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
     let text =
         read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let is_object = |line: &str| serde_json::from_str::<serde_json::Map<_, _>>(line).is_ok();
+    ensure!(
+        is_lines(name) || !first.is_some_and(is_object),
+        "FILE: {} has JSON in its lines and a name of plain text, in which canaries would be lines of their own; name it FILE.jsonl",
+        args.data.display()
+    );
     let field = args.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
@@ -292,10 +299,18 @@ fn readable(path: &Path) -> Result<()> {
         format!("is compressed; unpack it first: gzip -dc {shown} > FILE.jsonl")
     } else if is("zst", &[0x28, 0xb5, 0x2f, 0xfd]) {
         format!("is compressed; unpack it first: zstd -dc {shown} > FILE.jsonl")
-    } else if is("parquet", b"PAR1") || is("csv", &[]) {
-        let kind = if is("csv", &[]) { "csv" } else { "parquet" };
+    } else if let Some(read) = [
+        (is("parquet", b"PAR1"), "read_parquet(sys.argv[1])"),
+        (is("csv", &[]), "read_csv(sys.argv[1])"),
+        (is("tsv", &[]), "read_csv(sys.argv[1], sep='\\t')"),
+    ]
+    .iter()
+    .find_map(|(is, read)| is.then_some(read))
+    {
+        // Quoted as a shell reads it.
+        let shown = shown.to_string().replace('\'', r"'\''");
         format!(
-            "is a table; write it as JSON Lines first: python -c \"import pandas; pandas.read_{kind}('{shown}').to_json('FILE.jsonl', orient='records', lines=True)\""
+            "is a table; write it as JSON Lines first: python -c \"import pandas, sys; pandas.{read}.to_json('FILE.jsonl', orient='records', lines=True)\" '{shown}'"
         )
     } else {
         return Ok(());

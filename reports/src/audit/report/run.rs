@@ -57,6 +57,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &Envelope::new("report", inputs(args)?, &document),
         &page(&document, members.as_ref(), args, exit, &heat)?,
     )?;
+    if let (Some(found), Exit::Finished) = (&document.exposure, exit) {
+        exposure::check_limit(found)?;
+    }
     Ok(exit)
 }
 

@@ -65,7 +65,7 @@ pub fn run(args: &Reproduce, output: Output, interrupt: &Interrupt) -> Result<Ex
     let page = report.to_page(figures(paper, &folder.cells())?);
     let document = Envelope::new("reproduction", inputs, &report);
     let out = &args.running.out;
-    let text = document.saying(page.said()).to_text()?;
+    let text = document.saying(page.said(), page.outcome()).to_text()?;
     write_file(&out.join("report.json"), text.as_bytes()).context("--out")?;
     write_file(
         &out.join("report.html"),
