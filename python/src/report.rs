@@ -135,7 +135,7 @@ pub(crate) fn report(
         lower: None,
         upper: None,
     });
-    let mut said = document.saying(page.said());
+    let mut said = document.saying(page.said(), page.outcome());
     said.inputs = said.inputs.configured(&configured);
     Ok(Report {
         card,

@@ -317,6 +317,20 @@ fn a_tampered_plan_is_refused() {
             .to_string();
         assert!(text.contains(message), "{text} does not say {message}");
     }
+    // Fewer canaries, and fewer copies of each, of the seed's own.
+    let (mut fewer, mut copies) = (self::plan("3x2"), self::plan("3x2"));
+    fewer.canaries.truncate(1);
+    copies.copies = 1;
+    for canary in &mut copies.canaries {
+        canary.insertions.truncate(1);
+    }
+    for edited in [fewer, copies] {
+        edited.validate().unwrap();
+        let read = |plan: &CanaryPlan| CanaryPlan::from_json(&plan.to_json().unwrap());
+        let text = read(&edited).unwrap_err().to_string();
+        assert!(text.contains("cut or edited"), "{text}");
+        assert!(read(&edited.with_digest()).is_ok());
+    }
     for junk in ["", "{}", "[]", &json[..json.len() / 2]] {
         assert!(matches!(CanaryPlan::from_json(junk), Err(Error::Plan(_))));
     }

@@ -95,7 +95,7 @@ impl Exposure {
     fn to_json(&self) -> PyResult<String> {
         let inputs = self.inputs.clone().configured(&self.configured);
         let document = self.report.document(inputs);
-        let said = document.saying(&self.report.says());
+        let said = document.saying(&self.report.says(), Some(self.report.mood().kind()));
         said.to_text().map_err(value_error)
     }
 
