@@ -15,14 +15,30 @@ fn json(home: &Path, line: &str) -> Value {
 }
 
 /// Twenty-four dialogues in, as many out; a model after a few passes, and one that never saw them.
-fn trained() -> &'static Path {
+/// A copy of a home that is trained once: what one test writes is not another's.
+fn trained() -> TempDir {
     static HOME: OnceLock<TempDir> = OnceLock::new();
-    HOME.get_or_init(|| {
+    let trained = HOME.get_or_init(|| {
         let home = tempfile::tempdir().unwrap();
         train(home.path());
         home
-    })
-    .path()
+    });
+    let own = tempfile::tempdir().unwrap();
+    copy(trained.path(), own.path());
+    own
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }
 
 fn train(home: &Path) {
@@ -52,7 +68,8 @@ fn train(home: &Path) {
 
 #[test]
 fn membership_is_attacked_by_every_score() {
-    let (home, sides) = (trained(), SIDES);
+    let (own, sides) = (trained(), SIDES);
+    let home = own.path();
     let found = json(
         home,
         &format!("membership --model ckpt {sides} --reference base --group-size 5 --html m.html"),
@@ -124,7 +141,8 @@ fn membership_is_attacked_by_every_score() {
 
 #[test]
 fn shadow_models_stand_beside_the_loss() {
-    let (home, sides) = (trained(), SIDES);
+    let (own, sides) = (trained(), SIDES);
+    let home = own.path();
     let line =
         format!("membership --model ckpt {sides} --attack loss --shadows 2 --shadow-epochs 1");
     let found = json(home, &line);
@@ -139,7 +157,8 @@ fn shadow_models_stand_beside_the_loss() {
 
 #[test]
 fn passages_and_secrets_are_extracted() {
-    let home = trained();
+    let own = trained();
+    let home = own.path();
     let found = json(
         home,
         "extract --model ckpt --data in.jsonl --baseline base --prompt 10,20 --suffix 8 --near 0.25",
@@ -178,7 +197,8 @@ fn passages_and_secrets_are_extracted() {
 /// Neighbours of a file and of the reference, and copies counted in the whole training text.
 #[test]
 fn neighbours_come_from_a_file_or_the_reference() {
-    let (home, sides) = (trained(), SIDES);
+    let (own, sides) = (trained(), SIDES);
+    let home = own.path();
     let mut lines = String::new();
     for name in ["in.jsonl", "out.jsonl"] {
         for line in std::fs::read_to_string(home.join(name)).unwrap().lines() {
@@ -241,7 +261,8 @@ fn neighbours_come_from_a_file_or_the_reference() {
 
 #[test]
 fn two_reports_are_compared() {
-    let (home, sides) = (trained(), SIDES);
+    let (own, sides) = (trained(), SIDES);
+    let home = own.path();
     let old = json(home, &format!("report --model base {sides}"));
     let new = json(
         home,
