@@ -146,7 +146,10 @@ fn a_limit_is_passed_by_what_is_certain_only() {
         // Rank 1 of a million is 19.93 bits.
         let useful = limit.is_some_and(|limit| limit < 19.93);
         assert_eq!(said.contains("limit: kept"), useful && !passed);
-        assert_eq!(said.contains("limit: of no use"), limit.is_some() && !useful);
+        assert_eq!(
+            said.contains("limit: of no use"),
+            limit.is_some() && !useful
+        );
         report.exit()
     };
     assert_eq!(limited(leaking(), None), Exit::Finished);
