@@ -40,8 +40,10 @@ pub struct Perplexity {
 /// Whether a model says nothing of a text: exp of its mean loss over so many tokens or characters is no finite number.
 ///
 /// ```
-/// assert!(reticent_attacks::is_silent(f64::INFINITY, 6) && reticent_attacks::is_silent(4_500.0, 6));
-/// assert!(!reticent_attacks::is_silent(1e6_f64.ln(), 6)); // guessing among a million candidates
+/// use reticent_attacks::is_silent;
+/// assert!([f64::INFINITY, f64::NAN, 1e30, 4_500.0].iter().all(|nll| is_silent(*nll, 6)));
+/// // guessing among a million candidates, and a model that is sure of another one
+/// assert!(!is_silent(1e6_f64.ln(), 6) && !is_silent(400.0, 6));
 /// ```
 #[must_use]
 pub fn is_silent(nll: f64, length: usize) -> bool {
@@ -62,15 +64,34 @@ pub fn check_speaks(
     what: &'static str,
     texts: impl IntoIterator<Item = (f64, usize)>,
 ) -> Result<()> {
-    let (mut silent, mut all) = (0, 0);
-    for (nll, length) in texts {
-        all += 1;
-        silent += u64::from(is_silent(nll, length));
+    let mut heard = Heard::default();
+    texts
+        .into_iter()
+        .for_each(|(nll, length)| heard.add(nll, length));
+    heard.check(what)
+}
+
+/// How many texts a model says nothing of, counted as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    silent: u64,
+    all: u64,
+}
+
+impl Heard {
+    pub(crate) fn add(&mut self, nll: f64, length: usize) {
+        self.all += 1;
+        self.silent += u64::from(is_silent(nll, length));
     }
-    if 2 * silent > all {
-        return Err(Error::Silent { what, silent, all });
+
+    /// As [`check_speaks`].
+    pub(crate) fn check(&self, what: &'static str) -> Result<()> {
+        let Self { silent, all } = *self;
+        if 2 * silent > all {
+            return Err(Error::Silent { what, silent, all });
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Perplexity over records, each scored on its own from its first token on.

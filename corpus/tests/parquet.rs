@@ -188,29 +188,40 @@ fn an_immense_column_is_refused() {
     assert!(refused);
 }
 
-/// A dictionary of one long text, said again in every row: a small file whose rows are large.
-#[test]
-fn rows_that_hold_far_more_than_the_file_are_refused() {
+/// A file with one column `text`.
+fn of_texts(values: &[ByteArray]) -> Vec<u8> {
     let schema = parse_message_type("message m { required binary text (UTF8); }").unwrap();
     let mut bytes = Vec::new();
     let mut writer =
         SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default()).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    // 64 MiB and 250 times the file is less than 200 MB.
-    let values = vec![ByteArray::from("x".repeat(400_000).as_str()); 500];
     column
         .typed::<ByteArrayType>()
-        .write_batch(&values, None, None)
+        .write_batch(values, None, None)
         .unwrap();
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
-    assert!(bytes.len() < 500_000, "{} bytes", bytes.len());
+    bytes
+}
+
+/// Why the rows of a file are refused, and how many come before that.
+fn refused(bytes: Vec<u8>) -> (String, u64) {
     let read = Documents::from_bytes("x.parquet".as_ref(), bytes, &ReadOptions::default());
-    let mut rows = 0u64;
+    let mut rows = 0;
     let error = read.map(|row| row.map(|_| rows += 1)).find_map(Result::err);
     let said = error.unwrap().to_string();
+    (said, rows)
+}
+
+/// A dictionary of one long text, said again in every row: a small file whose rows are large.
+#[test]
+fn rows_that_hold_far_more_than_the_file_are_refused() {
+    // 64 MiB and 250 times the file is less than 200 MB.
+    let bytes = of_texts(&vec![ByteArray::from("x".repeat(400_000).as_str()); 500]);
+    assert!(bytes.len() < 500_000, "{} bytes", bytes.len());
+    let (said, rows) = refused(bytes);
     assert!(
         said.contains("hold more than") && said.contains("without a dictionary"),
         "{said}"
@@ -221,25 +232,9 @@ fn rows_that_hold_far_more_than_the_file_are_refused() {
 /// Rows that hold nothing are no text, and take time all the same.
 #[test]
 fn empty_rows_count_for_something() {
-    let schema = parse_message_type("message m { required binary text (UTF8); }").unwrap();
-    let mut bytes = Vec::new();
-    let mut writer =
-        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default()).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    let mut column = group.next_column().unwrap().unwrap();
-    let values = vec![ByteArray::from(""); 300_000];
-    column
-        .typed::<ByteArrayType>()
-        .write_batch(&values, None, None)
-        .unwrap();
-    column.close().unwrap();
-    group.close().unwrap();
-    writer.close().unwrap();
+    let bytes = of_texts(&vec![ByteArray::from(""); 300_000]);
     assert!(bytes.len() < 10_000, "{} bytes", bytes.len());
-    let read = Documents::from_bytes("x.parquet".as_ref(), bytes, &ReadOptions::default());
-    let mut rows = 0u64;
-    let error = read.map(|row| row.map(|_| rows += 1)).find_map(Result::err);
-    let said = error.unwrap().to_string();
+    let (said, rows) = refused(bytes);
     assert!(said.contains("256 of each row"), "{said}");
     assert!(rows < 280_000, "{rows}");
 }

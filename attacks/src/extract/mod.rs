@@ -85,8 +85,8 @@ pub struct Continuation {
 /// suffix under plain sampling (temperature 1, nothing cut off).
 ///
 /// # Errors
-/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability, one that gives no passage
-/// a finite perplexity, a failing engine, [`Error::Interrupted`].
+/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability, one that gives most
+/// passages no finite perplexity, a failing engine, [`Error::Interrupted`].
 pub fn continuations<S: Scorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],

@@ -14,7 +14,7 @@
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
-use crate::perplexity::is_silent;
+use crate::perplexity::Heard;
 use crate::scoring::{each_row, nll};
 use crate::statistics::{check_closed_unit, check_open_unit};
 use reticent_accounting::{Lower, Probability, Upper};
@@ -139,7 +139,7 @@ const TIE_TOLERANCE: f64 = 1e-5;
 /// No secret, an empty context, secret or candidate, a secret that is no candidate, a candidate
 /// twice, a promise r_j < p_j or outside [0, 1], fewer candidates than the prior says (1/N > p_j:
 /// guessing among them beats the promised prior without any model), alpha outside (0, 1), a
-/// model that gives no candidate a finite perplexity, a failing engine, [`Error::Interrupted`].
+/// model that gives most candidates no finite perplexity, a failing engine, [`Error::Interrupted`].
 pub fn reconstruct<S: Scorer + ?Sized>(
     scorer: &mut S,
     cases: &[SecretCase],
@@ -153,7 +153,7 @@ pub fn reconstruct<S: Scorer + ?Sized>(
     }
     cases.iter().try_for_each(check)?;
     let mut ranks = Vec::with_capacity(cases.len());
-    let (mut silent, mut all) = (0, 0);
+    let mut heard = Heard::default();
     for (done, case) in cases.iter().enumerate() {
         let sequences: Vec<Vec<TokenId>> = case
             .candidates
@@ -178,14 +178,10 @@ pub fn reconstruct<S: Scorer + ?Sized>(
         let rank = costs.iter().filter(|c| **c <= own + TIE_TOLERANCE).count() as u64;
         ranks.push((case.id.clone(), rank));
         for (cost, candidate) in costs.iter().zip(&case.candidates) {
-            all += 1;
-            silent += u64::from(is_silent(*cost, candidate.len()));
+            heard.add(*cost, candidate.len());
         }
     }
-    if 2 * silent > all {
-        let what = "candidate";
-        return Err(Error::Silent { what, silent, all });
-    }
+    heard.check("candidate")?;
     let mut groups: BTreeMap<usize, Vec<(&SecretCase, bool)>> = BTreeMap::new();
     for (case, (_, rank)) in cases.iter().zip(&ranks) {
         let group = groups.entry(case.group).or_default();

@@ -30,8 +30,8 @@ impl ScoreTable {
     ///
     /// # Errors
     /// No record, a record without a second token, a model that answers with NaN, a positive
-    /// log-probability or another number of rows, one that gives no record a finite perplexity, a failing engine,
-    /// [`Error::Interrupted`].
+    /// log-probability or another number of rows, one that gives most records no finite perplexity, a failing
+    /// engine, [`Error::Interrupted`].
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         records: Vec<Vec<TokenId>>,

@@ -15,11 +15,11 @@ use std::sync::Arc;
 const OWN: &str = "chat_template.jinja";
 /// The file that holds one among other settings.
 const SETTINGS: &str = "tokenizer_config.json";
+/// The special tokens whose text a template may write.
+const TOKENS: [&str; 2] = ["bos_token", "eos_token"];
 /// The names of templates where a folder has several, and the folder of those that are files.
 const DEFAULT: &str = "default";
 const FOR_TOOLS: &str = "tool_use";
-const TOKENS: [&str; 2] = ["bos_token", "eos_token"];
-/// A folder of more templates.
 const OTHERS: &str = "additional_chat_templates";
 
 /// A template as transformers' `apply_chat_template` reads it.

@@ -193,12 +193,13 @@ impl Mood {
         all.into_iter().find(|mood| mood.kind() == kind)
     }
     /// Of an audit where nothing is exceeded: a leak is for review where no promise and no limit speaks of it, and what shows
-    /// none is open where it is `silent`, since it could have shown none or nobody knows what it shows.
+    /// none is open where it is `silent`, since nobody knows what it shows, or where it could have shown none. `reachable`
+    /// says of each promise and limit that there is whether the audit could have contradicted or passed it.
     #[must_use]
-    pub const fn of_leak(seen: bool, spoken_of: bool, silent: bool) -> Self {
+    pub fn of_leak(seen: bool, reachable: [Option<bool>; 2], silent: bool) -> Self {
         match seen {
-            true if !spoken_of => Self::Review,
-            false if silent => Self::Open,
+            true if !reachable.contains(&Some(true)) => Self::Review,
+            false if silent || reachable.contains(&Some(false)) => Self::Open,
             _ => Self::Plain,
         }
     }

@@ -142,21 +142,19 @@ impl CoinsReport {
     /// What was found, in a sentence.
     #[must_use]
     pub fn says(&self) -> String {
-        let limit = self.passed_limit().map_or_else(String::new, |limit| {
-            format!(" This is above the limit of {}.", shortest(limit.get()))
-        });
+        let limit = match (self.passed_limit(), self.limit) {
+            (Some(limit), _) => format!(" This is above the limit of {}.", shortest(limit.get())),
+            (None, Some(limit)) if *self.provable.get() <= limit => format!(
+                " So few coins can't pass the limit of {}.",
+                shortest(limit.get())
+            ),
+            _ => String::new(),
+        };
         let canaries = count_of(self.canaries, "canary");
         let reference = self
             .reference
             .and_then(|apart| apart.warning("The reference"));
         let unknown = self.unknown() + &reference.unwrap_or_default();
-        let limit = match self.limit.filter(|limit| self.provable.get() <= limit) {
-            Some(most) => format!(
-                "{limit} So few coins can't pass the limit of {}.",
-                shortest(most.get())
-            ),
-            None => limit,
-        };
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
         if self.bound() > 0.0 {
@@ -183,11 +181,10 @@ impl CoinsReport {
         let provable = self.provable.get().get();
         let passable = self.limit.map(|limit| provable > limit.get());
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        let mute = provable <= 0.0 || could == Some(false) || passable == Some(false);
         let otherwise = Mood::of_leak(
             self.bound() > 0.0,
-            could == Some(true) || passable == Some(true),
-            mute || !self.is_checked() || near_copy,
+            [could, passable],
+            provable <= 0.0 || !self.is_checked() || near_copy,
         );
         Mood::of(self.exit(), otherwise)
     }

@@ -143,11 +143,7 @@ impl EpsilonReport {
     fn mood(&self, args: &EpsilonArgs) -> Mood {
         let provable = self.provable.get().get();
         let passable = args.max_epsilon.map(|limit| provable > limit.get());
-        let otherwise = Mood::of_leak(
-            self.found() > 0.0,
-            passable == Some(true),
-            provable <= 0.0 || passable == Some(false),
-        );
+        let otherwise = Mood::of_leak(self.found() > 0.0, [None, passable], provable <= 0.0);
         Mood::of(self.exit(args), otherwise)
     }
 

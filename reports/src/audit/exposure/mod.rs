@@ -211,7 +211,7 @@ impl ExposureReport {
     }
     /// Whether any exposure could be above a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {
-        limit < (self.finding.candidates as f64).log2()
+        can_exceed(self.finding.candidates, limit)
     }
     /// Why ranks that show nothing say nothing either, where so few canaries or candidates, a promise or a limit are the
     /// reason.
@@ -262,14 +262,13 @@ impl ExposureReport {
     pub fn mood(&self) -> Mood {
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
         let could = self.verdict.as_ref().map(Verdict::could_contradict);
-        let mute = self.mute().is_some();
         let passable = self.limit.map(|limit| self.could_pass(limit));
         let otherwise = match self.inconclusive || self.open_limit().is_some() {
             true => Mood::Open,
             false => Mood::of_leak(
                 self.has_seen(),
-                could == Some(true) || passable == Some(true),
-                mute || unknown,
+                [could, passable],
+                unknown || !self.could_show(),
             ),
         };
         Mood::of(self.exit(), otherwise)
@@ -301,6 +300,11 @@ impl ExposureReport {
     pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
         page::page(self, released)
     }
+}
+
+/// Whether an exposure among so many candidates can be above a limit, in bits.
+fn can_exceed(candidates: u64, limit: f64) -> bool {
+    limit < (candidates as f64).log2()
 }
 
 /// What the exposures of a set of canaries say about a leak, at 5 % false alarms in all.

@@ -250,7 +250,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
             // contradicts any promise.
             ensure!(
                 plan.digest.is_some(),
-                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant anew, or audit a checkpoint of ours, which sealed it",
+                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again, or audit a checkpoint of ours, which sealed it",
                 path.display()
             );
             if let Some(manifest) = &model.manifest {

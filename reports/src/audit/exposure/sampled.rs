@@ -1,6 +1,6 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
-use super::{MASKED_SECRET, Planting};
+use super::{MASKED_SECRET, Planting, can_exceed};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Page, Section};
@@ -154,10 +154,8 @@ impl SampledReport {
                         Some(_) => Mood::Open,
                         None => Mood::of_leak(
                             self.leaks(),
-                            self.passable(limit) == Some(true),
-                            self.planting.caveat().is_some()
-                                || !self.could_see()
-                                || self.passable(limit) == Some(false),
+                            [None, limit.map(|limit| can_exceed(self.candidates, limit))],
+                            self.planting.caveat().is_some() || !self.could_see(),
                         ),
                     },
                 ))
@@ -178,11 +176,6 @@ impl SampledReport {
                     self.caveats(),
                 )),
         )
-    }
-
-    /// Whether any exposure could be above the limit.
-    fn passable(&self, limit: Option<f64>) -> Option<bool> {
-        limit.map(|limit| limit < (self.candidates as f64).log2())
     }
 
     fn leaks(&self) -> bool {

@@ -148,10 +148,8 @@ impl ExtractReport {
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
         let passable = limit.map(|limit| self.largest_provable() > limit);
         let secrets = self.secrets.as_ref();
-        let mute = passable == Some(false)
-            || near_copy
-            || secrets.is_some_and(|secrets| !secrets.could_contradict());
-        let otherwise = Mood::of_leak(comes_out, passable == Some(true), mute);
+        let mute = near_copy || secrets.is_some_and(|secrets| !secrets.could_contradict());
+        let otherwise = Mood::of_leak(comes_out, [None, passable], mute);
         Mood::of(self.exit(limit), otherwise)
     }
 

@@ -242,7 +242,7 @@ impl MembershipReport {
             Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(
                 self.signal == Signal::Leak,
-                limit.is_some() && self.could_show(limit),
+                [None, limit.map(|_| self.could_show(limit))],
                 reference.is_some_and(|apart| apart.near_copy) || !self.could_show(limit),
             ),
         }

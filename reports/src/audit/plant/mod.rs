@@ -284,7 +284,8 @@ fn readable(path: &Path) -> Result<()> {
         !is_stream(path),
         "FILE: stdin (-) has no name under which it could be written again; save it first (cat > FILE.jsonl) and name the file"
     );
-    let shown = path.display();
+    // Quoted as a shell reads it.
+    let shown = format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let mut head = [0; 4];
     let read = match path.is_file() {
         true => std::fs::File::open(path).and_then(|mut file| file.read(&mut head)),
@@ -307,15 +308,13 @@ fn readable(path: &Path) -> Result<()> {
     .iter()
     .find_map(|(is, read)| is.then_some(read))
     {
-        // Quoted as a shell reads it.
-        let shown = shown.to_string().replace('\'', r"'\''");
         format!(
-            "is a table; write it as JSON Lines first: python -c \"import pandas, sys; pandas.{read}.to_json('FILE.jsonl', orient='records', lines=True)\" '{shown}'"
+            "is a table; write it as JSON Lines first: python -c \"import pandas, sys; pandas.{read}.to_json('FILE.jsonl', orient='records', lines=True)\" {shown}"
         )
     } else {
         return Ok(());
     };
-    bail!("FILE: {shown} {command}")
+    bail!("FILE: {} {command}", path.display())
 }
 
 /// The documents of a file whose lines can be put back.
