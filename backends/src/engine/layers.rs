@@ -31,6 +31,18 @@ pub(crate) trait Floats: Backend<FloatElem = f32> {
     fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
         a.matmul(b)
     }
+    /// a b with a bias, 1 × p, added to each row.
+    fn product_plus(a: Matrix<Self>, b: Matrix<Self>, bias: Matrix<Self>) -> Matrix<Self> {
+        Self::product(a, b) + bias
+    }
+    /// The nonlinearity of a feed-forward part.
+    fn activate(z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        portable::activate(z, shape)
+    }
+    /// dL/dz of [`Self::activate`].
+    fn activate_back(d_out: Matrix<Self>, z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        portable::activate_back(d_out, z, shape)
+    }
     /// (sum + N(0, std²)) / divisor, value by value, with the bits of the host's noise.
     fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
         noised_on_host(sums, noise)
@@ -465,11 +477,11 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     }
     /// The nonlinearity of a feed-forward part.
     fn activate(z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
-        portable::activate(z, nonlinearity)
+        B::activate(z.clone(), nonlinearity)
     }
     /// dL/dz of [`Self::activate`].
     fn activate_back(d_out: &Matrix<B>, z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
-        portable::activate_back(d_out, z, nonlinearity)
+        B::activate_back(d_out.clone(), z.clone(), nonlinearity)
     }
     /// Loss and gradients of the head, block by block, of rows with these targets.
     fn head(

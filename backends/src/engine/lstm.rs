@@ -4,7 +4,7 @@ use super::kernels::{Dropped, GROUP, GROUPS, Kernels, Taps, Weights};
 use super::layers::{Losses, Sums};
 use super::ops;
 use super::packed::Packed;
-use super::rows::{Grid, Microbatch, on_grids};
+use super::rows::{Grid, Microbatch, consecutive, on_grids};
 use super::selective::Plain;
 use super::transfers::upload as upload_values;
 use crate::error::{Error, Result};
@@ -26,6 +26,9 @@ mod scoring;
 pub(super) use scoring::row_scores;
 
 pub(crate) use crate::model::LstmConfig;
+
+/// Tokens of a pass where it is not on a grid: bounds memory.
+const TOKENS: usize = 16_384;
 
 /// The model on a device, with its weights on the host too (the optimiser's side).
 pub(crate) struct Lstm<B: Kernels> {
@@ -69,13 +72,13 @@ impl<B: Kernels> Lstm<B> {
         })
     }
 
-    /// What one pass takes: all of it, or examples of one length on a grid.
+    /// What one pass takes: consecutive examples, or examples of one length on a grid.
     pub(super) fn parts<S: Copy + AsRef<[TokenId]>>(&self, batch: &[S]) -> Vec<Microbatch<S>> {
         if B::GRID {
             let most = B::GRID_ROWS.min(B::LOGITS / self.config.vocabulary).max(1);
             return on_grids(batch, 1, most, usize::MAX);
         }
-        vec![Microbatch::consecutive(batch, 0..batch.len())]
+        consecutive(batch, TOKENS)
     }
 
     /// Sequences as rows.
@@ -282,9 +285,9 @@ impl<B: Kernels> Trainer for Lstm<B> {
         self.sums = B::zeros(&self.parameters, &self.device);
     }
 
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
         let mut added = Added::default();
-        for part in self.parts(&microbatch.0) {
+        for part in self.parts(&batch.0) {
             let part = self.add_part(&part.sequences, part.grid, clip)?;
             added.examples += part.examples;
             added.clipped += part.clipped;

@@ -47,7 +47,10 @@ pub(super) fn linear<B: Floats>(
     b: Tensor<B, 1>,
     precision: Precision,
 ) -> Tensor<B, 2> {
-    product(x, w, precision) + b.unsqueeze()
+    match precision {
+        Precision::Single => B::product_plus(x, w, b.unsqueeze()),
+        Precision::Bf16 => product(x, w, precision) + b.unsqueeze(),
+    }
 }
 
 pub(super) fn linear_backward<B: Floats>(

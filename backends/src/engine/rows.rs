@@ -48,11 +48,30 @@ impl<S: Copy> Microbatch<S> {
             grid,
         }
     }
+}
 
-    /// Consecutive examples.
-    pub(crate) fn consecutive(all: &[S], range: std::ops::Range<usize>) -> Self {
-        Self::of(all, range.collect(), None)
+/// Microbatches of consecutive examples that have at most so many tokens together, or of one example.
+pub(crate) fn consecutive<S: Copy + AsRef<[TokenId]>>(
+    all: &[S],
+    most: usize,
+) -> Vec<Microbatch<S>> {
+    let mut parts = Vec::new();
+    let (mut start, mut used) = (0, 0);
+    let mut end_at = |range: std::ops::Range<usize>| {
+        if !range.is_empty() {
+            parts.push(Microbatch::of(all, range.collect(), None));
+        }
+    };
+    for (i, sequence) in all.iter().enumerate() {
+        let tokens = sequence.as_ref().len();
+        if used + tokens > most {
+            end_at(start..i);
+            (start, used) = (i, 0);
+        }
+        used += tokens;
     }
+    end_at(start..all.len());
+    parts
 }
 
 /// Microbatches on grids of fixed shapes: rows per example follow its own length alone, so that no
@@ -72,7 +91,8 @@ pub(crate) fn on_grids<S: Copy + AsRef<[TokenId]>>(
         by_steps.entry(steps(length, longest)).or_default().push(i);
     }
     let one = |(steps, places): (usize, Vec<usize>)| {
-        let examples = (most / steps).max(1);
+        // a power of two as well, as batches often are: on a grid for 41 examples, 9 would be padding
+        let examples = 1 << (most / steps).max(1).ilog2();
         let grid = Some(Grid { examples, steps });
         let parts = places.chunks(examples);
         let parts = parts.map(|part| Microbatch::of(all, part.to_vec(), grid));

@@ -5,7 +5,7 @@ use super::card::{Card, beyond, missing};
 use super::cubes::{self, Cubes};
 use super::device::{DeviceKind, FoundDevice, Probed};
 use super::kernels::Kernels;
-use super::layers::{Floats, Matrix};
+use super::layers::{Floats, Matrix, Nonlinearity};
 use crate::device::Device;
 use crate::error::Result;
 use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuRuntime, WgpuSetup};
@@ -28,6 +28,12 @@ impl Floats for Wgpu {
     }
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
         cubes::largest(tensors)
+    }
+    fn activate(z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        cubes::activate(z, shape)
+    }
+    fn activate_back(d_out: Matrix<Self>, z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        cubes::activate_back(d_out, z, shape)
     }
 }
 

@@ -352,10 +352,10 @@ impl Trainer for Exact {
         self.accumulator = self.zeros();
     }
 
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
-        self.check_all(&microbatch.0)?;
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
+        self.check_all(&batch.0)?;
         let mut added = Added::default();
-        for example in &microbatch.0 {
+        for example in &batch.0 {
             let (gradient, _) = self.example(example);
             let norms = self.squared_norms(&gradient)?;
             added.examples += 1;

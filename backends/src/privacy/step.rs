@@ -13,9 +13,6 @@ use rayon::prelude::*;
 use reticent_accounting::NoiseMultiplier;
 use std::sync::{Mutex, PoisonError};
 
-/// Tokens per microbatch: bounds memory, changes nothing else.
-const MICROBATCH: usize = 16_384;
-
 /// A norm that no gradient of single precision reaches.
 const UNCLIPPED: f64 = 1e60;
 
@@ -116,7 +113,7 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Adds the clipped gradients of a batch, in microbatches. A record longer than the model's context is several
+    /// Adds the clipped gradients of a batch. A record longer than the model's context is several
     /// windows, whose gradients are added up before they are clipped as one; so are those of several augmentations, of
     /// which the mean is taken.
     ///
@@ -128,12 +125,10 @@ impl<'a> Step<'a> {
         for sequences in several {
             self.add_as_one(&sequences)?;
         }
-        for part in fitting.microbatches(MICROBATCH) {
-            let added = self.trainer.add(&part, &self.constants.clip)?;
-            self.added.examples += added.examples;
-            self.added.clipped += added.clipped;
-            self.added.rejected += added.rejected;
-        }
+        let added = self.trainer.add(&fitting, &self.constants.clip)?;
+        self.added.examples += added.examples;
+        self.added.clipped += added.clipped;
+        self.added.rejected += added.rejected;
         Ok(())
     }
 
@@ -163,10 +158,7 @@ impl<'a> Step<'a> {
         let sums: Vec<Vec<f32>> = sums.map(std::mem::take).collect();
         self.trainer.begin();
         let as_it_is = Clip::new(UNCLIPPED, 0.0)?;
-        let mut rejected = false;
-        for part in sequences.microbatches(MICROBATCH) {
-            rejected |= self.trainer.add(&part, &as_it_is)?.rejected > 0;
-        }
+        let rejected = self.trainer.add(sequences, &as_it_is)?.rejected > 0;
         let groups = self.trainer.groups().to_vec();
         let mut squared = vec![0f64; groups.iter().max().map_or(1, |last| last + 1)];
         let whole = self.trainer.accumulator();

@@ -190,11 +190,12 @@ pub trait Trainer: PrefixScorer {
     /// Zeroes the accumulator.
     fn begin(&mut self);
     /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
-    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. Does not depend on how a batch is cut into microbatches.
+    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. A batch of any size: the engine takes it
+    /// in passes that fit into memory, and the sum does not depend on them.
     ///
     /// # Errors
     /// A token outside the vocabulary, or a failing engine.
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
     /// The accumulator, for the collective and the noise.
     fn accumulator(&mut self) -> &mut [Vec<f32>];
     /// From now on predictions of this token carry no loss in training (`<MASK>` of a redacted

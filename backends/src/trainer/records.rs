@@ -278,7 +278,7 @@ fn numbered<'a>(records: &'a [ReadRecord], indices: &[u32]) -> Vec<Example<'a>> 
     indices.iter().filter_map(one).collect()
 }
 
-#[cfg(feature = "cpu")]
+#[cfg(all(test, feature = "cpu"))]
 impl<'a> PrivateBatch<'a> {
     /// Sequences as they come, numbered from 0.
     pub(crate) fn in_order(sequences: Vec<&'a [TokenId]>) -> Self {
@@ -294,7 +294,7 @@ impl<'a> PublicBatch<'a> {
     }
 }
 
-#[cfg(feature = "cpu")]
+#[cfg(all(test, feature = "cpu"))]
 fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
     (0..)
         .zip(sequences)
@@ -342,23 +342,6 @@ impl<'a> PrivateBatch<'a> {
             Self(each.flat_map(|e| e.windows(context)).collect())
         });
         (Self(alone), several.collect())
-    }
-
-    /// Microbatches of at most `tokens` tokens each (at least one example each).
-    pub(crate) fn microbatches(&self, tokens: usize) -> Vec<PrivateBatch<'a>> {
-        let mut parts: Vec<PrivateBatch<'a>> = Vec::new();
-        let mut used = usize::MAX;
-        for &example in &self.0 {
-            if used.saturating_add(example.tokens.len()) > tokens {
-                parts.push(PrivateBatch(Vec::new()));
-                used = 0;
-            }
-            if let Some(part) = parts.last_mut() {
-                part.0.push(example);
-            }
-            used += example.tokens.len();
-        }
-        parts
     }
 }
 

@@ -74,10 +74,10 @@ impl Trainer for Buggy {
     fn begin(&mut self) {
         self.inner.begin();
     }
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Told<Added> {
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Told<Added> {
         let added = match self.bug {
-            Bug::NoClipping => self.inner.add(microbatch, &Clip::new(1e9, 0.0)?)?,
-            _ => self.inner.add(microbatch, clip)?,
+            Bug::NoClipping => self.inner.add(batch, &Clip::new(1e9, 0.0)?)?,
+            _ => self.inner.add(batch, clip)?,
         };
         self.seen.fetch_add(added.examples, Ordering::Relaxed);
         Ok(added)

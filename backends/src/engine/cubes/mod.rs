@@ -1,5 +1,7 @@
-//! Kernels of our own, where the tensor library's are slow: losses and largest magnitudes on CUDA and wgpu, products on CUDA.
+//! Kernels of our own, where the tensor library's are slow: nonlinearities, losses and largest magnitudes on CUDA and
+//! wgpu, products on CUDA.
 
+mod activation;
 mod cross_entropy;
 mod largest;
 #[cfg(any(feature = "cuda", test))]
@@ -7,6 +9,7 @@ mod product;
 #[cfg(test)]
 mod tests;
 
+pub(super) use activation::{activate, activate_back};
 pub(super) use cross_entropy::cross_entropy;
 pub(super) use largest::largest;
 #[cfg(any(feature = "cuda", test))]

@@ -2,38 +2,80 @@
 //! mantissa has ten bits: where contributions of a record cancel, a norm made of such products may be far below the
 //! length of the share.
 //!
-//! A group of threads makes a square of the product, each thread a square of that; both inputs come through shared
-//! memory in slices of [`DEPTH`]. Every value is the same chain of sums whatever the size of the squares and whatever
-//! else is in the batch.
+//! A group of threads computes a tile of the product, each thread four by four values or eight by eight. Slices of
+//! both inputs go through shared memory, two by turns: while one is multiplied, the next is on its way from memory into
+//! registers. Every value is the same chain of sums whatever the tile and whatever else is in the batch.
+//!
+//! The loop has no branches: ptxas moves values that a branch has read into other registers before it ends, and so
+//! waits for them there. Lines beyond the matrix are read as its last line, and what becomes of them is not written;
+//! terms beyond it count as zero.
 
-use super::{Cubes, UNITS, bare, floats, room};
+use super::{Cubes, bare, floats, packed, room};
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeRuntime;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-/// Terms of a sum that lie in shared memory at once.
-const DEPTH: usize = 16;
-/// Sides of a group's square: larger ones are computed faster, smaller ones keep more multiprocessors busy.
-const SIDES: [usize; 2] = [64, 128];
-/// Relative time of a square of each side; estimated from its reads and sums.
-const COSTS: [usize; 2] = [4, 9];
-/// Groups at work at once, about the multiprocessors of a card.
-const GROUPS: usize = 132;
+/// What a group of threads computes: rows by columns, whose sums come in slices of `depth` terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Tile {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    units: usize,
+    /// Relative time, estimated from its reads and sums.
+    cost: usize,
+}
+
+/// The larger is computed faster, the smaller keeps more multiprocessors busy. Each thread carries one four or two of
+/// each input's slice.
+const TILES: [Tile; 2] = [
+    Tile {
+        rows: 128,
+        columns: 64,
+        depth: 16,
+        units: 128,
+        cost: 6,
+    },
+    Tile {
+        rows: 64,
+        columns: 64,
+        depth: 16,
+        units: 256,
+        cost: 5,
+    },
+];
+
+impl Tile {
+    fn groups(&self, rows: usize, columns: usize, batches: usize) -> usize {
+        rows.div_ceil(self.rows) * columns.div_ceil(self.columns) * batches
+    }
+}
+
+/// About the multiprocessors of a card.
+const MULTIPROCESSORS: usize = 132;
 
 type Four = Vector<f32, Const<4>>;
 
-/// a b, batch by batch, of at most four dimensions; CUDA's kernels can read four values at once.
+/// a b, batch by batch, of at most four dimensions, with a bias added to each row; CUDA's kernels can read four values
+/// at once.
 pub(in crate::engine) fn product<B: Cubes, const D: usize>(
     a: Tensor<B, D>,
     b: Tensor<B, D>,
+    bias: Option<Tensor<B, 2>>,
     can_read_fours: bool,
 ) -> Tensor<B, D> {
-    floats(multiplied(bare(a), bare(b), can_read_fours))
+    floats(multiplied(
+        bare(a),
+        bare(b),
+        bias.map(packed),
+        can_read_fours,
+    ))
 }
 
-/// How an input lies: its terms one after another or its lines, and whether four of those can be read at once.
+/// How an input lies: its terms one after another or its lines, and whether four that lie together can be read
+/// at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Layout {
     along: bool,
@@ -79,6 +121,7 @@ impl<R: CubeRuntime> Input<R> {
         let steps = [self.outer, self.inner, across];
         Layout {
             along,
+            // memory has a whole four wherever it has its first
             in_fours: can_read_fours
                 && start.is_multiple_of(16)
                 && steps.iter().all(|step| step.is_multiple_of(4)),
@@ -89,6 +132,7 @@ impl<R: CubeRuntime> Input<R> {
 fn multiplied<R: CubeRuntime>(
     a: CubeTensor<R>,
     b: CubeTensor<R>,
+    bias: Option<CubeTensor<R>>,
     can_read_fours: bool,
 ) -> CubeTensor<R> {
     let mut shape: Vec<usize> = a.meta.shape().iter().copied().collect();
@@ -102,6 +146,10 @@ fn multiplied<R: CubeRuntime>(
             && a.dtype == DType::F32
             && b.dtype == DType::F32
             && of_b[dimensions - 2] == inner
+            && inner > 0
+            && bias
+                .iter()
+                .all(|bias| bias.meta.shape().num_elements() == columns)
             && batch_of(&shape) == batch_of(&of_b),
         "products of {shape:?} and {of_b:?}"
     );
@@ -119,26 +167,38 @@ fn multiplied<R: CubeRuntime>(
         values.iter().all(|each| u32::try_from(*each).is_ok()),
         "a matrix of {values:?} values"
     );
-    let squares = |side: usize| rows.div_ceil(side) * columns.div_ceil(side) * batches;
-    let cost = |i: usize| squares(SIDES[i]).div_ceil(GROUPS) * COSTS[i];
-    let side = SIDES[usize::from(cost(1) <= cost(0))];
-    let groups = squares(side);
+    let time = |tile: &Tile| {
+        tile.groups(rows, columns, batches)
+            .div_ceil(MULTIPROCESSORS)
+            * tile.cost
+    };
+    let [large, small] = TILES;
+    let tile = if time(&large) <= time(&small) {
+        large
+    } else {
+        small
+    };
+    let groups = tile.groups(rows, columns, batches);
     if groups == 0 {
         return out;
     }
     let (a, b) = (Input::new(a, false), Input::new(b, true));
     let (a_layout, b_layout) = (a.layout(can_read_fours), b.layout(can_read_fours));
     let client = out.client.clone();
+    let biased = bias.is_some();
+    let in_its_place = a.values.clone();
     let n = |x: usize| x as u32;
-    // SAFETY: rows, columns and terms are compared with the matrices' own before a place is made of them.
-    #[expect(unsafe_code, reason = "launches a kernel that checks its own indices")]
+    // SAFETY: no bias is read where there is none. What is read lies at lines and terms of the matrix or, in fours, in the gap behind its lines; rows and
+    // columns are compared with the product's own before a place is made of them.
+    #[expect(unsafe_code, reason = "launches a kernel that bounds its own indices")]
     unsafe {
         multiply::launch_unchecked::<R>(
             &client,
             CubeCount::Static(n(groups), 1, 1),
-            CubeDim::new_1d(UNITS),
+            CubeDim::new_1d(n(tile.units)),
             a.values.into_array_arg(),
             b.values.into_array_arg(),
+            bias.unwrap_or(in_its_place).into_array_arg(),
             out.clone().into_array_arg(),
             n(rows),
             n(columns),
@@ -152,9 +212,10 @@ fn multiplied<R: CubeRuntime>(
             n(b.inner),
             n(b.line),
             n(b.term),
-            side,
+            tile,
             a_layout,
             b_layout,
+            biased,
         );
     }
     out
@@ -164,6 +225,7 @@ fn multiplied<R: CubeRuntime>(
 fn multiply(
     a: &Array<f32>,
     b: &Array<f32>,
+    bias: &Array<f32>,
     out: &mut Array<f32>,
     rows: u32,
     columns: u32,
@@ -177,114 +239,155 @@ fn multiply(
     b_inner: u32,
     b_line: u32,
     b_term: u32,
-    #[comptime] side: usize,
+    #[comptime] tile: Tile,
     #[comptime] a_layout: Layout,
     #[comptime] b_layout: Layout,
+    #[comptime] biased: bool,
 ) {
     let rows = rows as usize;
     let columns = columns as usize;
     let inner = inner as usize;
-    let (fours, wide, blocks) = comptime!((side / 64, side / 4 + 2, side * DEPTH / 16));
+    let depth = comptime!(tile.depth);
+    let a_part = comptime!(Part::new(tile.rows, tile, a_layout));
+    let b_part = comptime!(Part::new(tile.columns, tile, b_layout));
+    // fours of rows and of columns that are a thread's own, and how far those of columns lie apart
+    let (down_fours, across_fours) = comptime!((tile.rows / 64, tile.columns * 4 / tile.units));
+    let step = comptime!(tile.units / 16);
 
-    let down = rows.div_ceil(side);
-    let square = CUBE_POS % (down * columns.div_ceil(side));
-    let batch = CUBE_POS / (down * columns.div_ceil(side));
-    let row = (square % down) * side;
-    let column = (square / down) * side;
+    let down = rows.div_ceil(tile.rows);
+    let place = CUBE_POS % (down * columns.div_ceil(tile.columns));
+    let batch = CUBE_POS / (down * columns.div_ceil(tile.columns));
+    let row = (place % down) * tile.rows;
+    let column = (place / down) * tile.columns;
     let (outer, within) = (batch / second as usize, batch % second as usize);
     let a_start = outer * a_outer as usize + within * a_inner as usize;
     let b_start = outer * b_outer as usize + within * b_inner as usize;
     let (a_line, a_term) = (a_line as usize, a_term as usize);
     let (b_line, b_term) = (b_line as usize, b_term as usize);
 
-    let mut a_slice = SharedMemory::<Four>::new(comptime!(DEPTH * wide));
-    let mut b_slice = SharedMemory::<Four>::new(comptime!(DEPTH * wide));
-    let mut next = Array::<Four>::new(4usize);
-    let mut sums = Array::<Four>::new(comptime!(4 * fours * fours));
+    let mut a_slices = SharedMemory::<Four>::new(comptime!(2 * depth * a_part.wide()));
+    let mut b_slices = SharedMemory::<Four>::new(comptime!(2 * depth * b_part.wide()));
+    let mut a_next = Array::<Four>::new(comptime!(a_part.each));
+    let mut b_next = Array::<Four>::new(comptime!(b_part.each));
+    let mut sums = Array::<Four>::new(comptime!(4 * down_fours * across_fours));
     #[unroll]
-    for i in 0..comptime!(4 * fours * fours) {
+    for i in 0..comptime!(4 * down_fours * across_fours) {
         sums[i] = Four::new(0.0f32);
     }
-    let unit = UNIT_POS as usize;
-    let (line, last) = (unit / 16, unit % 16);
-    // the first threads carry blocks of one input, the next of the other
-    let (carries_a, carries_b) = (unit < blocks, unit >= blocks && unit < 2 * blocks);
-    let carried = unit % blocks;
+    // threads of a warp are four by eight of the tile's, so that neighbours share what they read
+    let (lane, warp) = (UNIT_POS as usize % 32, UNIT_POS as usize / 32);
+    let line = (warp % 4) * 4 + lane % 2 + (lane / 16) * 2;
+    let last = (warp / 4) * 8 + (lane / 2) % 8;
 
-    if carries_a {
+    read(
+        a,
+        &mut a_next,
+        a_start,
+        row,
+        rows,
+        0usize,
+        inner,
+        a_line,
+        a_term,
+        a_part,
+    );
+    read(
+        b,
+        &mut b_next,
+        b_start,
+        column,
+        columns,
+        0usize,
+        inner,
+        b_line,
+        b_term,
+        b_part,
+    );
+    write(&mut a_slices, 0usize, &a_next, 0usize, inner, a_part);
+    write(&mut b_slices, 0usize, &b_next, 0usize, inner, b_part);
+    sync_cube();
+    let mut turn = 0usize;
+    for from in range_stepped(0usize, inner, depth) {
+        // beyond the last slice zeros are carried, and nothing reads them
+        let after = from + depth;
         read(
-            a, &mut next, carried, a_start, row, rows, 0usize, inner, a_line, a_term, side,
-            a_layout,
+            a,
+            &mut a_next,
+            a_start,
+            row,
+            rows,
+            after,
+            inner,
+            a_line,
+            a_term,
+            a_part,
         );
-    }
-    if carries_b {
         read(
-            b, &mut next, carried, b_start, column, columns, 0usize, inner, b_line, b_term, side,
-            b_layout,
+            b,
+            &mut b_next,
+            b_start,
+            column,
+            columns,
+            after,
+            inner,
+            b_line,
+            b_term,
+            b_part,
         );
-    }
-    for from in range_stepped(0usize, inner, comptime!(DEPTH)) {
-        sync_cube();
-        if carries_a {
-            write(&mut a_slice, &next, carried, side, a_layout);
-        }
-        if carries_b {
-            write(&mut b_slice, &next, carried, side, b_layout);
-        }
-        sync_cube();
-        let after = from + DEPTH;
-        if after < inner {
-            if carries_a {
-                read(
-                    a, &mut next, carried, a_start, row, rows, after, inner, a_line, a_term, side,
-                    a_layout,
-                );
-            }
-            if carries_b {
-                read(
-                    b, &mut next, carried, b_start, column, columns, after, inner, b_line, b_term,
-                    side, b_layout,
-                );
-            }
-        }
+        let a_from = turn * comptime!(depth * a_part.wide()) + line;
+        let b_from = turn * comptime!(depth * b_part.wide()) + last;
         #[unroll]
-        for term in 0..DEPTH {
-            let mut own = Array::<Four>::new(fours);
-            let mut other = Array::<Four>::new(fours);
+        for term in 0..depth {
+            let (a_at, b_at) = comptime!((a_part.row_of(term), b_part.row_of(term)));
+            let mut own = Array::<Four>::new(down_fours);
+            let mut other = Array::<Four>::new(across_fours);
             #[unroll]
-            for part in 0..fours {
-                own[part] = a_slice[term * wide + part * 16 + line];
-                other[part] = b_slice[term * wide + part * 16 + last];
+            for part in 0..down_fours {
+                own[part] = a_slices[a_from + comptime!(a_at * a_part.wide() + part * 16)];
             }
             #[unroll]
-            for part in 0..fours {
+            for part in 0..across_fours {
+                other[part] = b_slices[b_from + comptime!(b_at * b_part.wide() + part * step)];
+            }
+            #[unroll]
+            for part in 0..down_fours {
                 let x = own[part];
                 #[unroll]
                 for i in 0..4usize {
                     #[unroll]
-                    for across in 0..fours {
-                        let at = comptime!((part * 4 + i) * fours + across);
+                    for across in 0..across_fours {
+                        let at = comptime!((part * 4 + i) * across_fours + across);
                         sums[at] = fma(Four::new(x[i]), other[across], sums[at]);
                     }
                 }
             }
         }
+        turn = 1 - turn;
+        let a_into = turn * comptime!(depth * a_part.wide());
+        let b_into = turn * comptime!(depth * b_part.wide());
+        write(&mut a_slices, a_into, &a_next, after, inner, a_part);
+        write(&mut b_slices, b_into, &b_next, after, inner, b_part);
+        sync_cube();
     }
     let start = batch * rows * columns;
     #[unroll]
-    for part in 0..fours {
+    for part in 0..down_fours {
         #[unroll]
         for i in 0..4usize {
             let r = row + part * 64 + line * 4 + i;
             if r < rows {
                 #[unroll]
-                for across in 0..fours {
-                    let four = sums[comptime!((part * 4 + i) * fours + across)];
+                for across in 0..across_fours {
+                    let four = sums[comptime!((part * 4 + i) * across_fours + across)];
                     #[unroll]
                     for j in 0..4usize {
-                        let c = column + across * 64 + last * 4 + j;
+                        let c = column + (across * step + last) * 4 + j;
                         if c < columns {
-                            out[start + r * columns + c] = four[j];
+                            out[start + r * columns + c] = if comptime!(biased) {
+                                four[j] + bias[c]
+                            } else {
+                                four[j]
+                            };
                         }
                     }
                 }
@@ -293,12 +396,48 @@ fn multiply(
     }
 }
 
-/// A block of four lines and four terms, by term: neighbours read along what lies without gaps.
+/// An input's part in a tile: which fours of a slice a thread carries from memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Part {
+    /// Lines of the tile.
+    side: usize,
+    depth: usize,
+    /// Neighbouring terms, a four of lines for each, that a thread carries.
+    each: usize,
+    layout: Layout,
+}
+
+impl Part {
+    fn new(side: usize, tile: Tile, layout: Layout) -> Self {
+        Self {
+            side,
+            depth: tile.depth,
+            each: side * tile.depth / 4 / tile.units,
+            layout,
+        }
+    }
+
+    /// Fours from a row of shared memory to the next: with the gap, threads of a warp write to different banks.
+    fn wide(&self) -> usize {
+        self.side / 4 + (8 / self.term_groups()).max(1)
+    }
+
+    /// Groups of neighbouring terms.
+    fn term_groups(&self) -> usize {
+        self.depth / self.each
+    }
+
+    /// The row of shared memory that a term of the slice lies in: first terms of all groups come first.
+    fn row_of(&self, term: usize) -> usize {
+        term % self.each * self.term_groups() + term / self.each
+    }
+}
+
+/// Four lines of a few terms. Lines and terms beyond the matrix are read as its last.
 #[cube]
 fn read(
     x: &Array<f32>,
     into: &mut Array<Four>,
-    block: usize,
     start: usize,
     line: usize,
     lines: usize,
@@ -306,50 +445,64 @@ fn read(
     terms: usize,
     by_line: usize,
     by_term: usize,
-    #[comptime] side: usize,
-    #[comptime] layout: Layout,
+    #[comptime] part: Part,
 ) {
-    let (own_line, own_term) = place(block, side, layout);
+    let (own_line, own_term) = carried(part);
     let line = line + own_line * 4;
-    let term = term + own_term * 4;
-    // asked once more inside, where nothing is compiled for devices that can't
-    if comptime!(layout.in_fours) && line + 4 <= lines && term + 4 <= terms {
-        if comptime!(layout.in_fours) {
-            let all = x
-                .to_slice()
-                .into_vectorized()
-                .with_vector_size::<Const<4>>();
-            if comptime!(layout.along) {
-                let r0 = all[(start + line * by_line + term) / 4];
-                let r1 = all[(start + (line + 1) * by_line + term) / 4];
-                let r2 = all[(start + (line + 2) * by_line + term) / 4];
-                let r3 = all[(start + (line + 3) * by_line + term) / 4];
-                #[unroll]
-                for j in 0..4usize {
-                    let mut four = Four::new(0.0f32);
-                    four[0] = r0[j];
-                    four[1] = r1[j];
-                    four[2] = r2[j];
-                    four[3] = r3[j];
-                    into[j] = four;
-                }
-            } else {
-                #[unroll]
-                for j in 0..4usize {
-                    into[j] = all[(start + line + (term + j) * by_term) / 4];
-                }
-            }
-        }
-    } else {
+    let term = term + own_term * part.each;
+    if comptime!(part.layout.in_fours && part.layout.along && part.each == 4) {
+        let all = x
+            .to_slice()
+            .into_vectorized()
+            .with_vector_size::<Const<4>>();
+        let term = min(term / 4, (terms - 1) / 4);
+        let r0 = all[(start + min(line, lines - 1) * by_line) / 4 + term];
+        let r1 = all[(start + min(line + 1, lines - 1) * by_line) / 4 + term];
+        let r2 = all[(start + min(line + 2, lines - 1) * by_line) / 4 + term];
+        let r3 = all[(start + min(line + 3, lines - 1) * by_line) / 4 + term];
         #[unroll]
         for j in 0..4usize {
             let mut four = Four::new(0.0f32);
-            if term + j < terms {
+            four[0] = r0[j];
+            four[1] = r1[j];
+            four[2] = r2[j];
+            four[3] = r3[j];
+            into[j] = four;
+        }
+    } else if comptime!(part.layout.in_fours && part.layout.along && part.each == 2) {
+        let all = x
+            .to_slice()
+            .into_vectorized()
+            .with_vector_size::<Const<2>>();
+        let term = min(term / 2, (terms - 1) / 2);
+        let r0 = all[(start + min(line, lines - 1) * by_line) / 2 + term];
+        let r1 = all[(start + min(line + 1, lines - 1) * by_line) / 2 + term];
+        let r2 = all[(start + min(line + 2, lines - 1) * by_line) / 2 + term];
+        let r3 = all[(start + min(line + 3, lines - 1) * by_line) / 2 + term];
+        #[unroll]
+        for j in 0..2usize {
+            let mut four = Four::new(0.0f32);
+            four[0] = r0[j];
+            four[1] = r1[j];
+            four[2] = r2[j];
+            four[3] = r3[j];
+            into[j] = four;
+        }
+    } else {
+        #[unroll]
+        for j in 0..comptime!(part.each) {
+            let start = start + min(term + j, terms - 1) * by_term;
+            let mut four = Four::new(0.0f32);
+            if comptime!(part.layout.in_fours && !part.layout.along) {
+                let all = x
+                    .to_slice()
+                    .into_vectorized()
+                    .with_vector_size::<Const<4>>();
+                four = all[start / 4 + min(line / 4, (lines - 1) / 4)];
+            } else {
                 #[unroll]
                 for i in 0..4usize {
-                    if line + i < lines {
-                        four[i] = x[start + (line + i) * by_line + (term + j) * by_term];
-                    }
+                    four[i] = x[start + min(line + i, lines - 1) * by_line];
                 }
             }
             into[j] = four;
@@ -357,28 +510,34 @@ fn read(
     }
 }
 
-/// Terms of a slice lie by their place in their four, so that neighbours write to different banks.
+/// What `read` read, into a slice, with zeros for terms beyond the matrix.
 #[cube]
 fn write(
-    slice: &mut SharedMemory<Four>,
+    slices: &mut SharedMemory<Four>,
+    start: usize,
     from: &Array<Four>,
-    block: usize,
-    #[comptime] side: usize,
-    #[comptime] layout: Layout,
+    term: usize,
+    terms: usize,
+    #[comptime] part: Part,
 ) {
-    let (own_line, own_term) = place(block, side, layout);
+    let (own_line, own_term) = carried(part);
     #[unroll]
-    for j in 0..4usize {
-        slice[(j * comptime!(DEPTH / 4) + own_term) * comptime!(side / 4 + 2) + own_line] = from[j];
+    for j in 0..comptime!(part.each) {
+        let row = j * comptime!(part.term_groups()) + own_term;
+        let there = term + own_term * part.each + j < terms;
+        slices[start + row * comptime!(part.wide()) + own_line] =
+            select(there, from[j], Four::new(0.0f32));
     }
 }
 
-/// Which four lines and which four terms of a slice a block is.
+/// Which four of lines and which group of terms a thread carries: neighbours read what lies side by side.
 #[cube]
-fn place(block: usize, #[comptime] side: usize, #[comptime] layout: Layout) -> (usize, usize) {
-    if comptime!(layout.along) {
-        (block / comptime!(DEPTH / 4), block % comptime!(DEPTH / 4))
+fn carried(#[comptime] part: Part) -> (usize, usize) {
+    let unit = UNIT_POS as usize;
+    let (fours, groups) = comptime!((part.side / 4, part.term_groups()));
+    if comptime!(part.layout.along) {
+        (unit / groups, unit % groups)
     } else {
-        (block % comptime!(side / 4), block / comptime!(side / 4))
+        (unit % fours, unit / fours)
     }
 }

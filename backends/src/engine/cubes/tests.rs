@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::engine::card::{Card, Tested};
+use crate::engine::layers::Nonlinearity;
 use crate::engine::packed::NO_LOSS;
-use crate::engine::portable;
 use crate::engine::transfers::{host, upload};
+use crate::engine::{portable, portable_layers};
+use crate::model::Activation;
 use burn_flex::Flex;
 
 fn values(count: usize, scale: f32) -> Vec<f32> {
@@ -25,7 +27,7 @@ fn both<const D: usize>(shape: [usize; D], scale: f32) -> (Tensor<Tested, D>, Te
 
 /// Our product, value by value: what reads four at once is CUDA's.
 fn multiplied<const D: usize>(a: Tensor<Tested, D>, b: Tensor<Tested, D>) -> Tensor<Tested, D> {
-    product(a, b, cfg!(feature = "cuda"))
+    product(a, b, None, cfg!(feature = "cuda"))
 }
 
 fn close(there: &[f32], here: &[f32], within: f32, what: &str) {
@@ -67,6 +69,50 @@ fn products_are_those_of_the_processor_however_the_inputs_lie() {
     let got = multiplied(head(&x, 1), head(&x, 2).swap_dims(2, 3));
     let want = head(&own, 1).matmul(head(&own, 2).swap_dims(2, 3));
     close(&host(got), &host(want), 2e-5, "heads");
+}
+
+#[test]
+fn a_product_with_a_bias_is_the_product_plus_the_bias() {
+    let ((a, _), (b, _)) = (both([70, 33], 1.0), both([33, 130], 1.0));
+    let (bias, _) = both([1, 130], 3.0);
+    let fours = cfg!(feature = "cuda");
+    let with = host(product(a.clone(), b.clone(), Some(bias.clone()), fours));
+    let want = host(multiplied(a, b) + bias);
+    assert!(
+        with.iter()
+            .zip(&want)
+            .all(|(x, y)| x.to_bits() == y.to_bits())
+    );
+}
+
+#[test]
+fn nonlinearities_and_their_gradients_are_those_of_tensor_operations() {
+    let kinds = [
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+        Activation::Relu,
+        Activation::QuickGelu,
+    ];
+    for (kind, gated) in kinds
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        let shape = Nonlinearity {
+            kind,
+            gated,
+            width: 37,
+        };
+        let columns = if gated { 74 } else { 37 };
+        let (z, own_z) = both([9, columns], 6.0);
+        let (d, own_d) = both([9, 37], 1.0);
+        let what = format!("{kind:?}, gated: {gated}");
+        let want = portable_layers::activate(own_z.clone(), shape);
+        close(&host(activate(z.clone(), shape)), &host(want), 4e-6, &what);
+        let want = portable_layers::activate_back(own_d, own_z, shape);
+        let got = activate_back(d, z, shape);
+        close(&host(got), &host(want), 8e-6, &format!("{what}, back"));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::engine::card::{Card, beyond, missing};
 use crate::engine::cubes::{self, Cubes};
 use crate::engine::device::{DeviceKind, FoundDevice, Probed, nvidia_names};
 use crate::engine::kernels::Kernels;
-use crate::engine::layers::{Floats, Matrix};
+use crate::engine::layers::{Floats, Matrix, Nonlinearity};
 use crate::error::Result;
 use crate::privacy::random::MeanNoise;
 use crate::trainer::optimizer::AdamRule;
@@ -30,7 +30,10 @@ impl Floats for Cuda {
     const HEAD_ROWS: usize = Self::GRID_ROWS;
 
     fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
-        cubes::product(a, b, true)
+        cubes::product(a, b, None, true)
+    }
+    fn product_plus(a: Matrix<Self>, b: Matrix<Self>, bias: Matrix<Self>) -> Matrix<Self> {
+        cubes::product(a, b, Some(bias), true)
     }
     fn noised(sums: Vec<Matrix<Self>>, noise: &MeanNoise<'_>) -> Vec<Matrix<Self>> {
         noise::noised(sums, noise)
@@ -44,6 +47,12 @@ impl Floats for Cuda {
     }
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
         cubes::largest(tensors)
+    }
+    fn activate(z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        cubes::activate(z, shape)
+    }
+    fn activate_back(d_out: Matrix<Self>, z: Matrix<Self>, shape: Nonlinearity) -> Matrix<Self> {
+        cubes::activate_back(d_out, z, shape)
     }
     fn adam(weights_moments_gradient: [Matrix<Self>; 4], rule: &AdamRule) -> [Matrix<Self>; 3] {
         adam::step(weights_moments_gradient, rule)

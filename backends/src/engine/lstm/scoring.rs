@@ -7,12 +7,9 @@ use crate::engine::packed::{NO_LOSS, Packed};
 use crate::engine::portable::host;
 use crate::error::{Error, Result};
 use crate::scorer::{PrefixScorer, Scorer, StateId, TokenScore};
-use crate::trainer::{Precision, PrivateBatch};
+use crate::trainer::Precision;
 use burn::tensor::Tensor;
 use reticent_corpus::TokenId;
-
-/// Rows scored at once: bounds memory.
-const SCORED_TOKENS: usize = 32_768;
 
 impl<B: Kernels> Lstm<B> {
     fn logits(&self, packed: &Packed) -> Tensor<B, 2> {
@@ -102,17 +99,12 @@ impl<B: Kernels> Scorer for Lstm<B> {
 
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>> {
         let views: Vec<&[TokenId]> = sequences.iter().map(Vec::as_slice).collect();
-        let mut out = Vec::with_capacity(sequences.len());
-        for part in PrivateBatch::in_order(views).microbatches(SCORED_TOKENS) {
-            let mut by_example = vec![Vec::new(); part.0.len()];
-            for part in self.parts(&part.0) {
-                let views: Vec<&[TokenId]> = part.sequences.iter().map(|e| e.tokens).collect();
-                let packed = self.arranged(&views, part.grid)?;
-                for (place, scores) in part.places.iter().zip(self.scores_of(&packed)) {
-                    by_example[*place] = scores;
-                }
+        let mut out = vec![Vec::new(); sequences.len()];
+        for part in self.parts(&views) {
+            let packed = self.arranged(&part.sequences, part.grid)?;
+            for (place, scores) in part.places.iter().zip(self.scores_of(&packed)) {
+                out[*place] = scores;
             }
-            out.extend(by_example);
         }
         Ok(out)
     }

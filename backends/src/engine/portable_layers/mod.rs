@@ -21,7 +21,7 @@ pub(in crate::engine) use attention::{attend, attend_back};
 pub(in crate::engine) use sums::{add_sums, norms};
 
 /// 1.702 in the sigmoid form of the Gaussian error linear unit.
-const QUICK: f32 = 1.702;
+pub(in crate::engine) const QUICK: f32 = 1.702;
 pub(in crate::engine) fn zeros<B: Floats>(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
     let matrix = |p: &Parameter| match p.shape[..] {
         [rows, columns] => Tensor::zeros([rows, columns], device),
@@ -71,10 +71,10 @@ pub(in crate::engine) fn linear<B: Floats>(
     b: Option<&Matrix<B>>,
     precision: Precision,
 ) -> Matrix<B> {
-    let product = product(x.clone(), w.clone(), precision);
-    match b {
-        Some(b) => product + b.clone(),
-        None => product,
+    match (b, precision) {
+        (Some(b), Precision::Single) => B::product_plus(x.clone(), w.clone(), b.clone()),
+        (Some(b), _) => product(x.clone(), w.clone(), precision) + b.clone(),
+        (None, _) => product(x.clone(), w.clone(), precision),
     }
 }
 
@@ -188,27 +188,27 @@ fn activation<B: Floats>(z: Matrix<B>, kind: Activation) -> (Matrix<B>, Matrix<B
     }
 }
 
-pub(in crate::engine) fn activate<B: Floats>(z: &Matrix<B>, shape: Nonlinearity) -> Matrix<B> {
+pub(in crate::engine) fn activate<B: Floats>(z: Matrix<B>, shape: Nonlinearity) -> Matrix<B> {
     if !shape.gated {
-        return activation(z.clone(), shape.kind).0;
+        return activation(z, shape.kind).0;
     }
     let gate = z.clone().narrow(1, 0, shape.width);
-    let up = z.clone().narrow(1, shape.width, shape.width);
+    let up = z.narrow(1, shape.width, shape.width);
     activation(gate, shape.kind).0 * up
 }
 
 pub(in crate::engine) fn activate_back<B: Floats>(
-    d_out: &Matrix<B>,
-    z: &Matrix<B>,
+    d_out: Matrix<B>,
+    z: Matrix<B>,
     shape: Nonlinearity,
 ) -> Matrix<B> {
     if !shape.gated {
-        return d_out.clone() * activation(z.clone(), shape.kind).1;
+        return d_out * activation(z, shape.kind).1;
     }
     let gate = z.clone().narrow(1, 0, shape.width);
-    let up = z.clone().narrow(1, shape.width, shape.width);
+    let up = z.narrow(1, shape.width, shape.width);
     let (value, slope) = activation(gate, shape.kind);
-    Tensor::cat(vec![d_out.clone() * up * slope, d_out.clone() * value], 1)
+    Tensor::cat(vec![d_out.clone() * up * slope, d_out * value], 1)
 }
 
 pub(in crate::engine) fn head<B: Floats>(

@@ -18,7 +18,7 @@ use super::layers::{
 };
 use super::ops;
 use super::packed::NO_LOSS;
-use super::rows::{AskedRows, Grid, Microbatch, Rows, on_grids};
+use super::rows::{AskedRows, Grid, Microbatch, Rows, consecutive, on_grids};
 use super::transfers::{host, indices, upload as upload_values};
 use crate::error::{Error, Result};
 use crate::model::{
@@ -289,20 +289,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         if K::GRID {
             return on_grids(sequences, unread, most, self.config.longest());
         }
-        let mut parts = Vec::new();
-        let (mut start, mut used) = (0, 0);
-        for (i, s) in sequences.iter().enumerate() {
-            let rows = s.as_ref().len();
-            if i > start && used + rows > most {
-                parts.push(Microbatch::consecutive(sequences, start..i));
-                (start, used) = (i, 0);
-            }
-            used += rows;
-        }
-        if start < sequences.len() {
-            parts.push(Microbatch::consecutive(sequences, start..sequences.len()));
-        }
-        parts
+        consecutive(sequences, most)
     }
 
     fn limits(&self) -> (usize, usize) {

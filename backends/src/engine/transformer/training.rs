@@ -68,9 +68,9 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
         self.sums = self.zeros();
     }
 
-    fn add(&mut self, microbatch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
+    fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
         let mut added = Added::default();
-        for part in self.microbatches(&microbatch.0) {
+        for part in self.microbatches(&batch.0) {
             let part = self.add_part(&part.sequences, part.grid, clip)?;
             added.examples += part.examples;
             added.clipped += part.clipped;
