@@ -24,8 +24,9 @@ struct Tile {
     columns: usize,
     depth: usize,
     units: usize,
-    /// Relative time, estimated from its reads and sums.
-    cost: usize,
+    /// Relative times of one of several tiles of a multiprocessor, and of one alone; measured on an H200.
+    share: usize,
+    alone: usize,
 }
 
 /// The larger is computed faster, the smaller keeps more multiprocessors busy. Each thread carries one four or two of
@@ -36,20 +37,26 @@ const TILES: [Tile; 2] = [
         columns: 64,
         depth: 16,
         units: 128,
-        cost: 6,
+        share: 10,
+        alone: 19,
     },
     Tile {
         rows: 64,
         columns: 64,
         depth: 16,
         units: 256,
-        cost: 5,
+        share: 6,
+        alone: 9,
     },
 ];
 
 impl Tile {
     fn groups(&self, rows: usize, columns: usize, batches: usize) -> usize {
         rows.div_ceil(self.rows) * columns.div_ceil(self.columns) * batches
+    }
+
+    fn time(&self, groups: usize) -> usize {
+        (groups.div_ceil(MULTIPROCESSORS) * self.share).max(self.alone)
     }
 }
 
@@ -167,11 +174,7 @@ fn multiplied<R: CubeRuntime>(
         values.iter().all(|each| u32::try_from(*each).is_ok()),
         "a matrix of {values:?} values"
     );
-    let time = |tile: &Tile| {
-        tile.groups(rows, columns, batches)
-            .div_ceil(MULTIPROCESSORS)
-            * tile.cost
-    };
+    let time = |tile: &Tile| tile.time(tile.groups(rows, columns, batches));
     let [large, small] = TILES;
     let tile = if time(&large) <= time(&small) {
         large

@@ -116,7 +116,7 @@ fn nonlinearities_and_their_gradients_are_those_of_tensor_operations() {
 }
 
 #[test]
-fn a_row_of_a_product_has_the_same_bits_in_squares_of_either_size() {
+fn a_row_of_a_product_has_the_same_bits_in_tiles_of_either_size() {
     let (wide, _) = both([1100, 40], 1.0);
     let (b, _) = both([40, 1500], 1.0);
     let all = host(multiplied(wide.clone(), b.clone()));
