@@ -8,7 +8,7 @@
 # Prints one JSON object: the device, equivalence with the processor, products in bf16 (no share of a
 # sum beyond the clipping norm), memory over 500 Poisson batches, private and ordinary steps of GPT-2
 # small at three shapes, of an LSTM and of an adapter on a Qwen2, in both precisions, scores, and the
-# same steps of PyTorch and Opacus.
+# same steps of PyTorch and Opacus. Each part goes to the other stream as it ends.
 #
 # --build writes the program that the acceptance runs into a folder and ends; --binaries runs it, so
 # that the machine with the device needs no compiler and no network. cuda needs an NVIDIA GPU with its
@@ -64,7 +64,7 @@ part() { # the object that a part prints, or null where it did not end well
     local name=$1
     shift
     echo "$*" >&2
-    { run "$@" || echo '{}'; } | sed -n "s/.*\"$name\":\({.*}\)}\$/\1/p" | grep . || echo null
+    { run "$@" || echo '{}'; } | sed -n "s/.*\"$name\":\({.*}\)}\$/\1/p" | grep . | tee -a /dev/stderr || echo null
 }
 list() { local IFS=,; echo "[$*]"; }
 shapes=("--model gpt2 --batch 32 --length 128")
@@ -96,7 +96,7 @@ if [[ $kind == cuda && $size == full ]] && command -v python3 >/dev/null &&
     python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     peer() {
         echo "peer $*" >&2
-        python3 benches/training_peers.py "$@" --steps "$steps" --device cuda 2>/dev/null || echo null
+        python3 benches/training_peers.py "$@" --steps "$steps" --device cuda 2>/dev/null | tee -a /dev/stderr || echo null
     }
     opacus=false
     if python3 -c 'import opacus' 2>/dev/null; then opacus=true; fi
