@@ -5,10 +5,17 @@
 
 use crate::compose::solver::Solver;
 use crate::loss::PrivacyLoss;
+use crate::numeric::search::between;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
+
+/// How exactly a single record is known in the search for a group's ε.
+const ROUGH: f64 = 1e-3;
+/// Where that search begins at least, and from one place to the next until the lemma holds.
+const LEAST: f64 = 1e-12;
+const STRIDE: f64 = 1.5;
 
 /// The group lemma: (Σ ε_i, Σ_i δ_i e^{ε_1 + … + ε_{i−1}}), in the order that makes δ least.
 ///
@@ -103,24 +110,37 @@ impl PrivacyLoss {
             });
         }
         let mut solver = Solver::new(self);
-        let ln_sum = |epsilon: f64| ln_geometric_sum(k, epsilon);
+        // The sum is k at ε = 0 and no less elsewhere: where ε(δ/k) is zero so is the answer, and elsewhere the lemma
+        // holds nowhere below it.
+        let share = (delta.get() / k * (1.0 - f64::EPSILON)).max(f64::MIN_POSITIVE);
+        let single = solver.epsilon(share, ROUGH)?.upper;
+        if single <= 0.0 && k * share <= delta.get() {
+            return Ok(Upper::new(Epsilon::new(0.0)?));
+        }
         // δ(ε)·sum falls in ε; the lemma holds at any ε where it is at most δ.
         let ln_delta = delta.get().ln();
-        let holds = |solver: &mut Solver, epsilon: f64| {
-            let (ends, _) = solver.ln_delta(epsilon, 1e-3)?;
-            Ok::<bool, Error>(ends.upper + ln_sum(epsilon) <= ln_delta)
+        let mut missing = |epsilon: f64| -> Result<f64> {
+            let (ends, _) = solver.ln_delta(epsilon, ROUGH)?;
+            let above = ends.upper + ln_geometric_sum(k, epsilon) - ln_delta;
+            // What is no number is not certified.
+            Ok(if above.is_nan() { f64::INFINITY } else { above })
         };
-        let (mut low, mut high) = (0.0, solver.epsilon(delta.get(), 1e-3)?.upper.max(1e-12));
-        while !holds(&mut solver, high)? {
-            low = high;
-            high *= 1.5;
+        let (mut low, mut at_low) = (0.0, k.ln() - ln_delta);
+        let mut high = single.max(LEAST);
+        let mut at_high = missing(high)?;
+        while at_high > 0.0 {
+            (low, at_low) = (high, at_high);
+            high *= STRIDE;
             if high > 1e6 {
                 return Ok(Upper::new(Epsilon::nonnegative(f64::INFINITY)));
             }
+            at_high = missing(high)?;
         }
-        while high - low > tolerance.get().max(1e-9) * high {
+        let tolerance = tolerance.get().max(1e-9);
+        (low, high) = between(&mut missing, (low, at_low), (high, at_high), tolerance)?;
+        while high - low > tolerance * high {
             let middle = 0.5 * (low + high);
-            if holds(&mut solver, middle)? {
+            if missing(middle)? <= 0.0 {
                 high = middle
             } else {
                 low = middle
