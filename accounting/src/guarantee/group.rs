@@ -117,13 +117,16 @@ impl PrivacyLoss {
         if single <= 0.0 && k * share <= delta.get() {
             return Ok(Upper::new(Epsilon::new(0.0)?));
         }
-        // δ(ε)·sum falls in ε; the lemma holds at any ε where it is at most δ.
+        // The lemma holds at any ε where δ(ε)·sum is at most δ. It may fail again farther out: from below.
         let ln_delta = delta.get().ln();
         let mut missing = |epsilon: f64| -> Result<f64> {
             let (ends, _) = solver.ln_delta(epsilon, ROUGH)?;
-            let above = ends.upper + ln_geometric_sum(k, epsilon) - ln_delta;
-            // What is no number is not certified.
-            Ok(if above.is_nan() { f64::INFINITY } else { above })
+            let most = ends.upper + ln_geometric_sum(k, epsilon);
+            // The sign is decided by the numbers themselves, and what is no number is not certified.
+            Ok(match most <= ln_delta {
+                true => (most - ln_delta).min(0.0),
+                false => (most - ln_delta).max(f64::MIN_POSITIVE),
+            })
         };
         let (mut low, mut at_low) = (0.0, k.ln() - ln_delta);
         let mut high = single.max(LEAST);

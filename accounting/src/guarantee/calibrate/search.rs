@@ -4,7 +4,8 @@ use super::Calibration;
 use super::target::{Margin, ROUGH};
 use crate::quantity::Tolerance;
 use crate::quantity::error::{Error, Result};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
 /// The largest factor between two values while looking for a bracket.
 const STRIDE: f64 = 16.0;
@@ -56,7 +57,7 @@ struct Trial {
 }
 
 /// Certifies at `rough` first, and more finely where the promise lies within the rough ends; only finely once
-/// that was `in_vain`: ends that stay apart whatever is asked need not be seen at every goal.
+/// that was `in_vain`: ends that stay apart at the finest goal, or whatever is asked, need not be seen at every goal.
 fn decide(
     ask: impl Fn(Tolerance) -> Result<Margin>,
     goals: Goals,
@@ -70,7 +71,7 @@ fn decide(
         let margin = ask(Tolerance::new(goal)?)?;
         let width = margin.upper - margin.lower;
         let wide = width > WIDE * goal && !margin.only_above;
-        if wide && width > 0.5 * before {
+        if wide && (width > 0.5 * before || goal <= fine) {
             in_vain.set(true);
         }
         // The middle interpolates better, but says nothing where the ends are far apart.
@@ -86,6 +87,24 @@ fn decide(
         }
         before = width;
         goal = (goal * ROUGH).max(fine);
+    }
+}
+
+/// The same answers, each looked for once.
+fn once<X: Copy>(
+    ask: impl Fn(X, Tolerance) -> Result<Margin>,
+    key: impl Fn(X) -> u64,
+) -> impl Fn(X, Tolerance) -> Result<Margin> {
+    let known = RefCell::new(HashMap::new());
+    move |x, goal| {
+        let place = (key(x), goal.get().to_bits());
+        let before = known.borrow().get(&place).copied();
+        if let Some(margin) = before {
+            return Ok(margin);
+        }
+        let margin = ask(x, goal)?;
+        known.borrow_mut().insert(place, margin);
+        Ok(margin)
     }
 }
 
@@ -117,6 +136,7 @@ impl Continuous {
         make: impl Fn(f64) -> Result<T>,
         tolerance: f64,
     ) -> Result<Calibration<T>> {
+        let ask = once(ask, f64::to_bits);
         let mut found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
         if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
             found = self.search(&ask, Goals::steady(tolerance), tolerance)?;
@@ -278,6 +298,7 @@ impl Whole {
         ask: impl Fn(u64, Tolerance) -> Result<Margin>,
         tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
+        let ask = once(ask, |number| number);
         let found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
         if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
             return self.search(&ask, Goals::steady(tolerance), tolerance);
