@@ -1,8 +1,7 @@
 //! Where a decreasing function passes a level: roots and certified ends.
 
 use crate::numeric::interval::LnBounds;
-use crate::numeric::search::{between, bisect};
-use std::convert::Infallible;
+use crate::numeric::search::bisect;
 
 /// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
 /// before or after the search do no harm.
@@ -12,7 +11,8 @@ const STEEP: f64 = 1e-9;
 /// Ends this close to their middle, relatively, are as good as one.
 const CLOSE: f64 = 1e-9;
 
-/// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`.
+/// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
+/// between the ends of a bracket, the end that stays counting half each time.
 fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
     let (mut low, mut high) = (0.25, 1.0);
     let (mut at_low, mut at_high) = (f(low), f(high));
@@ -26,8 +26,25 @@ fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
         low *= 0.25;
         at_low = f(low);
     }
-    let certain = |epsilon: f64| Ok::<f64, Infallible>(f(epsilon));
-    let Ok((low, high)) = between(certain, (low, at_low), (high, at_high), tolerance);
+    for _ in 0..60 {
+        if high - low <= tolerance * high {
+            break;
+        }
+        let secant = high - at_high * (high - low) / (at_high - at_low);
+        let middle = if secant > low && secant < high {
+            secant
+        } else {
+            0.5 * (low + high)
+        };
+        let value = f(middle);
+        if value > 0.0 {
+            (low, at_low) = (middle, value);
+            at_high *= 0.5;
+        } else {
+            (high, at_high) = (middle, value);
+            at_low *= 0.5;
+        }
+    }
     0.5 * (low + high)
 }
 

@@ -32,39 +32,6 @@ pub(crate) fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) 
     (low, high)
 }
 
-/// A bracket, of relative width `tolerance` where 60 places do, of where a function falls to zero or below, from
-/// one such bracket of places and values: secants between its ends, the end that stays counting half each time.
-///
-/// # Errors
-/// The function's.
-pub(crate) fn between<E>(
-    mut f: impl FnMut(f64) -> Result<f64, E>,
-    (mut low, mut at_low): (f64, f64),
-    (mut high, mut at_high): (f64, f64),
-    tolerance: f64,
-) -> Result<(f64, f64), E> {
-    for _ in 0..60 {
-        if high - low <= tolerance * high {
-            break;
-        }
-        let secant = high - at_high * (high - low) / (at_high - at_low);
-        let middle = if secant > low && secant < high {
-            secant
-        } else {
-            0.5 * (low + high)
-        };
-        let value = f(middle)?;
-        if value > 0.0 {
-            (low, at_low) = (middle, value);
-            at_high *= 0.5;
-        } else {
-            (high, at_high) = (middle, value);
-            at_low *= 0.5;
-        }
-    }
-    Ok((low, high))
-}
-
 /// A minimiser of a unimodal function on [low, high], to 1e-8 of the interval.
 pub(crate) fn minimiser(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
     minimiser_to(f, low, high, 1e-8)

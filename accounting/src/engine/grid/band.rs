@@ -237,10 +237,7 @@ impl Series {
             }
             Start::Far { slow, fast } => {
                 let (a, b) = (self.slow.inv() * slow.1, self.fast.inv() * fast.1);
-                (
-                    a - b,
-                    a.norm() * (1.0 - slow.0) + b.norm() * (1.0 - fast.0),
-                )
+                (a - b, a.norm() * (1.0 - slow.0) + b.norm() * (1.0 - fast.0))
             }
         }
     }

@@ -396,3 +396,47 @@ fn add_up(masses: &[f64], gains: &Gains) -> Added {
     added.rounding = ROUND * rounding * (1.0 + GAIN_ERROR);
     added
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines side by side add up to what each of them does alone, whatever is left of a row.
+    #[test]
+    fn every_line_is_added_once() {
+        for (length, skip) in [
+            (0, 0),
+            (3, 0),
+            (64, 0),
+            (200, 5),
+            (131, 130),
+            (131, 131),
+            (9, 40),
+        ] {
+            let masses: Vec<f64> = (0..length).map(|i| 1.0 + f64::from(i % 7)).collect();
+            let (theta, spacing) = (3.5, 1e-3);
+            let first = -f64::from(skip) * spacing + 0.25 * spacing;
+            let gains = Gains {
+                theta,
+                spacing,
+                first,
+                skip: i64::from(skip),
+            };
+            let found = add_up(&masses, &gains);
+            let each = |i: usize| gain(first + i as f64 * spacing, theta).0;
+            let lines = skip as usize..masses.len();
+            let sum: f64 = lines.clone().map(|i| masses[i] * each(i)).sum();
+            let (plain, squares) = lines.fold((0.0, 0.0), |(plain, squares), i| {
+                (plain + each(i), squares + each(i).powi(2))
+            });
+            assert!(
+                (found.sum - sum).abs() <= found.rounding + 1e-15 * sum,
+                "{length}"
+            );
+            // Of the spacing's multiples a few digits are lost just above zero.
+            assert!((found.gains - plain).abs() <= 1e-9 * plain);
+            assert!((found.squares - squares).abs() <= 1e-9 * squares);
+            assert!(found.rounding <= 1e-11 * sum);
+        }
+    }
+}

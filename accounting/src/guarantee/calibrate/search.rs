@@ -50,10 +50,10 @@ impl Goals {
 
 /// A value of the (signed, logarithmic) parameter and its margin.
 #[derive(Debug, Clone, Copy)]
-struct Trial {
-    x: f64,
+pub(crate) struct Trial {
+    pub(crate) x: f64,
     /// For interpolation; its sign says whether the promise is certified.
-    margin: f64,
+    pub(crate) margin: f64,
 }
 
 /// Certifies at `rough` first, and more finely where the promise lies within the rough ends; only finely once
@@ -235,7 +235,7 @@ fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
 /// bisection; the last steps reach across the root by half a width.
 ///
 /// Source: Chandrupatla 1997.
-fn interpolate(
+pub(crate) fn interpolate(
     at: &impl Fn(f64, f64) -> Result<Trial>,
     fails: Trial,
     safe: Trial,
@@ -403,8 +403,13 @@ mod tests {
     #[test]
     fn ends_that_stay_apart_end_the_search_soon() {
         let asked = Cell::new(0);
-        let ask = |x: f64, _: Tolerance| {
+        let known = RefCell::new(HashMap::new());
+        let ask = |x: f64, goal: Tolerance| {
             asked.set(asked.get() + 1);
+            let before = known
+                .borrow_mut()
+                .insert((x.to_bits(), goal.get().to_bits()), ());
+            assert!(before.is_none(), "{x} asked twice");
             // Falls as noise grows: the upper end is zero at x = 3.
             let upper = 5.0 * (3.0 / x).ln() + 0.2 * (3.0 - x);
             Ok(Margin {

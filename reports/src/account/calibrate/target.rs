@@ -134,10 +134,11 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
         Target::Epsilon { epsilon, .. } => (
             "epsilon",
             epsilon.get(),
-            numbered(headline(rows).and_then(|row| row.epsilon).map_or_else(
-                || Bounds::at_most(epsilon),
-                |found| at_most(found, epsilon),
-            )),
+            numbered(
+                headline(rows)
+                    .and_then(|row| row.epsilon)
+                    .map_or_else(|| Bounds::at_most(epsilon), |found| at_most(found, epsilon)),
+            ),
         ),
         Target::Uninformed { epsilon, .. } => {
             let found = plan
