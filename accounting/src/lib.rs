@@ -54,7 +54,7 @@ pub use numeric::statistics;
 
 // Numbers with their ranges, and the direction of a bound.
 pub use quantity::bound::{Bounds, Estimate, Lower, Upper};
-pub use quantity::decimal::number;
+pub use quantity::decimal::{number, whole_number};
 pub use quantity::{
     Confidence, Delta, Divergence, Epsilon, GroupSize, MeanRepetitions, MissRate, NoiseMultiplier,
     Order, Probability, RepetitionShape, SamplingRate, Steps, Tolerance, UnitName,

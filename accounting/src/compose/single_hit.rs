@@ -24,6 +24,8 @@ use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{ROUND, ln_add_exp};
 use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// Relative room for the roundings of masses, losses and sums.
 const ROOM: f64 = 1e-9;
@@ -95,6 +97,7 @@ const LEAST: f64 = -12.0;
 const ORDERS: (f64, f64, f64) = (1.0, 2000.0, 1.15);
 
 /// Quiet outcomes.
+#[derive(Debug)]
 struct Quiet {
     /// Q-mass of cells and the farthest u = P/Q − 1 of each from zero, rounded away from it.
     cells: Vec<(f64, f64)>,
@@ -108,13 +111,13 @@ impl Quiet {
     fn new(pair: &Pair, end: f64) -> Self {
         let step = (end - LEAST) / QUIET as f64;
         // Of small numbers: masses far below are not told from differences of numbers near one.
-        let between = |left: f64, right: f64| {
-            let ((more, above), (less, below)) = if right <= 0.0 {
-                (pair.ln_tails_below(right)[1], pair.ln_tails_below(left)[1])
-            } else {
-                (pair.ln_tails(left)[1], pair.ln_tails(right)[1])
-            };
-            let mass = (more + above).exp() - (less - below).exp();
+        let tail = |x: f64, below: bool| match below {
+            true => pair.second.ln_tail(-x),
+            false => pair.second.mirrored_ln_tail(x),
+        };
+        let between = |from: (f64, f64), to: (f64, f64), below: bool| {
+            let ((more, above), (less, under)) = if below { (to, from) } else { (from, to) };
+            let mass = (more + above).exp() - (less - under).exp();
             mass.max(f64::MIN_POSITIVE) * (1.0 + ROOM)
         };
         let gain = |x: f64| {
@@ -123,22 +126,32 @@ impl Quiet {
             (gain - room).max(-1.0)..gain + room
         };
         // u rises with x: a cell's ends are its extremes. Around zero it counts as above.
-        let farthest = |left: f64, right: f64| {
-            let (least, most) = (gain(left).start, gain(right).end);
+        let farthest = |left: &Range<f64>, right: &Range<f64>| {
+            let (least, most) = (left.start, right.end);
             if most <= 0.0 { least } else { most.max(-least) }
         };
         // Below the first one.
         let (all, error) = pair.ln_tails_below(LEAST)[1];
-        let mut cells = vec![((all + error + ROOM).exp(), farthest(f64::MIN, LEAST))];
+        let mut gain_before = gain(LEAST);
+        let first = farthest(&gain(f64::MIN), &gain_before);
+        let mut cells = vec![((all + error + ROOM).exp(), first)];
+        // Each edge ends one cell and begins the next.
         let mut left = LEAST;
+        let mut before = (tail(LEAST, true), true);
         for i in 1..=QUIET {
             let right = if i < QUIET {
                 LEAST + step * i as f64
             } else {
                 end
             };
-            cells.push((between(left, right), farthest(left, right)));
-            left = right;
+            let below = right <= 0.0;
+            let from = match before {
+                (known, side) if side == below => known,
+                _ => tail(left, below),
+            };
+            let (to, gain) = (tail(right, below), gain(right));
+            cells.push((between(from, to, below), farthest(&gain_before, &gain)));
+            (left, before, gain_before) = (right, (to, below), gain);
         }
         let [(p, p_error), (q, q_error)] = pair.ln_tails(end);
         let [least, most] = [(q - q_error).exp(), (q + q_error).exp()];
@@ -192,6 +205,8 @@ pub(crate) struct OneHit {
     count: f64,
     /// First-law mass of the whole run that is not there.
     missing: f64,
+    /// The latest quiet outcomes, with where they end.
+    quiet: Option<(f64, Rc<Quiet>)>,
     others: Others,
 }
 
@@ -228,6 +243,7 @@ impl Solver {
             pair: pair.clone(),
             count: *times as f64,
             missing: self.loss.missing(),
+            quiet: None,
             others: Others {
                 solver: self.derived(&others),
                 cut: None,
@@ -442,10 +458,22 @@ impl OneHit {
         self.pair.ln_delta_of_one_step(epsilon).upper + self.count.ln() <= ln_delta - LITTLE
     }
 
+    /// Outcomes whose loss is no more than this, and where they end.
+    fn quiet(&mut self, loss: f64) -> (f64, Rc<Quiet>) {
+        let end = self.pair.crossing(loss).0;
+        match &self.quiet {
+            Some((known, quiet)) if known.to_bits() == end.to_bits() => (end, Rc::clone(quiet)),
+            _ => {
+                let quiet = Rc::new(Quiet::new(&self.pair, end));
+                self.quiet = Some((end, Rc::clone(&quiet)));
+                (end, quiet)
+            }
+        }
+    }
+
     /// Whether runs without a loud step have little of a δ about so large.
-    fn decides(&self, epsilon: f64, ln_delta: f64) -> bool {
-        let loud = self.pair.crossing(0.5 * epsilon).0;
-        let quiet = Quiet::new(&self.pair, loud);
+    fn decides(&mut self, epsilon: f64, ln_delta: f64) -> bool {
+        let quiet = self.quiet(HALF * epsilon).1;
         let deviation = (self.count * quiet.second_moment()).sqrt();
         deviation <= epsilon && quiet.ln_delta(self.count, epsilon) <= ln_delta - LITTLE
     }
@@ -456,7 +484,7 @@ impl OneHit {
             return None;
         }
         // All shares ask for the same places.
-        let quiet = Quiet::new(&self.pair, self.pair.crossing(LOUD[0] * epsilon).0);
+        let quiet = self.quiet(LOUD[0] * epsilon).1;
         let deviation = (self.count * quiet.second_moment()).sqrt();
         let mut best: Option<LnBounds> = None;
         for share in LOUD {
@@ -473,9 +501,9 @@ impl OneHit {
 
     /// The same where outcomes are loud whose loss exceeds a share of ε.
     fn ln_delta_of_loud(&mut self, epsilon: f64, share: f64, deviation: f64) -> Option<LnBounds> {
+        let (loud, quiet) = self.quiet(share * epsilon);
         let (pair, count) = (&self.pair, self.count);
-        let loud = pair.crossing(share * epsilon).0;
-        let ln_quiet = Quiet::new(pair, loud).ln_delta(count, epsilon);
+        let ln_quiet = quiet.ln_delta(count, epsilon);
         let fall = |at: f64| pair.ln_delta_of_one_step(at).middle;
         let scale = 1e-3 * epsilon / (fall(epsilon) - fall(1.001 * epsilon));
         if !(deviation > 0.0 && deviation < epsilon && scale > 0.0) {
@@ -700,10 +728,10 @@ impl Others {
             Some(cut) => cut,
             None => &mut self.solver,
         };
-        let kept = |solver: &Solver| solver.kept.as_ref().map(|kept| kept.value(epsilon));
+        let kept = solver.kept.as_ref().map(|kept| kept.value(epsilon));
         let close = |ends: &LnBounds| ends.width() <= 4.0 * GOAL;
         let tried = self.in_vain >= MOST_IN_VAIN;
-        if let Some(ends) = kept(solver).filter(|ends| tried || close(ends)) {
+        if let Some(ends) = kept.filter(|ends| tried || close(ends)) {
             return ends;
         }
         let along = self
@@ -725,8 +753,8 @@ impl Others {
         self.in_vain += 1;
         // A grid that was laid for a tilt nearby says what another one would.
         let wanted = solver.tilt(epsilon).unwrap_or(f64::NAN);
-        if let Some(kept) = &solver.kept {
-            best = best.meet(kept.value(epsilon));
+        if let (Some(ends), Some(kept)) = (kept, &solver.kept) {
+            best = best.meet(ends);
             let moved = (wanted - 1.0) / (kept.order() - 1.0);
             if close(&best) || (1.0 / NEARBY..NEARBY).contains(&moved) {
                 return best;

@@ -4,11 +4,23 @@
 //! The lemma here needs only (ε_i, δ_i) and is looser.
 
 use crate::compose::solver::Solver;
+use crate::guarantee::calibrate::search::{Trial, interpolate};
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
+use std::cell::RefCell;
+
+/// How exactly a single record is known in the search for a group's ε.
+const ROUGH: f64 = 1e-3;
+/// Where that search begins at least, and from one place to the next until the lemma holds, as logarithms from here on.
+const LEAST: f64 = 1e-12;
+const STRIDE: f64 = 0.4;
+/// Beyond this ε nothing is looked for: ln 10^6.
+const FARTHEST: f64 = 13.8;
+/// No finer than this, relatively.
+const FINEST: f64 = 1e-9;
 
 /// The group lemma: (Σ ε_i, Σ_i δ_i e^{ε_1 + … + ε_{i−1}}), in the order that makes δ least.
 ///
@@ -102,31 +114,11 @@ impl PrivacyLoss {
                 why: "no upper end".into(),
             });
         }
-        let mut solver = Solver::new(self);
-        let ln_sum = |epsilon: f64| ln_geometric_sum(k, epsilon);
-        // δ(ε)·sum falls in ε; the lemma holds at any ε where it is at most δ.
-        let ln_delta = delta.get().ln();
-        let holds = |solver: &mut Solver, epsilon: f64| {
-            let (ends, _) = solver.ln_delta(epsilon, 1e-3)?;
-            Ok::<bool, Error>(ends.upper + ln_sum(epsilon) <= ln_delta)
-        };
-        let (mut low, mut high) = (0.0, solver.epsilon(delta.get(), 1e-3)?.upper.max(1e-12));
-        while !holds(&mut solver, high)? {
-            low = high;
-            high *= 1.5;
-            if high > 1e6 {
-                return Ok(Upper::new(Epsilon::nonnegative(f64::INFINITY)));
-            }
-        }
-        while high - low > tolerance.get().max(1e-9) * high {
-            let middle = 0.5 * (low + high);
-            if holds(&mut solver, middle)? {
-                high = middle
-            } else {
-                low = middle
-            }
-        }
-        Ok(Upper::new(Epsilon::nonnegative(k * high)))
+        let solver = RefCell::new(Solver::new(self));
+        let least = |share: f64| Ok(solver.borrow_mut().epsilon(share, ROUGH)?.upper);
+        let most = |epsilon: f64| Ok(solver.borrow_mut().ln_delta(epsilon, ROUGH)?.0.upper);
+        let each = each_by_lemma((k, delta.get()), tolerance.get(), least, most)?;
+        Ok(Upper::new(Epsilon::nonnegative(k * each)))
     }
 
     /// δ of `group` records at `epsilon` by the lemma: δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
@@ -154,6 +146,69 @@ impl PrivacyLoss {
             ln_most.min(0.0).exp() * (1.0 + 1e-13),
         )))
     }
+}
+
+/// The least ε found of a single record from which the lemma gives k of them δ: δ(ε) Σ_{i<k} e^{iε} ≤ δ. From `epsilon`,
+/// an upper end of ε(δ') of a single record, and `ln_delta`, one of ln δ(ε).
+///
+/// # Errors
+/// Those of both.
+fn each_by_lemma(
+    (k, delta): (f64, f64),
+    tolerance: f64,
+    epsilon: impl Fn(f64) -> Result<f64>,
+    ln_delta: impl Fn(f64) -> Result<f64>,
+) -> Result<f64> {
+    // The sum is k at ε = 0 and no less elsewhere: where ε(δ/k) is zero so is the answer, and elsewhere the lemma holds
+    // nowhere below it.
+    let share = (delta / k * (1.0 - f64::EPSILON)).max(f64::MIN_POSITIVE);
+    let single = epsilon(share)?;
+    if single <= 0.0 && k * share <= delta {
+        return Ok(0.0);
+    }
+    let ln_allowed = delta.ln();
+    let above = |epsilon: f64| -> Result<f64> {
+        let most = ln_delta(epsilon)? + ln_geometric_sum(k, epsilon);
+        // The sign is decided by the numbers themselves, and what is no number is not certified.
+        Ok(match most <= ln_allowed {
+            true => (most - ln_allowed).min(0.0),
+            false => (most - ln_allowed).max(f64::MIN_POSITIVE),
+        })
+    };
+    let at = |x: f64, _: f64| -> Result<Trial> {
+        Ok(Trial {
+            x,
+            margin: above(x.exp())?,
+        })
+    };
+    // The lemma may fail again farther out: from below, and first upwards, as what is known of a single record is rough.
+    let mut safe = at(single.max(LEAST).ln(), ROUGH)?;
+    let mut fails = None;
+    while safe.margin > 0.0 {
+        let next = safe.x + STRIDE;
+        if next > FARTHEST {
+            return Ok(f64::INFINITY);
+        }
+        (fails, safe) = (Some(safe), at(next, ROUGH)?);
+    }
+    let mut stride = STRIDE;
+    let fails = loop {
+        if let Some(fails) = fails {
+            break fails;
+        }
+        let before = at(safe.x - stride, ROUGH)?;
+        if before.margin > 0.0 {
+            break before;
+        }
+        safe = before;
+        if safe.x < LEAST.ln() {
+            return Ok(safe.x.exp());
+        }
+        stride *= 2.0;
+    };
+    let width = tolerance.max(FINEST) * (1.0 - 1e-3);
+    let (_, safe) = interpolate(&at, fails, safe, width)?;
+    Ok(safe.x.exp())
 }
 
 /// δ of `group` records at `epsilon` by the lemma, the worst over the directions of a single record.
@@ -193,5 +248,60 @@ fn ln_expm1(x: f64) -> f64 {
         x + (-(-x).exp()).ln_1p()
     } else {
         x.exp_m1().ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Zero at once where that is the answer, and few questions where it is not: halvings from 1e-12 down to the least
+    /// numbers took an engine each.
+    #[test]
+    fn a_group_is_found_by_few_questions() {
+        let (k, tolerance) = (7.0, 1e-6);
+        // About a Gaussian's, for δ(0) = e^−3.
+        let ln_delta = |epsilon: f64| -3.0 - 5.0 * epsilon - 40.0 * epsilon * epsilon;
+        let single = |share: f64| {
+            let gap = -3.0 - share.ln();
+            if gap <= 0.0 {
+                0.0
+            } else {
+                (-5.0 + (25.0 + 160.0 * gap).sqrt()) / 80.0
+            }
+        };
+        for (delta, questions) in [
+            (0.9, 0),
+            (7.0 * (-3.0f64).exp() * 1.001, 0),
+            (0.1, 14),
+            (1e-3, 14),
+            (1e-40, 14),
+        ] {
+            let asked = Cell::new(0);
+            let count = |epsilon: f64| {
+                asked.set(asked.get() + 1);
+                Ok(ln_delta(epsilon))
+            };
+            let single = |share: f64| Ok(single(share));
+            let found = each_by_lemma((k, delta), tolerance, single, count).unwrap();
+            assert!(
+                asked.get() <= questions,
+                "{delta}: {} questions",
+                asked.get()
+            );
+            let holds =
+                |epsilon: f64| ln_delta(epsilon) + ln_geometric_sum(k, epsilon) <= delta.ln();
+            assert!(holds(found), "{delta} {found}");
+            assert!(
+                found <= 0.0 || !holds(found * (1.0 - tolerance)),
+                "{delta} {found}"
+            );
+        }
+        // Nothing holds anywhere, and what is no number holds nothing.
+        for never in [0.0, f64::NAN] {
+            let found = each_by_lemma((k, 1e-5), tolerance, |_| Ok(1.0), |_| Ok(never)).unwrap();
+            assert!(found == f64::INFINITY, "{found}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, Density, LossDistribution, Piece, Shape};
 use crate::numeric::special::ln_one_minus_exp;
+use crate::quantity::decimal::shown;
 use crate::quantity::error::{Error, Result};
 use std::f64::consts::LN_2;
 
@@ -122,7 +123,7 @@ pub(super) fn discrete_laplace(scale: f64, shift: u32) -> LossDistribution {
 pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistribution> {
     if sigma > WIDEST_DISCRETE {
         return Err(Error::Unsupported {
-            what: format!("a discrete Gaussian of sigma {sigma}"),
+            what: format!("a discrete Gaussian of sigma {}", shown(sigma)),
             why: format!("sigma must lie in (0, {WIDEST_DISCRETE}]: its outcomes are listed"),
         });
     }
@@ -141,4 +142,15 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistributi
         variance: Some(s * s / (sigma * sigma)),
         ..LossDistribution::of_atoms(atoms, Some(comb))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_width_that_is_not_listed_is_told_in_few_digits() {
+        let refused = discrete_gaussian(1e308, 1).unwrap_err().to_string();
+        assert!(refused.contains("sigma 1e308 is not covered"), "{refused}");
+    }
 }

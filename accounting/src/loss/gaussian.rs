@@ -292,12 +292,12 @@ pub(crate) fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
 
 impl Mixture {
     /// ln Σ w_k P(N(κ_k, 1) > x), and a bound on its rounding error.
-    fn ln_tail(&self, x: f64) -> (f64, f64) {
+    pub(crate) fn ln_tail(&self, x: f64) -> (f64, f64) {
         self.ln_tail_signed(x, 1.0)
     }
 
     /// ln Σ w_k P(N(−κ_k, 1) > x), and a bound on its rounding error.
-    fn mirrored_ln_tail(&self, x: f64) -> (f64, f64) {
+    pub(crate) fn mirrored_ln_tail(&self, x: f64) -> (f64, f64) {
         self.ln_tail_signed(x, -1.0)
     }
 

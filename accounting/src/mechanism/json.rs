@@ -1,11 +1,14 @@
 //! JSON from outside: bounded, without repeated keys, and every refusal says where.
 
 use crate::quantity::count_of;
-use crate::quantity::decimal::number;
+use crate::quantity::decimal::{number, whole_number};
 use crate::quantity::error::{Error, Result, join};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
+use std::cell::RefCell;
 
 /// The most objects in a document.
 const OBJECTS: usize = 10_000;
@@ -34,10 +37,21 @@ pub(crate) fn refused(place: &str, why: &str) -> Error {
 /// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects, no decimal that would be read as
 /// another number: a rate or a δ of zero promises more than was stated.
 pub(crate) fn parse(text: &str) -> Result<Value> {
-    let Tree(tree) =
-        serde_json::from_str(text).map_err(|error| refused("", &explain(&error, text)))?;
-    if let Some(why) = numbers(text).find_map(|written| number(written).err()) {
-        return Err(refused("", &why));
+    let places = RefCell::new(Vec::new());
+    let root = Tree {
+        place: String::new(),
+        numbers: &places,
+    };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let tree = root.deserialize(&mut reader);
+    let tree = tree
+        .and_then(|tree| reader.end().map(|()| tree))
+        .map_err(|error| refused("", &explain(&error, text)))?;
+    let mut written = numbers(text).zip(places.into_inner());
+    if let Some((place, why)) =
+        written.find_map(|(written, place)| number(written).err().map(|why| (place, why)))
+    {
+        return Err(refused(&place, &why));
     }
     if objects(&tree) > OBJECTS {
         let why = format!("must have at most {OBJECTS} objects");
@@ -139,7 +153,8 @@ pub(crate) fn lenient<T: DeserializeOwned>(
         }
     }
     let culprit = culprit::<T>(members, &error).unwrap_or_default();
-    Err(refused(&join(place, culprit), &error))
+    let why = whole_number(&error).unwrap_or(error);
+    Err(refused(&join(place, culprit), &why))
 }
 
 /// The member to which an error belongs.
@@ -206,18 +221,38 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value whose objects name no key twice.
-struct Tree(Value);
+/// A value at a place, whose objects name no key twice, and where its numbers lie, in the order of the document.
+struct Tree<'n> {
+    place: String,
+    numbers: &'n RefCell<Vec<String>>,
+}
 
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor).map(Self)
+impl Tree<'_> {
+    fn member(&self, key: &str) -> Self {
+        Self {
+            place: join(&self.place, key),
+            ..*self
+        }
+    }
+
+    fn number(self, value: Value) -> Value {
+        self.numbers.borrow_mut().push(self.place);
+        value
     }
 }
 
-struct TreeVisitor;
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
 
-impl<'de> Visitor<'de> for TreeVisitor {
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -227,14 +262,14 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(value.into())
     }
     fn visit_i64<E>(self, value: i64) -> std::result::Result<Value, E> {
-        Ok(value.into())
+        Ok(self.number(value.into()))
     }
     fn visit_u64<E>(self, value: u64) -> std::result::Result<Value, E> {
-        Ok(value.into())
+        Ok(self.number(value.into()))
     }
     fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
         // Python writes 3.0 for a count that was computed.
-        Ok(count_of(value).map_or_else(|| value.into(), Value::from))
+        Ok(self.number(count_of(value).map_or_else(|| value.into(), Value::from)))
     }
     fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {
         Ok(value.into())
@@ -244,7 +279,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Tree(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self.member(&format!("[{}]", list.len())))? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -255,7 +290,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format!("key {key:?} appears twice")));
             }
-            let Tree(value) = members.next_value()?;
+            let value = members.next_value_seed(self.member(&key))?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))

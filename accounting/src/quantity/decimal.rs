@@ -8,8 +8,12 @@ const DIGITS: usize = 17;
 /// Reads a number, refusing a decimal that the nearest double does not stand for.
 ///
 /// A rate of 1.0000000000000001 would be read as 1, 2.0000000000000001 steps as 2, and 1e-400 as 0: a number
-/// outside a range would lie in it. More than 17 significant digits that no double has are refused too, as the
-/// nearest one may lie on the flattering side.
+/// outside a range would lie in it. More than 17 significant digits that no double has are refused too.
+///
+/// Up to 17 digits name the double next to them, 0.3 one that is 4e-17 below: what is promised is promised of that double,
+/// relatively 1.2e-16 away at most, whichever side it lies on. It isn't moved to the safe side: documents write the
+/// shortest decimal of a double and have to be read as the same one, and a σ or a rate that is safe for an upper end
+/// isn't for the lower one beside it.
 ///
 /// ```
 /// use reticent_accounting::number;
@@ -33,7 +37,49 @@ pub fn number(text: &str) -> Result<f64, String> {
         return Ok(value);
     }
     Err(format!(
-        "must have no more digits than a double keeps, got {text}, which would be read as {value}"
+        "must have no more digits than a double keeps, got {text}, which would be read as {}",
+        shown(value)
+    ))
+}
+
+/// A number as people write it: by its power of ten where there would be rows of zeros.
+pub(crate) fn shown(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1e16 && size.is_finite() || size > 0.0 && size < 1e-5 {
+        format!("{value:e}")
+    } else {
+        format!("{value}")
+    }
+}
+
+/// What a reader of documents says of a number where a count belongs, with the count's range; `None` of other messages.
+///
+/// ```
+/// use reticent_accounting::whole_number;
+/// assert_eq!(
+///     whole_number("invalid type: floating point `1.5`, expected u32").unwrap(),
+///     "must be a whole number in [0, 4294967295], got 1.5",
+/// );
+/// assert_eq!(whole_number("missing field `each`"), None);
+/// ```
+#[must_use]
+pub fn whole_number(message: &str) -> Option<String> {
+    let rest = ["type: floating point", "type: integer", "value: integer"]
+        .iter()
+        .find_map(|kind| message.strip_prefix("invalid ")?.strip_prefix(kind))?;
+    let (value, rest) = rest.strip_prefix(" `")?.split_once("`, expected ")?;
+    let kind = rest.split([' ', ',']).next()?.trim();
+    let most = match kind {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" | "usize" => u64::MAX,
+        _ => return None,
+    };
+    // Readers write out every digit of 1e300.
+    let value = value.parse().map_or_else(|_| value.to_owned(), shown);
+    Some(format!(
+        "must be a whole number in [0, {most}], got {value}"
     ))
 }
 
@@ -69,6 +115,22 @@ fn significant(text: &str) -> Option<(String, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A σ of 1e308 was told with 308 zeros.
+    #[test]
+    fn numbers_are_shown_by_their_powers_of_ten() {
+        for (value, text) in [
+            (1e308, "1e308"),
+            (-1e16, "-1e16"),
+            (20_000.0, "20000"),
+            (0.1, "0.1"),
+            (0.0, "0"),
+            (5e-324, "5e-324"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(shown(value), text);
+        }
+    }
 
     #[test]
     fn a_decimal_is_read_as_what_it_says_or_refused() {

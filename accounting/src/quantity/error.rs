@@ -1,11 +1,13 @@
 //! What can go wrong in accounting: one enum, every variant with the value and the allowed range.
 
+use super::decimal::shown;
+
 /// An error of the accounting crate.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A named quantity lies outside its range.
-    #[error("{what} must lie in {range}, got {value}")]
+    #[error("{what} must lie in {range}, got {}", shown(*value))]
     OutOfRange {
         /// The quantity, in the field's words.
         what: &'static str,

@@ -135,7 +135,10 @@ fn no_delta(question: &QuestionArgs, output: &mut Output) -> Result<()> {
 }
 
 fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Result<Exit> {
-    let document = answer::answer(asked)?;
+    let document = match output.in_full() {
+        true => answer::answer(asked)?,
+        false => answer::in_brief(asked)?,
+    };
     if let Some(place) = &outcome.plot {
         let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;

@@ -54,5 +54,5 @@ pub use stdout::{note, print, print_json, printable, printable_json};
 pub use table::{Align, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
-pub use toml_place::toml_line;
+pub use toml_place::{toml_line, toml_with_counts};
 pub use values::{number_within, positive, positive_number, quantity, step_count};

@@ -1,24 +1,66 @@
 //! A TOML text as its type reads it, and where it is wrong, without any of its texts.
 
 use anyhow::{Result, anyhow};
-use reticent_accounting::number;
+use reticent_accounting::{Steps, number, whole_number};
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads the text of a file.
+/// Reads the text of a file, with counts as people write them: `1e2` is 100.
 ///
 /// # Errors
 /// What is no TOML or not of the type, and decimals that would be read as other numbers: the file's name, line and key.
 pub fn read_toml<T: DeserializeOwned>(text: &str, name: &str) -> Result<T> {
-    let at =
-        |span: Option<Range<usize>>, why: &str| anyhow!("{name}, {}: {why}", place(text, span));
-    let read = toml::from_str(text).map_err(|error| at(error.span(), error.message()))?;
-    let table = DeTable::parse(text).map_err(|error| at(error.span(), error.message()))?;
-    match table.get_ref().values().find_map(misread) {
-        Some((span, why)) => Err(at(Some(span), &why)),
-        None => Ok(read),
+    let at = |text: &str, span: Option<Range<usize>>, why: &str| {
+        anyhow!("{name}, {}: {why}", place(text, span))
+    };
+    let table = DeTable::parse(text).map_err(|error| at(text, error.span(), error.message()))?;
+    if let Some((span, why)) = table.get_ref().values().find_map(misread) {
+        return Err(at(text, Some(span), &why));
+    }
+    let counted = with_counts(text, &table);
+    toml::from_str(&counted).map_err(|error| {
+        let message = error.message();
+        let why = whole_number(message).unwrap_or_else(|| message.to_owned());
+        at(&counted, error.span(), &why)
+    })
+}
+
+/// The text of a policy with counts as [`read_toml`] takes them; what is no TOML as it is.
+#[cfg(feature = "findings")]
+#[must_use]
+pub fn toml_with_counts(text: &str) -> String {
+    DeTable::parse(text).map_or_else(|_| text.to_owned(), |table| with_counts(text, &table))
+}
+
+/// The text with its decimals that are counts as whole numbers, each on its line.
+fn with_counts(text: &str, table: &Spanned<DeTable<'_>>) -> String {
+    let mut found = Vec::new();
+    for value in table.get_ref().values() {
+        counts(value, &mut found);
+    }
+    found.sort_by_key(|(span, _)| span.start);
+    let (mut out, mut end) = (String::new(), 0);
+    for (span, count) in found {
+        out.push_str(text.get(end..span.start).unwrap_or_default());
+        out.push_str(&count.to_string());
+        end = span.end;
+    }
+    out.push_str(text.get(end..).unwrap_or_default());
+    out
+}
+
+/// Where decimals stand that are counts, and which.
+fn counts(value: &Spanned<DeValue<'_>>, found: &mut Vec<(Range<usize>, u64)>) {
+    match value.get_ref() {
+        DeValue::Float(decimal) => {
+            let count = number(decimal.as_str()).ok().and_then(Steps::of_number);
+            found.extend(count.map(|count| (value.span(), count.get())));
+        }
+        DeValue::Array(items) => items.iter().for_each(|item| counts(item, found)),
+        DeValue::Table(members) => members.values().for_each(|member| counts(member, found)),
+        _ => {}
     }
 }
 
@@ -100,5 +142,35 @@ mod tests {
             said.starts_with("a.toml, line 3, rates: must have no more digits"),
             "{said}"
         );
+    }
+
+    /// The command line takes 1e2 steps, and so do files; what is no count is told with its range.
+    #[test]
+    fn counts_are_written_as_people_write_them() {
+        #[derive(Debug, serde::Deserialize, PartialEq)]
+        struct Each {
+            steps: u64,
+            list: Vec<u32>,
+            rate: f64,
+        }
+        let read = |steps: &str| {
+            let text = format!("rate = 2.0\nlist = [1e3, 2,\n 3.0]\nsteps = {steps}\n");
+            read_toml::<Each>(&text, "a.toml")
+        };
+        let list = vec![1000, 2, 3];
+        for (steps, count) in [("1e2", 100), ("1_00.0", 100), ("7", 7), ("1e6", 1_000_000)] {
+            let (steps, list) = (read(steps).unwrap(), list.clone());
+            let expected = Each {
+                steps: count,
+                list,
+                rate: 2.0,
+            };
+            assert_eq!(steps, expected);
+        }
+        let range = "must be a whole number in [0, 18446744073709551615], got";
+        for steps in ["1.5", "-3", "1e300"] {
+            let said = read(steps).unwrap_err().to_string();
+            assert_eq!(said, format!("a.toml, line 4, steps: {range} {steps}"));
+        }
     }
 }

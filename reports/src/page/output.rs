@@ -97,6 +97,15 @@ impl Output {
         Ok(self)
     }
 
+    /// Whether all of the answer is shown somewhere, not its first part alone.
+    #[must_use]
+    pub fn in_full(&self) -> bool {
+        self.format != Format::Text
+            || self.view.verbose
+            || self.html.is_some()
+            || !self.beside.is_empty()
+    }
+
     /// Whether plots are shown.
     #[must_use]
     pub fn draws(&self) -> bool {

@@ -144,11 +144,14 @@ impl Band {
             let place = k.wrapping_mul(line) & (self.lines - 1);
             Complex::cis(TAU * (place as f64 / n))
         };
+        let change = |order: f64| (order * gains.spacing).exp_m1();
+        let changes = (change(1.0 - gains.theta), change(-gains.theta));
+        let (start, end) = (Start::new(start, gains), Start::new(end, gains));
         for (k, (power, error)) in self.powers.iter().enumerate() {
             let k = k as i64;
-            let series = Series::new(k as f64 / n, gains);
-            let (near, near_size) = series.from(start);
-            let (far, far_size) = series.from(end);
+            let series = Series::new(k as f64 / n, changes);
+            let (near, near_size) = series.from(&start);
+            let (far, far_size) = series.from(&end);
             let each = if k == 0 { 1.0 } else { 2.0 } / n;
             let gain = turn(k, self.base.wrapping_add(gains.skip)) * near;
             let gain = gain - turn(k, self.base) * far;
@@ -166,42 +169,77 @@ impl Band {
 }
 
 /// Σ_j (e^{(1−θ)(z + jh)} − e^{−θ(z + jh)}) e^{iαj}.
-struct Series<'g> {
-    gains: &'g Gains,
+struct Series {
     /// 1 − e^{(1−θ)h + iα}, 1 − e^{−θh + iα}.
     slow: Complex<f64>,
     fast: Complex<f64>,
 }
 
-impl<'g> Series<'g> {
-    fn new(turns: f64, gains: &'g Gains) -> Self {
+/// What every series has in common that begins at one place.
+enum Start {
+    /// Below one, with (1 + θz).
+    Near {
+        rise: f64,
+        rest: f64,
+        fade: f64,
+        size: f64,
+    },
+    /// The exponents and the powers.
+    Far { slow: (f64, f64), fast: (f64, f64) },
+}
+
+impl Start {
+    fn new(z: f64, gains: &Gains) -> Self {
+        let Gains { theta, spacing, .. } = *gains;
+        if z < 1.0 {
+            return Self::Near {
+                rise: z.exp_m1(),
+                rest: z.exp() * (spacing - z).exp_m1(),
+                fade: (-theta * z).exp(),
+                size: 1.0 + theta * z,
+            };
+        }
+        let (slow, fast) = ((1.0 - theta) * z, -theta * z);
+        Self::Far {
+            slow: (slow, slow.exp()),
+            fast: (fast, fast.exp()),
+        }
+    }
+}
+
+impl Series {
+    /// From the changes e^{(1−θ)h} − 1 and e^{−θh} − 1.
+    fn new(turns: f64, (slow, fast): (f64, f64)) -> Self {
         let (half_sin, half_cos) = (PI * turns).sin_cos();
         let (sin, versine) = (2.0 * half_sin * half_cos, 2.0 * half_sin * half_sin);
-        let one_minus = |order: f64| {
-            let change = (order * gains.spacing).exp_m1();
-            Complex::new(-change + (1.0 + change) * versine, -(1.0 + change) * sin)
-        };
+        let one_minus =
+            |change: f64| Complex::new(-change + (1.0 + change) * versine, -(1.0 + change) * sin);
         Self {
-            gains,
-            slow: one_minus(1.0 - gains.theta),
-            fast: one_minus(-gains.theta),
+            slow: one_minus(slow),
+            fast: one_minus(fast),
         }
     }
 
-    /// The series from z on, and a bound on what its rounding is proportional to.
-    fn from(&self, z: f64) -> (Complex<f64>, f64) {
-        let Gains { theta, spacing, .. } = *self.gains;
-        if z < 1.0 {
-            // Over the common denominator nothing cancels below z = h.
-            let turned = Complex::new(1.0, 0.0) - self.fast;
-            let (rise, rest) = (z.exp_m1(), z.exp() * (spacing - z).exp_m1());
-            let scale = (-theta * z).exp() / (self.slow.norm() * self.fast.norm());
-            let value = (turned * rest + rise) / (self.slow * self.fast) * (-theta * z).exp();
-            return (value, scale * (rise + rest.abs()) * (1.0 + theta * z));
+    /// The series from there on, and a bound on what its rounding is proportional to.
+    fn from(&self, start: &Start) -> (Complex<f64>, f64) {
+        match *start {
+            Start::Near {
+                rise,
+                rest,
+                fade,
+                size,
+            } => {
+                // Over the common denominator nothing cancels below z = h.
+                let turned = Complex::new(1.0, 0.0) - self.fast;
+                let scale = fade / (self.slow.norm() * self.fast.norm());
+                let value = (turned * rest + rise) / (self.slow * self.fast) * fade;
+                (value, scale * (rise + rest.abs()) * size)
+            }
+            Start::Far { slow, fast } => {
+                let (a, b) = (self.slow.inv() * slow.1, self.fast.inv() * fast.1);
+                (a - b, a.norm() * (1.0 - slow.0) + b.norm() * (1.0 - fast.0))
+            }
         }
-        let (slow, fast) = ((1.0 - theta) * z, -theta * z);
-        let (a, b) = (self.slow.inv() * slow.exp(), self.fast.inv() * fast.exp());
-        (a - b, a.norm() * (1.0 - slow) + b.norm() * (1.0 - fast))
     }
 }
 

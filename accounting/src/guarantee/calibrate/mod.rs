@@ -6,7 +6,7 @@
 //! be: a relative tolerance apart for noise and rate, consecutive for whole numbers. The search
 //! relies on monotonicity only to be short: whatever it returns was itself certified.
 
-mod search;
+pub(crate) mod search;
 mod target;
 
 pub use target::Target;

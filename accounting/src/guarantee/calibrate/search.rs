@@ -4,7 +4,8 @@ use super::Calibration;
 use super::target::{Margin, ROUGH};
 use crate::quantity::Tolerance;
 use crate::quantity::error::{Error, Result};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
 /// The largest factor between two values while looking for a bracket.
 const STRIDE: f64 = 16.0;
@@ -49,14 +50,14 @@ impl Goals {
 
 /// A value of the (signed, logarithmic) parameter and its margin.
 #[derive(Debug, Clone, Copy)]
-struct Trial {
-    x: f64,
+pub(crate) struct Trial {
+    pub(crate) x: f64,
     /// For interpolation; its sign says whether the promise is certified.
-    margin: f64,
+    pub(crate) margin: f64,
 }
 
 /// Certifies at `rough` first, and more finely where the promise lies within the rough ends; only finely once
-/// that was `in_vain`: ends that stay apart whatever is asked need not be seen at every goal.
+/// that was `in_vain`: ends that stay apart at the finest goal, or whatever is asked, need not be seen at every goal.
 fn decide(
     ask: impl Fn(Tolerance) -> Result<Margin>,
     goals: Goals,
@@ -70,7 +71,7 @@ fn decide(
         let margin = ask(Tolerance::new(goal)?)?;
         let width = margin.upper - margin.lower;
         let wide = width > WIDE * goal && !margin.only_above;
-        if wide && width > 0.5 * before {
+        if wide && (width > 0.5 * before || goal <= fine) {
             in_vain.set(true);
         }
         // The middle interpolates better, but says nothing where the ends are far apart.
@@ -86,6 +87,24 @@ fn decide(
         }
         before = width;
         goal = (goal * ROUGH).max(fine);
+    }
+}
+
+/// The same answers, each looked for once.
+fn once<X: Copy>(
+    ask: impl Fn(X, Tolerance) -> Result<Margin>,
+    key: impl Fn(X) -> u64,
+) -> impl Fn(X, Tolerance) -> Result<Margin> {
+    let known = RefCell::new(HashMap::new());
+    move |x, goal| {
+        let place = (key(x), goal.get().to_bits());
+        let before = known.borrow().get(&place).copied();
+        if let Some(margin) = before {
+            return Ok(margin);
+        }
+        let margin = ask(x, goal)?;
+        known.borrow_mut().insert(place, margin);
+        Ok(margin)
     }
 }
 
@@ -117,6 +136,7 @@ impl Continuous {
         make: impl Fn(f64) -> Result<T>,
         tolerance: f64,
     ) -> Result<Calibration<T>> {
+        let ask = once(ask, f64::to_bits);
         let mut found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
         if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
             found = self.search(&ask, Goals::steady(tolerance), tolerance)?;
@@ -215,7 +235,7 @@ fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
 /// bisection; the last steps reach across the root by half a width.
 ///
 /// Source: Chandrupatla 1997.
-fn interpolate(
+pub(crate) fn interpolate(
     at: &impl Fn(f64, f64) -> Result<Trial>,
     fails: Trial,
     safe: Trial,
@@ -278,6 +298,7 @@ impl Whole {
         ask: impl Fn(u64, Tolerance) -> Result<Margin>,
         tolerance: f64,
     ) -> Result<(u64, Option<u64>)> {
+        let ask = once(ask, |number| number);
         let found = self.search(&ask, Goals::quick(tolerance), tolerance)?;
         if ask(found.0, Tolerance::new(tolerance)?)?.upper > 0.0 {
             return self.search(&ask, Goals::steady(tolerance), tolerance);
@@ -382,8 +403,13 @@ mod tests {
     #[test]
     fn ends_that_stay_apart_end_the_search_soon() {
         let asked = Cell::new(0);
-        let ask = |x: f64, _: Tolerance| {
+        let known = RefCell::new(HashMap::new());
+        let ask = |x: f64, goal: Tolerance| {
             asked.set(asked.get() + 1);
+            let before = known
+                .borrow_mut()
+                .insert((x.to_bits(), goal.get().to_bits()), ());
+            assert!(before.is_none(), "{x} asked twice");
             // Falls as noise grows: the upper end is zero at x = 3.
             let upper = 5.0 * (3.0 / x).ln() + 0.2 * (3.0 - x);
             Ok(Margin {

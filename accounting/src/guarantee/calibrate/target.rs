@@ -209,19 +209,6 @@ impl Target {
         target
     }
 
-    /// Whether `mechanism` is certified to keep the same promise about `group` records.
-    ///
-    /// # Errors
-    /// As [`calibrate_group`](super::calibrate_group) of the one size.
-    pub fn is_kept(
-        &self,
-        mechanism: &Mechanism,
-        group: GroupSize,
-        tolerance: Tolerance,
-    ) -> Result<bool> {
-        Ok(self.with_group(group).margin(mechanism, tolerance)?.upper <= 0.0)
-    }
-
     /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
     /// promise is kept by far and the goal is rough, by how much at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {

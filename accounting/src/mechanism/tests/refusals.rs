@@ -217,6 +217,29 @@ fn decimals_that_would_be_read_as_other_numbers_are_refused() {
     );
     let half = read("{\"type\":\"repeat\",\"times\":9007199254740990.5,\"each\":{}}").unwrap_err();
     assert!(half.contains("got 9007199254740990.5, which"), "{half}");
+    // Each by its place in the document, whatever texts and numbers come before.
+    let sequence = |last: &str| {
+        let first = "{\"type\":\"repeat\",\"times\":1e2,\"each\":{\"type\":\"gaussian\",\"noise_multiplier\":-0.0}}";
+        let noted = "{\"type\":\"non-private\",\"why\":\"\\\"1e-400\"}";
+        let last = format!(
+            "{{\"type\":\"poisson-binomial-gaussian\",\"rates\":[0.5, {last}],\"noise_multiplier\":1}}"
+        );
+        format!("{{\"type\":\"sequence\",\"parts\":[{first},{noted},{last}]}}")
+    };
+    let refused = read(&sequence("1e-400")).unwrap_err();
+    assert!(
+        refused.contains("parts[2].rates[1]: 1e-400 is too small"),
+        "{refused}"
+    );
+    // What is no count, with the range.
+    for (times, got) in [("1.5", "1.5"), ("-1", "-1"), ("1e300", "1e300")] {
+        let text = format!(
+            "{{\"type\":\"repeat\",\"times\":{times},\"each\":{{\"type\":\"gaussian\",\"noise_multiplier\":1}}}}"
+        );
+        let refused = read(&text).unwrap_err();
+        let said = format!("times: must be a whole number in [0, 18446744073709551615], got {got}");
+        assert!(refused.ends_with(&said), "{refused}");
+    }
     for rate in ["0", "0.0", "0e-400", "5e-324", "1e-300"] {
         read(&event(rate)).unwrap();
     }

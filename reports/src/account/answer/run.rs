@@ -4,10 +4,11 @@ use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::contract::Envelope;
 use anyhow::Result;
+use reticent_accounting::pld::losses;
 use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
 use reticent_accounting::{
     Bounds, Convention, Delta, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
-    Notion, Plan, SamplingRate, Steps, Tolerance, UnitName,
+    Notion, Plan, Query, SamplingRate, Steps, Tolerance, UnitName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,11 +58,39 @@ pub struct Limit {
     pub passed: bool,
 }
 
-/// Computes every guarantee.
+/// Computes every guarantee, and what each becomes with another assumption.
 ///
 /// # Errors
 /// A plan that can't be accounted.
 pub fn answer(asked: &Asked) -> Result<Envelope<Guarantees>> {
+    document(asked, what_if)
+}
+
+/// The same for a page in brief, which says that there are other assumptions and leaves out their numbers: these take as
+/// long as the answer.
+///
+/// # Errors
+/// As [`answer`].
+pub fn in_brief(asked: &Asked) -> Result<Envelope<Guarantees>> {
+    document(asked, |asked| {
+        let covered = |plan: &Plan| {
+            let single = Query::single(plan.neighbours);
+            !matches!(
+                losses(&plan.mechanism, single),
+                Err(Error::Unsupported { .. })
+            )
+        };
+        let rows = (changes(asked)?.into_iter())
+            .filter(|(_, _, plan)| covered(plan))
+            .filter_map(|(name, to, _)| row(name, to, Ok((Bounds::UNKNOWN, None))));
+        Ok(rows.collect())
+    })
+}
+
+fn document(
+    asked: &Asked,
+    what_if: impl FnOnce(&Asked) -> Result<Vec<WhatIf>>,
+) -> Result<Envelope<Guarantees>> {
     let guarantees = match asked.epsilon {
         Some(epsilon) => asked.plan.guarantees_at(epsilon),
         None => asked.plan.guarantees(),
@@ -187,7 +216,18 @@ pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
 
 /// Each assumed quantity changed, the others kept.
 fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
-    let mut plans: Vec<(&str, Value, Plan)> = Vec::new();
+    let rows = changes(asked)?.into_iter().filter_map(|(name, to, plan)| {
+        let found = plan
+            .epsilon()
+            .and_then(|epsilon| Ok((epsilon, plan.bayesian_epsilon()?)));
+        row(name, to, found)
+    });
+    Ok(rows.collect())
+}
+
+/// The plans with one assumption changed: its name and its value there.
+fn changes(asked: &Asked) -> Result<Vec<(&'static str, Value, Plan)>> {
+    let mut plans: Vec<(&'static str, Value, Plan)> = Vec::new();
     // Printed to four digits.
     let rough = Plan {
         tolerance: Tolerance::new(1e-4)?,
@@ -245,13 +285,7 @@ fn what_if(asked: &Asked) -> Result<Vec<WhatIf>> {
             },
         ));
     }
-    let rows = plans.into_iter().filter_map(|(name, to, plan)| {
-        let found = plan
-            .epsilon()
-            .and_then(|epsilon| Ok((epsilon, plan.bayesian_epsilon()?)));
-        row(name, to, found)
-    });
-    Ok(rows.collect())
+    Ok(plans)
 }
 
 /// To six significant digits, so that a change prints as it is.

@@ -113,6 +113,7 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         tolerance: search.tolerance,
         ..Plan::new(mechanism, unit, delta(wish))
     };
+    let rows = guarantees(&plan, target).context(flag)?;
     let of_noise = |value: Option<f64>| value.filter(|_| wish.solve == Solve::Sigma);
     let body = Calibrated {
         solved: wish.solve,
@@ -126,8 +127,8 @@ pub(crate) fn calibrate(wish: &Calibrate) -> Result<Envelope<Calibrated>> {
         },
         too_small: of_noise(found.fails),
         kl_fano_sigma: of_noise(kl_fano),
-        promise: promise(&plan, target).context(flag)?,
-        guarantees: guarantees(&plan, target).context(flag)?,
+        promise: promise(&plan, target, &rows).context(flag)?,
+        guarantees: rows,
     };
     Ok(Envelope::new("calibration", inputs, body))
 }

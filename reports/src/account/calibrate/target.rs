@@ -2,6 +2,7 @@
 
 use super::args::{By, Calibrate};
 use super::run::{Promise, numbered};
+use crate::account::answer::headline;
 use crate::account::plan::neighbours_of;
 use crate::contract::{Inputs, Number};
 use anyhow::{Result, anyhow, bail};
@@ -124,8 +125,8 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     Ok((target, "--epsilon", with_neighbours(inputs)?))
 }
 
-/// The promised quantity at the answer, evaluated once more.
-pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
+/// The promised quantity at the answer: ε as the rows have it, another one evaluated once more.
+pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result<Promise> {
     let guesses =
         |group| -> Result<PrivacyLoss> { Ok(PrivacyLoss::of_guesses(&plan.mechanism, group)?.0) };
     let group = plan.group;
@@ -133,7 +134,11 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
         Target::Epsilon { epsilon, .. } => (
             "epsilon",
             epsilon.get(),
-            numbered(at_most(plan.epsilon()?, certified(plan, target)?)),
+            numbered(
+                headline(rows)
+                    .and_then(|row| row.epsilon)
+                    .map_or_else(|| Bounds::at_most(epsilon), |found| at_most(found, epsilon)),
+            ),
         ),
         Target::Uninformed { epsilon, .. } => {
             let found = plan
@@ -208,20 +213,12 @@ pub(super) fn promise(plan: &Plan, target: Target) -> Result<Promise> {
     })
 }
 
-/// The ε that the calibration asked for, where it certified δ there: the search for ε(δ) from the other
-/// side may certify less, where δ is flat.
-fn certified(plan: &Plan, target: Target) -> Result<Option<Epsilon>> {
-    let Target::Epsilon { epsilon, .. } = target else {
-        return Ok(None);
-    };
-    let kept = target.is_kept(&plan.mechanism, plan.group, plan.tolerance)?;
-    Ok(kept.then_some(epsilon))
-}
-
-fn at_most(bounds: Bounds<Epsilon>, certified: Option<Epsilon>) -> Bounds<Epsilon> {
-    let upper = match (bounds.upper, certified) {
-        (Some(end), Some(kept)) if *end.get() > kept => Some(Upper::new(kept)),
-        (end, _) => end,
+/// The ε that the calibration asked for was certified there; the search for ε(δ) from the other side may certify
+/// less, where δ is flat.
+fn at_most(bounds: Bounds<Epsilon>, certified: Epsilon) -> Bounds<Epsilon> {
+    let upper = match bounds.upper {
+        Some(end) if *end.get() > certified => Some(Upper::new(certified)),
+        end => end,
     };
     Bounds { upper, ..bounds }
 }
@@ -234,10 +231,10 @@ pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> 
         _ => Notion::GroupDp,
     };
     let by_law = |row: &&mut Guarantee| row.notion == asked && row.method == Method::Pld;
-    if let Some(row) = rows.iter_mut().find(by_law)
-        && let Some(kept) = certified(plan, target)?
+    if let Target::Epsilon { epsilon, .. } = target
+        && let Some(row) = rows.iter_mut().find(by_law)
     {
-        let within = |bounds: Bounds<Epsilon>| at_most(bounds, Some(kept));
+        let within = |bounds: Bounds<Epsilon>| at_most(bounds, epsilon);
         row.epsilon = row.epsilon.map(within);
         row.by_direction = row.by_direction.map(|each| ByDirection {
             remove: within(each.remove),

@@ -1,6 +1,6 @@
 //! Values of arguments.
 
-use crate::contract::{json_problem, toml_line, without_content};
+use crate::contract::{json_problem, toml_line, toml_with_counts, without_content};
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use reticent_corpus::policy::{Level, Names, OnnxOptions, PolicyChoice};
@@ -247,6 +247,7 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
+        let text = toml_with_counts(&text);
         return toml::from_str(&text).map_err(|error| {
             let line = toml_line(&text, &error);
             let why = without_content(error.message());
