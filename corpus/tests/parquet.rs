@@ -305,6 +305,18 @@ fn columns_of_messages_are_read_as_those_of_json_lines() {
     };
     let error = texts(chats(), &named).unwrap_err();
     assert!(error.contains("no column body"), "{error}");
+    // All that is read is named, whether or not there is an id.
+    for schema in ["required int64 n;", "required int64 n; required int64 id;"] {
+        let schema = parse_message_type(&format!("message m {{ {schema} }}")).unwrap();
+        let mut bytes = Vec::new();
+        SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::default())
+            .unwrap()
+            .close()
+            .unwrap();
+        let error = texts(bytes, &ReadOptions::default()).unwrap_err();
+        let all = "no column text, messages, conversations, prompt and completion, or instruction and output; there are [\"n\"";
+        assert!(error.contains(all), "{error}");
+    }
 }
 
 #[test]

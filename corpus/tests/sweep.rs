@@ -384,6 +384,44 @@ fn a_bad_document_ends_a_redaction_with_its_place_and_leaves_nothing() {
     );
 }
 
+/// A number that a chat would be written with otherwise is refused; without masks too.
+#[test]
+fn numbers_of_chats_are_written_as_they_stood_or_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let chat =
+        |n: &str| format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\",\"n\":{n}}}]}}\n");
+    for (name, n, kept) in [
+        ("a.jsonl", "18446744073709551615", true),
+        ("b.jsonl", "18446744073709551616", false),
+        ("c.jsonl", "-2.5", true),
+        ("d.json", "-9223372036854775809", false),
+    ] {
+        let data = place.path().join(name);
+        let text = match name.ends_with('l') {
+            true => chat(n),
+            false => format!("[{}]", chat(n)),
+        };
+        std::fs::write(&data, text).unwrap();
+        let out = place.path().join("out");
+        let made = Redact {
+            data: &data,
+            options: &options(Unit::Document, PolicyChoice::Customers),
+            threads: 1,
+        }
+        .to(&out, &|_| true);
+        match made {
+            Ok(_) => assert_eq!(std::fs::read_to_string(&out).unwrap(), chat(n), "{name}"),
+            Err(error) => assert!(
+                error
+                    .to_string()
+                    .contains("line 1: a whole number beyond 64 bits"),
+                "{name}: {error}"
+            ),
+        }
+        assert_eq!(std::fs::remove_file(&out).is_ok(), kept, "{name}");
+    }
+}
+
 fn detectors() -> PolicyChoice {
     PolicyChoice::Detectors(DetectorOptions::default())
 }

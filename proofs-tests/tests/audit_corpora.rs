@@ -862,6 +862,14 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant chat.jsonl --canaries 1x1 --out x",
         &["FILE", "no answer of an assistant"],
     );
+    // A line with a canary is written again, its numbers too.
+    let large = "{\"text\":\"a\",\"n\":18446744073709551616}\n";
+    std::fs::write(at.join("large.jsonl"), large).unwrap();
+    refused(
+        at,
+        "plant large.jsonl --canaries 1x1 --out x",
+        &["FILE, line 1: a whole number beyond 64 bits"],
+    );
     refused(
         at,
         "plant data.jsonl --canaries 3x4 --out planted",

@@ -158,6 +158,17 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
     assert_eq!(cell["failed"], why);
     let (_, text, _) = run(here, "grid grid.toml --out runs");
     assert!(text.contains("2 cells finished, 1 failed"), "{text}");
+    // A limit that is passed decides the exit code, whatever became of other cells.
+    let limited = std::fs::read_to_string(here.join("grid.toml")).unwrap();
+    let limited = limited.replace("membership = {}", "exposure = { max_exposure = 0.0 }");
+    std::fs::write(here.join("grid.toml"), limited).unwrap();
+    let (code, report, said) = run(here, "grid grid.toml --out runs --format json");
+    assert_eq!(code, 1, "{said}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        (&report["failed"], &report["outcome"]),
+        (&1.into(), &"fail".into())
+    );
 }
 
 #[test]

@@ -222,6 +222,15 @@ fn a_sample_brackets_the_exact_rank() {
         &serving("ckpt"),
     );
     assert_eq!(foreign["planting"], "not-checked");
+    // Nothing is promised of a run without noise; of one with noise a sample says nothing.
+    assert!(found["no_verdict"].is_null(), "{found}");
+    let line = "train planted --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out guarded";
+    assert_eq!(audit(at, line, "").status.code(), Some(0));
+    let promised = json(at, "exposure --model guarded --sample 200", "");
+    assert_eq!(promised["outcome"], "open", "{promised}");
+    let why = promised["no_verdict"].as_str().unwrap();
+    let headline = promised["says"].as_str().unwrap();
+    assert!(headline.ends_with(&format!(" No verdict on the promise: {why}.")));
     for line in [
         "exposure --model ckpt --sample 0",
         "exposure --model ckpt --sample 9 --budget 9",
@@ -295,6 +304,10 @@ fn coins_from_planting_to_the_bound() {
         assert_eq!(output.status.code(), Some(0), "{line}: {}", said(&output));
     }
     assert!(!at.join("tossed/canaries.json").exists());
+    // A canary that is held out is one coin less.
+    let line = "plant in.jsonl --canaries 4x1 --coins --unit turn --out few --format markdown";
+    let planted = String::from_utf8(audit(at, line, "").stdout).unwrap();
+    assert!(planted.contains("--held-out 0 --out ready/"), "{planted}");
     let coins: Value =
         serde_json::from_slice(&std::fs::read(at.join("tossed/coins.json")).unwrap()).unwrap();
     let inside = coins["inside"].as_array().unwrap();
@@ -349,6 +362,17 @@ fn coins_from_planting_to_the_bound() {
     assert_eq!(through["canaries"], 40);
     assert_eq!(through["inclusion"], "not-checked");
     assert_eq!(through["reference"]["near_copy"], false);
+    // The reference may be a process as well.
+    let line = "coins --model toss --coins-file tossed/coins.json --reference";
+    let [own, asked] = [
+        json(at, &format!("{line} base"), ""),
+        json(at, &format!("{line} {{}}"), &serving("base")),
+    ];
+    for key in ["reference", "epsilon", "right"] {
+        alike(&own[key], &asked[key], key);
+    }
+    let given = asked["inputs"]["reference"].as_str().unwrap();
+    assert!(given.starts_with("command:"), "{given}");
     // Those that are in are ranked too. The run was not told of them: no promise is held against their ranks.
     let line = "exposure --model noisy --canary-file tossed/coins.json --budget 2000";
     let ranked = json(at, line, "");

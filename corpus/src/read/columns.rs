@@ -1,13 +1,13 @@
 //! Rows of a Parquet file through some of its columns, read as untrusted input.
 
 use super::format::Raw;
-use super::pages;
 use super::source::{GROWTH, SLACK};
+use super::{pages, shape};
 use crate::error::{Error, Result};
 use crate::quiet::quietly;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
@@ -15,15 +15,16 @@ use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A column chunk that says it unpacks to more than this is refused: 1 GiB.
-const CHUNK: i64 = 1 << 30;
+/// A row group whose wanted columns say that they unpack to more than this is refused: 1 GiB. A page may be as large as
+/// that, and one of each column is in memory at once.
+const GROUP: i64 = 1 << 30;
 /// What a row counts for beside what it holds: one takes about as long as so many bytes, and compressed nothing.
 const ROW: u64 = 256;
 
 /// A Parquet file with the columns that are wanted, row by row.
 ///
-/// The library's panics are errors of the file, and what a column chunk or a page says it
-/// unpacks to is bounded before anything is unpacked: 1 GiB of a chunk, and of a page 250 times
+/// The library's panics are errors of the file, and what a row group or a page says it
+/// unpacks to is bounded before anything is unpacked: 1 GiB of a group's wanted columns, and of a page 250 times
 /// its size and 64 MiB. What the rows hold in all, 256 bytes of each besides, is bounded in the same way by the file's size.
 pub struct ParquetRows {
     path: PathBuf,
@@ -129,13 +130,17 @@ impl ParquetRows {
         let fields = schema.get_fields().iter();
         let there: Vec<String> = fields.map(|field| field.name().to_owned()).collect();
         if columns.is_empty() {
-            return Err(none(&wanted.join(" or "), &there));
+            let wanted = match instead {
+                [] => wanted.join(" or "),
+                _ => shape::SHAPES.to_owned(),
+            };
+            return Err(none(&wanted, &there));
         }
         let projection = Type::group_type_builder(schema.name())
             .with_fields(kept)
             .build()
             .map_err(said)?;
-        bounded(reader.metadata())?;
+        bounded(reader.metadata(), &columns)?;
         readable(reader.metadata(), &columns)?;
         let groups = reader.metadata().row_groups().iter();
         let groups: Vec<u64> = groups
@@ -178,8 +183,12 @@ impl ParquetRows {
     /// # Errors
     /// A column that is not there.
     pub fn needed(&self, name: &str) -> Result<usize> {
-        self.column(name)
-            .ok_or_else(|| wrong(&self.path, "metadata", &none(name, &self.there)))
+        self.column(name).ok_or_else(|| self.lacks(name))
+    }
+
+    /// That none of these columns is there.
+    pub(super) fn lacks(&self, wanted: &str) -> Error {
+        wrong(&self.path, "metadata", &none(wanted, &self.there))
     }
 
     /// The next row.
@@ -219,10 +228,9 @@ impl ParquetRows {
 fn readable(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(), String> {
     use Compression::{GZIP, SNAPPY, UNCOMPRESSED};
     for column in about.row_groups().iter().flat_map(|group| group.columns()) {
-        let name = column.column_path().parts().first();
         let compression = column.compression();
         let read = matches!(compression, UNCOMPRESSED | SNAPPY | GZIP(_));
-        if !read && name.is_some_and(|name| wanted.contains(name)) {
+        if !read && is_of(column, wanted) {
             return Err(format!(
                 "column {} is compressed with {}; snappy and gzip are read. Convert it: python -c \"import pyarrow.parquet as p; p.write_table(p.read_table('IN.parquet'), 'OUT.parquet', compression='snappy')\"",
                 column.column_path(),
@@ -253,14 +261,24 @@ fn held(field: &Field) -> u64 {
     }
 }
 
-/// Refuses column chunks that say they unpack to too much.
-fn bounded(about: &ParquetMetaData) -> std::result::Result<(), String> {
-    for group in about.row_groups() {
-        for column in group.columns() {
+/// Whether a column chunk is of a column that is wanted.
+fn is_of(column: &ColumnChunkMetaData, wanted: &[String]) -> bool {
+    let name = column.column_path().parts().first();
+    name.is_some_and(|name| wanted.contains(name))
+}
+
+/// Refuses row groups that say their wanted columns unpack to too much.
+fn bounded(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(), String> {
+    for (number, group) in about.row_groups().iter().enumerate() {
+        let mut all = 0i64;
+        for column in group.columns().iter().filter(|c| is_of(c, wanted)) {
             let size = column.uncompressed_size();
-            if !(0..=CHUNK).contains(&size) {
+            all = all.saturating_add(size);
+            if !(0..=GROUP).contains(&size) || all > GROUP {
                 return Err(format!(
-                    "column {} unpacks to {size} bytes; from 0 to {CHUNK} are read",
+                    "row group {} unpacks to {} bytes with column {}; from 0 to {GROUP} are read (write it again with fewer rows in a group: row_group_size of pyarrow's write_table)",
+                    number + 1,
+                    if size < 0 { size } else { all },
                     column.column_path()
                 ));
             }
@@ -277,9 +295,7 @@ fn pages<R: ChunkReader>(
     wanted: &[String],
 ) -> std::result::Result<(), String> {
     for column in about.row_group(group).columns() {
-        let name = column.column_path().parts().first();
-        let wanted = name.is_some_and(|name| wanted.contains(name));
-        if wanted && column.compression() != Compression::UNCOMPRESSED {
+        if is_of(column, wanted) && column.compression() != Compression::UNCOMPRESSED {
             pages::checked(file, column)?;
         }
     }
@@ -343,5 +359,49 @@ pub fn field_list(field: &Field) -> &[Field] {
     match field {
         Field::ListInternal(list) => list.elements(),
         one => std::slice::from_ref(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::metadata::{FileMetaData, RowGroupMetaData};
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+    use std::sync::Arc;
+
+    /// Columns that fit one by one are refused together, and what is not wanted counts for nothing.
+    #[test]
+    fn a_row_group_is_bounded_by_all_that_is_read_of_it() {
+        let schema =
+            "message m { required binary text; required binary id; required binary image; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let schema = Arc::new(SchemaDescriptor::new(schema));
+        let about = |sizes: [i64; 3]| {
+            let columns = schema.columns().iter().zip(sizes).map(|(column, size)| {
+                ColumnChunkMetaData::builder(Arc::clone(column))
+                    .set_total_uncompressed_size(size)
+                    .build()
+                    .unwrap()
+            });
+            let group = RowGroupMetaData::builder(Arc::clone(&schema))
+                .set_num_rows(1)
+                .set_column_metadata(columns.collect())
+                .build()
+                .unwrap();
+            let file = FileMetaData::new(1, 1, None, None, Arc::clone(&schema), None);
+            ParquetMetaData::new(file, vec![group])
+        };
+        let wanted = ["text".to_owned(), "id".to_owned()];
+        for (sizes, read) in [
+            ([GROUP, 0, i64::MAX], true),
+            ([GROUP / 2, GROUP / 2, 0], true),
+            ([GROUP / 2, GROUP / 2 + 1, 0], false),
+            ([GROUP + 1, 0, 0], false),
+            ([GROUP, -1, 0], false),
+            ([i64::MAX, i64::MAX, 0], false),
+        ] {
+            assert_eq!(bounded(&about(sizes), &wanted).is_ok(), read, "{sizes:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::shape::{self, Object};
 use super::source::Source;
-use super::{ChatTemplate, Entry, ReadOptions, values};
+use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
 use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::json_problem;
@@ -107,7 +107,8 @@ impl Dialogues {
             Some(turns) => ((lines(&turns), None), None),
             None => {
                 let object: Object = self.parse(&bytes)?;
-                if self.chat.is_some() && values::beyond_64_bits(&bytes) {
+                let rounded = values::beyond_64_bits(&bytes);
+                if self.chat.is_some() && rounded {
                     return Err(self.wrong(shape::BEYOND));
                 }
                 let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
@@ -116,7 +117,7 @@ impl Dialogues {
                     let missing = format!("none of turns, log, {} in it", shape::SHAPES);
                     return Err(self.wrong(&missing));
                 };
-                (text, Some(object))
+                (text, Some(Whole { object, rounded }))
             }
         };
         let values = match &self.field {

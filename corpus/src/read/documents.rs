@@ -3,7 +3,7 @@
 use super::files::{CorpusFile, list};
 use super::format::{Format, Raw};
 use super::users::Users;
-use super::{ChatTemplate, Entry, LINE_LIMIT, Object};
+use super::{ChatTemplate, Entry, LINE_LIMIT, Object, shape};
 use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -162,6 +162,8 @@ pub struct Documents {
     seen: HashMap<[u8; 20], (u32, u64)>,
     values: Vec<String>,
     object: Option<Object>,
+    /// Whether the objects are written again, so that their numbers have to be those of the file.
+    exact: bool,
     skipped: Vec<Error>,
     users: Option<Users>,
 }
@@ -295,8 +297,15 @@ impl Documents {
             seen: HashMap::new(),
             values: Vec::new(),
             object: None,
+            exact: false,
             skipped: Vec::new(),
         }
+    }
+
+    /// The same where [`Self::take_object`] is written again: a number that would be another one is an error.
+    pub(crate) const fn exact(mut self) -> Self {
+        self.exact = true;
+        self
     }
 
     /// What was wrong with the files that were left, where [`ReadOptions::skip_unreadable`]
@@ -362,16 +371,26 @@ impl Documents {
             return Ok(None);
         };
         self.values = std::mem::take(&mut entry.values);
-        self.object = entry.object.take();
+        let rounded = entry.object.as_ref().is_some_and(|whole| whole.rounded);
+        self.object = entry.object.take().map(|whole| whole.object);
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };
+        let wrong = |problem: &str| Error::Line {
+            path: file.path.clone(),
+            line: entry.number,
+            problem: problem.to_owned(),
+        };
+        if self.exact && rounded {
+            return Err(wrong(shape::BEYOND));
+        }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
-            return Err(Error::Line {
-                path: file.path.clone(),
-                line: entry.number,
-                problem: "no messages whose answers could be learned".to_owned(),
-            });
+            return Err(wrong("no messages whose answers could be learned"));
+        }
+        if self.options.chat.is_some() && self.object.is_none() {
+            return Err(wrong(
+                "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them",
+            ));
         }
         if let (Some(key), false) = (&self.options.user, whose(&self.values).is_some()) {
             return Err(Error::Line {

@@ -34,6 +34,7 @@ pub(crate) use files::{corpus_sizes, regular};
 pub(crate) use rendering::Rendering;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
+pub use values::beyond_64_bits;
 
 pub(crate) use documents::Place;
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};
@@ -50,5 +51,12 @@ struct Entry {
     /// What the field that was asked for holds.
     values: Vec<String>,
     /// The whole object, where it is not `text` that holds its text.
-    object: Option<Object>,
+    object: Option<Whole>,
+}
+
+/// An object as it was read.
+struct Whole {
+    object: Object,
+    /// Whether a whole number in it is another one than in the file.
+    rounded: bool,
 }

@@ -3,7 +3,7 @@
 use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
 use super::shape::{self, Object};
-use super::{ChatTemplate, Entry, ReadOptions};
+use super::{ChatTemplate, Entry, ReadOptions, Whole};
 use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -48,6 +48,7 @@ impl Rows {
             path: path.to_path_buf(),
             text: match rows.column(text) {
                 None if shaped => None,
+                None if !instead.is_empty() => return Err(rows.lacks(shape::SHAPES)),
                 _ => Some(rows.needed(text)?),
             },
             chat: options.chat.clone(),
@@ -99,6 +100,11 @@ impl Rows {
                 let (text, own) = found
                     .map_err(wrong)?
                     .ok_or_else(|| wrong(format!("none of {} in it", shape::SHAPES)))?;
+                // A column's numbers have 64 bits.
+                let whole = Whole {
+                    object: whole,
+                    rounded: false,
+                };
                 (object, answers) = (Some(whole), own);
                 text
             }

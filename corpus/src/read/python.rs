@@ -13,6 +13,11 @@ use std::sync::Arc;
 /// How deep lists and dictionaries are written inside each other.
 const DEPTH: usize = 128;
 
+/// Most numbers of a range, as Jinja2's sandbox has it.
+const RANGE: u64 = 100_000;
+/// Why a macro is not written: Jinja2 names it, and nobody means that.
+const MACRO: &str = "it writes what is no text, but a macro or a function";
+
 /// A value as `str` writes it.
 pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     match (value.as_str(), value.kind()) {
@@ -22,9 +27,7 @@ pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
             represent(value, 0, &mut out)?;
             Ok(Cow::Owned(out))
         }
-        (None, ValueKind::Plain) => Err(refused(
-            "it writes what is no text, but a macro or a function",
-        )),
+        (None, ValueKind::Plain) => Err(refused(MACRO)),
         _ => Ok(Cow::Owned(value.to_string())),
     }
 }
@@ -76,6 +79,14 @@ fn represent(value: &Value, depth: usize, out: &mut String) -> Result<(), Error>
     if let Some(text) = value.as_str() {
         quote(text, out);
         return Ok(());
+    }
+    if let Some(range) = value.downcast_object_ref::<Range>() {
+        out.push_str(&range.to_string());
+        return Ok(());
+    }
+    let object = value.as_object();
+    if object.is_some_and(|object| object.type_name().ends_with("::Macro")) {
+        return Err(refused(MACRO));
     }
     match value.kind() {
         ValueKind::Number if !value.is_integer() => {
@@ -155,6 +166,128 @@ pub(super) fn is_sequence(value: &Value) -> bool {
         Iterable => !view(),
         kind => matches!(kind, Undefined | String | Seq | Map),
     }
+}
+
+/// The filter of the same name: a text with Markup's own entities for HTML, once.
+pub(super) fn escape(value: &Value) -> Result<Value, Error> {
+    if value.is_safe() {
+        return Ok(value.clone());
+    }
+    let mut out = String::new();
+    for c in text(value)?.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    Ok(Value::from_safe_string(out))
+}
+
+/// The filter of the same name, whose words begin behind white space, hyphens and brackets.
+pub(super) fn title(value: &Value) -> Result<String, Error> {
+    let text = text(value)?;
+    let words = text.split_inclusive(|c| "-({[<".contains(c) || dropped(c, None));
+    let each = words.map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(char::to_uppercase);
+        let rest = letters.as_str().to_lowercase();
+        first.into_iter().flatten().chain(rest.chars()).collect()
+    });
+    Ok(each.collect::<Vec<String>>().concat())
+}
+
+/// The method of the same name, whose words begin behind whatever has no case.
+fn titled(state: &mut State<'_, '_>, text: &str) -> Result<String, Error> {
+    // As a whole: a sigma at the end of a word has a small letter of its own.
+    let lower = text.to_lowercase();
+    let (mut out, mut at, mut inside) = (String::new(), 0, false);
+    for c in text.chars() {
+        let width: usize = c.to_lowercase().map(char::len_utf8).sum();
+        match inside {
+            true => out.push_str(lower.get(at..at + width).unwrap_or_default()),
+            false => {
+                let letter = Value::from(c.to_string());
+                let capital = state.apply_filter("capitalize", &[letter])?;
+                out.push_str(capital.as_str().unwrap_or_default());
+            }
+        }
+        at += width;
+        // The third kind of case is that of digraphs such as ǅ.
+        inside = c.is_lowercase() || c.is_uppercase() || !c.to_lowercase().eq([c]);
+    }
+    Ok(out)
+}
+
+/// Numbers at one distance.
+#[derive(Debug)]
+struct Range {
+    start: i64,
+    end: i64,
+    step: i64,
+}
+
+impl Range {
+    /// How many there are.
+    fn count(&self) -> u64 {
+        let (from, to) = match self.step > 0 {
+            true => (self.start, self.end),
+            false => (self.end, self.start),
+        };
+        match from < to {
+            true => (to.abs_diff(from) - 1) / self.step.unsigned_abs() + 1,
+            false => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { start, end, step } = self;
+        match step {
+            1 => write!(f, "range({start}, {end})"),
+            step => write!(f, "range({start}, {end}, {step})"),
+        }
+    }
+}
+
+impl Object for Range {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let number = key.as_i64().filter(|number| *number >= 0)?;
+        let there = number.unsigned_abs() < self.count();
+        there.then(|| Value::from(self.start + number * self.step))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(usize::try_from(self.count()).unwrap_or(0))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The function of the same name.
+pub(super) fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Value, Error> {
+    let range = Range {
+        start: end.map_or(0, |_| first),
+        end: end.unwrap_or(first),
+        step: step.unwrap_or(1),
+    };
+    if range.step == 0 {
+        return Err(refused("it makes a range of step 0"));
+    }
+    if range.count() > RANGE {
+        return Err(refused("it makes a range of more than 100000 numbers"));
+    }
+    Ok(Value::from_object(range))
 }
 
 /// A text without white space, or these characters, at both ends.
@@ -310,14 +443,14 @@ pub(super) fn expanded(value: &Json, out: &mut Vec<String>) {
 
 /// The methods of Python's texts and dictionaries that templates call.
 pub(super) fn method(
-    _: &mut State<'_, '_>,
+    state: &mut State<'_, '_>,
     value: &Value,
     name: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
     let unknown = || Error::from(ErrorKind::UnknownMethod);
     if let Some(text) = value.as_str() {
-        return text_method(text, name, args)?.ok_or_else(unknown);
+        return text_method(state, text, name, args)?.ok_or_else(unknown);
     }
     if value.kind() == ValueKind::Map {
         return map_method(value, name, args)?.ok_or_else(unknown);
@@ -325,7 +458,12 @@ pub(super) fn method(
     Err(unknown())
 }
 
-fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+fn text_method(
+    state: &mut State<'_, '_>,
+    text: &str,
+    name: &str,
+    args: &[Value],
+) -> Result<Option<Value>, Error> {
     let stripped = |from_left: bool, from_right: bool| -> Result<Value, Error> {
         let (set,): (Option<&str>,) = from_args(args)?;
         let drops = |c: char| dropped(c, set);
@@ -349,11 +487,8 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
             match name {
                 "upper" => Value::from(text.to_uppercase()),
                 "lower" => Value::from(text.to_lowercase()),
-                "capitalize" => Value::from(capitalised(text)),
-                _ => {
-                    let words = text.split_inclusive(|c: char| !c.is_alphabetic());
-                    Value::from(words.map(capitalised).collect::<String>())
-                }
+                "capitalize" => state.apply_filter("capitalize", &[Value::from(text)])?,
+                _ => Value::from(titled(state, text)?),
             }
         }
         "startswith" | "endswith" => {
@@ -495,16 +630,6 @@ fn lines(text: &str) -> Vec<&str> {
         lines.push(rest);
     }
     lines
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first
-        .into_iter()
-        .flatten()
-        .chain(letters.as_str().to_lowercase().chars())
-        .collect()
 }
 
 /// What `keys`, `values` and `items` give.

@@ -71,12 +71,16 @@ impl Rendering {
             out.write_str(&python::text(value)?).map_err(Error::from)
         });
         environment.add_filter("tojson", python::to_json);
+        environment.add_filter("e", python::escape);
+        environment.add_filter("escape", python::escape);
         environment.add_filter("int", python::int);
         environment.add_filter("string", python::string);
+        environment.add_filter("title", python::title);
         environment.add_filter("trim", python::trim);
         environment.add_test("iterable", python::is_iterable);
         environment.add_test("sequence", python::is_sequence);
         environment.add_function("raise_exception", raise);
+        environment.add_function("range", python::range);
         environment.add_function("strftime_now", clock);
         environment.add_function(GENERATION, generation);
         environment.add_function(DEFAULTS, defaults);
@@ -265,8 +269,9 @@ fn wrong(error: &Error) -> String {
             format!("the chat template writes more than {LARGEST} bytes{line}")
         }
         kind => {
-            let detail = error.detail().filter(|detail| quotes_nothing(kind, detail));
-            let said = detail.map_or_else(|| explained(kind), str::to_owned);
+            let detail = error.detail();
+            let harmless = detail.filter(|detail| quotes_nothing(kind, detail));
+            let said = harmless.map_or_else(|| explained(kind, detail), str::to_owned);
             format!("the chat template fails{line}: {said}")
         }
     }
@@ -274,7 +279,7 @@ fn wrong(error: &Error) -> String {
 
 /// Whether the detail of an error names types and what the template calls, and no value.
 fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
-    const BEGINNINGS: [&str; 16] = [
+    const BEGINNINGS: [&str; 15] = [
         "tried to use ",
         "value of type ",
         "cannot calculate length of value of type ",
@@ -288,7 +293,6 @@ fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
         "can only assign to namespaces",
         "object is not callable",
         "recursion limit exceeded",
-        "range has too many elements",
         "repeated ",
         "strings can only be multiplied",
     ];
@@ -300,10 +304,14 @@ fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
 }
 
 /// An error whose detail might quote a conversation.
-fn explained(kind: ErrorKind) -> String {
+fn explained(kind: ErrorKind, detail: Option<&str>) -> String {
+    let calculates = |detail: &str| detail.starts_with("unable to calculate ");
     match kind {
+        ErrorKind::InvalidOperation if detail.is_some_and(calculates) => {
+            "it divides by zero, or computes a whole number beyond 128 bits".to_owned()
+        }
         ErrorKind::InvalidOperation => {
-            "it computes what its values don't allow, or a whole number beyond 128 bits".to_owned()
+            "it computes or writes what its values don't allow".to_owned()
         }
         ErrorKind::UndefinedError => "it reads a part of what is not there".to_owned(),
         kind => kind.to_string(),

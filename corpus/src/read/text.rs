@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::shape::{self, Object};
-use super::{ChatTemplate, Entry, ReadOptions, values};
+use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
 use crate::answers::LossOn;
 use crate::document::{Document, Masked, Secret};
 use crate::error::json_problem;
@@ -81,6 +81,7 @@ impl JsonLines {
                 let whole: Object = serde_json::from_str(&line).map_err(|error| {
                     lines.problem(format!("invalid JSON: {}", describe(&error)))
                 })?;
+                let rounded = values::beyond_64_bits(line.as_bytes());
                 let found = match asked {
                     Some(key) => match whole.get(key) {
                         Some(Value::String(text)) => Ok(Some((text.clone(), None))),
@@ -89,14 +90,16 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None if self.chat.is_some() && values::beyond_64_bits(line.as_bytes()) => {
-                        Err(shape::BEYOND.to_owned())
-                    }
+                    None if self.chat.is_some() && rounded => Err(shape::BEYOND.to_owned()),
                     None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {
                     (Some((text, own)), _) => {
-                        (object, answers) = (Some(whole), own);
+                        let object_read = Whole {
+                            object: whole,
+                            rounded,
+                        };
+                        (object, answers) = (Some(object_read), own);
                         text
                     }
                     (None, Some(Value::String(text))) => text,

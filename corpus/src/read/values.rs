@@ -3,7 +3,12 @@
 use serde_json::{Map, Value};
 
 /// Whether a text of JSON has a whole number that no 64 bits hold: it would be read as a number with a point.
-pub(super) fn beyond_64_bits(json: &[u8]) -> bool {
+///
+/// ```
+/// assert!(reticent_corpus::read::beyond_64_bits(b"[18446744073709551616, 1]"));
+/// ```
+#[must_use]
+pub fn beyond_64_bits(json: &[u8]) -> bool {
     let (mut quoted, mut escaped) = (false, false);
     let outside = |byte: &u8| {
         match byte {

@@ -259,7 +259,7 @@ impl RedactFiles<'_> {
             Left::Stopped(stopped) => stopped,
         };
         let mut run = Run::new(policy.clone());
-        let mut documents = Documents::with(self.data, self.reading)?;
+        let mut documents = Documents::with(self.data, self.reading)?.exact();
         match self.replayed(&mut run, &mut documents, &stopped, threads, watch)? {
             Replayed::Interrupted => return Ok(None),
             Replayed::Differs(cause) => return self.anew(policy, threads, place, cause, watch),
@@ -296,7 +296,7 @@ impl RedactFiles<'_> {
         sink: Sink<'_>,
         watch: Watch<'_>,
     ) -> Result<Option<Redaction>> {
-        let documents = Documents::with(self.data, self.reading)?;
+        let documents = Documents::with(self.data, self.reading)?.exact();
         self.go_on(Run::new(policy), documents, threads, sink, None, watch)
     }
 

@@ -205,6 +205,37 @@ fn tuples_views_and_whole_numbers_are_those_of_python() {
     ]);
 }
 
+/// By Jinja2 3.1.6.
+#[test]
+fn ranges_entities_and_titles_are_those_of_jinja() {
+    same(&[
+        (
+            "{{ range(3) }} {{ [range(1, 3)] }} {{ range(9, 0, -2) ~ '' }} {{ range(0, 4, 2) | string }} {{ range(-3) }}",
+            "range(0, 3) [range(1, 3)] range(9, 0, -2) range(0, 4, 2) range(0, -3)",
+        ),
+        (
+            "{{ range(3) | list }}{{ range(9, 0, -2)[1:] | list }}{{ range(3)[-1] }}{{ 2 in range(3) }}{{ range(3) is sequence }}{{ range(3) | length }}{{ range(3) | reverse | list }}",
+            "[0, 1, 2][7, 5, 3, 1]2TrueTrue3[2, 1, 0]",
+        ),
+        (
+            "{% for i in range(3, 1, -1) %}{{ i }}{{ loop.length }}{% endfor %}{% if range(0) %}a{% else %}b{% endif %}",
+            "3222b",
+        ),
+        (
+            "{{ '<a href=\"x\">&\\'' | e }} {{ '<' | escape | e }} {{ 5 | e }}{{ nothing | e }} {{ ['\"'] | e }}",
+            "&lt;a href=&#34;x&#34;&gt;&amp;&#39; &lt; 5 [&#39;&#34;&#39;]",
+        ),
+        (
+            "{{ 'hELLO-wORLD (x) it\\'s 3rd あa ßa' | title }} {{ 'hELLO-wORLD (x) it\\'s 3rd あa ßa ǆa'.title() }}",
+            "Hello-World (X) It's 3rd あa SSa Hello-World (X) It'S 3Rd あA Ssa ǅa",
+        ),
+        (
+            "{{ 'ΑΣ ΑΣΑ'.title() }} {{ 'ΑΣ' | title }} {{ 'ΑΣ'.capitalize() }} {{ 'ΑΣ' | capitalize }} {{ 'ßa'.capitalize() }} {{ 'ბa'.capitalize() }} {{ none | title }}",
+            "Ας Ασα Ασ Ας Ας Ssa ბa None",
+        ),
+    ]);
+}
+
 /// What would be another text than transformers' says what it is, and where.
 #[test]
 fn what_jinja_writes_otherwise_is_refused_in_words() {
@@ -215,8 +246,15 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
         ),
         (
             "\n{{ 2 ** 200 }}",
-            "in line 2: it computes what its values don't allow, or a whole number beyond 128 bits",
+            "in line 2: it divides by zero, or computes a whole number beyond 128 bits",
         ),
+        ("{{ 1 // 0 }}", "it divides by zero"),
+        (
+            "{{ '%r' | format(messages[3].content) }}",
+            "in line 1: it computes or writes what its values don't allow",
+        ),
+        ("{{ range(1, 100003) }}", "a range of more than 100000"),
+        ("{{ range(1, 2, 0) }}", "a range of step 0"),
         ("{{ (2 ** 64) | tojson }}", "a whole number beyond 64 bits"),
         (
             "{{ messages[0].content - 1 }}",
@@ -236,6 +274,10 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
         ),
         (
             "{% macro f(y=1) %}{% endmacro %}{{ f }}",
+            "a macro or a function",
+        ),
+        (
+            "{% macro f() %}{% endmacro %}{{ [f] }}",
             "a macro or a function",
         ),
         (
@@ -278,6 +320,38 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
     assert!(error.contains("too many macros"), "{error}");
     // Text that is no string of the template has any escape.
     same(&[("\\alpha {# '\\a' #}{{ 'b' }}", "\\alpha b")]);
+}
+
+/// Whoever names a template expects it to make every text.
+#[test]
+fn a_text_of_its_own_is_refused_where_a_template_is_named() {
+    let said = "{\"role\":\"user\",\"content\":\"x\"}";
+    for (name, text, refused) in [
+        ("x.jsonl", "{\"text\":\"a\"}".to_owned(), true),
+        (
+            "x.jsonl",
+            format!("{{\"text\":\"a\",\"messages\":[{said}]}}"),
+            true,
+        ),
+        ("x.jsonl", format!("{{\"messages\":[{said}]}}"), false),
+        (
+            "x.jsonl",
+            "{\"prompt\":\"a\",\"completion\":\"b\"}".to_owned(),
+            false,
+        ),
+        ("x.csv", "text\na\n".to_owned(), true),
+        ("x.txt", "a\n".to_owned(), true),
+    ] {
+        let chat = ChatTemplate::new("{{ messages[0].content }}".to_owned(), &Map::new());
+        let options = ReadOptions {
+            chat: Some(chat.unwrap()),
+            ..ReadOptions::default()
+        };
+        let mut read = Documents::from_bytes(Path::new(name), text.clone().into_bytes(), &options);
+        let found = read.next().unwrap();
+        let said = found.is_err_and(|error| error.to_string().contains("a text of its own"));
+        assert_eq!(said, refused, "{name}: {text}");
+    }
 }
 
 /// A parser without these would read another number, and a template write it.

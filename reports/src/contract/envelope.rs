@@ -3,6 +3,7 @@
 use super::inputs::KnownInputs;
 use super::spelled::{Spelled, to_json};
 use crate::defaults::Configured;
+use crate::page::Mood;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub struct Envelope<B> {
     /// What it comes down to, where it is an audit's: `fail` where the exit code is 1, `review` for a leak of which no promise
     /// and no limit speaks, `open` where nothing can be concluded, else `pass`. SARIF has the same word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<String>,
+    pub outcome: Option<Mood>,
     /// What was asked, and what was assumed.
     pub inputs: Inputs,
     /// The result.
@@ -62,12 +63,12 @@ impl<B: Serialize> Envelope<B> {
 
     /// The same with a headline, and what it comes down to.
     #[must_use]
-    pub fn saying(&self, headline: &str, outcome: Option<&str>) -> Envelope<&B> {
+    pub fn saying(&self, headline: &str, outcome: Option<Mood>) -> Envelope<&B> {
         Envelope {
             schema: self.schema,
             kind: self.kind.clone(),
             says: headline.to_owned(),
-            outcome: outcome.map(str::to_owned),
+            outcome,
             inputs: self.inputs.clone(),
             body: &self.body,
         }

@@ -56,7 +56,7 @@ impl Page {
                 } },
                 "results": [{
                     "ruleId": kind,
-                    "kind": mood.kind(),
+                    "kind": mood,
                     "level": level,
                     "message": { "text": self.summary },
                     "locations": locations,

@@ -13,6 +13,8 @@ pub use text::{View, fill};
 
 use crate::contract::{Align, Exit, Table};
 use askama::Template;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,18 +153,65 @@ impl Shade {
     }
 }
 
-/// How a summary is set off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+/// What an audit comes down to, by the word for it in SARIF; how the summary of a page is set off.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Mood {
     /// Nothing to worry about beyond what it says.
     #[default]
+    #[serde(rename = "pass")]
     Plain,
-    /// Nothing can be concluded.
+    /// Nothing can be concluded: SARIF's word for "insufficient information to decide".
+    #[serde(rename = "open")]
     Open,
-    /// A leak that neither a promise nor a limit speaks of.
+    /// A leak that neither a promise nor a limit speaks of: "requires review by a human user to decide if it represents a
+    /// problem".
+    #[serde(rename = "review")]
     Review,
     /// A contradiction, or a limit passed.
+    #[serde(rename = "fail")]
     Alarm,
+}
+
+/// What an audit could have said, whatever it measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Whether it could have shown a leak.
+    pub leak: bool,
+    /// Whether it could have contradicted the promise; nothing where there is none.
+    pub promise: Option<bool>,
+    /// Whether it could have passed the limit; nothing where there is none.
+    pub limit: Option<bool>,
+}
+
+/// Why an audit that shows nothing says nothing either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mute {
+    /// It could have shown no leak.
+    Leak,
+    /// Nothing that it measures is above the limit.
+    Limit,
+    /// Nothing that it measures contradicts the promise.
+    Promise,
+}
+
+impl Reach {
+    /// The first reason, if there is one.
+    #[must_use]
+    pub fn mute(self) -> Option<Mute> {
+        [
+            (Some(self.leak), Mute::Leak),
+            (self.limit, Mute::Limit),
+            (self.promise, Mute::Promise),
+        ]
+        .into_iter()
+        .find_map(|(could, why)| (could == Some(false)).then_some(why))
+    }
+    /// Whether a promise or a limit speaks of what is seen.
+    fn is_judged(self) -> bool {
+        [self.promise, self.limit].contains(&Some(true))
+    }
 }
 
 impl Mood {
@@ -174,34 +223,21 @@ impl Mood {
             Exit::Finished => otherwise,
         }
     }
-    /// The word for it in SARIF and JSON.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::Alarm => "fail",
-            // SARIF's word for "insufficient information to decide".
-            Self::Open => "open",
-            // "Requires review by a human user to decide if it represents a problem".
-            Self::Review => "review",
-            Self::Plain => "pass",
-        }
-    }
-    /// The one of a word.
-    #[must_use]
-    pub fn of_kind(kind: &str) -> Option<Self> {
-        let all = [Self::Plain, Self::Open, Self::Review, Self::Alarm];
-        all.into_iter().find(|mood| mood.kind() == kind)
-    }
     /// Of an audit where nothing is exceeded: a leak is for review where no promise and no limit speaks of it, and what shows
-    /// none is open where it is `silent`, since nobody knows what it shows, or where it could have shown none. `reachable`
-    /// says of each promise and limit that there is whether the audit could have contradicted or passed it.
+    /// none is open where nobody knows what it shows (`unknown`), or where it could have said nothing else.
     #[must_use]
-    pub fn of_leak(seen: bool, reachable: [Option<bool>; 2], silent: bool) -> Self {
+    pub fn of_leak(seen: bool, reach: Reach, unknown: bool) -> Self {
         match seen {
-            true if !reachable.contains(&Some(true)) => Self::Review,
-            false if silent || reachable.contains(&Some(false)) => Self::Open,
+            true if !reach.is_judged() => Self::Review,
+            false if unknown || reach.mute().is_some() => Self::Open,
             _ => Self::Plain,
         }
+    }
+}
+
+impl std::fmt::Display for Mood {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -302,10 +338,10 @@ impl Page {
     pub fn has_mood(&self) -> Mood {
         self.mood.unwrap_or_default()
     }
-    /// The word for what it comes down to, where that was set.
+    /// What it comes down to, where that was set.
     #[must_use]
-    pub fn outcome(&self) -> Option<&'static str> {
-        self.mood.map(Mood::kind)
+    pub fn outcome(&self) -> Option<Mood> {
+        self.mood
     }
     fn alarmed(&self) -> bool {
         self.mood == Some(Mood::Alarm)

@@ -17,8 +17,9 @@ pub struct Reading {
     pub text_field: Option<String>,
     /// How messages become a text: the chat template of a model, by its folder, chat_template.jinja or
     /// tokenizer_config.json, as transformers' apply_chat_template reads it; the tokens of beginning and end of text that
-    /// it puts around the whole are not repeated. With --unit document [default: a line for each message].
-    #[arg(long, value_name = "PATH")]
+    /// it puts around the whole are not repeated. A record with a text of its own is refused. With --unit document
+    /// [default: a line for each message].
+    #[arg(long, value_name = "PATH", conflicts_with = "text_field")]
     pub chat_template: Option<PathBuf>,
     /// What separates documents of plain text, such as <|endoftext|> [default: blank lines].
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]

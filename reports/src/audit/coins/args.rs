@@ -1,6 +1,6 @@
 //! Arguments of `audit coins`.
 
-use crate::audit::args::Audited;
+use crate::audit::args::{Audited, Source};
 use crate::contract::quantity;
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, Epsilon};
@@ -30,9 +30,9 @@ pub struct Coins {
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
     /// A model that saw none of the canaries, with the same tokens: a canary's score is then how much
-    /// likelier it became.
+    /// likelier it became. A folder, or command:LINE.
     #[arg(long, value_name = "DIR")]
-    pub reference: Option<PathBuf>,
+    pub reference: Option<Source>,
     /// What ran on every record, for the verdict: any file that `account --mechanism` takes. A checkpoint of ours
     /// says so itself.
     #[arg(long, value_name = "FILE")]

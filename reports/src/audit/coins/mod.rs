@@ -7,7 +7,7 @@ pub(super) mod run;
 use super::Apart;
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Mood, Page, Section};
+use crate::page::{Mood, Page, Reach, Section};
 use crate::verdict::Verdict;
 use reticent_accounting::{Epsilon, Neighbours, Upper};
 use reticent_attacks::AuditBound;
@@ -177,15 +177,14 @@ impl CoinsReport {
     /// scores that tell nothing are open where training is not known to have met the canaries, or where so many coins could
     /// not have shown more.
     fn mood(&self) -> Mood {
-        let could = self.verdict.as_ref().map(Verdict::could_contradict);
         let provable = self.provable.get().get();
-        let passable = self.limit.map(|limit| provable > limit.get());
+        let reach = Reach {
+            leak: provable > 0.0,
+            promise: self.verdict.as_ref().map(Verdict::could_contradict),
+            limit: self.limit.map(|limit| provable > limit.get()),
+        };
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        let otherwise = Mood::of_leak(
-            self.bound() > 0.0,
-            [could, passable],
-            provable <= 0.0 || !self.is_checked() || near_copy,
-        );
+        let otherwise = Mood::of_leak(self.bound() > 0.0, reach, !self.is_checked() || near_copy);
         Mood::of(self.exit(), otherwise)
     }
 

@@ -3,7 +3,6 @@
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
 use crate::audit::Apart;
-use crate::audit::args::Source;
 use crate::audit::exposure::promise::with_noise;
 use crate::audit::exposure::run::ran;
 use crate::audit::loaded_model::LoadedModel;
@@ -97,7 +96,10 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         .given(Inputs::new())?
         .given_path("coins", Some(&args.coins_file))?
         .given_path("training", args.training.as_deref())?
-        .given_path("reference", args.reference.as_deref())?
+        .given(
+            "reference",
+            args.reference.as_ref().map(ToString::to_string),
+        )?
         .given_path("mechanism", args.mechanism.as_deref())?
         .or_assumed("delta", args.delta, terms.delta)?
         .or_assumed("confidence", args.confidence, terms.confidence)?
@@ -284,11 +286,10 @@ fn scores(
         scores.iter().map(|score| -score).zip(lengths).collect()
     };
     check_speaks("canary", losses(&own))?;
-    let Some(folder) = &args.reference else {
+    let Some(source) = &args.reference else {
         return Ok((own, None));
     };
-    let source = Source::Folder(folder.clone());
-    let mut reference = model.against(&source, &args.of, "--reference", interrupt)?;
+    let mut reference = model.against(source, &args.of, "--reference", interrupt)?;
     let other = likelihoods(reference.scorer(), &sequences, interrupt)?;
     ensure!(
         other.iter().all(|score| score.is_finite()),

@@ -6,7 +6,7 @@ mod page;
 use super::args::EpsilonArgs;
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, rounded_down, shortest};
-use crate::page::{Mood, Output};
+use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
 use reticent_attacks::exposure::{Assumption, EpsilonMethod};
@@ -138,12 +138,27 @@ impl EpsilonReport {
         self.bounds.first().map_or(0.0, |b| b.lower.get().get())
     }
 
+    /// δ, where it alone keeps so many trials from refuting any positive ε.
+    fn forbidding_delta(&self) -> Option<Delta> {
+        let terms = &self.bounds.first()?.terms;
+        let without = AuditTerms {
+            delta: Delta::new(0.0).ok()?,
+            ..terms.clone()
+        };
+        let provable = self.counts.best().bound(&without).ok()?.lower;
+        (self.provable.get().get() <= 0.0 && provable.get().get() > 0.0).then_some(terms.delta)
+    }
+
     /// A bound is for review where no limit speaks of it; none is open where so many trials could not have passed the
     /// limit, or shown any.
     fn mood(&self, args: &EpsilonArgs) -> Mood {
         let provable = self.provable.get().get();
-        let passable = args.max_epsilon.map(|limit| provable > limit.get());
-        let otherwise = Mood::of_leak(self.found() > 0.0, [None, passable], provable <= 0.0);
+        let reach = Reach {
+            leak: provable > 0.0,
+            promise: None,
+            limit: args.max_epsilon.map(|limit| provable > limit.get()),
+        };
+        let otherwise = Mood::of_leak(self.found() > 0.0, reach, false);
         Mood::of(self.exit(args), otherwise)
     }
 

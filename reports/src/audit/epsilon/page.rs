@@ -64,8 +64,13 @@ fn says(report: &EpsilonReport) -> String {
             "No positive ε is refuted. With every guess right, ε would be at least {}.",
             rounded_down(provable, 4)
         )
+    } else if let Some(delta) = report.forbidding_delta() {
+        format!(
+            "Nothing can be concluded: at δ = {} such counts refute no positive ε, even with every guess right. At a smaller δ they could.",
+            shortest(delta.get())
+        )
     } else {
-        "Nothing can be concluded: at this δ such counts refute no positive ε, even with every guess right."
+        "Nothing can be concluded: so few counts refute no positive ε at any δ, even with every guess right."
             .to_owned()
     }
 }

@@ -159,7 +159,12 @@ fn what_could_not_have_been_shown_is_open() {
         (
             "audit epsilon --counts 3,3,3",
             Mood::Open,
-            "Nothing can be concluded",
+            "Nothing can be concluded: so few counts refute no positive ε at any δ",
+        ),
+        (
+            "audit epsilon --counts 1000,100,50 --delta 0.5",
+            Mood::Open,
+            "Nothing can be concluded: at δ = 0.5 such counts",
         ),
         (
             "audit epsilon --counts 1000,100,50 --max-epsilon 4",

@@ -247,6 +247,14 @@ impl<'a> Attack<'a> {
         Ok(promise)
     }
 
+    /// Whether something is promised about a canary; so where the accountant refuses to say what.
+    pub(super) fn is_promised(&self) -> bool {
+        self.seen().is_ok_and(|seen| {
+            guarantees(&seen, self.plan.unit, self.records(), self.delta)
+                .map_or(true, |promised| self.promise(&promised).is_ok())
+        })
+    }
+
     fn notion(&self) -> Notion {
         if self.canaries.records > 1 {
             Notion::GroupDp

@@ -19,7 +19,8 @@ pub use sampled::{SampledCanary, SampledReport};
 pub use sequential::{SequentialCanary, SequentialReport};
 
 use crate::contract::{Envelope, Exit, Inputs};
-use crate::page::Mood;
+use crate::number::shortest;
+use crate::page::{Mood, Mute, Reach};
 use crate::verdict::{Mistake, Verdict};
 use reticent_accounting::Upper;
 use reticent_attacks::exposure::{
@@ -216,21 +217,25 @@ impl ExposureReport {
     /// Why ranks that show nothing say nothing either, where so few canaries or candidates, a promise or a limit are the
     /// reason.
     pub(super) fn mute(&self) -> Option<String> {
-        if !self.could_show() {
-            return Some(
+        Some(match self.reach().mute()? {
+            Mute::Leak => {
                 "so few canaries of so few candidates could show no leak, whatever their ranks"
-                    .to_owned(),
-            );
+                    .to_owned()
+            }
+            Mute::Limit => {
+                let limit = self.limit.map(shortest).unwrap_or_default();
+                format!("no exposure can be above the limit of {limit} bits")
+            }
+            Mute::Promise => "no ranks could have contradicted what is promised".to_owned(),
+        })
+    }
+    /// What the ranks could have said.
+    fn reach(&self) -> Reach {
+        Reach {
+            leak: self.could_show(),
+            promise: self.verdict.as_ref().map(Verdict::could_contradict),
+            limit: self.limit.map(|limit| self.could_pass(limit)),
         }
-        if let Some(limit) = self.limit.filter(|limit| !self.could_pass(*limit)) {
-            return Some(format!(
-                "no exposure can be above the limit of {limit} bits"
-            ));
-        }
-        let verdict = self.verdict.as_ref();
-        verdict
-            .is_some_and(|verdict| !verdict.could_contradict())
-            .then(|| "no ranks could have contradicted what is promised".to_owned())
     }
     /// Whether ranks of so many canaries among so many candidates could have shown a leak.
     pub(super) fn could_show(&self) -> bool {
@@ -261,15 +266,9 @@ impl ExposureReport {
     #[must_use]
     pub fn mood(&self) -> Mood {
         let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
-        let could = self.verdict.as_ref().map(Verdict::could_contradict);
-        let passable = self.limit.map(|limit| self.could_pass(limit));
         let otherwise = match self.inconclusive || self.open_limit().is_some() {
             true => Mood::Open,
-            false => Mood::of_leak(
-                self.has_seen(),
-                [could, passable],
-                unknown || !self.could_show(),
-            ),
+            false => Mood::of_leak(self.has_seen(), self.reach(), unknown),
         };
         Mood::of(self.exit(), otherwise)
     }

@@ -68,7 +68,10 @@ fn sampled(
     let attack = attack(args, &plan, canaries, model)?;
     let found = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
     let planting = attack.planting();
-    let report = SampledReport::new(&plan, found, planting, confidence, args.show_secrets)?;
+    let mut report = SampledReport::new(&plan, found, planting, confidence, args.show_secrets)?;
+    if attack.is_promised() {
+        report.beside_promise();
+    }
     let inputs = inputs(args)?
         .given("sample", sample)?
         .given("seed", args.seed)?

@@ -3,7 +3,7 @@
 use super::{MASKED_SECRET, Planting, can_exceed};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Mood, Page, Section};
+use crate::page::{Mood, Page, Reach, Section};
 use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
 use reticent_attacks::exposure::SampledExposure;
@@ -48,6 +48,9 @@ pub struct SampledReport {
     pub sample: u64,
     /// What shows that training met the canaries.
     pub planting: Planting,
+    /// Why there is no verdict; absent where nothing is promised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_verdict: Option<String>,
     /// The probability with which all intervals of all canaries hold together.
     pub confidence: Confidence,
     /// One per canary.
@@ -113,6 +116,7 @@ impl SampledReport {
             candidates,
             sample,
             planting,
+            no_verdict: None,
             confidence,
             p_any: (least * canaries.len() as f64).min(1.0),
             canaries,
@@ -154,8 +158,12 @@ impl SampledReport {
                         Some(_) => Mood::Open,
                         None => Mood::of_leak(
                             self.leaks(),
-                            [None, limit.map(|limit| can_exceed(self.candidates, limit))],
-                            self.planting.caveat().is_some() || !self.could_see(),
+                            Reach {
+                                leak: self.could_see(),
+                                promise: self.no_verdict.as_ref().map(|_| false),
+                                limit: limit.map(|limit| can_exceed(self.candidates, limit)),
+                            },
+                            self.planting.caveat().is_some(),
                         ),
                     },
                 ))
@@ -197,7 +205,20 @@ impl SampledReport {
         limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && most > *limit)
     }
 
+    /// Says that there is no verdict on what is promised.
+    pub fn beside_promise(&mut self) {
+        self.no_verdict = Some("a sample proves no ε, which ranks without --sample can".to_owned());
+    }
+
     fn says(&self) -> String {
+        let verdict = self.no_verdict.as_ref();
+        let verdict = verdict.map_or_else(String::new, |why| {
+            format!(" No verdict on the promise: {why}.")
+        });
+        self.found() + &verdict
+    }
+
+    fn found(&self) -> String {
         let n = self.canaries.len();
         let sample = format!(
             "{n} canaries among {} candidates each, from a sample of {}",
@@ -232,16 +253,22 @@ impl SampledReport {
         // With none of n below, 1 − α^(1/n) is Clopper and Pearson's upper end.
         let alpha = (1.0 - self.confidence.get()) / (2.0 * self.canaries.len() as f64);
         let sure = -(-(alpha.ln() / self.sample as f64).exp_m1()).log2();
-        vec![
-            format!(
-                "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample ranks are exact.",
-                grouped(self.sample),
-                rounded_down(sure, 3)
-            ),
-            "An open rank proves no lower bound on ε and meets no promise; ranks without --sample do.".to_owned(),
-            "A fitted exposure extrapolates by a law that the tail need not follow. It is no bound.".to_owned(),
-            "Exposure near chance means that these canaries did not leak in this training run. It does not mean that nothing leaks.".to_owned(),
-        ]
+        let ranks = "An open rank proves no lower bound on ε and meets no promise; ranks without --sample do.";
+        let ranks = self.no_verdict.is_none().then(|| ranks.to_owned());
+        let certified = format!(
+            "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample ranks are exact.",
+            grouped(self.sample),
+            rounded_down(sure, 3)
+        );
+        let rest = [
+            "A fitted exposure extrapolates by a law that the tail need not follow. It is no bound.",
+            "Exposure near chance means that these canaries did not leak in this training run. It does not mean that nothing leaks.",
+        ];
+        [certified]
+            .into_iter()
+            .chain(ranks)
+            .chain(rest.map(str::to_owned))
+            .collect()
     }
 
     fn table(&self) -> Table {

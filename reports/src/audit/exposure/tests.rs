@@ -336,6 +336,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     for (at_most, mood) in [(13.0, Mood::Plain), (15.0, Mood::Open)] {
         quiet.verdict = Some(judged(&quiet, Notion::GroupDp, at_most));
         assert_eq!(quiet.mood(), mood);
+        assert_eq!(quiet.mute().is_some(), mood == Mood::Open);
     }
 }
 
@@ -420,6 +421,19 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
             .to_text(View::full())
             .contains("\nNo leak was seen")
     );
+    // A promise that a sample cannot contradict speaks of no leak, and of none that is not seen.
+    for (mut report, mood) in [(middle.clone(), Mood::Open), (leak.clone(), Mood::Review)] {
+        report.beside_promise();
+        let page = report.to_page("m", None).unwrap();
+        assert_eq!(page.has_mood(), mood);
+        let text = page.to_text(View::full());
+        assert_eq!(text.matches("promise").count(), 1, "{text}");
+        let text = report.document(Inputs::new()).to_text().unwrap();
+        let problems = crate::schema::problems("sampled-exposure.schema.json", &text);
+        assert_eq!(problems, Vec::<String>::new());
+    }
+    let plain = middle.to_page("m", None).unwrap();
+    assert_eq!(plain.has_mood(), Mood::Plain);
     assert_eq!(leak.exit(Some(7.0)), Exit::Exceeded);
     assert_eq!(leak.exit(Some(8.0)), Exit::Finished);
     assert_eq!(middle.exit(Some(1.0)), Exit::Finished);

@@ -14,7 +14,7 @@ pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 use super::{Apart, RecordsDigest};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{count_of, grouped};
-use crate::page::Mood;
+use crate::page::{Mood, Reach};
 use reticent_accounting::Confidence;
 use reticent_attacks::extract::{PromptRates, Stratum};
 use reticent_attacks::membership::Rate;
@@ -148,8 +148,13 @@ impl ExtractReport {
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
         let passable = limit.map(|limit| self.largest_provable() > limit);
         let secrets = self.secrets.as_ref();
-        let mute = near_copy || secrets.is_some_and(|secrets| !secrets.could_contradict());
-        let otherwise = Mood::of_leak(comes_out, [None, passable], mute);
+        let unknown = near_copy || secrets.is_some_and(|secrets| !secrets.could_contradict());
+        let reach = Reach {
+            leak: true,
+            promise: None,
+            limit: passable,
+        };
+        let otherwise = Mood::of_leak(comes_out, reach, unknown);
         Mood::of(self.exit(limit), otherwise)
     }
 

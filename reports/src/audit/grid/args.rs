@@ -9,7 +9,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 A cell is a preparation, a training run and attacks, each a process of its own. Cells share what they have in common: a corpus \
 that is prepared alike is prepared once. The folder keeps what is finished, so that the same command goes on after an \
-interruption or a kill; a cell that fails is a row with its reason and is tried again by the next run, and the command ends with 2.
+interruption or a kill; a cell that fails is a row with its reason and is tried again by the next run. The command ends with 1 if an \
+attack of some cell contradicts a promise or passes a limit, whether or not other cells failed; else with 2 if a cell failed.
 
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted

@@ -171,7 +171,7 @@ impl CellDocument {
             &self.extraction,
         ];
         let each = attacks.into_iter().flatten();
-        each.filter_map(|answer| Mood::of_kind(answer["outcome"].as_str()?))
+        each.filter_map(|answer| Mood::deserialize(&answer["outcome"]).ok())
             .max()
     }
 
@@ -190,7 +190,7 @@ impl CellDocument {
             promise: number(self.promise()),
             coins_epsilon: number(self.number(Work::Coins, "epsilon.lower")),
             exceeded: self.stages.iter().any(|stage| stage.exceeded),
-            outcome: self.outcome().map(|mood| mood.kind().to_owned()),
+            outcome: self.outcome(),
             seconds: self.seconds(),
         }
     }
@@ -233,7 +233,7 @@ pub struct Row {
     pub exceeded: bool,
     /// What the attacks come down to, each by itself as it says alone: the outcome that asks for most.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<String>,
+    pub outcome: Option<Mood>,
     /// Seconds of training and attacks.
     pub seconds: f64,
 }

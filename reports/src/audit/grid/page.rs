@@ -61,7 +61,10 @@ impl GridReport {
             ),
             (
                 "outcome",
-                self.column(|row| row.outcome.clone().unwrap_or_default()),
+                self.column(|row| {
+                    row.outcome
+                        .map_or_else(String::new, |mood| mood.to_string())
+                }),
             ),
             (
                 "failed",
@@ -83,8 +86,8 @@ impl GridReport {
             table.row(own.chain(measured.iter().map(|(_, cells)| cells[at].clone())));
         }
         // Of the cells the one that asks for most; nothing is known of one that failed.
-        let cells = self.rows.iter().filter_map(|row| row.outcome.as_deref());
-        let worst = cells.filter_map(Mood::of_kind).max().unwrap_or_default();
+        let worst = self.rows.iter().filter_map(|row| row.outcome).max();
+        let worst = worst.unwrap_or_default();
         let failed = match self.failed {
             0 => Mood::Plain,
             _ => Mood::Open,

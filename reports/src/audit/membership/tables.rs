@@ -3,7 +3,7 @@
 use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, shortest};
-use crate::page::Mood;
+use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::membership::{AccuracyRule, Area, AreaMethod, GroupRule};
 
@@ -242,8 +242,12 @@ impl MembershipReport {
             Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(
                 self.signal == Signal::Leak,
-                [None, limit.map(|_| self.could_show(limit))],
-                reference.is_some_and(|apart| apart.near_copy) || !self.could_show(limit),
+                Reach {
+                    leak: self.could_show(None),
+                    promise: None,
+                    limit: limit.map(|_| self.could_show(limit)),
+                },
+                reference.is_some_and(|apart| apart.near_copy),
             ),
         }
     }

@@ -20,7 +20,7 @@ use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
 };
-use reticent_corpus::read::{Documents, ReadOptions, last_answer};
+use reticent_corpus::read::{Documents, ReadOptions, beyond_64_bits, last_answer};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
@@ -403,6 +403,10 @@ fn in_lines(
             out.push_str(line);
             continue;
         };
+        ensure!(
+            !beyond_64_bits(line.as_bytes()),
+            "FILE, line {line_number}: a whole number beyond 64 bits, which would be written as another one; put it in quotes"
+        );
         let mut object = object(line, line_number)?;
         if let Some(text) = place(&mut object, field) {
             text.clone_from(&new.text);
@@ -472,7 +476,7 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
             shown.plan
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
+            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
             shown.plan, shown.out, shown.plan, shown.out
         ),
     };
