@@ -47,7 +47,7 @@ pub use draw::Draw;
 pub use error::{Error, Result};
 pub use one_run::OneRunCounts;
 pub use perplexity::{
-    Perplexity, RecordCost, check_speaks, is_silent, perplexity, pseudo_perplexity,
+    Perplexity, RecordCost, are_alike, check_speaks, is_silent, perplexity, pseudo_perplexity,
 };
 pub use rates::{RateCounts, RatioMethod, Sides, accuracy_ceiling};
 pub use scoring::windows;

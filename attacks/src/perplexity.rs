@@ -50,6 +50,23 @@ pub fn is_silent(nll: f64, length: usize) -> bool {
     !(nll / length.max(1) as f64).exp().is_finite()
 }
 
+/// Whether scores are equal but for rounding: they tell no record from another, whatever the model knows.
+///
+/// ```
+/// assert!(reticent_attacks::are_alike([0.5, 0.5 + 1e-15]));
+/// assert!(!reticent_attacks::are_alike([0.5, 0.51]));
+/// ```
+pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
+    /// A share of the largest magnitude, far above what sums of a text's losses are off.
+    const ROUNDING: f64 = 1e-9;
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    let ends = scores.into_iter().fold(ends, |(least, most), score| {
+        (least.min(score), most.max(score))
+    });
+    let (least, most) = ends;
+    least >= most || most - least <= ROUNDING * least.abs().max(most.abs())
+}
+
 /// Refuses a model that says nothing of most texts, by the losses and lengths of all: ranks and scores of what it is silent
 /// of would look like those of a model without a leak.
 ///

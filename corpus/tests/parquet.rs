@@ -239,6 +239,46 @@ fn empty_rows_count_for_something() {
     assert!(rows < 280_000, "{rows}");
 }
 
+/// One row whose list says the same again and again: it would be there as a whole before it was counted.
+#[test]
+fn elements_of_lists_count_for_something() {
+    let schema = parse_message_type(
+        "message m { optional group messages (LIST) { repeated group list { optional group element {
+         optional binary content (UTF8); optional binary role (UTF8); } } } }",
+    )
+    .unwrap();
+    let of = |count: usize| {
+        let mut bytes = Vec::new();
+        let writer =
+            SerializedFileWriter::new(&mut bytes, Arc::new(schema.clone()), Arc::default());
+        let mut writer = writer.unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let begins: Vec<i16> = (0..count).map(|i| i16::from(i > 0)).collect();
+        for value in ["Hi", "user"] {
+            let mut column = group.next_column().unwrap().unwrap();
+            let values = vec![ByteArray::from(value); count];
+            let column_of_texts = column.typed::<ByteArrayType>();
+            let levels = vec![4; count];
+            let written = column_of_texts.write_batch(&values, Some(&levels), Some(&begins));
+            written.unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        bytes
+    };
+    let bytes = of(300_000);
+    assert!(bytes.len() < 50_000, "{} bytes", bytes.len());
+    let (said, rows) = refused(bytes);
+    assert!(
+        said.contains("row 1") && said.contains("values more than rows"),
+        "{said}"
+    );
+    assert_eq!(rows, 0);
+    let few = Documents::from_bytes("x.parquet".as_ref(), of(20_000), &ReadOptions::default());
+    assert!(few.map(Result::unwrap).count() == 1);
+}
+
 /// Two rows of two messages and of one, whose content may be null.
 fn chats() -> Vec<u8> {
     let schema = parse_message_type(

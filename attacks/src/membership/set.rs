@@ -1,5 +1,6 @@
 //! Scores of known members and non-members.
 
+use crate::are_alike;
 use crate::error::{Error, Result};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -19,6 +20,14 @@ pub struct ScoreSet {
     pub(super) members: Vec<f64>,
     pub(super) non_members: Vec<f64>,
     pub(super) groups: Option<Groups>,
+}
+
+impl ScoreSet {
+    /// Whether all scores are equal but for rounding.
+    #[must_use]
+    pub fn is_alike(&self) -> bool {
+        are_alike(self.members.iter().chain(&self.non_members).copied())
+    }
 }
 
 /// A group number for every record.

@@ -383,6 +383,12 @@ mod tests {
             .map(|m| m.sequences.len())
             .collect();
         assert_eq!(sizes, [8, 8, 3]);
+        // 41 such examples would fit, and 32 fill their grid
+        let batch = vec![1; 129];
+        let batch = vec![batch.as_slice(); 33];
+        let grids = on_grids(&batch, 1, 5341, 1024);
+        assert_eq!(grids.len(), 2);
+        assert!(grids.iter().all(|m| m.grid == shape(32, 128)));
         assert!(on_grids::<&[u32]>(&[], 0, 128, 250).is_empty());
     }
 }

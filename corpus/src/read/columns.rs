@@ -25,7 +25,7 @@ const ROW: u64 = 256;
 ///
 /// The library's panics are errors of the file, and what a row group or a page says it
 /// unpacks to is bounded before anything is unpacked: 1 GiB of a group's wanted columns, and of a page 250 times
-/// its size and 64 MiB. What the rows hold in all, 256 bytes of each besides, is bounded in the same way by the file's size.
+/// its size and 64 MiB. What the rows hold in all, 256 bytes of each and of each value of a list besides, is bounded in the same way by the file's size.
 pub struct ParquetRows {
     path: PathBuf,
     rows: RowIter<'static>,
@@ -287,16 +287,31 @@ fn bounded(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<()
     Ok(())
 }
 
-/// Looks at the pages of a row group's columns, those that are wanted and compressed.
+/// Looks at the pages of a row group's columns that are wanted, and refuses lists that hold too much for the size of the
+/// file: a row is there as a whole before it is counted.
 fn pages<R: ChunkReader>(
     file: &R,
     about: &ParquetMetaData,
     group: usize,
     wanted: &[String],
 ) -> std::result::Result<(), String> {
-    for column in about.row_group(group).columns() {
-        if is_of(column, wanted) && column.compression() != Compression::UNCOMPRESSED {
-            pages::checked(file, column)?;
+    let most = GROWTH.saturating_mul(file.len()).saturating_add(SLACK);
+    let number = group + 1;
+    let group = about.row_group(group);
+    let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+    let mut elements = 0u64;
+    for column in group
+        .columns()
+        .iter()
+        .filter(|column| is_of(column, wanted))
+    {
+        let values = pages::checked(file, column)?;
+        elements = elements.saturating_add(values.saturating_sub(rows));
+        if elements.saturating_mul(ROW) > most {
+            return Err(format!(
+                "row group {number} says it has {elements} values more than rows with column {}; of such, {ROW} bytes each, at most {GROWTH} times as many as the file's and {SLACK} are read (write it again without a dictionary and uncompressed if it is sound)",
+                column.column_path()
+            ));
         }
     }
     Ok(())

@@ -107,7 +107,7 @@ impl Dialogues {
             Some(turns) => ((lines(&turns), None), None),
             None => {
                 let object: Object = self.parse(&bytes)?;
-                let rounded = values::beyond_64_bits(&bytes);
+                let rounded = values::has_number_beyond_64_bits(&bytes);
                 if self.chat.is_some() && rounded {
                     return Err(self.wrong(shape::BEYOND));
                 }

@@ -34,7 +34,7 @@ pub(crate) use files::{corpus_sizes, regular};
 pub(crate) use rendering::Rendering;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
-pub use values::beyond_64_bits;
+pub use values::has_number_beyond_64_bits;
 
 pub(crate) use documents::Place;
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};

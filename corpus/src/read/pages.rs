@@ -12,11 +12,13 @@ const HEADER: u64 = 16 << 20;
 /// Structures within structures within a header.
 const DEEPEST: u32 = 8;
 
-/// Checks every page of a column chunk: no page says, or does, more than its share.
+/// Checks every page of a column chunk: no page says, or does, more than its share. Gives how many values they say they
+/// hold; of a list each element is one.
 pub(super) fn checked<R: ChunkReader>(
     file: &R,
     column: &ColumnChunkMetaData,
-) -> Result<(), String> {
+) -> Result<u64, String> {
+    let mut values = 0u64;
     let wrong = |problem: String| format!("column {}: {problem}", column.column_path());
     let (mut at, length) = column.byte_range();
     let end = at.saturating_add(length);
@@ -28,6 +30,7 @@ pub(super) fn checked<R: ChunkReader>(
             count: 0,
         };
         let header = header(&mut read).map_err(|e| wrong(format!("page at byte {at}: {e}")))?;
+        values = values.saturating_add(header.values);
         let from = at + read.count;
         let page = |problem: String| wrong(format!("page at byte {at}: {problem}"));
         let most = GROWTH.saturating_mul(header.packed).saturating_add(SLACK);
@@ -49,7 +52,7 @@ pub(super) fn checked<R: ChunkReader>(
         }
         at = from.saturating_add(header.packed);
     }
-    Ok(())
+    Ok(values)
 }
 
 /// Whether gzip data unpacks to no more than its header says. Of a page of the second version
@@ -72,9 +75,11 @@ struct Header {
     unpacked: u64,
     packed: u64,
     levels: u64,
+    /// Of a page of data; a dictionary's are none.
+    values: u64,
 }
 
-/// Reads a page's header: Thrift's compact protocol, fields 2, 3, and 5 and 6 within 8.
+/// Reads a page's header: Thrift's compact protocol, fields 2, 3, 1 within 5 and 8, and 5 and 6 within 8.
 fn header(read: &mut impl Read) -> Result<Header, String> {
     let mut out = Header::default();
     let mut sizes = [None, None];
@@ -83,6 +88,7 @@ fn header(read: &mut impl Read) -> Result<Header, String> {
         match path {
             [2] => sizes[0] = Some(size?),
             [3] => sizes[1] = Some(size?),
+            [5 | 8, 1] => out.values = size?,
             [8, 5 | 6] => out.levels = out.levels.saturating_add(size?),
             _ => {}
         }

@@ -81,7 +81,7 @@ impl JsonLines {
                 let whole: Object = serde_json::from_str(&line).map_err(|error| {
                     lines.problem(format!("invalid JSON: {}", describe(&error)))
                 })?;
-                let rounded = values::beyond_64_bits(line.as_bytes());
+                let rounded = values::has_number_beyond_64_bits(line.as_bytes());
                 let found = match asked {
                     Some(key) => match whole.get(key) {
                         Some(Value::String(text)) => Ok(Some((text.clone(), None))),

@@ -14,6 +14,8 @@ use serde::Serialize;
 /// Nats a token: one in a hundred of a token's probability. A judgement, above what rounding of weights moves and below what
 /// training is for.
 const NEAR: f64 = 0.01;
+/// Of so many texts or more, differences are held against their median too: fewer lie near it anyway.
+const FEW: usize = 10;
 
 /// How far two models are apart on the texts that both scored. Each text is looked at by itself: one that is far off
 /// says nothing of the others.
@@ -21,7 +23,8 @@ const NEAR: f64 = 0.01;
 pub struct Apart {
     /// Texts that both scored.
     pub texts: u64,
-    /// Those whose mean log-likelihoods differ by at most 0.01 nats a token.
+    /// Those whose mean log-likelihoods differ by at most 0.01 nats a token; of ten texts or more, by that from the median
+    /// difference, where that makes more of them.
     pub near_texts: u64,
     /// The largest difference of a text's mean log-likelihoods, nats a token; absent where one of the models gives a text
     /// no likelihood.
@@ -34,25 +37,31 @@ pub struct Apart {
 impl Apart {
     /// Of the mean log-likelihoods of each text under both, nats a token.
     pub(in crate::audit) fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let (mut texts, mut near, mut largest) = (0, 0, 0.0_f64);
-        for (own, other) in pairs {
-            let difference = match own.is_finite() || other.is_finite() {
-                true => (own - other).abs(),
-                // Neither gives it a likelihood.
-                false => 0.0,
-            };
-            texts += 1;
-            near += u64::from(difference <= NEAR);
-            largest = if difference <= largest {
-                largest
-            } else {
-                difference
-            };
+        let difference = |(own, other): (f64, f64)| match own.is_finite() || other.is_finite() {
+            true => own - other,
+            // Neither gives it a likelihood.
+            false => 0.0,
+        };
+        let mut differences: Vec<f64> = pairs.into_iter().map(difference).collect();
+        differences.sort_by(f64::total_cmp);
+        let texts = differences.len() as u64;
+        let near_to = |centre: f64| {
+            let near = differences.iter().filter(|d| (*d - centre).abs() <= NEAR);
+            near.count() as u64
+        };
+        let mut near = near_to(0.0);
+        if differences.len() >= FEW {
+            // A copy but for a constant tells no text from another either.
+            near = near.max(near_to(differences[differences.len() / 2]));
         }
+        let finite = differences.iter().all(|d| d.is_finite());
+        let largest = differences
+            .iter()
+            .fold(0.0, |most: f64, d| most.max(d.abs()));
         Self {
             texts,
             near_texts: near,
-            largest_difference: largest.is_finite().then_some(largest),
+            largest_difference: finite.then_some(largest),
             near_copy: near >= texts - near,
         }
     }
@@ -63,14 +72,18 @@ impl Apart {
             return None;
         }
         let differs = match self.largest_difference {
-            Some(largest) if self.near_texts == self.texts => format!(
+            Some(largest) if self.near_texts == self.texts && largest <= NEAR => format!(
                 "no text's likelihood differs by more than {} nats a token",
                 nearest(largest, 2)
             ),
             _ => format!(
-                "the likelihoods of {} of {} differ by at most {NEAR} nats a token",
+                "the likelihoods of {} of {} differ by at most {NEAR} nats a token{}",
                 grouped(self.near_texts),
-                count_of(self.texts, "text")
+                count_of(self.texts, "text"),
+                match self.largest_difference {
+                    Some(largest) if largest > NEAR => ", but for one constant perhaps",
+                    _ => "",
+                }
             ),
         };
         Some(format!(
@@ -105,6 +118,13 @@ mod tests {
                 "{said}"
             );
         }
+        // A constant between the two changes nothing of what is told apart.
+        for (texts, near) in [(9, false), (10, true)] {
+            let shifted = Apart::of((0..texts).map(|i| (f64::from(i), f64::from(i) - 0.5)));
+            assert_eq!(shifted.near_copy, near, "{texts}");
+        }
+        let apart = Apart::of((0..20).map(|i| (f64::from(i) * 0.1, 0.0)));
+        assert!(!apart.near_copy && apart.near_texts == 1);
         let none = f64::NEG_INFINITY;
         assert!(Apart::of([(none, none)]).near_copy);
         for pair in [(none, -1.0), (-1.0, none), (f64::NAN, -1.0)] {

@@ -29,8 +29,8 @@ struct Tile {
     alone: usize,
 }
 
-/// The larger is computed faster, the smaller keeps more multiprocessors busy. Each thread carries one four or two of
-/// each input's slice.
+/// The larger is computed faster, the smaller keeps more multiprocessors busy. Each thread carries one to four
+/// fours of each input's slice.
 const TILES: [Tile; 2] = [
     Tile {
         rows: 128,
@@ -454,43 +454,9 @@ fn read(
     let line = line + own_line * 4;
     let term = term + own_term * part.each;
     if comptime!(part.layout.in_fours && part.layout.along && part.each == 4) {
-        let all = x
-            .to_slice()
-            .into_vectorized()
-            .with_vector_size::<Const<4>>();
-        let term = min(term / 4, (terms - 1) / 4);
-        let r0 = all[(start + min(line, lines - 1) * by_line) / 4 + term];
-        let r1 = all[(start + min(line + 1, lines - 1) * by_line) / 4 + term];
-        let r2 = all[(start + min(line + 2, lines - 1) * by_line) / 4 + term];
-        let r3 = all[(start + min(line + 3, lines - 1) * by_line) / 4 + term];
-        #[unroll]
-        for j in 0..4usize {
-            let mut four = Four::new(0.0f32);
-            four[0] = r0[j];
-            four[1] = r1[j];
-            four[2] = r2[j];
-            four[3] = r3[j];
-            into[j] = four;
-        }
+        read_along::<Const<4>>(x, into, start, line, lines, term, terms, by_line, part);
     } else if comptime!(part.layout.in_fours && part.layout.along && part.each == 2) {
-        let all = x
-            .to_slice()
-            .into_vectorized()
-            .with_vector_size::<Const<2>>();
-        let term = min(term / 2, (terms - 1) / 2);
-        let r0 = all[(start + min(line, lines - 1) * by_line) / 2 + term];
-        let r1 = all[(start + min(line + 1, lines - 1) * by_line) / 2 + term];
-        let r2 = all[(start + min(line + 2, lines - 1) * by_line) / 2 + term];
-        let r3 = all[(start + min(line + 3, lines - 1) * by_line) / 2 + term];
-        #[unroll]
-        for j in 0..2usize {
-            let mut four = Four::new(0.0f32);
-            four[0] = r0[j];
-            four[1] = r1[j];
-            four[2] = r2[j];
-            four[3] = r3[j];
-            into[j] = four;
-        }
+        read_along::<Const<2>>(x, into, start, line, lines, term, terms, by_line, part);
     } else {
         #[unroll]
         for j in 0..comptime!(part.each) {
@@ -510,6 +476,39 @@ fn read(
             }
             into[j] = four;
         }
+    }
+}
+
+/// As `read`, by vectors of the terms that a thread carries.
+#[cube]
+fn read_along<N: Size>(
+    x: &Array<f32>,
+    into: &mut Array<Four>,
+    start: usize,
+    line: usize,
+    lines: usize,
+    term: usize,
+    terms: usize,
+    by_line: usize,
+    #[comptime] part: Part,
+) {
+    let each = comptime!(part.each);
+    let all = x.to_slice().into_vectorized().with_vector_size::<N>();
+    let term = min(term, terms - 1) / each;
+    let mut own = Array::<Vector<f32, N>>::new(4usize);
+    #[unroll]
+    for i in 0..4usize {
+        own[i] = all[(start + min(line + i, lines - 1) * by_line) / each + term];
+    }
+    #[unroll]
+    for j in 0..each {
+        let mut four = Four::new(0.0f32);
+        #[unroll]
+        for i in 0..4usize {
+            let terms = own[i];
+            four[i] = terms[j];
+        }
+        into[j] = four;
     }
 }
 

@@ -95,6 +95,8 @@ pub struct CoinsReport {
     /// How far the reference is from the model on these canaries; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Apart>,
+    /// Whether all scores are equal but for rounding, and so tell no canary from another.
+    pub alike: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
     /// The largest that so many coins can prove.
@@ -154,7 +156,11 @@ impl CoinsReport {
         let reference = self
             .reference
             .and_then(|apart| apart.warning("The reference"));
-        let unknown = self.unknown() + &reference.unwrap_or_default();
+        let alike = match self.alike {
+            true => " All canaries have the same score, which tells none from another.",
+            false => "",
+        };
+        let unknown = self.unknown() + alike + &reference.unwrap_or_default();
         let contradiction = self.verdict.as_ref().and_then(Verdict::contradiction);
         let contradiction = contradiction.map_or_else(String::new, |said| format!(" {said}"));
         if self.bound() > 0.0 {
@@ -183,9 +189,18 @@ impl CoinsReport {
             promise: self.verdict.as_ref().map(Verdict::could_contradict),
             limit: self.limit.map(|limit| provable > limit.get()),
         };
-        let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        let otherwise = Mood::of_leak(self.bound() > 0.0, reach, !self.is_checked() || near_copy);
+        let unknown = !self.is_checked() || self.is_blind().is_some();
+        let otherwise = Mood::of_leak(self.bound() > 0.0, reach, unknown);
         Mood::of(self.exit(), otherwise)
+    }
+
+    /// Why the scores could tell nothing, whatever the model saw.
+    pub(super) fn is_blind(&self) -> Option<&'static str> {
+        if self.alike {
+            return Some("all canaries have the same score, which tells none from another");
+        }
+        let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
+        near_copy.then_some("the reference is hardly another model")
     }
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.
@@ -356,6 +371,7 @@ mod tests {
                 held_out: 2,
             }),
             reference: Some(Apart::of([(-1.0, -2.0)])),
+            alike: false,
             epsilon: coin_bound(&coin_beliefs(&scores, &coins).unwrap(), &terms).unwrap(),
             provable: coin_provable(40, &terms).unwrap(),
             manifest: None,

@@ -18,7 +18,7 @@ use reticent_accounting::{
 use reticent_attacks::evalue::{
     CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
-use reticent_attacks::{AuditTerms, check_speaks};
+use reticent_attacks::{AuditTerms, are_alike, check_speaks};
 use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
@@ -76,6 +76,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         inclusion,
         preflight,
         reference,
+        alike: are_alike(scores.iter().copied()),
         epsilon: coin_bound(&guesses, &terms)?,
         provable: coin_provable(canaries, &terms)?,
         manifest: model.caveat(),
@@ -84,6 +85,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         limit: args.max_epsilon,
     };
     let unsure = inclusion.leaves_standing(model.manifest.is_some());
+    let unsure = report.is_blind().or(unsure);
     match (verdict(run.as_ref(), &model, &terms, &guesses)?, unsure) {
         (Ok(verdict), Some(why)) if !verdict.is_contradicted() => {
             report.no_verdict = Some(why.into());

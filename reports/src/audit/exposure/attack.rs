@@ -1,5 +1,6 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
+use crate::audit::exposure::pieces::is_cut_off;
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
 use crate::audit::exposure::{Ceiling, ExposureReport, Planting, SequentialReport};
 use crate::contract::{Interrupt, Progress};
@@ -482,6 +483,10 @@ impl<'a> Attack<'a> {
             power,
         };
         match judge(&promise, &measured) {
+            Ok(verdict) if is_cut_off(&report.finding) && !verdict.is_contradicted() => {
+                report.no_verdict =
+                    Some("the search was cut off before the ranks were known".to_owned());
+            }
             Ok(verdict) => report.verdict = Some(verdict),
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }

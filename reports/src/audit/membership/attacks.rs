@@ -297,12 +297,14 @@ fn says(
     let each = shared_confidence(confidence, sets.len())?;
     let signals = sets
         .iter()
-        .map(|set| Ok(Signal::of(&set.area(each, args.seed)?, blind)))
+        .map(|set| Ok(Signal::of(set, &set.area(each, args.seed)?, blind)))
         .collect::<Result<Vec<_>>>()?;
     Ok(if signals.contains(&Signal::Leak) {
         Signal::Leak
     } else if signals.contains(&Signal::ShiftedSplit) {
         Signal::ShiftedSplit
+    } else if signals.iter().all(|signal| *signal == Signal::Alike) {
+        Signal::Alike
     } else {
         Signal::Unseen
     })

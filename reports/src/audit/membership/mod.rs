@@ -106,6 +106,8 @@ pub enum Signal {
     Reversed,
     /// Nothing beyond chance; not that nothing leaks.
     Unseen,
+    /// All scores are equal but for rounding, and so tell no record from another.
+    Alike,
 }
 
 /// Reads, evaluates, prints.
@@ -254,7 +256,7 @@ impl MembershipReport {
         report.repeats = records.repeats;
         report.blind = records.blind(confidence, args.seed).context("text")?;
         if let Some(blind) = &report.blind {
-            report.signal = Signal::of(&report.area, Some(blind));
+            report.signal = Signal::of(&set, &report.area, Some(blind));
         }
         Ok(report)
     }
@@ -283,7 +285,7 @@ impl MembershipReport {
             groups: set.groups(),
             repeats: None,
             records: None,
-            signal: Signal::of(&area, None),
+            signal: Signal::of(set, &area, None),
             area,
             provable_area,
             at_fpr,
@@ -319,7 +321,10 @@ impl MembershipReport {
 }
 
 impl Signal {
-    pub(super) fn of(area: &Area, blind: Option<&BlindBaseline>) -> Self {
+    pub(super) fn of(set: &ScoreSet, area: &Area, blind: Option<&BlindBaseline>) -> Self {
+        if set.is_alike() {
+            return Self::Alike;
+        }
         let (lower, upper) = ends(&area.bounds);
         if upper < 0.5 {
             return Self::Reversed;

@@ -266,7 +266,7 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     said.push_str(match report.signal {
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
-        Signal::Reversed | Signal::Unseen => {
+        Signal::Reversed | Signal::Unseen | Signal::Alike => {
             " This attack found no trace; stronger attacks may. It is no proof that nothing leaks."
         }
     });

@@ -234,12 +234,12 @@ impl MembershipReport {
     }
 
     /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the
-    /// scores' sign is the other way round, or where nothing was seen beside a reference that is hardly another model or
+    /// scores are all equal or their sign is the other way round, or where nothing was seen beside a reference that is hardly another model or
     /// in so few records that nothing could have been.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);
         match self.signal {
-            Signal::ShiftedSplit | Signal::Reversed => Mood::Open,
+            Signal::ShiftedSplit | Signal::Reversed | Signal::Alike => Mood::Open,
             Signal::Leak | Signal::Unseen => Mood::of_leak(
                 self.signal == Signal::Leak,
                 Reach {
@@ -274,6 +274,9 @@ pub(super) fn says(report: &MembershipReport) -> String {
             "{subject} tell{s} the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
         ),
         Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
+        Signal::Alike => {
+            "Nothing can be concluded: all scores are equal, and tell no record from another.".to_owned()
+        }
         Signal::Unseen if report.provable_area <= 0.5 => {
             "So few records can show no membership, whatever their scores: more of them are needed."
                 .to_owned()

@@ -20,7 +20,7 @@ use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
 };
-use reticent_corpus::read::{Documents, ReadOptions, beyond_64_bits, last_answer};
+use reticent_corpus::read::{Documents, ReadOptions, has_number_beyond_64_bits, last_answer};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
@@ -404,8 +404,8 @@ fn in_lines(
             continue;
         };
         ensure!(
-            !beyond_64_bits(line.as_bytes()),
-            "FILE, line {line_number}: a whole number beyond 64 bits, which would be written as another one; put it in quotes"
+            !has_number_beyond_64_bits(line.as_bytes()),
+            "FILE, line {line_number}: a number beyond 64 bits, which would be written as another one; put it in quotes"
         );
         let mut object = object(line, line_number)?;
         if let Some(text) = place(&mut object, field) {
