@@ -111,7 +111,8 @@ fn nonlinearities_and_their_gradients_are_those_of_tensor_operations() {
         close(&host(activate(z.clone(), shape)), &host(want), 4e-6, &what);
         let want = portable_layers::activate_back(own_d, own_z, shape);
         let got = activate_back(d, z, shape);
-        close(&host(got), &host(want), 8e-6, &format!("{what}, back"));
+        // where tanh is near one, 1 - tanh² has lost its digits on both
+        close(&host(got), &host(want), 4e-5, &format!("{what}, back"));
     }
 }
 
