@@ -414,7 +414,7 @@ fn numbers_of_chats_are_written_as_they_stood_or_refused() {
             Err(error) => assert!(
                 error
                     .to_string()
-                    .contains("line 1: a number beyond 64 bits"),
+                    .contains("line 1: a whole number beyond 64 bits"),
                 "{name}: {error}"
             ),
         }

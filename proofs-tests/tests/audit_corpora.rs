@@ -868,7 +868,7 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     refused(
         at,
         "plant large.jsonl --canaries 1x1 --out x",
-        &["FILE, line 1: a number beyond 64 bits"],
+        &["FILE, line 1: a whole number beyond 64 bits"],
     );
     refused(
         at,

@@ -28,7 +28,7 @@ pub(super) const KEYS: [&str; 8] = [
 
 /// Why an object is refused whose numbers would be written as others.
 pub(super) const BEYOND: &str =
-    "a number beyond 64 bits, which would be written as another one; put it in quotes";
+    "a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes";
 
 /// Keys under which a string is no text: who speaks, and what a part is.
 const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];

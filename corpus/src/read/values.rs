@@ -1,9 +1,9 @@
 //! A field of metadata: one value or a list of them.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
-/// Whether a text of JSON has a number that would be written as another one: a whole one that no 64 bits hold, or one with
-/// more digits, or farther out, than a double has.
+/// Whether a text of JSON has a whole number that would be written as one with a point: one that no 64 bits hold, or -0.
+/// A number with a point is a double to whoever reads it, and stays that.
 ///
 /// ```
 /// use reticent_corpus::read::has_number_beyond_64_bits;
@@ -23,32 +23,12 @@ pub fn has_number_beyond_64_bits(json: &[u8]) -> bool {
         quoted || !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
     };
     json.split(outside).any(|word| {
+        let number = word.strip_prefix(b"-").unwrap_or(word);
+        let whole = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
         let text = std::str::from_utf8(word).unwrap_or_default();
-        text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-            && serde_json::from_str(text)
-                .is_ok_and(|number: Number| digits(text) != digits(&number.to_string()))
+        let held = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+        whole && (!held || word == b"-0")
     })
-}
-
-/// A number's sign, its digits without zeros around them, and the power of ten of the last; whether it is written as a
-/// whole one, where it is zero.
-fn digits(number: &str) -> (bool, String, i64, bool) {
-    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all = whole.trim_start_matches('-').to_owned() + part;
-    let kept = all.trim_end_matches('0');
-    let digits = kept.trim_start_matches('0').to_owned();
-    let zero = digits.is_empty();
-    // An exponent beyond 64 bits is no double's.
-    let exponent: i64 = exponent.parse().unwrap_or(i64::MAX / 2);
-    let last = exponent - part.len() as i64 + (all.len() - kept.len()) as i64;
-    let is_whole = zero && number == whole;
-    (
-        number.starts_with('-'),
-        digits,
-        if zero { 0 } else { last },
-        is_whole,
-    )
 }
 
 /// The values of a field of an object: text, numbers, or a list of them. Nothing, `null` and
@@ -95,16 +75,8 @@ mod tests {
             ("{\"a\": 18446744073709551616}", true),
             ("[-9223372036854775809]", true),
             ("[1e30, 18446744073709551616.0, 1E+30]", false),
-            (
-                "[0, 0.0, -0.0, 0e5, 1.50, 100, 0.001e3, 2.5e-7, true, null]",
-                false,
-            ),
+            ("[0, -0.0, 1.50, 1e-400, 0.30000000000000004441]", false),
             ("[-0]", true),
-            ("[1e-400]", true),
-            ("[123456789.123456789123456789]", true),
-            ("{\"a\": 9007199254740993.0}", true),
-            ("[0.1, 9007199254740992.0, 4.9406564584124654e-324]", true),
-            ("[0.1, 9007199254740992.0, 5e-324]", false),
             (
                 "{\"99999999999999999999\":\"\\\"99999999999999999999\"}",
                 false,

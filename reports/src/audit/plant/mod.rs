@@ -405,7 +405,7 @@ fn in_lines(
         };
         ensure!(
             !has_number_beyond_64_bits(line.as_bytes()),
-            "FILE, line {line_number}: a number beyond 64 bits, which would be written as another one; put it in quotes"
+            "FILE, line {line_number}: a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes"
         );
         let mut object = object(line, line_number)?;
         if let Some(text) = place(&mut object, field) {
