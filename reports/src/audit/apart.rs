@@ -32,6 +32,9 @@ pub struct Apart {
     pub largest_difference: Option<f64>,
     /// Whether that is so of half of the texts or more: a copy of the audited model, or training changed hardly anything.
     pub near_copy: bool,
+    /// Whether more texts are near once the median difference is taken away.
+    #[serde(skip)]
+    by_constant: bool,
 }
 
 impl Apart {
@@ -50,9 +53,12 @@ impl Apart {
             near.count() as u64
         };
         let mut near = near_to(0.0);
+        let mut by_constant = false;
         if differences.len() >= FEW {
             // A copy but for a constant tells no text from another either.
-            near = near.max(near_to(differences[differences.len() / 2]));
+            let beside = near_to(differences[differences.len() / 2]);
+            by_constant = beside > near;
+            near = near.max(beside);
         }
         let finite = differences.iter().all(|d| d.is_finite());
         let largest = differences
@@ -63,6 +69,7 @@ impl Apart {
             near_texts: near,
             largest_difference: finite.then_some(largest),
             near_copy: near >= texts - near,
+            by_constant,
         }
     }
 
@@ -72,7 +79,7 @@ impl Apart {
             return None;
         }
         let differs = match self.largest_difference {
-            Some(largest) if self.near_texts == self.texts && largest <= NEAR => format!(
+            Some(largest) if self.near_texts == self.texts && !self.by_constant => format!(
                 "no text's likelihood differs by more than {} nats a token",
                 nearest(largest, 2)
             ),
@@ -80,9 +87,10 @@ impl Apart {
                 "the likelihoods of {} of {} differ by at most {NEAR} nats a token{}",
                 grouped(self.near_texts),
                 count_of(self.texts, "text"),
-                match self.largest_difference {
-                    Some(largest) if largest > NEAR => ", but for one constant perhaps",
-                    _ => "",
+                if self.by_constant {
+                    " from their median difference"
+                } else {
+                    ""
                 }
             ),
         };
@@ -105,8 +113,15 @@ mod tests {
         }
         // Texts that are far off hide nothing of the others, as long as they are no more than these.
         for far in [-9.0, f64::NEG_INFINITY, f64::NAN] {
-            let pairs =
-                |off: usize| (0..20).map(move |i| if i < off { (far, -2.0) } else { (-2.0, -2.0) });
+            let pairs = |off: usize| {
+                (0..20).map(move |i| {
+                    if i < off {
+                        (far - i as f64, -2.0)
+                    } else {
+                        (-2.0, -2.0)
+                    }
+                })
+            };
             for (off, near) in [(1, true), (10, true), (11, false)] {
                 let apart = Apart::of(pairs(off));
                 assert_eq!((apart.texts, apart.near_texts), (20, 20 - off as u64));
