@@ -95,7 +95,7 @@ impl Exposure {
     fn to_json(&self) -> PyResult<String> {
         let inputs = self.inputs.clone().configured(&self.configured);
         let document = self.report.document(inputs);
-        let said = document.saying(&self.report.says(), Some(self.report.mood().kind()));
+        let said = document.saying(&self.report.says(), Some(self.report.mood()));
         said.to_text().map_err(value_error)
     }
 

@@ -249,6 +249,7 @@ impl<'a> Attack<'a> {
     }
 
     /// Whether something is promised about a canary; so where the accountant refuses to say what.
+    #[cfg(feature = "audit")]
     pub(super) fn is_promised(&self) -> bool {
         self.seen().is_ok_and(|seen| {
             guarantees(&seen, self.plan.unit, self.records(), self.delta)
