@@ -41,16 +41,26 @@ pub(super) fn product<B: Floats, const D: usize>(
     }
 }
 
+/// The same with a bias, 1 × p, added to each row.
+pub(super) fn product_plus<B: Floats>(
+    a: Tensor<B, 2>,
+    b: Tensor<B, 2>,
+    bias: Tensor<B, 2>,
+    precision: Precision,
+) -> Tensor<B, 2> {
+    match precision {
+        Precision::Single => B::product_plus(a, b, bias),
+        Precision::Bf16 => product(a, b, precision) + bias,
+    }
+}
+
 pub(super) fn linear<B: Floats>(
     x: Tensor<B, 2>,
     w: Tensor<B, 2>,
     b: Tensor<B, 1>,
     precision: Precision,
 ) -> Tensor<B, 2> {
-    match precision {
-        Precision::Single => B::product_plus(x, w, b.unsqueeze()),
-        Precision::Bf16 => product(x, w, precision) + b.unsqueeze(),
-    }
+    product_plus(x, w, b.unsqueeze(), precision)
 }
 
 pub(super) fn linear_backward<B: Floats>(

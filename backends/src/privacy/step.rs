@@ -113,9 +113,9 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Adds the clipped gradients of a batch. A record longer than the model's context is several
-    /// windows, whose gradients are added up before they are clipped as one; so are those of several augmentations, of
-    /// which the mean is taken.
+    /// Adds the clipped gradients of a batch. A record longer than the model's context is several windows, whose
+    /// gradients are added up before they are clipped as one; so are those of several augmentations, of which the mean is
+    /// taken.
     ///
     /// # Errors
     /// A failing engine.
@@ -125,10 +125,7 @@ impl<'a> Step<'a> {
         for sequences in several {
             self.add_as_one(&sequences)?;
         }
-        let added = self.trainer.add(&fitting, &self.constants.clip)?;
-        self.added.examples += added.examples;
-        self.added.clipped += added.clipped;
-        self.added.rejected += added.rejected;
+        self.added += self.trainer.add(&fitting, &self.constants.clip)?;
         Ok(())
     }
 

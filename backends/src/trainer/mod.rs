@@ -85,7 +85,7 @@ impl std::fmt::Display for Precision {
     }
 }
 
-/// What adding a microbatch did. Not covered by any guarantee: for debugging only.
+/// What adding a batch did. Not covered by any guarantee: for debugging only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Added {
     /// Examples added.
@@ -94,6 +94,14 @@ pub struct Added {
     pub clipped: usize,
     /// Examples with a gradient that was not finite; they contributed zero.
     pub rejected: usize,
+}
+
+impl std::ops::AddAssign for Added {
+    fn add_assign(&mut self, other: Self) {
+        self.examples += other.examples;
+        self.clipped += other.clipped;
+        self.rejected += other.rejected;
+    }
 }
 
 /// A noised, averaged gradient. Only [`crate::privacy::Step::finish`] makes one.
@@ -190,8 +198,8 @@ pub trait Trainer: PrefixScorer {
     /// Zeroes the accumulator.
     fn begin(&mut self);
     /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
-    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. A batch of any size: the engine takes it
-    /// in passes that fit into memory, and the sum does not depend on them.
+    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. A batch of any size:
+    /// the engine takes it in passes that fit into memory, and the sum does not depend on them.
     ///
     /// # Errors
     /// A token outside the vocabulary, or a failing engine.

@@ -109,7 +109,7 @@ impl Dialogues {
                 let object: Object = self.parse(&bytes)?;
                 let rounded = values::has_number_beyond_64_bits(&bytes);
                 if self.chat.is_some() && rounded {
-                    return Err(self.wrong(shape::BEYOND));
+                    return Err(self.wrong(shape::BEYOND_64_BITS));
                 }
                 let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
                     .map_err(|problem| self.wrong(&problem))?;

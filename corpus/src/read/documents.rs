@@ -382,7 +382,7 @@ impl Documents {
             problem: problem.to_owned(),
         };
         if self.exact && rounded {
-            return Err(wrong(shape::BEYOND));
+            return Err(wrong(shape::BEYOND_64_BITS));
         }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
             return Err(wrong("no messages whose answers could be learned"));

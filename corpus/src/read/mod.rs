@@ -32,6 +32,7 @@ pub use files::corpus_files;
 pub(crate) use files::{corpus_sizes, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
+pub use shape::BEYOND_64_BITS;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 pub use values::has_number_beyond_64_bits;

@@ -27,7 +27,7 @@ pub(super) const KEYS: [&str; 8] = [
 ];
 
 /// Why an object is refused whose numbers would be written as others.
-pub(super) const BEYOND: &str =
+pub const BEYOND_64_BITS: &str =
     "a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes";
 
 /// Keys under which a string is no text: who speaks, and what a part is.

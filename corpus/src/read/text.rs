@@ -90,7 +90,7 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None if self.chat.is_some() && rounded => Err(shape::BEYOND.to_owned()),
+                    None if self.chat.is_some() && rounded => Err(shape::BEYOND_64_BITS.to_owned()),
                     None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {

@@ -7,7 +7,7 @@ use crate::engine::layers::{
     Ends, Factors, Floats, HeadGradient, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
     Nonlinearity, NormTap, NormWeights, Normalised, Norms, Sums, Tape,
 };
-use crate::engine::portable::{capped, host, indices, pieces, product, upload};
+use crate::engine::portable::{capped, host, indices, pieces, product, product_plus, upload};
 use crate::engine::rows::Rows;
 use crate::model::Activation;
 use crate::trainer::{Parameter, Precision};
@@ -71,10 +71,9 @@ pub(in crate::engine) fn linear<B: Floats>(
     b: Option<&Matrix<B>>,
     precision: Precision,
 ) -> Matrix<B> {
-    match (b, precision) {
-        (Some(b), Precision::Single) => B::product_plus(x.clone(), w.clone(), b.clone()),
-        (Some(b), _) => product(x.clone(), w.clone(), precision) + b.clone(),
-        (None, _) => product(x.clone(), w.clone(), precision),
+    match b {
+        Some(b) => product_plus(x.clone(), w.clone(), b.clone(), precision),
+        None => product(x.clone(), w.clone(), precision),
     }
 }
 

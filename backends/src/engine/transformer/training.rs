@@ -71,10 +71,7 @@ impl<B: Floats, K: Layers<B>> Trainer for Transformer<B, K> {
     fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added> {
         let mut added = Added::default();
         for part in self.microbatches(&batch.0) {
-            let part = self.add_part(&part.sequences, part.grid, clip)?;
-            added.examples += part.examples;
-            added.clipped += part.clipped;
-            added.rejected += part.rejected;
+            added += self.add_part(&part.sequences, part.grid, clip)?;
         }
         Ok(added)
     }

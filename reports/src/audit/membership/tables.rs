@@ -234,7 +234,8 @@ impl MembershipReport {
     }
 
     /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the
-    /// scores are all equal or their sign is the other way round, or where nothing was seen beside a reference that is hardly another model or
+    /// scores are all equal or their sign is the other way round, or where nothing was seen beside a reference that is
+    /// hardly another model or
     /// in so few records that nothing could have been.
     pub(super) fn otherwise(&self, limit: Option<f64>) -> Mood {
         let reference = self.attacks.as_ref().and_then(|a| a.reference);

@@ -20,7 +20,9 @@ use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
 };
-use reticent_corpus::read::{Documents, ReadOptions, has_number_beyond_64_bits, last_answer};
+use reticent_corpus::read::{
+    BEYOND_64_BITS, Documents, ReadOptions, has_number_beyond_64_bits, last_answer,
+};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
@@ -405,7 +407,7 @@ fn in_lines(
         };
         ensure!(
             !has_number_beyond_64_bits(line.as_bytes()),
-            "FILE, line {line_number}: a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes"
+            "FILE, line {line_number}: {BEYOND_64_BITS}"
         );
         let mut object = object(line, line_number)?;
         if let Some(text) = place(&mut object, field) {
