@@ -82,7 +82,8 @@ impl Solver {
     /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
     /// the contour can certify that.
     pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
-        self.epsilon_by(None, delta, tolerance)
+        let found = self.epsilon_by(None, delta, tolerance)?;
+        Ok(self.inverted(found, delta, tolerance))
     }
 
     /// What is known without an engine of runs that lose far more than their losses vary.

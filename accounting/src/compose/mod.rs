@@ -13,6 +13,7 @@ mod divergence;
 mod every_step;
 mod forced;
 pub(crate) mod found;
+mod inverse;
 mod ladder;
 mod looseness;
 mod minimum;
