@@ -1,7 +1,7 @@
 //! ε(δ) from δ itself at a few ε, where searches for ε leave ends that δ tells apart.
 
 use super::found::Found;
-use super::ladder::{AS_CLOSE, Source};
+use super::ladder::Source;
 use super::roots::ROOM;
 use super::solver::Solver;
 use crate::engine::Engine;
@@ -17,6 +17,8 @@ const NEAR: f64 = 0.02;
 const UNDECIDED: f64 = 1.0;
 /// No secant goes nearer to an end of the bracket than this share of it.
 const INSIDE: f64 = 0.01;
+/// Ends that come closer by less than this share are as close as they get.
+const LITTLE: f64 = 0.02;
 
 /// A place with ln δ there, less the one that is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -73,26 +75,41 @@ impl Bracket {
         Some((nearest.epsilon + nearest.above / slope, slope))
     }
 
-    /// Where to look next while no place is near.
-    fn next(&self) -> f64 {
+    /// Where to look next, where ln δ is `known` as closely as this below and above its middle; `None` where
+    /// that could tell no more.
+    fn next(&self, (below, above): (f64, f64), tolerance: f64) -> Option<f64> {
+        let Some((root, slope)) = self.root() else {
+            return Some(self.next_far());
+        };
+        // A little outside what is not known of δ, on the side where that tells more.
+        let room = |unknown: f64| 1.1 * unknown / slope + 0.2 * tolerance * root;
+        let (low, high) = (root - room(below), root + room(above));
+        let (next, gained) = if self.high - high > low - self.low {
+            (high, self.high - high)
+        } else {
+            (low, low - self.low)
+        };
+        (gained > LITTLE * (self.high - self.low)).then_some(next)
+    }
+
+    /// The same while no place is near.
+    fn next_far(&self) -> f64 {
         let inside = INSIDE * (self.high - self.low);
         let secant = |place: &Place| {
             let slope = self.slope()?;
-            Some((place.epsilon + place.above / slope).clamp(self.low + inside, self.high - inside))
+            let next = place.epsilon + place.above / slope;
+            Some(next.clamp(self.low + inside, self.high - inside))
         };
-        if self.places.is_empty() && self.low <= 0.0 {
-            0.0
-        } else if let Some(next) = self.places.first().and_then(secant) {
-            next
-        } else {
-            let place = self.places.first().map_or(0.0, |place| place.epsilon);
-            // Beyond a place where nothing was decided.
-            let from = if place < self.high {
-                place.max(self.low)
-            } else {
-                self.low
-            };
-            0.5 * (from + self.high)
+        let nearest = self.places.first();
+        match nearest.and_then(secant) {
+            Some(next) => next,
+            None if nearest.is_none() && self.low <= 0.0 => 0.0,
+            None => {
+                // Beyond a place where nothing was decided.
+                let place = nearest.map_or(0.0, |place| place.epsilon);
+                let from = if place < self.high { place } else { 0.0 };
+                0.5 * (from.max(self.low) + self.high)
+            }
         }
     }
 
@@ -125,7 +142,7 @@ impl Solver {
     /// each source lays its own.
     pub(super) fn inverted(&self, found: Found, delta: f64, tolerance: f64) -> Found {
         let one_sided = self.below.is_some() || self.loss.bounds_only();
-        let close = found.width() <= tolerance.max(AS_CLOSE) * found.upper;
+        let close = found.width() <= tolerance * found.upper;
         if close || one_sided || found.upper.is_infinite() || delta <= 0.0 {
             return found;
         }
@@ -138,25 +155,12 @@ impl Solver {
         let mut by = Engine::Closed;
         let mut asked = Asked::Ladder(Self::new(&self.loss));
         let mut goal = FIRST_GOAL;
-        // How closely δ is known there.
-        let mut width = 2.0 * goal;
+        // How closely δ is known, below and above its middle.
+        let mut known = (goal, goal);
         for _ in 0..MOST_PLACES {
-            let root = bracket.root();
-            let next = match root {
-                None => bracket.next(),
-                // A little outside what is not known of δ, on the side of which less is known.
-                Some((root, slope)) => {
-                    let room = 0.6 * width / slope + 0.2 * tolerance * root;
-                    if bracket.high - root > root - bracket.low {
-                        root + room
-                    } else {
-                        root - room
-                    }
-                }
-            };
-            if !(next >= bracket.low && next < bracket.high) {
+            let Some(next) = bracket.next(known, tolerance) else {
                 break;
-            }
+            };
             let Some((ends, source)) = asked.ln_delta(next, goal) else {
                 break;
             };
@@ -169,16 +173,19 @@ impl Solver {
                 continue;
             };
             let finer = (0.1 * tolerance * root * slope).clamp(1e-12, FIRST_GOAL);
-            let cut = || Self::new(&self.loss).cut_below(bracket.ln_delta, finer);
-            width = match &asked {
-                Asked::Ladder(_) if source == Source::GridOfCut => {
-                    asked = cut().map_or(asked, |cut| Asked::Cut(cut));
-                    2.0 * finer
-                }
-                _ if goal > 10.0 * finer => 2.0 * finer,
-                _ => ends.width().max(2.0 * finer),
+            // The finer goal is met, until it was missed.
+            known = match goal > 10.0 * finer {
+                true => (finer, finer),
+                false => (ends.middle - ends.lower, ends.upper - ends.middle),
             };
             goal = finer;
+            if source == Source::GridOfCut
+                && matches!(asked, Asked::Ladder(_))
+                && let Some(mut cut) = Self::new(&self.loss).cut_below(bracket.ln_delta, finer)
+            {
+                cut.keep_long(true);
+                asked = Asked::Cut(cut);
+            }
         }
         Found {
             lower: Some(bracket.low),
@@ -206,7 +213,7 @@ mod tests {
         for (sigma, rate, steps, delta, tolerance) in [
             (0.879, 1.13e-7, 96_500, 1.93e-5, 1e-6),
             (0.393, 1.21e-5, 35_000, 4.45e-5, 1e-6),
-            (0.4142, 6.74e-6, 72, 1.95e-6, 2e-3),
+            (0.41422855, 6.74e-6, 72, 1.95e-6, 2e-3),
         ] {
             let run = Mechanism::dp_sgd(
                 NoiseMultiplier::new(sigma).unwrap(),
@@ -216,9 +223,7 @@ mod tests {
             let query = Query::single(Neighbours::Replace);
             let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
             let rough = Solver::new(&loss).epsilon_by(None, delta, 1e-6).unwrap();
-            let begun = std::time::Instant::now();
             let found = Solver::new(&loss).inverted(rough, delta, 1e-6);
-            eprintln!("{found:?} {:?}", begun.elapsed());
             assert!(found.width() <= tolerance * found.upper, "{found:?}");
             // What δ says there.
             for (epsilon, sign) in [(found.lower.unwrap(), 1.0), (found.upper, -1.0)] {
@@ -229,5 +234,33 @@ mod tests {
                 );
             }
         }
+    }
+    /// Only what δ is certified to be moves an end.
+    #[test]
+    fn undecided_places_move_no_end() {
+        let mut bracket = Bracket {
+            ln_delta: -10.0,
+            low: 1.0,
+            high: 2.0,
+            places: Vec::new(),
+        };
+        let ends = |lower: f64, upper: f64| LnBounds {
+            lower,
+            middle: 0.5 * (lower + upper),
+            upper,
+        };
+        bracket.add(1.4, ends(-10.1, -9.5));
+        bracket.add(1.6, ends(-10.5, -9.9));
+        assert_eq!((bracket.low, bracket.high), (1.0, 2.0));
+        // The secant through both middles, and the nearer ends that are decided.
+        bracket.add(1.45, ends(-9.999, -9.989));
+        bracket.add(1.55, ends(-10.011, -10.001));
+        assert_eq!((bracket.low, bracket.high), (1.45, 1.55));
+        let (root, _) = bracket.root().unwrap();
+        assert!((root - 1.5).abs() < 1e-12, "{root}");
+        // The farther side is looked at first, outside what is not known.
+        let next = bracket.next((5e-3, 1e-4), 1e-6).unwrap();
+        assert!(next > root && next < 1.51, "{next}");
+        assert!(bracket.next((1e-2, 1e-2), 1e-6).is_none());
     }
 }

@@ -60,14 +60,29 @@ pub(crate) fn shown(value: f64) -> String {
 ///     whole_number("invalid type: floating point `1.5`, expected u32").unwrap(),
 ///     "must be a whole number in [0, 4294967295], got 1.5",
 /// );
+/// assert_eq!(
+///     whole_number("invalid type: string \"x\", expected u8").unwrap(),
+///     "must be a whole number in [0, 255], got a text",
+/// );
 /// assert_eq!(whole_number("missing field `each`"), None);
 /// ```
 #[must_use]
 pub fn whole_number(message: &str) -> Option<String> {
-    let rest = ["type: floating point", "type: integer", "value: integer"]
-        .iter()
-        .find_map(|kind| message.strip_prefix("invalid ")?.strip_prefix(kind))?;
-    let (value, rest) = rest.strip_prefix(" `")?.split_once("`, expected ")?;
+    let message = message.strip_prefix("invalid ")?;
+    let number = [
+        "type: floating point `",
+        "type: integer `",
+        "value: integer `",
+    ];
+    let (value, rest) = if let Some(rest) = message.strip_prefix("type: string ") {
+        // What a text says is nobody's business.
+        ("a text", rest.rsplit_once(", expected ")?.1)
+    } else {
+        let rest = number.iter().find_map(|kind| message.strip_prefix(kind))?;
+        let (value, rest) = rest.split_once('`')?;
+        // Of integers that need more than 64 bits it is said how many.
+        (value, rest.split_once(", expected ")?.1)
+    };
     let kind = rest.split([' ', ',']).next()?.trim();
     let most = match kind {
         "u8" => u8::MAX.into(),

@@ -418,6 +418,21 @@ fn the_answer_comes_first() {
     }
 }
 
+/// The ends of δ count where δ was asked for.
+#[test]
+fn ends_farther_apart_than_asked_are_said_of_delta_too() {
+    let wide = |line: &str| {
+        let asked = asked(line);
+        let document = answer::answer(&asked).unwrap();
+        super::words::wide(&document.body.guarantees, asked.plan.tolerance)
+    };
+    let far = "account --sigma 0.601 --sample-rate 2.3e-7 --steps 8030 --at-epsilon 2.976e-4";
+    let said = wide(far).unwrap();
+    assert!(said.contains("1e-6 was asked for"), "{said}");
+    let near = "account --sigma 1.1 --sample-rate 0.01 --steps 1000 --at-epsilon 1";
+    assert_eq!(wide(near), None);
+}
+
 #[test]
 fn a_limit_is_held_against_the_upper_end() {
     let document = answer::answer(&asked("account --sigma 1.1 --group 2 --steps 100")).unwrap();

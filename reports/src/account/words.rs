@@ -157,10 +157,11 @@ pub(super) fn method(row: &Guarantee) -> String {
 /// What is said when the ends of a row are farther apart than was asked for.
 pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<String> {
     let relative = |row: &Guarantee| {
-        let ends = match (row.epsilon, row.posterior) {
-            (Some(epsilon), _) => (epsilon.lower?.get().get(), epsilon.upper?.get().get()),
-            (None, Some(posterior)) => (posterior.lower?.get().get(), posterior.upper?.get().get()),
-            (None, None) => return None,
+        let ends = match (row.delta_bounds, row.epsilon, row.posterior) {
+            (Some(delta), ..) => (delta.lower?.get().get(), delta.upper?.get().get()),
+            (_, Some(epsilon), _) => (epsilon.lower?.get().get(), epsilon.upper?.get().get()),
+            (.., Some(posterior)) => (posterior.lower?.get().get(), posterior.upper?.get().get()),
+            (None, None, None) => return None,
         };
         let apart = (ends.1 - ends.0) / ends.1;
         (ends.1.is_finite() && apart > tolerance.get() * 1.000_001).then_some(apart)
@@ -184,10 +185,11 @@ pub(super) fn wide(guarantees: &[Guarantee], tolerance: Tolerance) -> Option<Str
         None => "",
     };
     Some(format!(
-        "The ends of \"{}\" are {} apart, relatively; {tolerance} was asked for and could not be \
+        "The ends of \"{}\" are {} apart, relatively; {} was asked for and could not be \
          certified{why}. The upper end holds all the same.",
         promise(widest.0),
         rounded_up(widest.1, 2),
+        shortest(tolerance.get()),
     ))
 }
 

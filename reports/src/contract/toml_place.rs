@@ -172,5 +172,12 @@ mod tests {
             let said = read(steps).unwrap_err().to_string();
             assert_eq!(said, format!("a.toml, line 4, steps: {range} {steps}"));
         }
+        let said = read("36893488147419103232").unwrap_err().to_string();
+        assert_eq!(
+            said,
+            format!("a.toml, line 4, steps: {range} 3.6893488147419103e19")
+        );
+        let said = read("\"secret\"").unwrap_err().to_string();
+        assert_eq!(said, format!("a.toml, line 4, steps: {range} a text"));
     }
 }
