@@ -14,7 +14,7 @@ pub use plan::Plan;
 
 use crate::compose::Looseness;
 use crate::engine::Engine;
-use crate::quantity::bound::Bounds;
+use crate::quantity::bound::{Bounds, Upper};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{
     Confidence, Delta, Epsilon, GroupSize, MissRate, Order, Probability, UnitName,
@@ -224,5 +224,24 @@ impl Guarantee {
             mu: None,
             regret: None,
         }
+    }
+
+    /// The same where δ is certified to be no more than the row's at `epsilon`: ε(δ) is at most that, in each
+    /// direction. A search for ε from δ may certify less, where δ is flat.
+    #[must_use]
+    pub fn certified_at(mut self, epsilon: Epsilon) -> Self {
+        let within = |bounds: Bounds<Epsilon>| Bounds {
+            upper: (bounds.upper).map(|end| match *end.get() > epsilon {
+                true => Upper::new(epsilon),
+                false => end,
+            }),
+            ..bounds
+        };
+        self.epsilon = self.epsilon.map(within);
+        self.by_direction = self.by_direction.map(|each| ByDirection {
+            remove: within(each.remove),
+            add: within(each.add),
+        });
+        self
     }
 }

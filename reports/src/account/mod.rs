@@ -139,6 +139,7 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
         true => answer::answer(asked)?,
         false => answer::in_brief(asked)?,
     };
+    let document = answer::held_to(asked, document, outcome.max_epsilon)?;
     if let Some(place) = &outcome.plot {
         let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;

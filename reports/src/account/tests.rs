@@ -446,6 +446,23 @@ fn a_limit_is_held_against_the_upper_end() {
     assert_eq!(passed(epsilon(upper * (1.0 - 1e-9))), Some(true));
 }
 
+/// Where δ is flat, ε is certified a thousandth less closely than the δ that a calibration asks for.
+#[test]
+fn the_noise_of_a_calibration_is_within_its_limit() {
+    let asked = asked(
+        "account --sigma 0.41422855 --sample-rate 6.74e-6 --steps 72 --delta 1.95e-6 --neighbours replace",
+    );
+    let limit = Some(reticent_accounting::Epsilon::new(0.0376).unwrap());
+    let alone = answer::in_brief(&asked).unwrap();
+    assert!(answer::limit(&alone.body, limit).unwrap().passed);
+    let held = answer::held_to(&asked, alone, limit).unwrap();
+    assert!(!answer::limit(&held.body, limit).unwrap().passed);
+    // A limit that nothing certifies stays passed.
+    let limit = Some(reticent_accounting::Epsilon::new(0.03757).unwrap());
+    let held = answer::held_to(&asked, answer::in_brief(&asked).unwrap(), limit).unwrap();
+    assert!(answer::limit(&held.body, limit).unwrap().passed);
+}
+
 #[test]
 fn values_that_contradict_each_other_are_named() {
     for (line, said) in [

@@ -7,4 +7,4 @@ mod run;
 
 pub use page::guarantees;
 pub(super) use page::{noise_found, what_is_asked, what_runs};
-pub use run::{Guarantees, Limit, WhatIf, answer, headline, in_brief, limit};
+pub use run::{Guarantees, Limit, WhatIf, answer, headline, held_to, in_brief, limit};

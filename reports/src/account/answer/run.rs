@@ -199,6 +199,47 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
     })
 }
 
+/// The answer with what δ says at a limit that lies between both ends of the row it is held against: the noise
+/// that a calibration found is not refused where ε is certified less closely than δ.
+///
+/// # Errors
+/// A plan that can't be accounted.
+pub fn held_to(
+    asked: &Asked,
+    mut document: Envelope<Guarantees>,
+    limit: Option<Epsilon>,
+) -> Result<Envelope<Guarantees>> {
+    let rows = &mut document.body.guarantees;
+    let (Some(limit), Some(row)) = (limit, headline(rows).cloned()) else {
+        return Ok(document);
+    };
+    let between = |bounds: Bounds<Epsilon>| {
+        bounds.lower.is_some_and(|end| *end.get() <= limit)
+            && bounds.upper.is_some_and(|end| *end.get() > limit)
+    };
+    if row.method != Method::Pld || !row.epsilon.is_some_and(between) {
+        return Ok(document);
+    }
+    let same = |other: &Guarantee| {
+        let key = |row: &Guarantee| {
+            (
+                row.notion,
+                row.method,
+                row.neighbours,
+                row.group,
+                row.convention,
+            )
+        };
+        key(other) == key(&row)
+    };
+    let there = asked.plan.guarantees_at(limit)?.into_iter().find(same);
+    let held = there.is_some_and(|there| there.delta.is_some() && there.delta <= row.delta);
+    if let Some(row) = rows.iter_mut().find(|row| held && same(row)) {
+        *row = row.clone().certified_at(limit);
+    }
+    Ok(document)
+}
+
 /// The limit against the answer, if one was set.
 #[must_use]
 pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {

@@ -11,8 +11,8 @@ use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, ByDirection, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan,
-    PrivacyLoss, Probability, Query, Tolerance, Upper,
+    Bounds, Epsilon, GroupSize, Guarantee, Method, Neighbours, Notion, Plan, PrivacyLoss,
+    Probability, Query, Tolerance, Upper,
 };
 
 /// What has to be kept, the flag that says so, and the inputs.
@@ -136,8 +136,8 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
             epsilon.get(),
             numbered(
                 headline(rows)
-                    .and_then(|row| row.epsilon)
-                    .map_or_else(|| Bounds::at_most(epsilon), |found| at_most(found, epsilon)),
+                    .and_then(|row| row.clone().certified_at(epsilon).epsilon)
+                    .unwrap_or(Bounds::at_most(epsilon)),
             ),
         ),
         Target::Uninformed { epsilon, .. } => {
@@ -213,16 +213,6 @@ pub(super) fn promise(plan: &Plan, target: Target, rows: &[Guarantee]) -> Result
     })
 }
 
-/// The ε that the calibration asked for was certified there; the search for ε(δ) from the other side may certify
-/// less, where δ is flat.
-fn at_most(bounds: Bounds<Epsilon>, certified: Epsilon) -> Bounds<Epsilon> {
-    let upper = match bounds.upper {
-        Some(end) if *end.get() > certified => Some(Upper::new(certified)),
-        end => end,
-    };
-    Bounds { upper, ..bounds }
-}
-
 /// The guarantees at the answer, with what the calibration certified.
 pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> {
     let mut rows = plan.guarantees()?;
@@ -234,12 +224,7 @@ pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> 
     if let Target::Epsilon { epsilon, .. } = target
         && let Some(row) = rows.iter_mut().find(by_law)
     {
-        let within = |bounds: Bounds<Epsilon>| at_most(bounds, epsilon);
-        row.epsilon = row.epsilon.map(within);
-        row.by_direction = row.by_direction.map(|each| ByDirection {
-            remove: within(each.remove),
-            add: within(each.add),
-        });
+        *row = row.clone().certified_at(epsilon);
     }
     Ok(rows)
 }
