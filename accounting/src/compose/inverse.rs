@@ -19,6 +19,8 @@ const UNDECIDED: f64 = 1.0;
 const INSIDE: f64 = 0.01;
 /// Ends that come closer by less than this share are as close as they get.
 const LITTLE: f64 = 0.02;
+/// A δ below this takes its own sources seconds at each place, and they hardly ever see more so far out.
+const LEAST_DELTA: f64 = 1e-30;
 
 /// A place with ln δ there, less the one that is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +52,7 @@ impl Bracket {
             above: ends.middle - self.ln_delta,
         };
         if place.above.is_finite() {
-            self.places.retain(|other| other.epsilon != epsilon);
+            (self.places).retain(|other| other.epsilon.to_bits() != epsilon.to_bits());
             self.places.push(place);
             (self.places).sort_by(|a, b| a.above.abs().total_cmp(&b.above.abs()));
         }
@@ -143,7 +145,7 @@ impl Solver {
     pub(super) fn inverted(&self, found: Found, delta: f64, tolerance: f64) -> Found {
         let one_sided = self.below.is_some() || self.loss.bounds_only();
         let close = found.width() <= tolerance * found.upper;
-        if close || one_sided || found.upper.is_infinite() || delta <= 0.0 {
+        if close || one_sided || found.upper.is_infinite() || delta < LEAST_DELTA {
             return found;
         }
         let mut bracket = Bracket {
