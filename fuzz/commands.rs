@@ -497,8 +497,9 @@ fn seeds(home: &Path) -> Result<(), Failure> {
         rows.push(vec![-1.5; tokenizer.encode(&text)?.len() + 1]);
     }
     let hello = serde_json::json!({"reticent_scorer": 1, "vocabulary": size, "batch": 8});
-    let answer = serde_json::json!({"id": 1, "log_probabilities": rows});
-    std::fs::write("lines.jsonl", format!("{hello}\n{answer}\n"))?;
+    // The first question is asked again at the end.
+    let [first, last] = [1, 2].map(|id| serde_json::json!({"id": id, "log_probabilities": rows}));
+    std::fs::write("lines.jsonl", format!("{hello}\n{first}\n{last}\n"))?;
     let family = reticent_backends::model::Family::Gpt2;
     let config =
         reticent_backends::model::TransformerConfig::new(family, size, 8, 1, 1, 64).validated()?;

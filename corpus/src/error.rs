@@ -1,5 +1,6 @@
 //! What can go wrong between a text file and a prepared folder.
 
+use crate::read::{TOO_MANY, TWICE};
 use std::path::PathBuf;
 
 /// An error of the corpus crate: it names the place, the value and the allowed range.
@@ -187,7 +188,7 @@ pub(crate) fn range(
 /// What is wrong with a JSON text, without any of the text: it may be private. The place, and what was expected.
 pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
-    let ours = ["missing field", "duplicate field"];
+    let ours = ["missing field", "duplicate field", TWICE, TOO_MANY];
     if !error.is_data() || ours.iter().any(|start| said.starts_with(start)) {
         return said;
     }

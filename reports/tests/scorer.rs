@@ -147,6 +147,38 @@ fn the_reference_may_be_a_process_too_and_a_report_takes_both() {
     for key in ["membership", "extraction"] {
         alike(&own[key], &through[key], key);
     }
+    // A reference whose first answer is another one than its last, and one of other tokens.
+    let noisy =
+        format!("{AUDIT} serve --model base | sed -u '2s/\"log_probabilities\":\\[\\[-/&9/'\n");
+    std::fs::write(at.join("noisy.sh"), noisy).unwrap();
+    let narrow = format!(
+        "{AUDIT} serve --model base | sed -u '1s/\"vocabulary\":[0-9]*/\"vocabulary\":40/'\n"
+    );
+    std::fs::write(at.join("narrow.sh"), narrow).unwrap();
+    for (script, why) in [
+        ("noisy.sh", "answers the same question in two ways"),
+        (
+            "narrow.sh",
+            "says vocabulary 40; it must be the audited model's",
+        ),
+    ] {
+        for line in [
+            format!("membership --model ckpt --reference {{}} {pairs} --attack reference"),
+            "extract --model ckpt --data in.jsonl --unit turn --prompt 5 --suffix 6 --baseline {}"
+                .to_owned(),
+        ] {
+            let refused = audit(at, &line, &format!("command:sh {script}"));
+            assert_eq!(refused.status.code(), Some(2), "{script} {line}");
+            let message = said(&refused);
+            assert!(message.contains(why), "{line}: {message}");
+            let flag = if line.contains("--baseline") {
+                "--baseline: "
+            } else {
+                "--reference: "
+            };
+            assert!(message.contains(flag), "{line}: {message}");
+        }
+    }
     let refused = audit(
         at,
         &format!("membership --model ckpt --reference {{}} {pairs} --shadows 2"),
@@ -223,7 +255,14 @@ fn a_sample_brackets_the_exact_rank() {
     );
     assert_eq!(foreign["planting"], "not-checked");
     // Nothing is promised of a run without noise; of one with noise a sample says nothing.
-    assert!(found["no_verdict"].is_null(), "{found}");
+    let why = found["no_verdict"].as_str().unwrap();
+    assert!(why.starts_with("nothing was promised: "), "{found}");
+    assert_eq!(foreign["no_verdict"], "what ran is not known");
+    let one = json(at, "exposure --model ckpt --sample 1", "");
+    assert_eq!(one["outcome"], "open", "{one}");
+    let why = "But a sample of 1 shows no leak of 3 canaries, whatever their ranks: it takes one of 60 at least.";
+    let headline = one["says"].as_str().unwrap();
+    assert!(headline.ends_with(why), "{one}");
     let line = "train planted --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out guarded";
     assert_eq!(audit(at, line, "").status.code(), Some(0));
     let promised = json(at, "exposure --model guarded --sample 200", "");
@@ -624,7 +663,26 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             );
         }
     }
-    std::fs::write(at.join("scorer.sh"), answer(&format!("[[{good}]]"))).unwrap();
+    let twice = |rows: [&str; 2]| {
+        let said = [1, 2].map(|id| {
+            let row = rows[id - 1];
+            format!("read q; echo '{{\"id\":{id},\"log_probabilities\":[[{row}]]}}'")
+        });
+        format!("{HELLO}; {}; cat >/dev/null\n", said.join("; "))
+    };
+    // The first question is asked again at the end.
+    let other = "-1,-1,-1,-1,-1.02,-1";
+    std::fs::write(at.join("scorer.sh"), twice([good, other])).unwrap();
+    let refused = audit(at, line, "command:sh scorer.sh");
+    assert_eq!(refused.status.code(), Some(2));
+    let message = said(&refused);
+    assert!(
+        message
+            .contains("--scorer: the scorer `sh scorer.sh` answers the same question in two ways")
+            && message.contains("is -1 at first and -1.02 at the end"),
+        "{message}"
+    );
+    std::fs::write(at.join("scorer.sh"), twice([good, good])).unwrap();
     let fine = audit(at, line, "command:sh scorer.sh");
     assert!(said(&fine).is_empty(), "{}", said(&fine));
     assert!(

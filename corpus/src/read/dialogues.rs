@@ -3,6 +3,7 @@
 
 use super::shape::{self, Object};
 use super::source::Source;
+use super::whole::object_of;
 use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
 use crate::answers::LossOn;
 use crate::document::Document;
@@ -106,7 +107,7 @@ impl Dialogues {
         let ((text, answers), object) = match dialogue.turns.or(dialogue.log) {
             Some(turns) => ((lines(&turns), None), None),
             None => {
-                let object: Object = self.parse(&bytes)?;
+                let object = self.whole(&bytes)?;
                 let rounded = values::has_number_beyond_64_bits(&bytes);
                 if self.chat.is_some() && rounded {
                     return Err(self.wrong(shape::BEYOND_64_BITS));
@@ -121,7 +122,7 @@ impl Dialogues {
             }
         };
         let values = match &self.field {
-            Some(field) => values::of_object(&self.parse(&bytes)?, field)
+            Some(field) => values::of_object(&self.whole(&bytes)?, field)
                 .map_err(|problem| self.wrong(&problem))?,
             None => Vec::new(),
         };
@@ -202,8 +203,15 @@ impl Dialogues {
     }
 
     fn parse<T: serde::de::DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| self.wrong(&format!("no dialogue: {} of it", json_problem(&error))))
+        serde_json::from_slice(bytes).map_err(|error| self.no_dialogue(&error))
+    }
+
+    fn whole(&self, bytes: &[u8]) -> Result<Object> {
+        object_of(bytes, self.limit).map_err(|error| self.no_dialogue(&error))
+    }
+
+    fn no_dialogue(&self, error: &serde_json::Error) -> Error {
+        self.wrong(&format!("no dialogue: {} of it", json_problem(error)))
     }
 
     /// The next byte that is no white space.

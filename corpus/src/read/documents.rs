@@ -388,9 +388,7 @@ impl Documents {
             return Err(wrong("no messages whose answers could be learned"));
         }
         if self.options.chat.is_some() && self.object.is_none() {
-            return Err(wrong(
-                "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them",
-            ));
+            return Err(wrong(shape::OWN_TEXT));
         }
         if let (Some(key), false) = (&self.options.user, whose(&self.values).is_some()) {
             return Err(Error::Line {

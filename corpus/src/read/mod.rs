@@ -24,6 +24,7 @@ mod tags;
 mod text;
 mod users;
 mod values;
+mod whole;
 
 pub use chat::ChatTemplate;
 #[cfg(feature = "parquet")]
@@ -36,6 +37,8 @@ pub use shape::BEYOND_64_BITS;
 pub use shape::last_answer;
 pub(crate) use shape::{Object, each_text};
 pub use values::has_number_beyond_64_bits;
+pub use whole::whole_object;
+pub(crate) use whole::{TOO_MANY, TWICE};
 
 pub(crate) use documents::Place;
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};

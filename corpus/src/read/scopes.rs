@@ -10,6 +10,7 @@ use super::tags::{Tag, outside_strings, tags};
 use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, from_args};
 use minijinja::{Error, State};
 use regex::Regex;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -185,9 +186,83 @@ fn supported(source: &str, tags: &[Tag<'_>], names: &BTreeSet<&str>) -> Result<(
     } else if odd {
         r"has a string with an escape that is not read here (\a, \v, \/, \N, \U or the end of a line): write the character itself"
     } else {
-        return Ok(());
+        return match otherwise(tags, &string) {
+            Some(refusal) => Err(format!("the chat template {refusal}")),
+            None => Ok(()),
+        };
     };
     Err(format!("the chat template {refusal}"))
+}
+
+/// What minijinja would write as another text than Jinja2: slices and comparisons of ranges, texts marked as HTML, and
+/// methods that are read and not called.
+fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
+    const CALL: &str = r"range\s*\((?:[^()]|\([^()]*\))*\)";
+    let plain: Vec<(&str, Cow<'_, str>)> = tags
+        .iter()
+        .map(|tag| (tag.word, string.replace_all(tag.rest, "''")))
+        .collect();
+    // Names that are set to what a pattern is.
+    let set_to = |what: &str| -> Vec<&str> {
+        let Ok(set) = Regex::new(&format!(r"\A(\w+)\s*=\s*{what}")) else {
+            return Vec::new(); // it is a regular expression
+        };
+        let sets = plain.iter().filter(|(word, _)| *word == "set");
+        let names = sets.filter_map(|(_, rest)| set.captures(rest)?.get(1));
+        names.map(|name| name.as_str()).collect()
+    };
+    let range = match set_to(&format!(r"{CALL}\s*\z")).join("|") {
+        names if names.is_empty() => format!(r"\b{CALL}"),
+        names => format!(r"\b(?:{CALL}|(?:{names})\b)"),
+    };
+    let spaces = set_to(r"namespace\s*\(");
+    let patterns = [
+        format!(r"{range}\s*\[[^\[\]]*:[^\[\]]*\](\s*\|\s*list\b)?"),
+        format!(r"{range}\s*[=!]=|[=!]=\s*{range}"),
+        r"\|\s*(?:e|escape|safe)\b\s*(?:\(\s*\)\s*)?".to_owned(),
+        r"\A(?:[-+]?\}\}|~|if\b|else\b|\|\s*(?:e|escape)\b)".to_owned(),
+        r"(?:(\w+)\s*)?\.\s*(clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values)\b\s*(\(?)".to_owned(),
+    ];
+    let patterns: Vec<Regex> = patterns.iter().filter_map(|p| Regex::new(p).ok()).collect();
+    let [slice, compared, marks, ends, method] = patterns.as_slice() else {
+        return Some("has too many variables that are ranges".to_owned());
+    };
+    for (word, text) in &plain {
+        let mut slices = slice.captures_iter(text);
+        if *word != "for" && slices.any(|found| found.get(1).is_none()) {
+            return Some(
+                "takes a part of a range by a slice, which is a list here; write range(…)[…] | list"
+                    .to_owned(),
+            );
+        }
+        if compared.is_match(text) {
+            return Some(
+                "compares a range, which equals no list in Jinja2; write range(…) | list"
+                    .to_owned(),
+            );
+        }
+        let inside = text.trim_start_matches("{{+").trim_end_matches("+}}");
+        let elsewhere = |found: regex::Match<'_>| {
+            !word.is_empty() || inside.contains('+') || !ends.is_match(&text[found.end()..])
+        };
+        if marks.find_iter(text).any(elsewhere) {
+            return Some(
+                "marks a text as HTML (| e, | escape or | safe) elsewhere than at the end of what {{ … }} writes, where Jinja2 \
+                 escapes what it is joined to by + or a method; write {{ … | e }}, and ~ where it is joined"
+                    .to_owned(),
+            );
+        }
+        for found in method.captures_iter(text) {
+            let of = found.get(1).map_or("", |name| name.as_str());
+            if found[3].is_empty() && !spaces.contains(&of) {
+                let name = &found[2];
+                return Some(format!(
+                    "reads .{name} without a call, which is a method in Jinja2; write ['{name}'] for a key of that name"
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// What a macro with defaults gets where it gets nothing.

@@ -30,6 +30,9 @@ pub(super) const KEYS: [&str; 8] = [
 pub const BEYOND_64_BITS: &str =
     "a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes";
 
+/// Why a record is refused beside a chat template.
+pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
+
 /// Keys under which a string is no text: who speaks, and what a part is.
 const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
 
@@ -39,18 +42,22 @@ const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
 /// pair follow each other.
 ///
 /// # Errors
-/// A message without a text; what a chat template refuses.
+/// A message without a text; what a chat template refuses; texts beside a template that are no messages.
 pub(super) fn text_of(
     object: &Object,
     (chat, loss_on): (Option<&ChatTemplate>, Option<LossOn>),
 ) -> Result<Option<(String, Option<Answers>)>, String> {
-    if let Some(chat) = chat
-        && let Some((key, said)) = conversation(object)
-    {
-        let text = chat.record(&said, object.get("tools"), loss_on);
-        return text.map(Some).map_err(|why| format!("{key}: {why}"));
-    }
-    Ok(plain_text(object)?.map(|text| (text, None)))
+    let Some(chat) = chat else {
+        return Ok(plain_text(object)?.map(|text| (text, None)));
+    };
+    let Some((key, said)) = conversation(object) else {
+        return match plain_text(object)? {
+            Some(_) => Err(OWN_TEXT.to_owned()),
+            None => Ok(None),
+        };
+    };
+    let text = chat.record(&said, object.get("tools"), loss_on);
+    text.map(Some).map_err(|why| format!("{key}: {why}"))
 }
 
 /// The same without a template.
@@ -314,8 +321,14 @@ mod tests {
         ] {
             assert_eq!(text(chat).unwrap().unwrap(), both);
         }
-        let pair = json!({"prompt": "Name?", "completion": " Ada"});
-        assert_eq!(text(pair).unwrap().unwrap(), "Name?\n Ada");
+        for pair in [
+            json!({"prompt": "Name?", "completion": " Ada"}),
+            json!({"prompt": [user], "completion": " Ada"}),
+            json!({"instruction": "Add", "output": "2"}),
+        ] {
+            assert_eq!(text(pair).unwrap_err(), OWN_TEXT);
+        }
+        assert_eq!(text(json!({"title": "x"})).unwrap(), None);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! JSON Lines and plain text.
 
 use super::lines::Lines;
-use super::shape::{self, Object};
+use super::shape;
+use super::whole::object_of;
 use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
 use crate::answers::LossOn;
 use crate::document::{Document, Masked, Secret};
 use crate::error::json_problem;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// One line of JSON, with an id of any scalar type.
@@ -25,11 +27,39 @@ struct Line {
     masked: Vec<Masked>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(JsonSchema)]
+#[schemars(untagged)]
 enum Id {
     Text(String),
     Number(i64),
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Id;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(
+                    f,
+                    "an id that is text, or a whole number from {} to {} without a point or an exponent",
+                    i64::MIN,
+                    i64::MAX
+                )
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Id, E> {
+                Ok(Id::Text(text.to_owned()))
+            }
+            fn visit_i64<E>(self, number: i64) -> std::result::Result<Id, E> {
+                Ok(Id::Number(number))
+            }
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> std::result::Result<Id, E> {
+                let whole = i64::try_from(number).map(Id::Number);
+                whole.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// Objects, one to a line.
@@ -40,6 +70,7 @@ pub(super) struct JsonLines {
     text: Option<String>,
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
+    longest: u64,
 }
 
 impl JsonLines {
@@ -50,6 +81,7 @@ impl JsonLines {
             text: options.text.clone(),
             chat: options.chat.clone(),
             loss_on: options.loss_on,
+            longest: options.longest,
         }
     }
 
@@ -74,13 +106,16 @@ impl JsonLines {
             Some(Id::Number(id)) => id.to_string(),
             None => format!("line-{}", lines.number),
         };
+        let longest = self.longest;
+        let whole = |lines: &Lines| {
+            object_of(line.as_bytes(), longest)
+                .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))
+        };
         let (mut object, mut answers) = (None, None);
         let text = match (&self.text, parsed.text, parsed.summary) {
             (None, Some(text), _) => text,
             (asked, _, summary) => {
-                let whole: Object = serde_json::from_str(&line).map_err(|error| {
-                    lines.problem(format!("invalid JSON: {}", describe(&error)))
-                })?;
+                let whole = whole(lines)?;
                 let rounded = values::has_number_beyond_64_bits(line.as_bytes());
                 let found = match asked {
                     Some(key) => match whole.get(key) {
@@ -130,9 +165,7 @@ impl JsonLines {
             })
         })?;
         let values = match &self.field {
-            Some(field) => serde_json::from_str(&line)
-                .map_err(|error| describe(&error))
-                .and_then(|object| values::of_object(&object, field))
+            Some(field) => values::of_object(&whole(lines)?, field)
                 .map_err(|problem| lines.problem(problem))?,
             None => Vec::new(),
         };

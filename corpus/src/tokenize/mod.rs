@@ -251,6 +251,17 @@ impl Tokenizer {
         }
     }
 
+    /// How many of its tokens were added to a vocabulary: other versions of the same tokenizer may lack them.
+    ///
+    /// # Errors
+    /// As [`Self::to_json`].
+    pub fn added_tokens(&self) -> Result<usize> {
+        let json: serde_json::Value = serde_json::from_str(&self.to_json()?)
+            .map_err(|error| Error::Tokenizer(error.to_string()))?;
+        let added = json.get("added_tokens").and_then(|list| list.as_array());
+        Ok(added.map_or(0, Vec::len))
+    }
+
     /// Whether two tokenizers cut text alike, but for added tokens that only one of them has (a padding
     /// token, say, or our mask) where a text spells one.
     ///

@@ -4,7 +4,7 @@ use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 22] = [
+    let cases: [(&str, &[u8], &str); 26] = [
         (
             "e.jsonl",
             b"",
@@ -69,6 +69,26 @@ fn every_bad_input_names_the_place_and_the_value() {
             "x.jsonl",
             b"{\"id\":\"a\",\"text\":\"x\"}\n{\"id\":\"a\",\"text\":\"y\"}",
             ", line 2: its id is already that of line 1; ids must be unique",
+        ),
+        (
+            "x.jsonl",
+            b"{\"id\":1.0,\"text\":\"x\"}",
+            ", line 1: invalid JSON: expected an id that is text, or a whole number from -9223372036854775808 to 9223372036854775807 without a point or an exponent at column 9",
+        ),
+        (
+            "x.jsonl",
+            b"{\"id\":\"a\",\"id\":\"b\",\"text\":\"x\"}",
+            ", line 1: invalid JSON: duplicate field `id` at column 14",
+        ),
+        (
+            "x.jsonl",
+            br#"{"messages":[{"role":"user","content":"a","content":"b"}]}"#,
+            ", line 1: invalid JSON: a key stands twice in one object, and one of the two would be lost at column 51",
+        ),
+        (
+            "x.json",
+            br#"[{"messages":[{"role":"user","content":"a"}],"messages":[]}]"#,
+            ", dialogue 1 (byte 59): no dialogue: a key stands twice in one object, and one of the two would be lost at line 1 column 54 of it",
         ),
         (
             "x.jsonl",

@@ -255,6 +255,33 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
         ),
         ("{{ range(1, 100003) }}", "a range of more than 100000"),
         ("{{ range(1, 2, 0) }}", "a range of step 0"),
+        ("{{ range(5)[1:3] }}", "a range by a slice"),
+        (
+            "{% set r = range(5) %}{% set s = r[1:] %}{{ s }}",
+            "a range by a slice",
+        ),
+        (
+            "{% if range(1, 3) == [1, 2] %}x{% endif %}",
+            "compares a range",
+        ),
+        (
+            "{% set r = range(2) %}{{ [0, 1] != r }}",
+            "compares a range",
+        ),
+        ("{{ messages[0].content | e + '<' }}", "elsewhere than at"),
+        ("{{ '<' + messages[0].content | e }}", "elsewhere than at"),
+        (
+            "{% set x = messages[0].content | escape %}{{ x + '<' }}",
+            "elsewhere than at",
+        ),
+        ("{{ ('a' | e).replace('a', '<') }}", "elsewhere than at"),
+        ("{{ 'a' | e | upper | e }}", "elsewhere than at"),
+        ("{{ ['a' | safe] }}", "elsewhere than at"),
+        ("{{ messages[0].items }}", "reads .items"),
+        (
+            "{% if messages[0]['a'].values is defined %}x{% endif %}",
+            "reads .values",
+        ),
         ("{{ (2 ** 64) | tojson }}", "a whole number beyond 64 bits"),
         (
             "{{ messages[0].content - 1 }}",
@@ -318,6 +345,25 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
         .collect();
     let error = written(&many).unwrap_err();
     assert!(error.contains("too many macros"), "{error}");
+    // By Jinja2 3.1.6: a call is one of the method, whatever keys there are.
+    same(&[
+        (
+            "{% set d = {'items': 1, 'get': 2} %}{{ d.items() | list }}{{ d.get('get') }}{{ d['items'] }}{{ d.keys() | length }}",
+            "[('items', 1), ('get', 2)]212",
+        ),
+        (
+            "{% set ns = namespace(items=[]) %}{% set ns.items = ns.items + [1] %}{{ ns.items }}{{ 'x.items' }}",
+            "[1]x.items",
+        ),
+        (
+            "{% for i in range(5)[::-1] %}{{ i }}{% endfor %}{% set r = range(3) | list %}{{ r[1:] == [1, 2] }}",
+            "43210True",
+        ),
+        (
+            "{{ '<b>' ~ '<' | e ~ '</b>' }}{{ '<' | e if true else '>' }}{% filter e %}<{% endfilter %}",
+            "<b>&lt;</b>&lt;&lt;",
+        ),
+    ]);
     // Text that is no string of the template has any escape.
     same(&[("\\alpha {# '\\a' #}{{ 'b' }}", "\\alpha b")]);
 }
@@ -337,6 +383,11 @@ fn a_text_of_its_own_is_refused_where_a_template_is_named() {
         (
             "x.jsonl",
             "{\"prompt\":\"a\",\"completion\":\"b\"}".to_owned(),
+            true,
+        ),
+        (
+            "x.jsonl",
+            format!("{{\"prompt\":[{said}],\"completion\":[{said}]}}"),
             false,
         ),
         ("x.csv", "text\na\n".to_owned(), true),

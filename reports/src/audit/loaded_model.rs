@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Seconds that a command may take for one answer where nothing is said.
 const TIMEOUT: u64 = 600;
 
+/// A model may have room for more tokens than its tokenizer knows, up to the next multiple of this.
+const PADDING: usize = 512;
+
 /// A model with its tokenizer, ready to score.
 pub(in crate::audit) struct LoadedModel {
     /// Where it came from, in words.
@@ -108,7 +111,8 @@ impl LoadedModel {
         Ok(())
     }
 
-    /// A second model, of which [`cuts_alike`] has to say that it reads these texts in the same tokens.
+    /// A second model, of which [`cuts_alike`] has to say that it reads these texts in the same tokens. A command says only
+    /// how many tokens it knows.
     pub(in crate::audit) fn second(
         &self,
         source: &Source,
@@ -122,7 +126,44 @@ impl LoadedModel {
                 Self::command(lines, self.tokenizer.clone(), limit(args), interrupt)
             }
         };
-        other.context(flag)
+        let other = other.context(flag)?;
+        if let Source::Command(_) = source {
+            self.fits(&other).context(flag)?;
+        }
+        Ok(other)
+    }
+
+    /// Refuses a model behind a command that knows another number of tokens than the audited one or its tokenizer: every
+    /// loss of the two is of the same token ids.
+    fn fits(&self, other: &Self) -> Result<()> {
+        let (own, known) = (self.vocabulary(), other.vocabulary());
+        let tokens = self.tokenizer.vocabulary_size();
+        let least = tokens.saturating_sub(self.tokenizer.added_tokens()?);
+        let most = tokens.next_multiple_of(PADDING);
+        ensure!(
+            known == own || (least..=most).contains(&known),
+            "{} says vocabulary {known}; it must be the audited model's {own}, or from {least} to {most}, as the tokenizer has {tokens} tokens: with other tokens their log-likelihoods don't compare",
+            other.name
+        );
+        Ok(())
+    }
+
+    fn vocabulary(&self) -> usize {
+        match &self.engine {
+            Engine::Own(model, _) => model.vocabulary(),
+            Engine::Command(scorer) => scorer.hello().vocabulary,
+        }
+    }
+
+    /// Asks a command its first question again, when it has answered all; `flag` names it in messages.
+    ///
+    /// # Errors
+    /// Another answer than at first.
+    pub(in crate::audit) fn check_steady(&mut self, flag: &'static str) -> Result<()> {
+        match &mut self.engine {
+            Engine::Own(..) => Ok(()),
+            Engine::Command(scorer) => scorer.check_steady().context(flag),
+        }
     }
 
     /// A checkpoint of ours, or a Hugging Face folder. As it is: tokens that only our tokenizer

@@ -1,5 +1,76 @@
 //! What is wrong with a JSON text, without any of the text: it may be private.
 
+use reticent_accounting::{Steps, whole_number};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Reads the text of a file, with counts as people write them: `1e2` is 100, as in TOML.
+///
+/// # Errors
+/// What is no JSON or not of the type, without any of the text but a number that is no count.
+pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let error = match serde_json::from_str::<T>(text) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    match serde_json::from_str::<Value>(text).map(counted) {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(Some(why))) => Err(why),
+        Ok(Err(None)) | Err(_) => Err(json_problem(&error)),
+    }
+}
+
+/// A value as its type reads it, with decimals that are counts.
+///
+/// # Errors
+/// Why, with its key and range, where a number that is no count is what is wrong.
+pub(crate) fn counted<T: DeserializeOwned>(mut value: Value) -> Result<T, Option<String>> {
+    let mut places = Vec::new();
+    decimals(&mut value, "", &mut places);
+    let refused = match T::deserialize(&value) {
+        Ok(read) => return Ok(read),
+        Err(refused) => refused.to_string(),
+    };
+    let why = whole_number(&refused).ok_or(None)?;
+    // The one without which nothing is wrong, or something else.
+    let culprit = places.into_iter().find(|place| {
+        let mut other = value.clone();
+        if let Some(number) = other.pointer_mut(place) {
+            *number = Value::from(1);
+        }
+        let other = T::deserialize(&other).err();
+        other.is_none_or(|other| other.to_string() != refused)
+    });
+    let key = culprit.map_or_else(String::new, |place| {
+        format!("{}: ", place.trim_start_matches('/').replace('/', "."))
+    });
+    Err(Some(key + &why))
+}
+
+/// Decimals that are counts become whole numbers; where the other numbers lie that are none.
+fn decimals(value: &mut Value, place: &str, others: &mut Vec<String>) {
+    match value {
+        Value::Number(number) if !number.is_u64() => {
+            match number.as_f64().and_then(Steps::of_number) {
+                Some(count) => *value = Value::from(count.get()),
+                None => others.push(place.to_owned()),
+            }
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter_mut().enumerate() {
+                decimals(item, &format!("{place}/{i}"), others);
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                decimals(member, &format!("{place}/{key}"), others);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The parser's message without values and keys of the text: the place, and what was expected.
 #[must_use]
 pub fn json_problem(error: &serde_json::Error) -> String {
@@ -43,6 +114,47 @@ pub(crate) fn without_content(said: &str) -> String {
 mod tests {
     use super::*;
     use serde::Deserialize;
+
+    /// As in TOML; what is no count is told with its key and range.
+    #[test]
+    fn counts_are_written_as_people_write_them() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        #[serde(tag = "type")]
+        enum Each {
+            Few {
+                of: Vec<Self>,
+                count: u64,
+                least: f32,
+            },
+            None,
+        }
+        let read = |count: &str| {
+            read_json::<Each>(&format!(
+                "{{\"type\":\"Few\",\"count\":1,\"least\":0.5,\"of\":[{{\"type\":\"None\"}},{{\"type\":\"Few\",\"of\":[],\"least\":0.25,\"count\":{count}}}]}}"
+            ))
+        };
+        for (count, number) in [("1e2", 100), ("3.0", 3), ("7", 7)] {
+            let Ok(Each::Few { of, .. }) = read(count) else {
+                panic!("{count}");
+            };
+            let inner = Each::Few {
+                of: Vec::new(),
+                count: number,
+                least: 0.25,
+            };
+            assert_eq!(of[1], inner);
+        }
+        for count in ["1.5", "-3", "1e300"] {
+            let said = read(count).unwrap_err();
+            let range = "of.1.count: must be a whole number in [0, 18446744073709551615], got";
+            assert_eq!(said, format!("{range} {count}"));
+        }
+        assert!(
+            read("\"123-45-6789\"")
+                .unwrap_err()
+                .starts_with("expected ")
+        );
+    }
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -40,9 +40,9 @@ pub use folder::OutputFolder;
 pub use format::Format;
 #[cfg(feature = "findings")]
 pub use interrupt::Interrupt;
-pub use json::json_problem;
 #[cfg(feature = "findings")]
-pub(crate) use json::without_content;
+pub(crate) use json::{counted, without_content};
+pub use json::{json_problem, read_json};
 #[cfg(feature = "findings")]
 pub(crate) use parse::usage_error;
 pub use parse::{main, parse_from};

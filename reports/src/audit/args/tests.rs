@@ -246,6 +246,35 @@ fn a_policy_in_toml_is_the_same_in_json_and_fits_its_schema() {
     }
 }
 
+/// As on the command line; what is no count is told with its key and range.
+#[test]
+fn a_count_of_a_policy_is_written_as_people_write_it() {
+    let json = |count: &str| {
+        let inner =
+            format!("{{\"type\":\"at-least\",\"count\":{count},\"of\":[{{\"type\":\"gold\"}}]}}");
+        let least = "{\"type\":\"names\",\"least\":0.5}";
+        policy(
+            "p.json",
+            &format!("{{\"type\":\"any\",\"of\":[{least},{inner}]}}"),
+        )
+    };
+    let toml = |count: &str| {
+        let least = "[[of]]\ntype = \"names\"\nleast = 0.5\n";
+        let inner =
+            format!("[[of]]\ntype = \"at-least\"\ncount = {count}\nof = [{{ type = \"gold\" }}]\n");
+        policy("p.toml", &format!("type = \"any\"\n{least}{inner}"))
+    };
+    assert_eq!(json("1e0").unwrap(), json("1").unwrap());
+    assert_eq!(toml("1e0").unwrap(), json("1").unwrap());
+    for count in ["1.5", "-3", "1e300"] {
+        for read in [json(count), toml(count)] {
+            let error = format!("{:#}", read.unwrap_err());
+            let said = ": of.1.count: must be a whole number in [0, 18446744073709551615], got";
+            assert!(error.ends_with(&format!("{said} {count}")), "{error}");
+        }
+    }
+}
+
 #[test]
 fn a_policy_with_a_word_that_means_nothing_is_refused() {
     for (name, text, not, says) in [

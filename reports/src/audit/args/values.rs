@@ -1,7 +1,7 @@
 //! Values of arguments.
 
-use crate::contract::{json_problem, toml_line, toml_with_counts, without_content};
-use anyhow::{Context, Result, anyhow};
+use crate::contract::{counted, read_json, toml_line, toml_with_counts, without_content};
+use anyhow::{Context, Error, Result, anyhow};
 use clap::ValueEnum;
 use reticent_corpus::policy::{Level, Names, OnnxOptions, PolicyChoice};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -234,30 +234,29 @@ impl OnnxArg {
     }
 }
 
-fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| anyhow!("{}", json_problem(&error)))
-}
-
 /// A list of patterns, or a composed policy.
 fn from_file(path: &Path) -> Result<PolicyChoice> {
     let text = crate::contract::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let composed = || format!("{} is no policy with a `type`", path.display());
     if path
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
         let text = toml_with_counts(&text);
         return toml::from_str(&text).map_err(|error| {
+            if let Ok(Err(Some(why))) = toml::from_str(&text).map(counted::<PolicyChoice>) {
+                return anyhow!("{}: {why}", path.display());
+            }
             let line = toml_line(&text, &error);
             let why = without_content(error.message());
             anyhow!("{}, line {line}: {why}", path.display())
         });
     }
     if text.trim_start().starts_with('{') {
-        return from_json(&text).with_context(composed);
+        return read_json(&text).map_err(|why| anyhow!("{}: {why}", path.display()));
     }
-    let rules = from_json(&text)
+    let rules = read_json(&text)
+        .map_err(Error::msg)
         .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
     Ok(PolicyChoice::Patterns { rules })
 }

@@ -288,6 +288,7 @@ fn scores(
         scores.iter().map(|score| -score).zip(lengths).collect()
     };
     check_speaks("canary", losses(&own))?;
+    model.check_steady("--scorer")?;
     let Some(source) = &args.reference else {
         return Ok((own, None));
     };
@@ -298,6 +299,7 @@ fn scores(
         "--reference: it gives some canary no finite likelihood"
     );
     check_speaks("canary", losses(&other)).context("--reference")?;
+    reference.check_steady("--reference")?;
     let both = || own.iter().zip(&other);
     let a_token = both().zip(&sequences).map(|((own, other), sequence)| {
         let tokens = (sequence.tokens.len() - sequence.secret) as f64;

@@ -37,6 +37,9 @@ const CEILING_LEVEL: f64 = 0.95;
 /// Confidence of the lower bound that is shown; the verdict has a stricter one of its own.
 const SHOWN_CONFIDENCE: f64 = 0.95;
 
+/// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
+const UNKNOWN_RUN: &str = "what ran is not known";
+
 /// What is to be measured.
 #[derive(Debug)]
 pub struct Attack<'a> {
@@ -213,10 +216,10 @@ impl<'a> Attack<'a> {
     /// What ran on the records of canaries, or why it promises nothing.
     fn seen(&self) -> std::result::Result<Mechanism, String> {
         let Some(run) = &self.run else {
-            let untold = self.planting().unplanted();
-            return Err(untold
-                .unwrap_or("what ran is not known: give --mechanism")
-                .into());
+            return Err(match self.planting().unplanted() {
+                Some(untold) => untold.to_owned(),
+                None => format!("{UNKNOWN_RUN}: give --mechanism"),
+            });
         };
         if matches!(run.run, Run::Protect { .. }) {
             return Err(
@@ -248,13 +251,19 @@ impl<'a> Attack<'a> {
         Ok(promise)
     }
 
-    /// Whether something is promised about a canary; so where the accountant refuses to say what.
+    /// Why nothing is promised about a canary; nothing where something is, or where the accountant refuses to say what.
     #[cfg(feature = "audit")]
-    pub(super) fn is_promised(&self) -> bool {
-        self.seen().is_ok_and(|seen| {
-            guarantees(&seen, self.plan.unit, self.records(), self.delta)
-                .map_or(true, |promised| self.promise(&promised).is_ok())
-        })
+    pub(super) fn unpromised(&self) -> Option<String> {
+        match self.seen() {
+            // A sample takes no mechanism.
+            Err(_) if self.run.is_none() && self.planting().unplanted().is_none() => {
+                Some(UNKNOWN_RUN.to_owned())
+            }
+            Err(why) => Some(why),
+            Ok(seen) => guarantees(&seen, self.plan.unit, self.records(), self.delta)
+                .ok()
+                .and_then(|promised| self.promise(&promised).err()),
+        }
     }
 
     fn notion(&self) -> Notion {

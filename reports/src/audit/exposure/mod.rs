@@ -222,10 +222,7 @@ impl ExposureReport {
                 "so few canaries of so few candidates could show no leak, whatever their ranks"
                     .to_owned()
             }
-            Mute::Limit => {
-                let limit = self.limit.map(shortest).unwrap_or_default();
-                format!("no exposure can be above the limit of {limit} bits")
-            }
+            Mute::Limit => never_above(self.limit.unwrap_or_default()),
             Mute::Promise => "no ranks could have contradicted what is promised".to_owned(),
         })
     }
@@ -299,6 +296,14 @@ impl ExposureReport {
     pub fn to_page(&self, released: &str) -> anyhow::Result<crate::page::Page> {
         page::page(self, released)
     }
+}
+
+/// Why a limit, in bits, is of no use.
+fn never_above(limit: f64) -> String {
+    format!(
+        "no exposure can be above the limit of {} bits",
+        shortest(limit)
+    )
 }
 
 /// Whether an exposure among so many candidates can be above a limit, in bits.

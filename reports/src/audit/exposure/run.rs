@@ -67,11 +67,12 @@ fn sampled(
     let each = SampledReport::each(confidence, plan.canaries.len())?;
     let attack = attack(args, &plan, canaries, model)?;
     let found = attack.sampled(model.scorer(), (sample, args.seed), each, interrupt)?;
+    model.check_steady("--scorer")?;
     let planting = attack.planting();
-    let mut report = SampledReport::new(&plan, found, planting, confidence, args.show_secrets)?;
-    if attack.is_promised() {
-        report.beside_promise();
-    }
+    let unpromised = model.unknown_origin.clone();
+    let unpromised = unpromised.or_else(|| attack.unpromised());
+    let show = args.show_secrets;
+    let report = SampledReport::new(&plan, found, planting, confidence, unpromised, show)?;
     let inputs = inputs(args)?
         .given("sample", sample)?
         .given("seed", args.seed)?
@@ -103,6 +104,7 @@ fn sequential(
     }
     let attack = attack(args, &plan, canaries, model)?;
     let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
+    model.check_steady("--scorer")?;
     output.answer_with_rows(
         &report.document(inputs(args)?.given("stop_at", stop_at)?),
         &report.to_page(&model.name)?,
@@ -152,6 +154,7 @@ pub(in crate::audit) fn measured(
     let mut attack = attack(args, &plan, canaries, model)?;
     attack.flat_sample = Some(FLAT_SAMPLE);
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
+    model.check_steady("--scorer")?;
     report.limit = args.max_exposure;
     report.manifest = model.caveat();
     if let Some(why) = &model.unknown_origin {

@@ -1,15 +1,20 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
-use super::{MASKED_SECRET, Planting, can_exceed};
+use super::{MASKED_SECRET, Planting, can_exceed, never_above};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table};
-use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
-use crate::page::{Mood, Page, Reach, Section};
+use crate::number::{
+    count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
+};
+use crate::page::{Mood, Mute, Page, Reach, Section};
 use crate::plot::{Axis, Measured, Plot};
 use reticent_accounting::{Bounds, Confidence, Estimate, Lower, Upper};
 use reticent_attacks::exposure::SampledExposure;
 use reticent_corpus::canary::CanaryPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+/// Why a sample gives no verdict, whatever is promised.
+const PROVES_NOTHING: &str = "a sample proves no ε, which ranks without --sample can";
 
 /// One canary.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -48,9 +53,11 @@ pub struct SampledReport {
     pub sample: u64,
     /// What shows that training met the canaries.
     pub planting: Planting,
-    /// Why there is no verdict; absent where nothing is promised.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_verdict: Option<String>,
+    /// Why there is no verdict.
+    pub no_verdict: String,
+    /// Whether something is promised of the canaries.
+    #[serde(skip)]
+    pub promised: bool,
     /// The probability with which all intervals of all canaries hold together.
     pub confidence: Confidence,
     /// One per canary.
@@ -72,7 +79,8 @@ impl SampledReport {
         Confidence::new(1.0 - (1.0 - confidence.get()) / (2.0 * canaries.max(1) as f64))
     }
 
-    /// What a sample says of a plan's canaries; its ends hold with [`Self::each`].
+    /// What a sample says of a plan's canaries; its ends hold with [`Self::each`]. `unpromised`: why nothing is promised
+    /// of them.
     ///
     /// # Errors
     /// Another number of canaries than the plan's, or none.
@@ -81,6 +89,7 @@ impl SampledReport {
         found: Vec<SampledExposure>,
         planting: Planting,
         confidence: Confidence,
+        unpromised: Option<String>,
         show_secrets: bool,
     ) -> anyhow::Result<Self> {
         anyhow::ensure!(
@@ -116,7 +125,8 @@ impl SampledReport {
             candidates,
             sample,
             planting,
-            no_verdict: None,
+            promised: unpromised.is_none(),
+            no_verdict: unpromised.unwrap_or_else(|| PROVES_NOTHING.to_owned()),
             confidence,
             p_any: (least * canaries.len() as f64).min(1.0),
             canaries,
@@ -151,29 +161,27 @@ impl SampledReport {
     /// A plot without anything to show.
     pub fn to_page(&self, released: &str, limit: Option<f64>) -> anyhow::Result<Page> {
         Ok(
-            Page::new(format!("Exposure, sampled: {released}"), self.says())
+            Page::new(format!("Exposure, sampled: {released}"), self.says(limit))
                 .mood(Mood::of(
                     self.exit(limit),
                     match self.open_limit(limit) {
                         Some(_) => Mood::Open,
                         None => Mood::of_leak(
                             self.leaks(),
-                            Reach {
-                                leak: self.could_see(),
-                                promise: self.no_verdict.as_ref().map(|_| false),
-                                limit: limit.map(|limit| can_exceed(self.candidates, limit)),
-                            },
+                            self.reach(limit),
                             self.planting.caveat().is_some(),
                         ),
                     },
                 ))
                 .section(
-                    Section::plot("Every canary", self.plot().to_inline_svg()?).caption(format!(
-                        "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together \
+                    Section::plot("Every canary", self.plot(limit).to_inline_svg()?).caption(
+                        format!(
+                            "Dots: (k + 1)/(n + 1) in bits. Bars: intervals that all hold together \
                         with probability {}. Rank 1 ends at {}.",
-                        shortest(self.confidence.get()),
-                        nearest((self.candidates as f64).log2(), 4)
-                    )),
+                            shortest(self.confidence.get()),
+                            nearest((self.candidates as f64).log2(), 4)
+                        ),
+                    ),
                 )
                 .answer(Section::table("In numbers", self.table()).caption(format!(
                     "Rank 1 of {} is the model's favourite.",
@@ -195,6 +203,29 @@ impl SampledReport {
         self.canaries.len() as f64 / (self.sample as f64 + 1.0) < 0.05
     }
 
+    fn reach(&self, limit: Option<f64>) -> Reach {
+        Reach {
+            leak: self.could_see(),
+            promise: self.promised.then_some(false),
+            limit: limit.map(|limit| can_exceed(self.candidates, limit)),
+        }
+    }
+
+    /// Why a sample in which no leak is seen says nothing; that it meets no promise is said by itself.
+    fn mute(&self, limit: Option<f64>) -> Option<String> {
+        let canaries = self.canaries.len() as u64;
+        match self.reach(limit).mute()? {
+            Mute::Leak => Some(format!(
+                "a sample of {} shows no leak of {}, whatever their ranks: it takes one of {} at least",
+                grouped(self.sample),
+                count_of(canaries, "canary"),
+                grouped(20 * canaries)
+            )),
+            Mute::Limit => limit.map(never_above),
+            Mute::Promise => None,
+        }
+    }
+
     /// The limit, where an exposure may be above it.
     pub(super) fn open_limit(&self, limit: Option<f64>) -> Option<f64> {
         let most = self
@@ -205,20 +236,15 @@ impl SampledReport {
         limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && most > *limit)
     }
 
-    /// Says that there is no verdict on what is promised.
-    pub fn beside_promise(&mut self) {
-        self.no_verdict = Some("a sample proves no ε, which ranks without --sample can".to_owned());
+    fn says(&self, limit: Option<f64>) -> String {
+        let verdict = match self.promised {
+            true => format!(" No verdict on the promise: {}.", self.no_verdict),
+            false => String::new(),
+        };
+        self.found(limit) + &verdict
     }
 
-    fn says(&self) -> String {
-        let verdict = self.no_verdict.as_ref();
-        let verdict = verdict.map_or_else(String::new, |why| {
-            format!(" No verdict on the promise: {why}.")
-        });
-        self.found() + &verdict
-    }
-
-    fn found(&self) -> String {
+    fn found(&self, limit: Option<f64>) -> String {
         let n = self.canaries.len();
         let sample = format!(
             "{n} canaries among {} candidates each, from a sample of {}",
@@ -241,8 +267,9 @@ impl SampledReport {
                 rounded_up(most.into_iter().fold(0.0, f64::max), 3)
             )
         });
-        let caveat = self.planting.caveat();
-        let caveat = caveat.map_or_else(String::new, |why| format!(" But {why}."));
+        let caveats = [self.planting.caveat().map(str::to_owned), self.mute(limit)];
+        let caveats = caveats.into_iter().flatten();
+        let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
         format!(
             "No leak was seen: of {sample} none stands higher than chance explains (p ≤ {}){most}.{caveat}",
             nearest(self.p_any, 2)
@@ -253,8 +280,12 @@ impl SampledReport {
         // With none of n below, 1 − α^(1/n) is Clopper and Pearson's upper end.
         let alpha = (1.0 - self.confidence.get()) / (2.0 * self.canaries.len() as f64);
         let sure = -(-(alpha.ln() / self.sample as f64).exp_m1()).log2();
-        let ranks = "An open rank proves no lower bound on ε and meets no promise; ranks without --sample do.";
-        let ranks = self.no_verdict.is_none().then(|| ranks.to_owned());
+        let ranks = (!self.promised).then(|| {
+            format!(
+                "There is no verdict: {}. An open rank proves no lower bound on ε and meets no promise; ranks without --sample do.",
+                self.no_verdict
+            )
+        });
         let certified = format!(
             "A sample of {} certifies at most {} bits, even of a canary that is the model's favourite; without --sample ranks are exact.",
             grouped(self.sample),
@@ -317,7 +348,7 @@ impl SampledReport {
         table
     }
 
-    fn plot(&self) -> Plot {
+    fn plot(&self, limit: Option<f64>) -> Plot {
         let top = (self.candidates as f64).log2();
         let rows: Vec<Measured> = self
             .canaries
@@ -336,7 +367,7 @@ impl SampledReport {
         )
         .measured(&rows)
         .sized(720, 120 + 26 * u32::try_from(rows.len()).unwrap_or(100))
-        .described(self.says())
+        .described(self.says(limit))
     }
 }
 

@@ -296,8 +296,14 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
             assert!(said.contains("not checked") || said.contains(why), "{said}");
         }
         assert_eq!(with(leaking(), planting).mood(), Mood::Review);
-        let [middle, leak] = [[500.5; 10], [0.5; 10]]
-            .map(|own| sampled_of(&(1..1000).map(f64::from).collect::<Vec<_>>(), own, planting));
+        let [middle, leak] = [[500.5; 10], [0.5; 10]].map(|own| {
+            sampled_of(
+                &(1..1000).map(f64::from).collect::<Vec<_>>(),
+                own,
+                planting,
+                Some("no noise"),
+            )
+        });
         let page = middle.to_page("m", None).unwrap();
         assert_eq!(page.has_mood(), Mood::Open);
         assert!(page.said().contains(why));
@@ -375,10 +381,15 @@ fn ranks_that_could_show_nothing_are_open() {
 
 /// A sample's report about ten canaries with these costs.
 fn sampled(costs: &[f64], own: [f64; 10]) -> SampledReport {
-    sampled_of(costs, own, Planting::Planted)
+    sampled_of(costs, own, Planting::Planted, Some("no noise"))
 }
 
-fn sampled_of(costs: &[f64], own: [f64; 10], planting: Planting) -> SampledReport {
+fn sampled_of(
+    costs: &[f64],
+    own: [f64; 10],
+    planting: Planting,
+    unpromised: Option<&str>,
+) -> SampledReport {
     let documents = reticent_corpus::simulate::simulate(4, 0).unwrap();
     let options = reticent_corpus::canary::CanaryOptions::new("10x2".parse().unwrap());
     let plan = reticent_corpus::canary::CanaryPlan::new(&options, Unit::Turn, &documents).unwrap();
@@ -387,7 +398,8 @@ fn sampled_of(costs: &[f64], own: [f64; 10], planting: Planting) -> SampledRepor
     let found = own
         .map(|nll| reticent_attacks::exposure::SampledExposure::of(costs, nll, each).unwrap())
         .to_vec();
-    SampledReport::new(&plan, found, planting, confidence, false).unwrap()
+    let unpromised = unpromised.map(str::to_owned);
+    SampledReport::new(&plan, found, planting, confidence, unpromised, false).unwrap()
 }
 
 #[test]
@@ -422,8 +434,11 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
             .contains("\nNo leak was seen")
     );
     // A promise that a sample cannot contradict speaks of no leak, and of none that is not seen.
-    for (mut report, mood) in [(middle.clone(), Mood::Open), (leak.clone(), Mood::Review)] {
-        report.beside_promise();
+    let promised = |own| sampled_of(&costs, own, Planting::Planted, None);
+    for (report, mood) in [
+        (promised([500.5; 10]), Mood::Open),
+        (promised(own), Mood::Review),
+    ] {
         let page = report.to_page("m", None).unwrap();
         assert_eq!(page.has_mood(), mood);
         let text = page.to_text(View::full());
@@ -434,6 +449,27 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     }
     let plain = middle.to_page("m", None).unwrap();
     assert_eq!(plain.has_mood(), Mood::Plain);
+    assert!(
+        plain
+            .to_text(View::full())
+            .contains("There is no verdict: no noise.")
+    );
+    assert_eq!(middle.no_verdict, "no noise");
+    // Ten canaries in a sample of 199: p is 0.05 at least.
+    for (size, mood) in [(199, Mood::Open), (200, Mood::Plain)] {
+        let few = sampled(&costs[..size], [500.5; 10]);
+        let page = few.to_page("m", None).unwrap();
+        assert_eq!(page.has_mood(), mood, "{size}");
+        let why = "But a sample of 199 shows no leak of 10 canaries, whatever their ranks: it takes one of 200 at least.";
+        assert_eq!(page.said().contains(why), mood == Mood::Open, "{size}");
+    }
+    let limited = middle.to_page("m", Some(20.0)).unwrap();
+    assert_eq!(limited.has_mood(), Mood::Open);
+    assert!(
+        limited
+            .said()
+            .contains("But no exposure can be above the limit of 20 bits.")
+    );
     assert_eq!(leak.exit(Some(7.0)), Exit::Exceeded);
     assert_eq!(leak.exit(Some(8.0)), Exit::Finished);
     assert_eq!(middle.exit(Some(1.0)), Exit::Finished);

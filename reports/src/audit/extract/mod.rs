@@ -18,6 +18,7 @@ use crate::page::{Mood, Reach};
 use reticent_accounting::Confidence;
 use reticent_attacks::extract::{PromptRates, Stratum};
 use reticent_attacks::membership::Rate;
+use reticent_attacks::sign_test;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -141,20 +142,37 @@ impl ExtractReport {
         each.fold(0.0, f64::max)
     }
 
-    /// What comes out is for review where no limit that it could pass speaks of it; what does not is open beside a baseline
-    /// that is a near copy, and where no promise of the secrets could have been contradicted.
+    /// Whether anything comes out word by word.
+    fn comes_out(&self) -> bool {
+        self.prompts.iter().any(|row| row.verbatim.hits > 0)
+    }
+
+    /// The false-alarm rate at which each length is held against its baseline: all of them share 5 %.
+    fn level_of_each(&self) -> f64 {
+        0.05 / self.prompts.len().max(1) as f64
+    }
+
+    /// So many passages are needed where so few could show no memory, all of them coming out and none of a baseline.
+    fn passages_needed(&self) -> Option<u64> {
+        let trials = self.prompts.iter().map(|row| row.verbatim.trials).max()?;
+        let needed = (1..).find(|all| sign_test(*all, 0) <= self.level_of_each());
+        needed.filter(|needed| trials < *needed)
+    }
+
+    /// What comes out is for review where no limit that it could pass speaks of it; what does not is open where so few
+    /// passages could show nothing, beside a baseline that is a near copy, and where no promise of the secrets could have
+    /// been contradicted.
     fn mood(&self, limit: Option<f64>) -> Mood {
-        let comes_out = self.prompts.iter().any(|row| row.verbatim.hits > 0);
         let near_copy = self.baseline_apart.is_some_and(|apart| apart.near_copy);
         let passable = limit.map(|limit| self.largest_provable() > limit);
         let secrets = self.secrets.as_ref();
         let unknown = near_copy || secrets.is_some_and(|secrets| !secrets.could_contradict());
         let reach = Reach {
-            leak: true,
+            leak: self.passages_needed().is_none(),
             promise: None,
             limit: passable,
         };
-        let otherwise = Mood::of_leak(comes_out, reach, unknown);
+        let otherwise = Mood::of_leak(self.comes_out(), reach, unknown);
         Mood::of(self.exit(limit), otherwise)
     }
 

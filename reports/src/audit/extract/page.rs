@@ -13,6 +13,11 @@ pub(super) fn page(report: &ExtractReport, released: &str, limit: Option<f64>) -
         (Some(secrets), _) => format!("{} {}", says(report), secrets.says()),
         (None, _) => says(report),
     };
+    if let (Some(needed), false) = (report.passages_needed(), report.comes_out()) {
+        summary.push_str(&format!(
+            " So few passages can show no memory, whatever comes out: {needed} are needed at least."
+        ));
+    }
     if let Some(limit) = limit.filter(|limit| report.largest_provable() <= *limit) {
         summary.push_str(&format!(
             " So few passages can't pass the limit of {limit}, whatever comes out."

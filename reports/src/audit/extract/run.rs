@@ -170,6 +170,7 @@ pub(in crate::audit) fn measured(
         },
     };
     report.secrets = secrets::measured(args, model, interrupt)?;
+    model.check_steady("--scorer")?;
     Ok(Ok(report))
 }
 
@@ -336,6 +337,9 @@ fn study(
         }
     }
     report.baseline_apart = report.baseline.then(|| Apart::of(both));
+    if let Some(base) = baseline {
+        base.check_steady("--baseline")?;
+    }
     Ok(Ok(report))
 }
 

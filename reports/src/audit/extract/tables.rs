@@ -167,8 +167,8 @@ pub(super) fn says(report: &ExtractReport) -> String {
         grouped(best.verbatim.hits),
         count_of(best.prompt as u64, "token")
     );
-    // The length with the smallest p was looked for: all of them share the 5 %.
-    let each = 0.05 / report.prompts.len() as f64;
+    // The length with the smallest p was looked for.
+    let each = report.level_of_each();
     let said = match &best.contrast {
         Some(beside) if beside.p_value <= each => format!(
             "{found}; {} of them from this model alone: it remembers its training text.",

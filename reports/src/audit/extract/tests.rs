@@ -229,10 +229,22 @@ fn what_could_not_have_come_out_is_open() {
         (40, Some(0.5), Mood::Plain),
         (40, Some(0.99), Mood::Open),
         (1, Some(0.5), Mood::Open),
+        (1, None, Mood::Open),
+        // Four of four against none: p = 1/16.
+        (4, None, Mood::Open),
+        (4, Some(0.1), Mood::Open),
+        (5, None, Mood::Plain),
     ] {
         let report = quiet(passages);
         assert_eq!(report.mood(limit), mood, "{passages} {limit:?}");
+        let said = report.to_page("m", limit).unwrap();
+        let why = "can show no memory, whatever comes out: 5 are needed at least.";
+        assert_eq!(said.said().contains(why), passages < 5, "{passages}");
     }
+    // Four lengths share the 5 %.
+    let mut lengths = quiet(6);
+    lengths.prompts = vec![lengths.prompts[0].clone(); 4];
+    assert_eq!(lengths.passages_needed(), Some(7));
     let mut beside = quiet(40);
     for (at_most, mood) in [(6e-4, Mood::Plain), (2e-3, Mood::Open)] {
         beside.secrets = Some(secrets(at_most));

@@ -118,6 +118,10 @@ pub(in crate::audit) fn measured(
         interrupt.check()?;
         panel = both.context("--reference")?;
     }
+    model.check_steady("--scorer")?;
+    if let Some(base) = &mut reference {
+        base.check_steady("--reference")?;
+    }
     let mut left_out = Vec::new();
     let mut attacked = Vec::new();
     for attack in attacks {

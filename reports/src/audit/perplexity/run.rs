@@ -133,6 +133,7 @@ fn scored(
     let count = records.len() as u64;
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
+    model.check_steady("--scorer")?;
     let report = PerplexityReport::new(&measured, count, cut, unit);
     Ok((report, unit, context))
 }

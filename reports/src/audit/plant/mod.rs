@@ -21,7 +21,7 @@ use reticent_corpus::canary::{
     insert,
 };
 use reticent_corpus::read::{
-    BEYOND_64_BITS, Documents, ReadOptions, has_number_beyond_64_bits, last_answer,
+    BEYOND_64_BITS, Documents, ReadOptions, has_number_beyond_64_bits, last_answer, whole_object,
 };
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
@@ -347,11 +347,10 @@ fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<
     }
 }
 
-/// The object of a line.
+/// The object of a line; an error of it quotes nothing.
 fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
     let line = line.trim_start_matches('\u{feff}');
-    serde_json::from_str(line)
-        .map_err(|_| anyhow!("FILE, line {line_number}: not one object to a line"))
+    whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
 }
 
 /// What each line of JSON teaches, with its number among those that are not blank: the document read from it, or for a

@@ -6,7 +6,7 @@ use super::protocol::Hello;
 use super::worker::{Failure, Worker};
 use crate::contract::{Interrupt, note};
 use anyhow::{Result, bail, ensure};
-use reticent_backends::Error;
+use reticent_backends::{Error, TokenScore};
 use reticent_corpus::TokenId;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,22 @@ use std::time::Duration;
 /// Sequences or prefixes of one question, where the scorer does not say.
 const BATCH: usize = 64;
 
+/// Numbers that one question may ask for.
+const ANSWERS: usize = 1 << 20;
+
 /// Tokens of the sequence that several scorers must agree on.
 const PROBE: TokenId = 8;
 
-/// How far their ln p of a token may lie apart, nats: devices round differently, models differ by more.
+/// How far two answers about the same token may lie apart, nats: devices round differently, models differ by more.
 const AGREEMENT: f64 = 1e-2;
+
+/// Where two answers to one question differ by more than rounding; they have as many numbers.
+pub(super) fn disagreement(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
+    // ln 0 is ln 0.
+    let alike = |a: f64, b: f64| a.total_cmp(&b).is_eq() || (a - b).abs() <= AGREEMENT;
+    let mut pairs = one.iter().copied().zip(two.iter().copied());
+    pairs.find(|(a, b)| !alike(*a, *b))
+}
 
 /// What a question is about, and what a row of its answer is.
 type Ask<'a, R> = &'a (dyn Fn(&mut Worker, &[Vec<TokenId>]) -> Result<Vec<R>, Failure> + Sync);
@@ -84,10 +95,8 @@ impl Pool {
             };
             let found: Vec<f64> = rows.iter().flatten().map(|s| s.log_probability).collect();
             let first = first.get_or_insert_with(|| found.clone());
-            // ln 0 is ln 0.
-            let alike = |(a, b): (&f64, &f64)| a.total_cmp(b).is_eq() || (a - b).abs() <= AGREEMENT;
             ensure!(
-                first.iter().zip(&found).all(alike),
+                disagreement(first, &found).is_none(),
                 "the scorer `{line}` gives the tokens 0 to {} other log-probabilities than the first does; all must be \
                  the same model",
                 length - 1
@@ -109,12 +118,28 @@ impl Pool {
         self.lines.first().map_or("", String::as_str)
     }
 
+    /// The scores of sequences.
+    pub(super) fn score(&mut self, sequences: &[Vec<TokenId>]) -> Told<Vec<Vec<TokenScore>>> {
+        let most = self.batch();
+        self.share(sequences, most, &|worker, some| worker.score(some))
+    }
+
+    /// ln p of the wanted tokens, of which there are some, behind each prefix.
+    pub(super) fn next(
+        &mut self,
+        prefixes: &[Vec<TokenId>],
+        wanted: &[TokenId],
+    ) -> Told<Vec<Vec<f64>>> {
+        let most = self.batch().min(ANSWERS / wanted.len()).max(1);
+        self.share(prefixes, most, &|worker, some| worker.next(some, wanted))
+    }
+
     /// Cuts `texts` into questions of at most `most` and asks them, each process one after the other; the
     /// answers come back in order.
     ///
     /// # Errors
     /// A wrong answer, or no process left.
-    pub(super) fn share<R: Send>(
+    fn share<R: Send>(
         &mut self,
         texts: &[Vec<TokenId>],
         most: usize,
