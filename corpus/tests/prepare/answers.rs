@@ -199,11 +199,17 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
         loss_on: Some(LossOn::Assistant),
         ..ReadOptions::default()
     };
-    for line in [r#"{"text":"hi"}"#, r#"{"prompt":"a","completion":"b"}"#] {
+    for (line, said) in [
+        (r#"{"text":"hi"}"#, "line 1: no messages"),
+        (
+            r#"{"prompt":"a","completion":"b"}"#,
+            "line 1: a text of its own",
+        ),
+    ] {
         let bytes = line.as_bytes().to_vec();
         let mut read = Documents::from_bytes(Path::new("x.jsonl"), bytes, &options);
         let error = read.next().unwrap().unwrap_err().to_string();
-        assert!(error.contains("line 1: no messages"), "{error}");
+        assert!(error.contains(said), "{error}");
     }
 }
 

@@ -69,6 +69,10 @@ struct Options {
     #[serde(default)]
     labels: Option<serde_json::Value>,
     #[serde(default)]
+    #[cfg_attr(
+        not(feature = "findings"),
+        expect(dead_code, reason = "only pages of audits say it")
+    )]
     loss_on: Option<serde_json::Value>,
 }
 
