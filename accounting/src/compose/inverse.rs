@@ -21,6 +21,10 @@ const INSIDE: f64 = 0.01;
 const LITTLE: f64 = 0.02;
 /// A δ below this takes its own sources seconds at each place, and they hardly ever see more so far out.
 const LEAST_DELTA: f64 = 1e-30;
+/// So do laws of more components than this, which are not cut.
+const MOST_COMPONENTS: usize = 12;
+/// Ends as close as this, relatively, are close enough not to begin anew.
+const CLOSE: f64 = 1e-6;
 
 /// A place with ln δ there, less the one that is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -143,9 +147,11 @@ impl Solver {
     /// A search for ε lays its contours and grids by a guess of the tilt, which rare losses mislead; at a given ε
     /// each source lays its own.
     pub(super) fn inverted(&self, found: Found, delta: f64, tolerance: f64) -> Found {
+        let tolerance = tolerance.max(CLOSE);
+        let close = found.width() <= tolerance * found.upper || found.upper.is_infinite();
         let one_sided = self.below.is_some() || self.loss.bounds_only();
-        let close = found.width() <= tolerance * found.upper;
-        if close || one_sided || found.upper.is_infinite() || delta < LEAST_DELTA {
+        let slow = delta < LEAST_DELTA || self.components() > MOST_COMPONENTS;
+        if close || one_sided || slow {
             return found;
         }
         let mut bracket = Bracket {
