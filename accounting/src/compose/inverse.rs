@@ -55,7 +55,7 @@ impl Bracket {
             epsilon,
             above: ends.middle - self.ln_delta,
         };
-        if place.above.is_finite() {
+        if place.above.is_finite() && ends.width() <= UNDECIDED {
             (self.places).retain(|other| other.epsilon.to_bits() != epsilon.to_bits());
             self.places.push(place);
             (self.places).sort_by(|a, b| a.above.abs().total_cmp(&b.above.abs()));
@@ -114,7 +114,12 @@ impl Bracket {
                 // Beyond a place where nothing was decided.
                 let place = nearest.map_or(0.0, |place| place.epsilon);
                 let from = if place < self.high { place } else { 0.0 };
-                0.5 * (from.max(self.low) + self.high)
+                let from = from.max(self.low);
+                if from > 0.0 && self.high > 4.0 * from {
+                    (from * self.high).sqrt()
+                } else {
+                    0.5 * (from + self.high)
+                }
             }
         }
     }
@@ -173,8 +178,10 @@ impl Solver {
                 break;
             };
             by = by.coarser(source.engine());
+            let before = bracket.high - bracket.low;
             bracket.add(next, ends);
-            if bracket.within(tolerance) || ends.width() > UNDECIDED {
+            let told = ends.width() <= UNDECIDED || bracket.high - bracket.low < before;
+            if bracket.within(tolerance) || !told {
                 break;
             }
             let Some((root, slope)) = bracket.root() else {

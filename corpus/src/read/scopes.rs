@@ -220,11 +220,12 @@ fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
         format!(r"{range}\s*\[[^\[\]]*:[^\[\]]*\](\s*\|\s*list\b)?"),
         format!(r"{range}\s*[=!]=|[=!]=\s*{range}"),
         r"\|\s*(?:e|escape|safe)\b\s*(?:\(\s*\)\s*)?".to_owned(),
-        r"\A(?:[-+]?\}\}|~|if\b|else\b|\|\s*(?:e|escape)\b)".to_owned(),
+        r"\A[\s)]*(?:[-+]?\}\}|\z|~|(?:if|else|and|or)\b|[=!]=|\|\s*(?:e|escape|safe)\b)".to_owned(),
         r"(?:(\w+)\s*)?\.\s*(clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values)\b\s*(\(?)".to_owned(),
+        r"\w\s*\(".to_owned(),
     ];
     let patterns: Vec<Regex> = patterns.iter().filter_map(|p| Regex::new(p).ok()).collect();
-    let [slice, compared, marks, ends, method] = patterns.as_slice() else {
+    let [slice, compared, marks, ends, method, calls] = patterns.as_slice() else {
         return Some("has too many variables that are ranges".to_owned());
     };
     for (word, text) in &plain {
@@ -241,14 +242,20 @@ fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
                     .to_owned(),
             );
         }
-        let inside = text.trim_start_matches("{{+").trim_end_matches("+}}");
         let elsewhere = |found: regex::Match<'_>| {
-            !word.is_empty() || inside.contains('+') || !ends.is_match(&text[found.end()..])
+            let after = &text[found.end()..];
+            let called = after.trim_start().starts_with(')') && calls.is_match(text);
+            let kept = match *word {
+                "" | "if" | "elif" => true,
+                "set" => names_are_only_written(text, &plain, calls),
+                _ => false,
+            };
+            !kept || called || joins(text) || !ends.is_match(after)
         };
         if marks.find_iter(text).any(elsewhere) {
             return Some(
-                "marks a text as HTML (| e, | escape or | safe) elsewhere than at the end of what {{ … }} writes, where Jinja2 \
-                 escapes what it is joined to by + or a method; write {{ … | e }}, and ~ where it is joined"
+                "marks a text as HTML (| e, | escape or | safe) that is joined by +, called or read further, where Jinja2 may \
+                 escape what it is joined to; write ~ for +"
                     .to_owned(),
             );
         }
@@ -257,12 +264,45 @@ fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
             if found[3].is_empty() && !spaces.contains(&of) {
                 let name = &found[2];
                 return Some(format!(
-                    "reads .{name} without a call, which is a method in Jinja2; write ['{name}'] for a key of that name"
+                    "reads .{name} without a call, which is a method in Jinja2; write .get('{name}') for a key of that name"
                 ));
             }
         }
     }
     None
+}
+
+/// Whether a tag joins texts by operators that escape beside a text that is marked as HTML.
+fn joins(text: &str) -> bool {
+    let inside = text.trim_start_matches("{{+").trim_end_matches("+}}");
+    inside.contains(['+', '%', '*'])
+}
+
+/// Whether the name that a tag sets is only written, compared and joined by ~ in the others.
+fn names_are_only_written(set: &str, tags: &[(&str, Cow<'_, str>)], calls: &Regex) -> bool {
+    let Some((name, _)) = set.split_once('=') else {
+        return false;
+    };
+    let name = name.trim();
+    let (Ok(mention), Ok(read)) = (
+        Regex::new(&format!(r"\b{}\b", regex::escape(name))),
+        Regex::new(&format!(r"\b{}\s*[.\[,\]}}]", regex::escape(name))),
+    ) else {
+        return false;
+    };
+    tags.iter().all(|(word, text)| {
+        if !mention.is_match(text) {
+            return true;
+        }
+        let own = *word == "set"
+            && text
+                .split_once('=')
+                .is_some_and(|(to, _)| to.trim() == name);
+        let written = matches!(*word, "" | "if" | "elif");
+        let plain = !joins(text) && (own || !calls.is_match(text));
+        let whole = text.trim_end_matches("}}");
+        (own || written) && plain && (own || !read.is_match(whole))
+    })
 }
 
 /// What a macro with defaults gets where it gets nothing.

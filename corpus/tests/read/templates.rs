@@ -226,6 +226,18 @@ fn ranges_entities_and_titles_are_those_of_jinja() {
             "&lt;a href=&#34;x&#34;&gt;&amp;&#39; &lt; 5 [&#39;&#34;&#39;]",
         ),
         (
+            "{%- set v = {'a': '<'} | tojson | safe if 1 is number or (1 is sequence and 2 is not string) else 'x' | string %}{{- v }}",
+            "{\"a\": \"<\"}",
+        ),
+        (
+            "{{- '<' ~ 'k' ~ '>' ~ ({'a': '<'} | tojson | safe) ~ '</' ~ 'k' ~ '>' }}",
+            "<k>{\"a\": \"<\"}</k>",
+        ),
+        (
+            "{% if 'user' | safe == 'user' %}u{% endif %}{% set x = '<' | e %}{{ x ~ '<' }}",
+            "u&lt;<",
+        ),
+        (
             "{{ 'hELLO-wORLD (x) it\\'s 3rd あa ßa' | title }} {{ 'hELLO-wORLD (x) it\\'s 3rd あa ßa ǆa'.title() }}",
             "Hello-World (X) It's 3rd あa SSa Hello-World (X) It'S 3Rd あA Ssa ǅa",
         ),
@@ -268,15 +280,21 @@ fn what_jinja_writes_otherwise_is_refused_in_words() {
             "{% set r = range(2) %}{{ [0, 1] != r }}",
             "compares a range",
         ),
-        ("{{ messages[0].content | e + '<' }}", "elsewhere than at"),
-        ("{{ '<' + messages[0].content | e }}", "elsewhere than at"),
+        (
+            "{{ messages[0].content | e + '<' }}",
+            "marks a text as HTML",
+        ),
+        (
+            "{{ '<' + messages[0].content | e }}",
+            "marks a text as HTML",
+        ),
         (
             "{% set x = messages[0].content | escape %}{{ x + '<' }}",
-            "elsewhere than at",
+            "marks a text as HTML",
         ),
-        ("{{ ('a' | e).replace('a', '<') }}", "elsewhere than at"),
-        ("{{ 'a' | e | upper | e }}", "elsewhere than at"),
-        ("{{ ['a' | safe] }}", "elsewhere than at"),
+        ("{{ ('a' | e).replace('a', '<') }}", "marks a text as HTML"),
+        ("{{ 'a' | e | upper | e }}", "marks a text as HTML"),
+        ("{{ ['a' | safe] }}", "marks a text as HTML"),
         ("{{ messages[0].items }}", "reads .items"),
         (
             "{% if messages[0]['a'].values is defined %}x{% endif %}",
