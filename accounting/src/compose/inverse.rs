@@ -15,6 +15,9 @@ const FIRST_GOAL: f64 = 1e-3;
 const NEAR: f64 = 0.02;
 /// Ends of ln δ farther apart than this tell nothing.
 const UNDECIDED: f64 = 1.0;
+/// So many such places are passed by, each for one nearer to the lower end by this share.
+const MOST_BLIND: u32 = 3;
+const NEARER: f64 = 0.25;
 /// No secant goes nearer to an end of the bracket than this share of it.
 const INSIDE: f64 = 0.01;
 /// Ends that come closer by less than this share are as close as they get.
@@ -170,8 +173,10 @@ impl Solver {
         let mut goal = FIRST_GOAL;
         // How closely δ is known, below and above its middle.
         let mut known = (goal, goal);
+        let (mut blind, mut elsewhere) = (0, None);
         for _ in 0..MOST_PLACES {
-            let Some(next) = bracket.next(known, tolerance) else {
+            let next = elsewhere.take();
+            let Some(next) = next.or_else(|| bracket.next(known, tolerance)) else {
                 break;
             };
             let Some((ends, source)) = asked.ln_delta(next, goal) else {
@@ -180,9 +185,19 @@ impl Solver {
             by = by.coarser(source.engine());
             let before = bracket.high - bracket.low;
             bracket.add(next, ends);
-            let told = ends.width() <= UNDECIDED || bracket.high - bracket.low < before;
-            if bracket.within(tolerance) || !told {
+            if bracket.within(tolerance) {
                 break;
+            }
+            let told = ends.width() <= UNDECIDED || bracket.high - bracket.low < before;
+            if !told {
+                // Nearer to where most losses lie more is known.
+                blind += 1;
+                elsewhere =
+                    (blind <= MOST_BLIND).then_some(bracket.low + NEARER * (next - bracket.low));
+                if elsewhere.is_none() {
+                    break;
+                }
+                continue;
             }
             let Some((root, slope)) = bracket.root() else {
                 continue;
@@ -228,6 +243,7 @@ mod tests {
         for (sigma, rate, steps, delta, tolerance) in [
             (0.879, 1.13e-7, 96_500, 1.93e-5, 1e-6),
             (0.393, 1.21e-5, 35_000, 4.45e-5, 1e-6),
+            (0.45979, 2.53e-9, 5_220_113, 7.33e-7, 0.8),
             (0.41422855, 6.74e-6, 72, 1.95e-6, 2e-3),
         ] {
             let run = Mechanism::dp_sgd(
