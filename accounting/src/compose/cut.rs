@@ -14,7 +14,7 @@ use crate::quantity::error::Result;
 /// P-mass that is left out when nothing is known of the answer.
 const FIRST: f64 = 1e-12;
 /// Steps of more components than this are not cut.
-const MOST_COMPONENTS: usize = 12;
+pub(super) const MOST_COMPONENTS: usize = 12;
 /// The farthest outcome that is looked at, in deviations beyond the farthest component.
 const FARTHEST: f64 = 38.0;
 

@@ -1,13 +1,14 @@
 //! ε(δ) from δ itself at a few ε, where searches for ε leave ends that δ tells apart.
 
+use super::cut::MOST_COMPONENTS;
 use super::found::Found;
-use super::ladder::Source;
+use super::ladder::{Ends, Source};
 use super::roots::ROOM;
 use super::solver::Solver;
 use crate::engine::Engine;
 use crate::numeric::interval::LnBounds;
 
-/// How often δ is asked for.
+/// How often δ is evaluated.
 const MOST_PLACES: usize = 24;
 /// How exactly, to begin with.
 const FIRST_GOAL: f64 = 1e-3;
@@ -22,11 +23,10 @@ const NEARER: f64 = 0.25;
 const INSIDE: f64 = 0.01;
 /// Ends that come closer by less than this share are as close as they get.
 const LITTLE: f64 = 0.02;
-/// A δ below this takes its own sources seconds at each place, and they hardly ever see more so far out.
+/// A δ below this takes its own sources seconds at each place, and they hardly ever see more so far out; so do laws of
+/// so many components that they are not cut.
 const LEAST_DELTA: f64 = 1e-30;
-/// So do laws of more components than this, which are not cut.
-const MOST_COMPONENTS: usize = 12;
-/// Ends as close as this, relatively, are close enough not to begin anew.
+/// Ends as close as this, relatively, are not searched for again.
 const CLOSE: f64 = 1e-6;
 
 /// A place with ln δ there, less the one that is looked for.
@@ -132,15 +132,15 @@ impl Bracket {
     }
 }
 
-/// Where ln δ is asked for.
-enum Asked {
+/// What evaluates ln δ.
+enum Evaluator {
     /// The sources in their order.
     Ladder(Solver),
     /// A grid of the run without far outcomes, which serves neighbouring ε.
     Cut(Solver),
 }
 
-impl Asked {
+impl Evaluator {
     fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Option<(LnBounds, Source)> {
         match self {
             Self::Ladder(solver) => solver.ln_delta_by(None, epsilon, goal).ok(),
@@ -156,7 +156,7 @@ impl Solver {
     /// each source lays its own.
     pub(super) fn inverted(&self, found: Found, delta: f64, tolerance: f64) -> Found {
         let tolerance = tolerance.max(CLOSE);
-        let close = found.width() <= tolerance * found.upper || found.upper.is_infinite();
+        let close = found.within(tolerance) || found.upper.is_infinite();
         let one_sided = self.below.is_some() || self.loss.bounds_only();
         let slow = delta < LEAST_DELTA || self.components() > MOST_COMPONENTS;
         if close || one_sided || slow {
@@ -169,7 +169,7 @@ impl Solver {
             places: Vec::new(),
         };
         let mut by = Engine::Closed;
-        let mut asked = Asked::Ladder(Self::new(&self.loss));
+        let mut evaluator = Evaluator::Ladder(Self::new(&self.loss));
         let mut goal = FIRST_GOAL;
         // How closely δ is known, below and above its middle.
         let mut known = (goal, goal);
@@ -179,7 +179,7 @@ impl Solver {
             let Some(next) = next.or_else(|| bracket.next(known, tolerance)) else {
                 break;
             };
-            let Some((ends, source)) = asked.ln_delta(next, goal) else {
+            let Some((ends, source)) = evaluator.ln_delta(next, goal) else {
                 break;
             };
             by = by.coarser(source.engine());
@@ -188,15 +188,14 @@ impl Solver {
             if bracket.within(tolerance) {
                 break;
             }
-            let told = ends.width() <= UNDECIDED || bracket.high - bracket.low < before;
-            if !told {
-                // Nearer to where most losses lie more is known.
-                blind += 1;
-                elsewhere =
-                    (blind <= MOST_BLIND).then_some(bracket.low + NEARER * (next - bracket.low));
-                if elsewhere.is_none() {
+            let informative = ends.width() <= UNDECIDED || bracket.high - bracket.low < before;
+            if !informative {
+                if blind == MOST_BLIND {
                     break;
                 }
+                blind += 1;
+                // Nearer to where most losses lie more is known.
+                elsewhere = Some(bracket.low + NEARER * (next - bracket.low));
                 continue;
             }
             let Some((root, slope)) = bracket.root() else {
@@ -210,11 +209,11 @@ impl Solver {
             };
             goal = finer;
             if source == Source::GridOfCut
-                && matches!(asked, Asked::Ladder(_))
+                && matches!(evaluator, Evaluator::Ladder(_))
                 && let Some(mut cut) = Self::new(&self.loss).cut_below(bracket.ln_delta, finer)
             {
                 cut.keep_long(true);
-                asked = Asked::Cut(cut);
+                evaluator = Evaluator::Cut(cut);
             }
         }
         Found {
@@ -266,6 +265,7 @@ mod tests {
             }
         }
     }
+
     /// Only what δ is certified to be moves an end.
     #[test]
     fn undecided_places_move_no_end() {
