@@ -670,7 +670,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         });
         format!("{HELLO}; {}; cat >/dev/null\n", said.join("; "))
     };
-    // The first question is asked again at the end.
+    // Questions are asked again at the end.
     let other = "-1,-1,-1,-1,-1.02,-1";
     std::fs::write(at.join("scorer.sh"), twice([good, other])).unwrap();
     let refused = audit(at, line, "command:sh scorer.sh");
@@ -682,6 +682,33 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             && message.contains("is -1 at first and -1.02 at the end"),
         "{message}"
     );
+    // And so are the statistics of the whole vocabulary.
+    let told = |id: u32, variance: &str| {
+        let six = |number: &str| vec![number; 6].join(",");
+        format!(
+            "read q; echo '{{\"id\":{id},\"log_probabilities\":[[{}]],\"means\":[[{}]],\"variances\":[[{}]],\
+             \"top_tokens\":[[{}]],\"top_log_probabilities\":[[{}]]}}'; ",
+            six("-1"),
+            six("-2"),
+            six(variance),
+            six("0"),
+            six("-0.9")
+        )
+    };
+    let hello = HELLO.replace("false", "true");
+    for (again, code) in [("0.25", 0), ("0.36", 2)] {
+        let script = format!(
+            "{hello}; {}{}cat >/dev/null\n",
+            told(1, "0.25"),
+            told(2, again)
+        );
+        std::fs::write(at.join("scorer.sh"), script).unwrap();
+        let output = audit(at, line, "command:sh scorer.sh");
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        let says = "the root of the variance of ln p is 0.5 at first and 0.6 at the end";
+        assert_eq!(message.contains(says), code == 2, "{message}");
+    }
     std::fs::write(at.join("scorer.sh"), twice([good, good])).unwrap();
     let fine = audit(at, line, "command:sh scorer.sh");
     assert!(said(&fine).is_empty(), "{}", said(&fine));

@@ -9,6 +9,7 @@ use super::portable_layers as portable;
 use super::rows::{Rows, Span};
 use crate::model::Activation;
 use crate::privacy::random::MeanNoise;
+use crate::scorer::TokenScore;
 use crate::trainer::optimizer::AdamRule;
 use crate::trainer::{Parameter, Precision};
 use burn::tensor::backend::Backend;
@@ -55,6 +56,15 @@ pub(crate) trait Floats: Backend<FloatElem = f32> {
         cap: Option<f32>,
     ) -> (Matrix<Self>, Matrix<Self>) {
         super::portable::cross_entropy(logits, targets, cap)
+    }
+    /// Statistics of each row's distribution and of its target.
+    fn scores(logits: Matrix<Self>, targets: &[TokenId]) -> Vec<TokenScore> {
+        super::host::layers::scores(&super::portable::host(logits), targets)
+    }
+    /// log p of these tokens, row by row.
+    fn log_probabilities(logits: Matrix<Self>, wanted: &[TokenId]) -> Vec<f64> {
+        let columns = logits.dims()[1];
+        super::host::layers::log_probabilities(&super::portable::host(logits), columns, wanted)
     }
     /// The largest magnitude of each tensor; not finite where one of its values is not.
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
@@ -266,20 +276,23 @@ impl<B: Backend> Tape<B> {
 
 /// Squared norms of each parameter's gradient, example by example, and what was written down
 /// on the way.
-pub(crate) struct Norms {
+pub(crate) struct Norms<B: Backend> {
     /// `squared[parameter][example]`.
     pub(crate) squared: Vec<Vec<f64>>,
     /// Gradients of weights that need no second product, by tap (the head comes last) and example.
     pub(crate) kept: Vec<Vec<Option<Vec<f32>>>>,
+    /// The same on a device, by tap: examples × rows × columns of all examples of a grid.
+    pub(crate) on_device: Vec<Option<Tensor<B, 3>>>,
 }
 
-impl Norms {
+impl<B: Backend> Norms<B> {
     pub(crate) fn new(parameters: usize, taps: usize, examples: usize) -> Self {
         Self {
             squared: vec![vec![0.0; examples]; parameters],
             kept: (0..taps)
                 .map(|_| (0..examples).map(|_| None).collect())
                 .collect(),
+            on_device: Vec::new(),
         }
     }
     /// Rounding may make a sum that can't be negative slightly so; an undefined one stays.
@@ -494,13 +507,18 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
         portable::head(hidden, head, targets, precision, own)
     }
     /// Squared gradient norms by parameter and example.
-    fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {
+    fn norms(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms<B> {
         portable::norms(tape, rows, parameters)
     }
     /// sums += Σ_i factor_i · gradient_i.
-    fn add_sums(tape: Tape<B>, kept: &Norms, factors: &Factors, rows: &Rows, sums: &mut Sums<B>) {
-        let _ = kept;
-        portable::add_sums(tape, factors, rows, sums);
+    fn add_sums(
+        tape: Tape<B>,
+        norms: Norms<B>,
+        factors: &Factors,
+        rows: &Rows,
+        sums: &mut Sums<B>,
+    ) {
+        portable::add_sums(tape, norms.on_device, factors, rows, sums);
     }
 }
 

@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 mod scoring;
-pub(super) use scoring::row_scores;
 
 pub(crate) use crate::model::LstmConfig;
 

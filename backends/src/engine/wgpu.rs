@@ -8,6 +8,7 @@ use super::kernels::Kernels;
 use super::layers::{Floats, Matrix, Nonlinearity};
 use crate::device::Device;
 use crate::error::Result;
+use crate::scorer::TokenScore;
 use burn_wgpu::{RuntimeOptions, Wgpu, WgpuDevice, WgpuRuntime, WgpuSetup};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
@@ -25,6 +26,12 @@ impl Floats for Wgpu {
         cap: Option<f32>,
     ) -> (Matrix<Self>, Matrix<Self>) {
         cubes::cross_entropy(logits, targets, cap)
+    }
+    fn scores(logits: Matrix<Self>, targets: &[TokenId]) -> Vec<TokenScore> {
+        cubes::scores(logits, targets)
+    }
+    fn log_probabilities(logits: Matrix<Self>, wanted: &[TokenId]) -> Vec<f64> {
+        cubes::log_probabilities(logits, wanted)
     }
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
         cubes::largest(tensors)

@@ -155,7 +155,7 @@ impl LoadedModel {
         }
     }
 
-    /// Asks a command its first question again, when it has answered all; `flag` names it in messages.
+    /// Asks a command some of its questions again, when it has answered all; `flag` names it in messages.
     ///
     /// # Errors
     /// Another answer than at first.

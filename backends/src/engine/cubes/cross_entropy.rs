@@ -1,6 +1,6 @@
 //! Losses and their gradients, a group of threads for each row.
 
-use super::{Cubes, UNITS, floats, folded, packed, room};
+use super::{Cubes, UNITS, floats, folded, packed, room, rows_of_groups};
 use crate::engine::layers::Matrix;
 use crate::engine::transfers::indices;
 use burn::tensor::{Shape, Tensor};
@@ -30,16 +30,13 @@ pub(in crate::engine) fn cross_entropy<B: Cubes>(
     let step = delta.meta.strides()[0];
     if rows > 0 {
         let client = logits.client.clone();
-        // a dimension may be limited to 2^16 groups
-        let across = rows.min(1 << 15);
-        let down = rows.div_ceil(across);
         // SAFETY: a group has one row below `rows`, and its threads only columns below `columns`; a target is compared
         // with columns and never used as a place.
         #[expect(unsafe_code, reason = "launches a kernel that stays inside its arrays")]
         unsafe {
             rows_apart::launch_unchecked::<B::Own>(
                 &client,
-                CubeCount::Static(across as u32, down as u32, 1),
+                rows_of_groups(rows),
                 CubeDim::new_1d(UNITS),
                 logits.into_array_arg(),
                 targets.into_array_arg(),

@@ -1,8 +1,9 @@
-//! Kernels of our own, where the tensor library's are slow: nonlinearities, losses and largest magnitudes on CUDA and
-//! wgpu, products on CUDA.
+//! Kernels of our own, where the tensor library's are slow: nonlinearities, losses, scores and largest magnitudes on
+//! CUDA and wgpu, products on CUDA.
 
 mod activation;
 mod cross_entropy;
+mod distribution;
 mod largest;
 #[cfg(any(feature = "cuda", test))]
 mod product;
@@ -11,6 +12,7 @@ mod tests;
 
 pub(super) use activation::{activate, activate_back};
 pub(super) use cross_entropy::cross_entropy;
+pub(super) use distribution::{log_probabilities, scores};
 pub(super) use largest::largest;
 #[cfg(any(feature = "cuda", test))]
 pub(super) use product::product;
@@ -66,6 +68,13 @@ pub(super) fn room<R: CubeRuntime>(
         Shape::from(shape.to_vec()),
         dtype,
     )
+}
+
+/// A group of threads for each row.
+fn rows_of_groups(rows: usize) -> CubeCount {
+    // a dimension may be limited to 2^16 groups
+    let across = rows.min(1 << 15);
+    CubeCount::Static(across as u32, rows.div_ceil(across) as u32, 1)
 }
 
 /// The largest of a group's parts, one of each thread, or their sum. All threads come here, and the parts are free again.

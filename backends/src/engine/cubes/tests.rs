@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::card::{Card, Tested};
+use crate::engine::host::layers as host_layers;
 use crate::engine::layers::Nonlinearity;
 use crate::engine::packed::NO_LOSS;
 use crate::engine::transfers::{host, upload};
@@ -145,6 +146,44 @@ fn losses_and_their_gradients_are_those_of_tensor_operations() {
         close(&delta, &host(own_delta), 2e-6, &what);
         assert!(delta[2 * columns..3 * columns].iter().all(|d| *d == 0.0));
     }
+}
+
+#[test]
+fn scores_and_log_probabilities_are_those_of_the_host() {
+    for columns in [1, 11, 300, 5003] {
+        let last = columns as u32 - 1;
+        let targets = [0, last, 3.min(last), 7.min(last)];
+        for scale in [0.01, 1.0, 30.0] {
+            let (x, own) = both([4, columns], scale);
+            let own = host(own);
+            let what = format!("{columns} columns, scale {scale}");
+            let wants = host_layers::scores(&own, &targets);
+            for (got, want) in scores(x.clone(), &targets).iter().zip(&wants) {
+                assert_eq!(got.top_token, want.top_token, "{what}");
+                let near = |got: f64, want: f64, of: &str| {
+                    let within = 2e-6 + 4e-6 * want.abs();
+                    assert!((got - want).abs() <= within, "{what}, {of}: {got}, {want}");
+                };
+                near(got.log_probability, want.log_probability, "log p");
+                near(got.top_log_probability, want.top_log_probability, "top");
+                near(got.mean, want.mean, "mean");
+                near(got.variance, want.variance, "variance");
+            }
+            let wanted = [last, 0, last / 2];
+            let want = host_layers::log_probabilities(&own, columns, &wanted);
+            let got = log_probabilities(x, &wanted);
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() <= 4e-6, "{what}: {got}, {want}");
+            }
+        }
+    }
+    // the last of equal largest, as on the host; a value that is no number is not hidden
+    let device = Tested::find(0).unwrap();
+    let tied = [1.0, 3.0, 0.0, 3.0, 2.0];
+    let of = |x: &[f32]| scores::<Tested>(upload(x.to_vec(), [1, x.len()], &device), &[0])[0];
+    assert_eq!(of(&tied).top_token, 3);
+    assert!(of(&[1.0, f32::NAN, 0.0]).log_probability.is_nan());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::engine::kernels::Kernels;
 use crate::engine::layers::{Floats, Matrix, Nonlinearity};
 use crate::error::Result;
 use crate::privacy::random::MeanNoise;
+use crate::scorer::TokenScore;
 use crate::trainer::optimizer::AdamRule;
 use burn::tensor::Tensor;
 use burn_cuda::{Cuda, CudaDevice};
@@ -44,6 +45,12 @@ impl Floats for Cuda {
         cap: Option<f32>,
     ) -> (Matrix<Self>, Matrix<Self>) {
         cubes::cross_entropy(logits, targets, cap)
+    }
+    fn scores(logits: Matrix<Self>, targets: &[TokenId]) -> Vec<TokenScore> {
+        cubes::scores(logits, targets)
+    }
+    fn log_probabilities(logits: Matrix<Self>, wanted: &[TokenId]) -> Vec<f64> {
+        cubes::log_probabilities(logits, wanted)
     }
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
         cubes::largest(tensors)

@@ -2,6 +2,7 @@
 
 use super::gemm::{Store, View, product};
 use super::head;
+use crate::scorer::TokenScore;
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 
@@ -66,4 +67,38 @@ pub(crate) fn log_softmax(row: &[f32]) -> Vec<f64> {
     let sum: f64 = row.iter().map(|x| (f64::from(*x) - max).exp()).sum();
     let normaliser = max + sum.ln();
     row.iter().map(|x| f64::from(*x) - normaliser).collect()
+}
+
+/// Statistics of each row's distribution and of its target.
+pub(crate) fn scores(logits: &[f32], targets: &[TokenId]) -> Vec<TokenScore> {
+    let vocabulary = logits.len() / targets.len().max(1);
+    logits
+        .par_chunks_exact(vocabulary.max(1))
+        .zip(targets)
+        .map(|(row, target)| {
+            let log_p = log_softmax(row);
+            let mean: f64 = log_p.iter().map(|l| l.exp() * l).sum();
+            let variance = log_p.iter().map(|l| l.exp() * (l - mean).powi(2)).sum();
+            let top = (0..log_p.len())
+                .max_by(|a, b| log_p[*a].total_cmp(&log_p[*b]))
+                .unwrap_or(0);
+            TokenScore {
+                log_probability: log_p[*target as usize],
+                mean,
+                variance,
+                top_token: top as TokenId,
+                top_log_probability: log_p[top],
+            }
+        })
+        .collect()
+}
+
+/// log p of these tokens, row by row.
+pub(crate) fn log_probabilities(logits: &[f32], vocabulary: usize, wanted: &[TokenId]) -> Vec<f64> {
+    let one = |row: &[f32]| {
+        let log_p = log_softmax(row);
+        wanted.iter().map(|t| log_p[*t as usize]).collect()
+    };
+    let rows: Vec<Vec<f64>> = logits.par_chunks_exact(vocabulary).map(one).collect();
+    rows.concat()
 }

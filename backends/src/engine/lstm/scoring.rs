@@ -1,7 +1,6 @@
 //! Scores of an LSTM: of whole sequences, and from cached states.
 
 use super::Lstm;
-use crate::engine::host::layers::log_softmax;
 use crate::engine::kernels::Kernels;
 use crate::engine::packed::{NO_LOSS, Packed};
 use crate::engine::portable::host;
@@ -32,7 +31,7 @@ impl<B: Kernels> Lstm<B> {
         // a row without loss asks for any token, and is then left out
         let asked = packed.targets.iter();
         let asked: Vec<TokenId> = asked.map(|t| if *t == NO_LOSS { 0 } else { *t }).collect();
-        let scores = row_scores(&host(self.logits(packed)), &asked);
+        let scores = B::scores(self.logits(packed), &asked);
         let mut by_example = vec![Vec::new(); packed.slots];
         for group in &packed.groups {
             for (lane, &example) in group.examples.iter().enumerate() {
@@ -110,31 +109,6 @@ impl<B: Kernels> Scorer for Lstm<B> {
     }
 }
 
-/// Statistics of each row's distribution and of its target.
-pub(in crate::engine) fn row_scores(logits: &[f32], targets: &[TokenId]) -> Vec<TokenScore> {
-    use rayon::prelude::*;
-    let vocabulary = logits.len() / targets.len().max(1);
-    logits
-        .par_chunks_exact(vocabulary.max(1))
-        .zip(targets)
-        .map(|(row, target)| {
-            let log_p = log_softmax(row);
-            let mean: f64 = log_p.iter().map(|l| l.exp() * l).sum();
-            let variance = log_p.iter().map(|l| l.exp() * (l - mean).powi(2)).sum();
-            let top = (0..log_p.len())
-                .max_by(|a, b| log_p[*a].total_cmp(&log_p[*b]))
-                .unwrap_or(0);
-            TokenScore {
-                log_probability: log_p[*target as usize],
-                mean,
-                variance,
-                top_token: top as TokenId,
-                top_log_probability: log_p[top],
-            }
-        })
-        .collect()
-}
-
 impl<B: Kernels> PrefixScorer for Lstm<B> {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
         let mut finished = Vec::with_capacity(prefixes.len());
@@ -182,21 +156,13 @@ impl<B: Kernels> PrefixScorer for Lstm<B> {
             .chunks_exact(2 * width)
             .flat_map(|s| s[..width].iter().copied())
             .collect();
-        let logits = host(B::affine(
+        let logits = B::affine(
             self.matrix(hidden, width),
             self.weights.head.clone(),
             self.weights.head_bias.clone(),
             Precision::Single,
-        ));
-        let rows = logits.chunks_exact(self.config.vocabulary).map(log_softmax);
-        Ok(rows
-            .flat_map(|log_p| {
-                wanted
-                    .iter()
-                    .map(move |t| log_p[*t as usize])
-                    .collect::<Vec<_>>()
-            })
-            .collect())
+        );
+        Ok(B::log_probabilities(logits, wanted))
     }
 
     fn release(&mut self, states: &[StateId]) {

@@ -16,30 +16,39 @@ fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
 /// Partial sums of norms, by parameter.
 type Pieces<B> = Vec<(usize, Matrix<B>)>;
 
-fn linear_pieces<B: Floats>(tap: &LinearTap<B>, shape: (usize, usize), out: &mut Pieces<B>) {
+/// The gradients of a weight, example by example, where they were computed.
+type Own<B> = Option<Tensor<B, 3>>;
+
+fn linear_pieces<B: Floats>(
+    tap: &LinearTap<B>,
+    shape: (usize, usize),
+    out: &mut Pieces<B>,
+) -> Own<B> {
     let (a, g) = (steps(&tap.input, shape), steps(&tap.gradient, shape));
-    let (t, d, p) = (shape.1, a.dims()[2], g.dims()[2]);
-    out.push((tap.weight, weight_pieces(a, g.clone(), (t, d, p))));
     if let Some(bias) = tap.bias {
-        out.push((bias, pieces(g.sum_dim(1).powi_scalar(2))));
+        out.push((bias, pieces(g.clone().sum_dim(1).powi_scalar(2))));
     }
+    let (squares, own) = weight_pieces(a, g);
+    out.push((tap.weight, squares));
+    own
 }
 
-/// ‖aᵀg‖² of each example: Gram matrices if 2 T² ≤ d p, else the gradient itself.
-fn weight_pieces<B: Floats>(
-    a: Tensor<B, 3>,
-    g: Tensor<B, 3>,
-    (t, d, p): (usize, usize, usize),
-) -> Matrix<B> {
-    if 2 * t * t <= d * p {
-        return pieces(gram(a) * gram(g));
+/// ‖aᵀg‖² of each example: from the gradient aᵀg itself, which the sum then needs no second product for, where its d p
+/// values are no more than those of a and g; else from Gram matrices, which are smaller then, since T ≤ √(d p) / 2.
+fn weight_pieces<B: Floats>(a: Tensor<B, 3>, g: Tensor<B, 3>) -> (Matrix<B>, Own<B>) {
+    let [_, t, d] = a.dims();
+    let p = g.dims()[2];
+    if d * p > t * (d + p) {
+        return (pieces(gram(a) * gram(g)), None);
     }
-    let examples = a.dims()[0];
-    let one = |i: usize| {
-        let (a, g) = (a.clone().narrow(0, i, 1), g.clone().narrow(0, i, 1));
-        pieces(B::product(a.swap_dims(1, 2), g).powi_scalar(2))
-    };
-    Tensor::cat((0..examples).map(one).collect(), 0)
+    let own = B::product(a.swap_dims(1, 2), g);
+    (pieces(own.clone().powi_scalar(2)), Some(own))
+}
+
+/// Σ_i factor_i · gradient_i.
+fn weighted<B: Floats>(factors: Tensor<B, 3>, own: Tensor<B, 3>) -> Matrix<B> {
+    let [_, rows, columns] = own.dims();
+    (own * factors).sum_dim(0).reshape([rows, columns])
 }
 
 fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pieces<B>) {
@@ -63,19 +72,27 @@ fn same<B: Floats>(read: &[u32], shape: (usize, usize), device: &B::Device) -> T
     tokens.repeat_dim(2, steps).equal(across).float()
 }
 
-pub(in crate::engine) fn norms<B: Floats>(tape: &Tape<B>, rows: &Rows, parameters: usize) -> Norms {
+pub(in crate::engine) fn norms<B: Floats>(
+    tape: &Tape<B>,
+    rows: &Rows,
+    parameters: usize,
+) -> Norms<B> {
     let shape = grid(rows);
     let mut out: Pieces<B> = Vec::new();
-    for tap in &tape.linears {
-        linear_pieces(tap, shape, &mut out);
-    }
+    let linears = tape.linears.iter();
+    let mut own: Vec<Own<B>> = linears
+        .map(|tap| linear_pieces(tap, shape, &mut out))
+        .collect();
     for tap in &tape.norms {
         norm_pieces(tap, shape, &mut out);
     }
     if let Some(ends) = &tape.ends {
-        end_pieces(ends, rows, shape, &mut out);
+        own.push(end_pieces(ends, rows, shape, &mut out));
     }
-    read(out, rows.spans.len(), parameters, tape.linears.len() + 1)
+    Norms {
+        on_device: own,
+        ..read(out, rows.spans.len(), parameters)
+    }
 }
 
 /// Embeddings and head; where they share a matrix, with the product of both gradients.
@@ -84,7 +101,7 @@ fn end_pieces<B: Floats>(
     rows: &Rows,
     shape: (usize, usize),
     out: &mut Pieces<B>,
-) {
+) -> Own<B> {
     let (token, scale) = (embedding.token, embedding.scale);
     let g = steps(&embedding.gradient, shape);
     let device = embedding.gradient.device();
@@ -105,14 +122,18 @@ fn end_pieces<B: Floats>(
     let delta = head.delta.as_ref();
     let delta = delta.expect("norms need the head's gradient");
     let (h, delta) = (steps(&head.hidden, shape), steps(delta, shape));
-    let sizes = (shape.1, h.dims()[2], delta.dims()[2]);
     if let Some(bias) = head.bias {
         out.push((bias, pieces(delta.clone().sum_dim(1).powi_scalar(2))));
     }
     if head.tied {
         out.push((token, cross_pieces(&h, &delta, g * scale, rows, shape)));
     }
-    out.push((head.weight, weight_pieces(h, delta, sizes)));
+    let (squares, own) = match head.tied {
+        true => weight_pieces(delta, h),
+        false => weight_pieces(h, delta),
+    };
+    out.push((head.weight, squares));
+    own
 }
 
 /// 2 Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩ of each example.
@@ -133,11 +154,11 @@ fn cross_pieces<B: Floats>(
 }
 
 /// Adds the pieces of each parameter in f64, with one transfer for all.
-fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize, taps: usize) -> Norms {
+fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize) -> Norms<B> {
     let widths: Vec<(usize, usize)> = out.iter().map(|(p, x)| (*p, x.dims()[1])).collect();
     let total: usize = widths.iter().map(|(_, w)| w).sum();
     let values = host(Tensor::cat(out.into_iter().map(|(_, x)| x).collect(), 1));
-    let mut norms = Norms::new(parameters, taps, examples);
+    let mut norms = Norms::new(parameters, 0, examples);
     for (example, line) in values.chunks_exact(total).take(examples).enumerate() {
         let mut at = 0;
         for &(parameter, width) in &widths {
@@ -150,8 +171,23 @@ fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize, taps: usi
     norms
 }
 
+/// The factors of each group, examples × 1 × 1; those of a grid's empty examples are zero.
+fn by_example<B: Floats>(
+    factors: &Factors,
+    examples: usize,
+    device: &B::Device,
+) -> Vec<Tensor<B, 3>> {
+    let one = |group: &Vec<f32>| {
+        let mut all = group.clone();
+        all.resize(examples, 0.0);
+        upload(all, [examples, 1, 1], device)
+    };
+    factors.by_group.iter().map(one).collect()
+}
+
 pub(in crate::engine) fn add_sums<B: Floats>(
     tape: Tape<B>,
+    own: Vec<Own<B>>,
     factors: &Factors,
     rows: &Rows,
     sums: &mut Sums<B>,
@@ -163,12 +199,21 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         .map(|f| upload(rows.spread(f, 0.0), [rows.len(), 1], &device))
         .collect();
     let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
+    let by_example: Vec<Tensor<B, 3>> = match own.iter().any(Option::is_some) {
+        true => by_example(factors, grid(rows).0, &device),
+        false => Vec::new(),
+    };
+    let of_examples = |parameter: usize| by_example[factors.group_of[parameter]].clone();
+    let mut own = own.into_iter();
     for tap in tape.linears {
         if let Some(bias) = tap.bias {
             sums.add(bias, sum_rows(tap.gradient.clone() * factor(bias)));
         }
-        let g = tap.gradient * factor(tap.weight);
-        sums.add(tap.weight, B::product(tap.input.transpose(), g));
+        let sum = match own.next().flatten() {
+            Some(own) => weighted(of_examples(tap.weight), own),
+            None => B::product(tap.input.transpose(), tap.gradient * factor(tap.weight)),
+        };
+        sums.add(tap.weight, sum);
     }
     for tap in tape.norms {
         if let Some(bias) = tap.bias {
@@ -199,7 +244,10 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         if let Some(bias) = head.bias {
             sums.add(bias, sum_rows(delta.clone() * factor(bias)));
         }
-        let delta = delta * factor(head.weight);
-        sums.add(head.weight, head_sum(head.hidden, delta, head.tied));
+        let sum = match own.next().flatten() {
+            Some(own) => weighted(of_examples(head.weight), own),
+            None => head_sum(head.hidden, delta * factor(head.weight), head.tied),
+        };
+        sums.add(head.weight, sum);
     }
 }

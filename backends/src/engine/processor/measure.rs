@@ -73,7 +73,7 @@ impl<'a> Measure<'a> {
         }
     }
 
-    pub(super) fn all(&self, parameters: usize) -> Norms {
+    pub(super) fn all(&self, parameters: usize) -> Norms<Flex> {
         let taps = self.linears.len() + 1;
         let examples = self.rows.spans.len();
         let mut norms = Norms::new(parameters, taps, examples);

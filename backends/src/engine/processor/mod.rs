@@ -273,13 +273,13 @@ impl Layers<Flex> for Processor {
         }
     }
 
-    fn norms(tape: &Tape<Flex>, rows: &Rows, parameters: usize) -> Norms {
+    fn norms(tape: &Tape<Flex>, rows: &Rows, parameters: usize) -> Norms<Flex> {
         measure::Measure::new(tape, rows).all(parameters)
     }
 
     fn add_sums(
         tape: Tape<Flex>,
-        norms: &Norms,
+        norms: Norms<Flex>,
         factors: &Factors,
         rows: &Rows,
         sums: &mut Sums<Flex>,

@@ -378,7 +378,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     /// Norms by example and group.
-    fn grouped(&self, norms: &Norms, examples: usize) -> Result<SquaredNorms> {
+    fn grouped(&self, norms: &Norms<B>, examples: usize) -> Result<SquaredNorms> {
         let groups = self.groups.last().map_or(0, |last| last + 1);
         let mut values = vec![0.0; examples * groups];
         for (squared, group) in norms.squared.iter().zip(&self.groups) {
@@ -416,7 +416,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let factors = clip.factors(&squared);
         let clipped = factors.clipped();
         let factors = Factors::clipped(&factors, &self.groups);
-        K::add_sums(tape, &norms, &factors, &rows, &mut self.sums);
+        K::add_sums(tape, norms, &factors, &rows, &mut self.sums);
         Ok(Added {
             examples: part.len(),
             clipped,

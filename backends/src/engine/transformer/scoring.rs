@@ -3,7 +3,6 @@
 use super::Transformer;
 use super::flow::{Plain, layers, top};
 use crate::engine::layers::{Floats, Layers, Matrix};
-use crate::engine::lstm::row_scores;
 use crate::engine::packed::NO_LOSS;
 use crate::engine::portable::host;
 use crate::engine::rows::{self, Grid, Rows};
@@ -28,7 +27,10 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Rows of hidden states at once whose logits fit into memory.
     pub(super) fn logit_rows(&self) -> usize {
-        (B::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS)
+        match K::GRID {
+            true => B::HEAD_ROWS.min(self.most_rows()),
+            false => (B::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS),
+        }
     }
 }
 
@@ -54,7 +56,7 @@ impl<B: Floats, K: Layers<B>> Scorer for Transformer<B, K> {
             let block = self.logit_rows();
             for (i, targets) in targets.chunks(block).enumerate() {
                 let hidden = hidden.clone().narrow(0, i * block, targets.len());
-                scores.extend(row_scores(&host(K::logits(&hidden, &head)), targets));
+                scores.extend(B::scores(K::logits(&hidden, &head), targets));
             }
             for (place, span) in part.places.iter().zip(&rows.spans) {
                 out[*place] = scores[span.range()].to_vec();

@@ -257,15 +257,7 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
                 hidden.extend_from_slice(&self.states.get(*state)?.hidden);
             }
             let hidden = self.matrix(hidden, self.config.width);
-            let logits = host(K::logits(&hidden, &head));
-            let rows: Vec<Vec<f64>> = logits
-                .par_chunks_exact(self.config.vocabulary)
-                .map(|row| {
-                    let log_p = crate::engine::host::layers::log_softmax(row);
-                    wanted.iter().map(|t| log_p[*t as usize]).collect()
-                })
-                .collect();
-            out.extend(rows.into_iter().flatten());
+            out.extend(B::log_probabilities(K::logits(&hidden, &head), wanted));
         }
         Ok(out)
     }

@@ -219,7 +219,7 @@ fn norm(a: &[Vec<f32>]) -> f64 {
 }
 
 /// Norms by parameter and example, whatever the engine passes together.
-fn norms<B: Floats, K: Layers<B>>(model: &Transformer<B, K>, batch: &[Vec<u32>]) -> Norms {
+fn norms<B: Floats, K: Layers<B>>(model: &Transformer<B, K>, batch: &[Vec<u32>]) -> Norms<B> {
     let batch = PrivateBatch::in_order(views(batch)).0;
     let mut all = Norms::new(model.parameters.len(), 0, batch.len());
     for part in model.microbatches(&batch) {
@@ -232,6 +232,7 @@ fn norms<B: Floats, K: Layers<B>>(model: &Transformer<B, K>, batch: &[Vec<u32>])
             }
         }
         all.kept.extend(norms.kept);
+        all.on_device.extend(norms.on_device);
     }
     all
 }
@@ -424,6 +425,41 @@ fn instantiated_norms_and_kept_gradients_equal_the_exact_ones() {
             .count();
         assert!(kept >= 2 * 8, "only {kept} gradients were written down");
         let mut exact = exact(&config);
+        for clip in [0.3, 1e9] {
+            let want = sum(&mut *exact, &all, clip);
+            let got = sum(&mut model, &all, clip);
+            let error = distance(&got, &want) / norm(&want);
+            assert!(error < 4e-6, "at C = {clip}: {error}");
+        }
+    }
+}
+
+/// On grids, sums of long examples are made of the gradients that norms were taken of; norms of short ones are
+/// taken from Gram matrices, but for the head's small matrix.
+#[test]
+fn long_and_short_examples_on_grids_equal_the_exact_ones() {
+    let mut rng = ChaCha20Rng::seed_from_u64(9);
+    let all: Vec<Vec<u32>> = [100, 3, 120, 7]
+        .iter()
+        .map(|n| (0..*n).map(|_| rng.random::<u32>() % 13).collect())
+        .collect();
+    for tied in [true, false] {
+        let config = TransformerConfig {
+            tied,
+            ..TransformerConfig::new(Family::Gpt2, VOCABULARY, 48, 1, 2, 128)
+        };
+        let mut model = slow(&config);
+        let measured = norms(&model, &all);
+        let kept = |own: &Option<_>| own.is_some();
+        let kept: Vec<bool> = measured.on_device.iter().map(kept).collect();
+        let short = [false, false, false, false, true];
+        assert_eq!(kept, [short, [true; 5]].concat());
+        let mut exact = exact(&config);
+        for (i, s) in all.iter().enumerate() {
+            let want = norm(&sum(&mut *exact, std::slice::from_ref(s), 1e9)).powi(2);
+            let got = measured.flat()[i];
+            assert!((got / want - 1.0).abs() < 4e-6, "{got} against {want}");
+        }
         for clip in [0.3, 1e9] {
             let want = sum(&mut *exact, &all, clip);
             let got = sum(&mut model, &all, clip);

@@ -22,7 +22,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             nll += part.total();
             let factors = Factors::constant(factor, rows.spans.len(), self.parameters.len());
             let none = Norms::new(0, 0, 0);
-            K::add_sums(tape, &none, &factors, &rows, &mut sums);
+            K::add_sums(tape, none, &factors, &rows, &mut sums);
         }
         Ok((sums, nll / total.max(1) as f64))
     }

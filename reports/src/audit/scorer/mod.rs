@@ -2,9 +2,10 @@
 //! questions about log-probabilities.
 //!
 //! Nothing that they say is trusted: every answer is checked for its number, its counts and its
-//! ranges, and the first wrong one ends the command. The first question is asked again at the end of an audit, and has to
-//! have the same answer. Several processes share the questions; one that is gone leaves its questions to the others.
+//! ranges, and the first wrong one ends the command. Some questions, drawn at random, are asked again at the end
+//! of an audit, and have to have the same answers. Several processes share the questions; one that is gone leaves its questions to the others.
 
+mod again;
 mod pool;
 mod process;
 mod protocol;
@@ -14,8 +15,9 @@ mod worker;
 pub(crate) use serve::serve;
 
 use crate::contract::Interrupt;
-use anyhow::{Result, ensure};
-use pool::{Pool, disagreement};
+use again::Asked;
+use anyhow::Result;
+use pool::Pool;
 use protocol::Hello;
 use reticent_backends::{Error, PrefixScorer, Scorer, StateId, TokenScore};
 use reticent_corpus::TokenId;
@@ -30,17 +32,9 @@ type Told<T> = reticent_backends::Result<T>;
 /// A model behind one process or several.
 pub(crate) struct CommandScorer {
     pool: Pool,
-    first: Option<First>,
+    asked: Asked,
     states: HashMap<u64, Vec<TokenId>>,
     next_state: u64,
-}
-
-/// The first question, and its answer.
-struct First {
-    texts: Vec<Vec<TokenId>>,
-    /// The next tokens that were asked for; nothing where the texts were to be scored.
-    wanted: Option<Vec<TokenId>>,
-    answer: Vec<f64>,
 }
 
 impl CommandScorer {
@@ -52,33 +46,18 @@ impl CommandScorer {
     pub(crate) fn start(lines: &[String], limit: Duration, interrupt: &Interrupt) -> Result<Self> {
         Ok(Self {
             pool: Pool::start(lines, limit, interrupt)?,
-            first: None,
+            asked: Asked::new()?,
             states: HashMap::new(),
             next_state: 0,
         })
     }
 
-    /// Asks the first question again.
+    /// Asks some of its questions again, drawn at random.
     ///
     /// # Errors
     /// Another answer than at first: what was measured is not what one model says.
     pub(crate) fn check_steady(&mut self) -> Result<()> {
-        let Some(first) = &self.first else {
-            return Ok(());
-        };
-        let again = match &first.wanted {
-            None => numbers(&self.pool.score(&first.texts)?),
-            Some(wanted) => self.pool.next(&first.texts, wanted)?.concat(),
-        };
-        let found = disagreement(&first.answer, &again);
-        ensure!(
-            found.is_none(),
-            "the scorer `{}` answers the same question in two ways: ln p of a token is {} at first and {} at the end of the audit; it must be one model that answers without chance, so switch dropout and sampling off",
-            self.pool.first_line(),
-            found.map_or(0.0, |(at_first, _)| at_first),
-            found.map_or(0.0, |(_, at_last)| at_last)
-        );
-        Ok(())
+        self.asked.check(&mut self.pool)
     }
 
     /// What it can do.
@@ -109,12 +88,7 @@ impl CommandScorer {
     fn next(&mut self, prefixes: &[Vec<TokenId>], wanted: &[TokenId]) -> Told<Vec<f64>> {
         if self.hello().next {
             let rows = self.pool.next(prefixes, wanted)?;
-            let asked = self.pool.batch().min(rows.len());
-            self.first.get_or_insert_with(|| First {
-                texts: prefixes[..asked].to_vec(),
-                wanted: Some(wanted.to_vec()),
-                answer: rows[..asked].concat(),
-            });
+            self.asked.next(prefixes, wanted, &rows);
             return Ok(rows.into_iter().flatten().collect());
         }
         if wanted.len() > TRIED {
@@ -164,20 +138,9 @@ impl Scorer for CommandScorer {
             self.short_enough(index, sequence.len())?;
         }
         let rows = self.pool.score(sequences)?;
-        let asked = self.pool.batch().min(rows.len());
-        if rows[..asked].iter().any(|row| !row.is_empty()) {
-            self.first.get_or_insert_with(|| First {
-                texts: sequences[..asked].to_vec(),
-                wanted: None,
-                answer: numbers(&rows[..asked]),
-            });
-        }
+        self.asked.scored(sequences, &rows);
         Ok(rows)
     }
-}
-
-fn numbers(rows: &[Vec<TokenScore>]) -> Vec<f64> {
-    rows.iter().flatten().map(|s| s.log_probability).collect()
 }
 
 impl PrefixScorer for CommandScorer {

@@ -110,7 +110,7 @@ impl Pool {
         &self.hello
     }
 
-    pub(super) fn batch(&self) -> usize {
+    fn batch(&self) -> usize {
         self.hello.batch.unwrap_or(BATCH)
     }
 

@@ -87,7 +87,10 @@ fn sum_of(model: &mut dyn Trainer, examples: &[Example<'_>], clip: f64) -> Vec<V
     model.accumulator().to_vec()
 }
 
-fn norms_of<B: Floats, K: Layers<B>>(model: &Transformer<B, K>, examples: &[Example<'_>]) -> Norms {
+fn norms_of<B: Floats, K: Layers<B>>(
+    model: &Transformer<B, K>,
+    examples: &[Example<'_>],
+) -> Norms<B> {
     let mut all = Norms::new(model.parameters.len(), 0, examples.len());
     for part in model.microbatches(examples) {
         let rows = model.rows(&part.sequences, part.grid).unwrap();

@@ -1,0 +1,150 @@
+//! Questions that an audit asks once more at its end, drawn at random from all that it asked: a model that answers by
+//! chance measures nothing.
+
+use super::pool::{Pool, disagreement};
+use anyhow::{Result, bail};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use reticent_backends::TokenScore;
+use reticent_corpus::TokenId;
+
+/// Texts that are scored again, and prefixes whose next token is asked for again.
+const KEPT: usize = 16;
+
+/// What was answered, a uniform sample of it.
+pub(super) struct Asked {
+    scored: Sample<(Vec<TokenId>, Vec<TokenScore>)>,
+    next: Sample<Next>,
+    rng: ChaCha20Rng,
+}
+
+/// A prefix, the tokens that may come next, and ln p of each.
+struct Next {
+    prefix: Vec<TokenId>,
+    wanted: Vec<TokenId>,
+    answer: Vec<f64>,
+}
+
+/// At most [`KEPT`] of all that passed by, each as likely as any other.
+struct Sample<T> {
+    kept: Vec<T>,
+    passed: usize,
+}
+
+impl<T> Sample<T> {
+    const fn new() -> Self {
+        Self {
+            kept: Vec::new(),
+            passed: 0,
+        }
+    }
+
+    fn pass(&mut self, rng: &mut ChaCha20Rng, make: impl FnOnce() -> T) {
+        self.passed += 1;
+        if self.kept.len() < KEPT {
+            self.kept.push(make());
+            return;
+        }
+        let place = rng.random_range(0..self.passed);
+        if place < KEPT {
+            self.kept[place] = make();
+        }
+    }
+}
+
+impl Asked {
+    /// Nothing yet. The choice is seeded by the operating system: no scorer can know it.
+    pub(super) fn new() -> Result<Self> {
+        let seed = getrandom::u64()
+            .map_err(|error| anyhow::anyhow!("the operating system gives no seed: {error}"))?;
+        Ok(Self {
+            scored: Sample::new(),
+            next: Sample::new(),
+            rng: ChaCha20Rng::seed_from_u64(seed),
+        })
+    }
+
+    pub(super) fn scored(&mut self, texts: &[Vec<TokenId>], rows: &[Vec<TokenScore>]) {
+        for (text, row) in texts.iter().zip(rows).filter(|(_, row)| !row.is_empty()) {
+            self.scored
+                .pass(&mut self.rng, || (text.clone(), row.clone()));
+        }
+    }
+
+    pub(super) fn next(
+        &mut self,
+        prefixes: &[Vec<TokenId>],
+        wanted: &[TokenId],
+        rows: &[Vec<f64>],
+    ) {
+        for (prefix, row) in prefixes.iter().zip(rows) {
+            self.next.pass(&mut self.rng, || Next {
+                prefix: prefix.clone(),
+                wanted: wanted.to_vec(),
+                answer: row.clone(),
+            });
+        }
+    }
+
+    /// Asks all that was kept again.
+    ///
+    /// # Errors
+    /// Another answer than at first.
+    pub(super) fn check(&self, pool: &mut Pool) -> Result<()> {
+        let (texts, first): (Vec<_>, Vec<_>) = self.scored.kept.iter().cloned().unzip();
+        if !texts.is_empty() {
+            let again = pool.score(&texts)?;
+            for (what, statistic) in STATISTICS {
+                let numbers = |rows: &[Vec<TokenScore>]| -> Vec<f64> {
+                    rows.iter().flatten().map(statistic).collect()
+                };
+                refuse(pool, what, &numbers(&first), &numbers(&again))?;
+            }
+        }
+        for asked in &self.next.kept {
+            let again = pool.next(std::slice::from_ref(&asked.prefix), &asked.wanted)?;
+            refuse(pool, "ln p of a token", &asked.answer, &again.concat())?;
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of an answer. The most probable token is none of them: rounding decides which of two equal ones it is.
+const STATISTICS: [(&str, fn(&TokenScore) -> f64); 4] = [
+    ("ln p of a token", |s| s.log_probability),
+    ("the mean of ln p", |s| s.mean),
+    ("the root of the variance of ln p", |s| s.variance.sqrt()),
+    ("ln p of the most probable token", |s| s.top_log_probability),
+];
+
+fn refuse(pool: &Pool, what: &str, first: &[f64], again: &[f64]) -> Result<()> {
+    let Some((first, again)) = disagreement(first, again) else {
+        return Ok(());
+    };
+    bail!(
+        "the scorer `{}` answers the same question in two ways: {what} is {first} at first and {again} at the end of the audit; it must be one model that answers without chance, so switch dropout and sampling off",
+        pool.first_line()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 000 samples of 16 out of 64 with fixed seeds: each is kept 1 000 ± 137 times (5 σ; 64 counts, false alarms below
+    /// 4e-5).
+    #[test]
+    fn each_question_is_kept_as_often_as_any_other() {
+        let mut counts = [0; 64];
+        for seed in 0..4000 {
+            let mut rng = ChaCha20Rng::seed_from_u64(seed);
+            let mut sample = Sample::new();
+            (0..64).for_each(|i| sample.pass(&mut rng, || i));
+            assert_eq!(sample.kept.len(), KEPT);
+            sample.kept.iter().for_each(|i: &usize| counts[*i] += 1);
+        }
+        for (i, count) in counts.into_iter().enumerate() {
+            assert!((1000 - count as i32).abs() <= 137, "question {i}: {count}");
+        }
+    }
+}
