@@ -64,7 +64,7 @@ part() { # the object that a part prints, or null where it did not end well
     local name=$1
     shift
     echo "$*" >&2
-    { run "$@" || echo '{}'; } | sed -n "s/.*\"$name\":\({.*}\)}\$/\1/p" | grep . | tee -a /dev/stderr || echo null
+    { run "$@" || echo '{}'; } | sed -n "s/.*\"$name\":\({.*}\)}\$/\1/p" | grep . | tee >(cat >&2) || echo null
 }
 list() { local IFS=,; echo "[$*]"; }
 shapes=("--model gpt2 --batch 32 --length 128")
@@ -96,7 +96,7 @@ if [[ $kind == cuda && $size == full ]] && command -v python3 >/dev/null &&
     python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     peer() {
         echo "peer $*" >&2
-        python3 benches/training_peers.py "$@" --steps "$steps" --device cuda 2>/dev/null | tee -a /dev/stderr || echo null
+        python3 benches/training_peers.py "$@" --steps "$steps" --device cuda 2>/dev/null | tee >(cat >&2) || echo null
     }
     opacus=false
     if python3 -c 'import opacus' 2>/dev/null; then opacus=true; fi
