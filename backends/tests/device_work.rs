@@ -200,10 +200,10 @@ const WRITTEN: [Written; 9] = [
     written(("lstm", "private"), 1170, 7, 41_472),
     written(("lstm", "ordinary"), 1120, 7, 25_088),
     written(("lstm", "score"), 460, 1, 49_152),
-    written(("gpt2", "private"), 1110, 30, 240_128),
+    written(("gpt2", "private"), 1110, 30, 256_512),
     written(("gpt2", "ordinary"), 930, 1, 8_192),
     written(("gpt2", "score"), 180, 1, 49_152),
-    written(("llama", "private"), 800, 17, 240_256),
+    written(("llama", "private"), 800, 17, 256_640),
     written(("llama", "ordinary"), 700, 1, 8_192),
     written(("llama", "score"), 170, 1, 49_152),
 ];

@@ -171,20 +171,6 @@ fn read<B: Floats>(out: Pieces<B>, examples: usize, parameters: usize) -> Norms<
     norms
 }
 
-/// The factors of each group, examples × 1 × 1; those of a grid's empty examples are zero.
-fn by_example<B: Floats>(
-    factors: &Factors,
-    examples: usize,
-    device: &B::Device,
-) -> Vec<Tensor<B, 3>> {
-    let one = |group: &Vec<f32>| {
-        let mut all = group.clone();
-        all.resize(examples, 0.0);
-        upload(all, [examples, 1, 1], device)
-    };
-    factors.by_group.iter().map(one).collect()
-}
-
 pub(in crate::engine) fn add_sums<B: Floats>(
     tape: Tape<B>,
     own: Vec<Own<B>>,
@@ -199,11 +185,12 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         .map(|f| upload(rows.spread(f, 0.0), [rows.len(), 1], &device))
         .collect();
     let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
-    let by_example: Vec<Tensor<B, 3>> = match own.iter().any(Option::is_some) {
-        true => by_example(factors, grid(rows).0, &device),
-        false => Vec::new(),
+    // the rows of an example have one factor
+    let (examples, length) = grid(rows);
+    let of_examples = |parameter: usize| {
+        let rows = factor(parameter).reshape([examples, length, 1]);
+        rows.narrow(1, 0, 1)
     };
-    let of_examples = |parameter: usize| by_example[factors.group_of[parameter]].clone();
     let mut own = own.into_iter();
     for tap in tape.linears {
         if let Some(bias) = tap.bias {

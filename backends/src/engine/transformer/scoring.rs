@@ -27,9 +27,10 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
 
     /// Rows of hidden states at once whose logits fit into memory.
     pub(super) fn logit_rows(&self) -> usize {
+        let fit = B::LOGITS / 4 / self.config.vocabulary;
         match K::GRID {
-            true => B::HEAD_ROWS.min(self.most_rows()),
-            false => (B::LOGITS / 4 / self.config.vocabulary).clamp(1, super::ROWS),
+            true => fit.max(B::HEAD_ROWS).min(self.most_rows()),
+            false => fit.clamp(1, super::ROWS),
         }
     }
 }
