@@ -147,9 +147,8 @@ fn the_reference_may_be_a_process_too_and_a_report_takes_both() {
     for key in ["membership", "extraction"] {
         alike(&own[key], &through[key], key);
     }
-    // A reference whose first answer is another one than its last, and one of other tokens.
-    let noisy =
-        format!("{AUDIT} serve --model base | sed -u '2s/\"log_probabilities\":\\[\\[-/&9/'\n");
+    // A reference whose first answers are other ones than its last, and one of other tokens.
+    let noisy = format!("{AUDIT} serve --model base | sed -u '2s/-\\([0-9]\\)/-9\\1/g'\n");
     std::fs::write(at.join("noisy.sh"), noisy).unwrap();
     let narrow = format!(
         "{AUDIT} serve --model base | sed -u '1s/\"vocabulary\":[0-9]*/\"vocabulary\":40/'\n"

@@ -161,7 +161,7 @@ impl CellDocument {
         own.map(|stage| stage.seconds).sum()
     }
 
-    /// The outcome of its attacks that asks for most; nothing where it has none.
+    /// The outcome of its attacks that asks for most, open at least where a stage failed; nothing where it has none.
     #[must_use]
     pub fn outcome(&self) -> Option<Mood> {
         let attacks = [
@@ -171,7 +171,9 @@ impl CellDocument {
             &self.extraction,
         ];
         let each = attacks.into_iter().flatten();
+        let failed = self.failed.as_ref().map(|_| Mood::Open);
         each.filter_map(|answer| Mood::deserialize(&answer["outcome"]).ok())
+            .chain(failed)
             .max()
     }
 

@@ -223,6 +223,14 @@ impl GridFile {
         self.data.check().context("data")?;
         if let Some(test) = &self.test {
             test.check().context("test")?;
+        } else if self
+            .prepare
+            .get("held_out")
+            .is_some_and(|share| share.as_f64().is_some_and(|share| share <= 0.0))
+        {
+            bail!(
+                "prepare.held_out: must be above 0 where there is no test, got 0: each cell's perplexity is of held-out text"
+            );
         }
         ensure!(
             self.sigmas.is_empty() || self.epsilons.is_empty(),

@@ -10,6 +10,7 @@ use crate::contract::{
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -228,7 +229,7 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
     folder.join(format!("{}.json", stage.name))
 }
 
-/// What an earlier run finished, with all that it wrote still there.
+/// What an earlier run finished, with all that it wrote still there and as it was written.
 fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
     let there = stage.output.as_ref().is_none_or(|output| output.exists());
     let path = answer_of(folder, stage);
@@ -236,12 +237,33 @@ fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
         return None;
     }
     let found = document(&path).ok()?;
-    let read: Envelope<Finished> = serde_json::from_value(found).ok()?;
-    Some(read.body)
+    let read: Envelope<Kept> = serde_json::from_value(found).ok()?;
+    let again = Kept::of(stage, read.body.finished).ok()?;
+    (again.sha256 == read.body.sha256).then_some(again.finished)
+}
+
+/// What lies in a stage's document: a number that was changed by hand no longer fits the digest.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    finished: Finished,
+    /// SHA-256 of the stage's name and what is kept, hexadecimal.
+    sha256: String,
+}
+
+impl Kept {
+    fn of(stage: &Stage, finished: Finished) -> Result<Self> {
+        let kept = serde_json::to_vec(&(&stage.name, &finished))?;
+        Ok(Self {
+            finished,
+            sha256: reticent_disk::hexadecimal(&Sha256::digest(kept)),
+        })
+    }
 }
 
 fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
-    let text = Envelope::new("grid-stage", Inputs::new(), finished).to_text()?;
+    let kept = Kept::of(stage, finished.clone())?;
+    let text = Envelope::new("grid-stage", Inputs::new(), kept).to_text()?;
     write_file(&answer_of(folder, stage), text.as_bytes())
 }
 

@@ -746,7 +746,7 @@ pub(super) const OURS: &[Claim] = &[
         "the largest of ten exposures is 4.23 bits on average where nothing leaks",
         "(read as 0)",
         by(is(
-            "mean of the largest exposure without a leak",
+            "mean of the largest exposure without a leak, computed",
             4.23,
             0.01,
         )),

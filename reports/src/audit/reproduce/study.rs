@@ -824,7 +824,7 @@ fn of_ours(cells: &[CellDocument]) -> Vec<Series> {
     vec![
         over(
             cells,
-            "mean of the largest exposure without a leak",
+            "mean of the largest exposure without a leak, computed",
             |place| place.arm == "SGD",
             |cell| cell.number(Work::Exposure, "summary.null_max_mean"),
         ),

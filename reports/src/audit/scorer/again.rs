@@ -2,7 +2,7 @@
 //! chance measures nothing.
 
 use super::pool::{Pool, disagreement};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_backends::TokenScore;
@@ -100,6 +100,17 @@ impl Asked {
                 };
                 refuse(pool, what, &numbers(&first), &numbers(&again))?;
             }
+            let tops = |rows: &[Vec<TokenScore>]| -> Vec<TokenId> {
+                rows.iter().flatten().map(|s| s.top_token).collect()
+            };
+            let (first, again) = (tops(&first), tops(&again));
+            let other = first.iter().zip(&again).filter(|(a, b)| a != b).count();
+            ensure!(
+                other * TIES <= first.len(),
+                "{} {other} of {} most probable tokens are others at the end of the audit; {ADVICE}",
+                begin(pool),
+                first.len()
+            );
         }
         for asked in &self.next.kept {
             let again = pool.next(std::slice::from_ref(&asked.prefix), &asked.wanted)?;
@@ -109,7 +120,10 @@ impl Asked {
     }
 }
 
-/// The numbers of an answer. The most probable token is none of them: rounding decides which of two equal ones it is.
+/// One of so many most probable tokens may be another one: rounding decides which of two that are all but equal it is.
+const TIES: usize = 10;
+
+/// The numbers of an answer.
 const STATISTICS: [(&str, fn(&TokenScore) -> f64); 4] = [
     ("ln p of a token", |s| s.log_probability),
     ("the mean of ln p", |s| s.mean),
@@ -122,9 +136,17 @@ fn refuse(pool: &Pool, what: &str, first: &[f64], again: &[f64]) -> Result<()> {
         return Ok(());
     };
     bail!(
-        "the scorer `{}` answers the same question in two ways: {what} is {first} at first and {again} at the end of the audit; it must be one model that answers without chance, so switch dropout and sampling off",
-        pool.first_line()
+        "{} {what} is {first} at first and {again} at the end of the audit; {ADVICE}",
+        begin(pool)
     )
+}
+
+const ADVICE: &str =
+    "it must be one model that answers without chance, so switch dropout and sampling off";
+
+fn begin(pool: &Pool) -> String {
+    let lines = pool.lines().join("`, `");
+    format!("the scorer `{lines}` answers the same question in two ways:")
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const ANSWERS: usize = 1 << 20;
 const PROBE: TokenId = 8;
 
 /// How far two answers about the same token may lie apart, nats: devices round differently, models differ by more.
-const AGREEMENT: f64 = 1e-2;
+pub(super) const AGREEMENT: f64 = 1e-2;
 
 /// Where two answers to one question differ by more than rounding; they have as many numbers.
 pub(super) fn disagreement(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
@@ -112,6 +112,10 @@ impl Pool {
 
     fn batch(&self) -> usize {
         self.hello.batch.unwrap_or(BATCH)
+    }
+
+    pub(super) fn lines(&self) -> &[String] {
+        &self.lines
     }
 
     pub(super) fn first_line(&self) -> &str {

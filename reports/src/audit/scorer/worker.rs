@@ -1,5 +1,6 @@
 //! One process of a scorer: its questions, and the check of every answer.
 
+use super::pool::AGREEMENT;
 use super::process::Process;
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
 use crate::contract::Interrupt;
@@ -273,6 +274,15 @@ fn rows(
         return Err(format!(
             "names {token} as most probable token, of {vocabulary}"
         ));
+    }
+    for (row, tops) in tops.iter().enumerate() {
+        let above = |place: &usize| scores[row][*place].0 > tops[*place].0 + AGREEMENT;
+        if let Some(place) = (0..tops.len()).find(above) {
+            return Err(format!(
+                "answered {} at log_probabilities[{row}][{place}], above the most probable token's {}",
+                scores[row][place].0, tops[place].0
+            ));
+        }
     }
     let one = |row: usize, place: usize| TokenScore {
         log_probability: scores[row][place].0.min(0.0),
