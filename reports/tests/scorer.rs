@@ -683,7 +683,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
     );
     // And so are the statistics of the whole vocabulary.
     let told = |id: u32, variance: &str| {
-        let six = |number: &str| vec![number; 6].join(",");
+        let six = |number: &str| [number; 6].join(",");
         format!(
             "read q; echo '{{\"id\":{id},\"log_probabilities\":[[{}]],\"means\":[[{}]],\"variances\":[[{}]],\
              \"top_tokens\":[[{}]],\"top_log_probabilities\":[[{}]]}}'; ",

@@ -123,8 +123,10 @@ impl Asked {
 /// One of so many most probable tokens may be another one: rounding decides which of two that are all but equal it is.
 const TIES: usize = 10;
 
+type Statistic = fn(&TokenScore) -> f64;
+
 /// The numbers of an answer.
-const STATISTICS: [(&str, fn(&TokenScore) -> f64); 4] = [
+const STATISTICS: [(&str, Statistic); 4] = [
     ("ln p of a token", |s| s.log_probability),
     ("the mean of ln p", |s| s.mean),
     ("the root of the variance of ln p", |s| s.variance.sqrt()),
@@ -166,7 +168,7 @@ mod tests {
             sample.kept.iter().for_each(|i: &usize| counts[*i] += 1);
         }
         for (i, count) in counts.into_iter().enumerate() {
-            assert!((1000 - count as i32).abs() <= 137, "question {i}: {count}");
+            assert!(i32::abs(1000 - count) <= 137, "question {i}: {count}");
         }
     }
 }
