@@ -153,9 +153,28 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
         "{why}"
     );
     assert!(row["perplexity"].is_null());
+    assert_eq!(row["outcome"], "open");
     let cell = here.join(format!("runs/cells/{}.json", row["cell"].as_str().unwrap()));
     let cell: Value = serde_json::from_str(&std::fs::read_to_string(cell).unwrap()).unwrap();
     assert_eq!(cell["failed"], why);
+    // A number that was changed by hand is measured again.
+    let perplexity = report["rows"][0]["perplexity"].to_string();
+    let mut edited = 0;
+    for name in written(here).keys() {
+        let path = here.join("runs/stages").join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        if name.starts_with("perplexity-") && text.contains(&perplexity) {
+            std::fs::write(path, text.replace(&perplexity, "1.25")).unwrap();
+            edited += 1;
+        }
+    }
+    assert_eq!(edited, 1);
+    let (_, again, _) = run(here, "grid grid.toml --out runs --format json");
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(
+        again["rows"][0]["perplexity"],
+        report["rows"][0]["perplexity"]
+    );
     let (_, text, _) = run(here, "grid grid.toml --out runs");
     assert!(text.contains("2 cells finished, 1 failed"), "{text}");
     // A limit that is passed decides the exit code, whatever became of other cells.
@@ -203,6 +222,11 @@ fn what_cannot_run_is_told_before_anything_does() {
             GRID.replace("steps = 3", "steps = 0"),
             "grid grid.toml --out runs",
             "the arm sgd: train: --steps",
+        ),
+        (
+            GRID.replace("held_out = 0.3", "held_out = 0"),
+            "grid grid.toml --out runs",
+            "prepare.held_out: must be above 0",
         ),
         (
             GRID.to_owned(),
