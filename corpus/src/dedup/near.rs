@@ -18,8 +18,7 @@ pub(super) struct Shape {
 /// What is known of a unit without any other: workers make it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sketch {
-    /// Hashes of its different shingles, in order.
-    shingles: Vec<u64>,
+    shingles: Shingles,
     /// One key for each band of the signature.
     bands: Vec<u64>,
 }
@@ -55,14 +54,16 @@ impl Index {
         met.sort_unstable();
         met.dedup();
         // All of the smaller set in the larger one would not be enough.
-        let own = sketch.shingles.len();
+        let own = sketch.shingles.count;
         met.retain(|&other| {
             let count = self.kept.shingles[other as usize] as usize;
             self.similar(own.min(count), own, count)
         });
-        let mut own = (!met.is_empty()).then(|| Present::of(&sketch.shingles));
-        met.iter()
-            .any(|&other| own.as_mut().is_some_and(|own| self.near(own, other)))
+        if met.is_empty() {
+            return false;
+        }
+        let mut compared = Compared::new(&sketch.shingles);
+        met.iter().any(|&other| self.near(&mut compared, other))
     }
 
     /// Enters a unit unless it is near one that stays; whether it stays. That none of the first `before` is near it
@@ -75,7 +76,7 @@ impl Index {
             for (band, key) in self.bands.iter_mut().zip(&sketch.bands) {
                 band.insert(*key, number);
             }
-            self.kept.push(unit, sketch.shingles.len());
+            self.kept.push(unit, sketch.shingles.count);
         }
         true
     }
@@ -86,42 +87,57 @@ impl Index {
     }
 
     /// Whether a unit that stays is as similar as that.
-    fn near(&self, own: &mut Present, other: u32) -> bool {
+    fn near(&self, own: &mut Compared<'_>, other: u32) -> bool {
         let count = self.kept.shingles[other as usize] as usize;
-        let tokens = self.kept.tokens(other);
+        let needed = self.needed(own.shingles.count, count);
+        self.kept.read(other, &mut own.tokens);
+        let tokens = std::mem::take(&mut own.tokens);
         let places = tokens.len().saturating_sub(self.shape.shingle) + 1;
-        let most = own.count.min(count);
-        own.begin();
+        own.comparison += 1;
         let mut both = 0;
         for (place, shingle) in each(&tokens, self.shape.shingle).enumerate() {
             // Not even if all that follow were new and in both.
-            if !self.similar((both + places - place).min(most), own.count, count) {
-                return false;
+            if both + places - place < needed {
+                break;
             }
             both += usize::from(own.meets(shingle));
         }
-        self.similar(both, own.count, count)
+        own.tokens = tokens;
+        both >= needed
+    }
+
+    /// The fewest shingles in both that make sets of so many similar.
+    fn needed(&self, own: usize, other: usize) -> usize {
+        let share = self.shape.similarity / (1.0 + self.shape.similarity);
+        let mut needed = (share * (own + other) as f64) as usize;
+        while needed > 0 && self.similar(needed - 1, own, other) {
+            needed -= 1;
+        }
+        while !self.similar(needed, own, other) {
+            needed += 1;
+        }
+        needed
     }
 }
 
-/// The shingles of one unit, which others are looked up in: each is met once in a comparison.
-struct Present {
+/// Hashes of the different shingles of a unit, in a table with open addressing.
+#[derive(Debug, Clone, Default)]
+struct Shingles {
     count: usize,
-    /// Where a shingle is, and the comparison that met it last; 0: free.
-    places: Vec<(u64, u32)>,
-    comparison: u32,
+    /// Zero is free.
+    places: Vec<u64>,
 }
 
-impl Present {
-    fn of(shingles: &[u64]) -> Self {
+impl Shingles {
+    fn of(all: &[u64]) -> Self {
         let mut out = Self {
-            count: shingles.len(),
-            places: vec![(0, 0); (2 * shingles.len()).next_power_of_two().max(2)],
-            comparison: 1,
+            count: 0,
+            places: vec![0; (2 * all.len()).next_power_of_two().max(2)],
         };
-        for shingle in shingles {
+        for shingle in all {
             let at = out.find(*shingle);
-            out.places[at] = (*shingle, 1);
+            out.count += usize::from(out.places[at] == 0);
+            out.places[at] = *shingle;
         }
         out
     }
@@ -132,25 +148,40 @@ impl Present {
         let last = self.places.len() - 1;
         // Its bits are spread already.
         let mut at = shingle as usize & last;
-        while self.places[at].1 != 0 && self.places[at].0 != shingle {
+        while self.places[at] != 0 && self.places[at] != shingle {
             at = (at + 1) & last;
         }
         at
     }
+}
 
-    /// Another comparison begins.
-    fn begin(&mut self) {
-        self.comparison += 1;
+/// The shingles of a unit that is compared with others.
+struct Compared<'a> {
+    shingles: &'a Shingles,
+    /// The comparison that met each place last.
+    met: Vec<u32>,
+    comparison: u32,
+    /// Room for the tokens of the other.
+    tokens: Vec<TokenId>,
+}
+
+impl<'a> Compared<'a> {
+    fn new(shingles: &'a Shingles) -> Self {
+        Self {
+            met: vec![0; shingles.places.len()],
+            comparison: 0,
+            tokens: Vec::new(),
+            shingles,
+        }
     }
 
     /// Whether a shingle is there, and was not met in this comparison.
     #[inline]
     fn meets(&mut self, shingle: u64) -> bool {
-        let at = self.find(shingle);
-        let met = &mut self.places[at].1;
-        let new = *met != 0 && *met != self.comparison;
+        let at = self.shingles.find(shingle);
+        let new = self.shingles.places[at] != 0 && self.met[at] != self.comparison;
         if new {
-            *met = self.comparison;
+            self.met[at] = self.comparison;
         }
         new
     }
@@ -181,11 +212,12 @@ impl StoredTokens {
             .push(u32::try_from(shingles).unwrap_or(u32::MAX));
     }
 
-    fn tokens(&self, number: u32) -> Vec<TokenId> {
+    /// Reads the tokens of a unit into `out`.
+    fn read(&self, number: u32, out: &mut Vec<TokenId>) {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         let bytes = &self.bytes[start as usize..self.ends[number] as usize];
-        let mut out = Vec::with_capacity(bytes.len());
+        out.clear();
         let (mut token, mut shift) = (0, 0);
         for byte in bytes {
             token |= u32::from(byte & 0x7f) << shift;
@@ -195,7 +227,6 @@ impl StoredTokens {
                 (token, shift) = (0, 0);
             }
         }
-        out
     }
 }
 
@@ -209,25 +240,40 @@ pub(super) fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
     out
 }
 
+/// Hashes of all shingles, none of them zero: of a rolling sum Σ spread(t_j) B^(n − 1 − j) modulo 2^64.
 fn each(unit: &[TokenId], length: usize) -> impl Iterator<Item = u64> {
-    // Of a shorter one there is a window of its own length; of none, none, and then itself.
+    /// Odd, so that no power of it loses bits.
+    const BASE: u64 = 0x9fb2_1c65_1e98_df25;
+    let spread = |token: &TokenId| mix(u64::from(*token) + 1);
+    // Of a shorter one there is a window of its own length; of none, an empty one.
     let length = length.min(unit.len()).max(1);
-    let none = unit.is_empty().then(|| hash(unit));
-    unit.windows(length).map(hash).chain(none)
+    let first = &unit[..(length - 1).min(unit.len())];
+    let mut sum = first.iter().fold(0u64, |sum, t| {
+        sum.wrapping_mul(BASE).wrapping_add(spread(t))
+    });
+    let highest = (1..length).fold(1u64, |power, _| power.wrapping_mul(BASE));
+    (0..(unit.len() + 1 - length).max(1)).map(move |at| {
+        let last = unit.get(at + length - 1).map_or(0, spread);
+        sum = sum.wrapping_mul(BASE).wrapping_add(last);
+        let shingle = mix(sum ^ length as u64).max(1);
+        let gone = unit.get(at).map_or(0, spread).wrapping_mul(highest);
+        sum = sum.wrapping_sub(gone);
+        shingle
+    })
 }
 
-/// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 64 bits, as the factor
+/// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 32 bits, as the factor
 /// is odd. One multiplication is enough behind a hash that spreads already, and what meets in a
 /// bucket is compared exactly, so that a bad one costs recall and nothing else.
 #[derive(Debug)]
 pub(super) struct Permutations {
     shape: Shape,
     /// Salts and factors, the last ones filled up.
-    each: Vec<[[u64; LANES]; 2]>,
+    each: Vec<[[u32; LANES]; 2]>,
 }
 
 /// Permutations that are gone through at once: as many as stay in vector registers.
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 impl Permutations {
     pub(super) fn new(shape: Shape, seed: u64) -> Self {
@@ -235,47 +281,54 @@ impl Permutations {
         for number in 0..shape.bands * shape.rows {
             let salt = mix(seed ^ mix(number as u64 + 1));
             let [salts, factors] = &mut each[number / LANES];
-            salts[number % LANES] = salt;
-            factors[number % LANES] = mix(salt) | 1;
+            salts[number % LANES] = (salt >> 32) as u32;
+            factors[number % LANES] = mix(salt) as u32 | 1;
         }
         Self { shape, each }
     }
 
     pub(super) fn sketch(&self, unit: &[TokenId]) -> Sketch {
-        let shingles = shingles(unit, self.shape.shingle);
+        let shingles: Vec<u64> = each(unit, self.shape.shingle).collect();
         Sketch {
             bands: self.bands(&shingles),
-            shingles,
+            shingles: Shingles::of(&shingles),
         }
     }
 
-    /// One key for each band of the signature of a set of shingles.
+    /// One key for each band of the signature of a set of shingles, which may be there several times.
     pub(super) fn bands(&self, shingles: &[u64]) -> Vec<u64> {
+        let shingles: Vec<u32> = shingles
+            .iter()
+            .map(|shingle| (shingle >> 32) as u32)
+            .collect();
         let mut signature = pulp::Arch::new().dispatch(Signature {
             permutations: &self.each,
-            shingles,
+            shingles: &shingles,
         });
         signature.truncate(self.shape.bands * self.shape.rows);
         let rows = signature.chunks(self.shape.rows);
-        rows.map(|rows| rows.iter().fold(0, |key, least| mix(key ^ least)))
-            .collect()
+        rows.map(|rows| {
+            rows.iter()
+                .fold(0, |key, least| mix(key ^ u64::from(*least)))
+        })
+        .collect()
     }
 }
 
 /// The least that each permutation makes of any shingle, by the widest instructions that the processor has.
 struct Signature<'a> {
-    permutations: &'a [[[u64; LANES]; 2]],
-    shingles: &'a [u64],
+    permutations: &'a [[[u32; LANES]; 2]],
+    shingles: &'a [u32],
 }
 
 impl pulp::NullaryFnOnce for Signature<'_> {
-    type Output = Vec<u64>;
+    type Output = Vec<u32>;
 
     #[inline(always)]
-    fn call(self) -> Vec<u64> {
+    fn call(self) -> Vec<u32> {
         let mut signature = Vec::with_capacity(self.permutations.len() * LANES);
         for [salts, factors] in self.permutations {
-            let mut least = [u64::MAX; LANES];
+            let mut least = [u32::MAX; LANES];
             for shingle in self.shingles {
                 for lane in 0..LANES {
                     let value = (shingle ^ salts[lane]).wrapping_mul(factors[lane]);
@@ -286,12 +339,6 @@ impl pulp::NullaryFnOnce for Signature<'_> {
         }
         signature
     }
-}
-
-fn hash(tokens: &[TokenId]) -> u64 {
-    tokens
-        .iter()
-        .fold(tokens.len() as u64, |h, t| mix(h ^ u64::from(*t)))
 }
 
 /// A bijection of 64 bits that spreads every bit (the finaliser of SplitMix64).
@@ -311,8 +358,10 @@ mod tests {
         let mut kept = StoredTokens::default();
         let units: [&[TokenId]; 4] = [&[0, 127, 128, 16_383], &[], &[u32::MAX, 1 << 21], &[7]];
         units.iter().for_each(|unit| kept.push(unit, 1));
+        let mut tokens = vec![1];
         for (number, unit) in (0..).zip(units) {
-            assert_eq!(kept.tokens(number), unit);
+            kept.read(number, &mut tokens);
+            assert_eq!(tokens, unit);
         }
     }
 

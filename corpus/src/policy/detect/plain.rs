@@ -12,19 +12,20 @@ pub(super) struct Plain<'a> {
 impl<'a> Plain<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         let mut saved = Vec::new();
-        if text.is_ascii() || !text.chars().any(|c| typed(c).is_some()) {
-            let text = Cow::Borrowed(text);
-            return Self { text, saved };
+        let mut plain = String::new();
+        let mut copied = 0;
+        for (at, c, as_typed) in replaced(text) {
+            plain.push_str(&text[copied..at]);
+            plain.push(as_typed);
+            copied = at + c.len_utf8();
+            saved.push((plain.len(), copied - plain.len()));
         }
-        let mut plain = String::with_capacity(text.len());
-        for c in text.chars() {
-            plain.push(typed(c).unwrap_or(c));
-            if typed(c).is_some() {
-                let before = saved.last().map_or(0, |(_, saved)| *saved);
-                saved.push((plain.len(), before + c.len_utf8() - 1));
-            }
-        }
-        let text = Cow::Owned(plain);
+        let text = if saved.is_empty() {
+            Cow::Borrowed(text)
+        } else {
+            plain.push_str(&text[copied..]);
+            Cow::Owned(plain)
+        };
         Self { text, saved }
     }
 
@@ -34,6 +35,27 @@ impl<'a> Plain<'a> {
         let saved = replaced.checked_sub(1).map_or(0, |last| self.saved[last].1);
         at + saved
     }
+}
+
+/// The characters that are replaced: where each is, it, and what was typed for it.
+fn replaced(text: &str) -> impl Iterator<Item = (usize, char, char)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        // Nothing else begins one of them.
+        while let Some(ahead) = bytes[at..]
+            .iter()
+            .position(|byte| matches!(byte, 0xc2 | 0xe2 | 0xe3 | 0xef))
+        {
+            let here = at + ahead;
+            let c = text[here..].chars().next()?;
+            at = here + c.len_utf8();
+            if let Some(as_typed) = typed(c) {
+                return Some((here, c, as_typed));
+            }
+        }
+        None
+    })
 }
 
 /// The ASCII character that stands for one that looks like it.
@@ -51,6 +73,15 @@ fn typed(c: char) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first bytes that are looked for are those of all characters that are replaced.
+    #[test]
+    fn every_character_that_is_replaced_is_found() {
+        for c in ('\0'..=char::MAX).filter(|c| typed(*c).is_some()) {
+            let text = format!("é{c}—{c}");
+            assert_eq!(replaced(&text).count(), 2, "{c:?}");
+        }
+    }
 
     #[test]
     fn places_are_those_of_the_text() {
