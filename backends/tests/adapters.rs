@@ -6,7 +6,7 @@ use reticent_backends::checkpoint::{
     Checkpoint, Initial, Manifest, Pretrained, erase_finished, state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::save_hugging_face;
+use reticent_backends::hugging_face::{Beside, save_hugging_face};
 use reticent_backends::model::{Family, LoraSpec, Model, TransformerConfig};
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::trainer::Trainer;
@@ -79,7 +79,8 @@ impl Home {
         let lora = run.trainer.adapter().unwrap();
         let on = (&self.model, lora, "base");
         let (weights, tokenizer) = (run.trainer.weights(), &self.prepared.tokenizer);
-        Checkpoint::save_adapter(out, on, weights, tokenizer, manifest).unwrap();
+        Checkpoint::save_adapter(out, on, weights, tokenizer, &Beside::default(), manifest)
+            .unwrap();
     }
 
     /// Trained by a private recipe, and saved.

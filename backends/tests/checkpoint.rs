@@ -5,6 +5,7 @@ use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingP
 use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner, Phase, weights_digest};
 use reticent_backends::engine::{lstm, open};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::LstmConfig;
 use reticent_backends::run::{Surroundings, Trained, train};
 use reticent_backends::trainer::{Dropout, LearningRates, OptimizerSpec, Precision};
@@ -86,6 +87,7 @@ fn save(folder: &Path) -> Prepared {
         &config.into(),
         trained.trainer.weights(),
         &prepared.tokenizer,
+        &Beside::default(),
         manifest,
     )
     .unwrap();
@@ -132,6 +134,7 @@ fn what_is_saved_is_loaded() {
         &checkpoint.model,
         &checkpoint.weights,
         &checkpoint.tokenizer,
+        &Beside::default(),
         checkpoint.manifest.clone(),
     );
     assert!(matches!(again, Err(Error::Io { .. })));

@@ -13,7 +13,7 @@ use reticent_backends::checkpoint::{
     weights_digest,
 };
 use reticent_backends::engine::open;
-use reticent_backends::hugging_face::save_hugging_face;
+use reticent_backends::hugging_face::{Beside, save_hugging_face};
 use reticent_backends::model::{Family, Head, LstmConfig, Model, TransformerConfig};
 use reticent_backends::run::Trained;
 use reticent_backends::trainer::Trainer;
@@ -138,7 +138,15 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
     match made {
         Made::Whole(model) => {
             let manifest = manifest(Initial::Random { seed: 1 });
-            Checkpoint::save(&out, model, trained, &prepared.tokenizer, manifest).unwrap();
+            Checkpoint::save(
+                &out,
+                model,
+                trained,
+                &prepared.tokenizer,
+                &Beside::default(),
+                manifest,
+            )
+            .unwrap();
         }
         Made::Adapted(model) => {
             let Model::Transformer(config) = model else {
@@ -153,7 +161,8 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
                 declared_public: false,
             });
             let on = (model, run.trainer.adapter().unwrap(), "base");
-            Checkpoint::save_adapter(&out, on, trained, &tokenizer, manifest).unwrap();
+            Checkpoint::save_adapter(&out, on, trained, &tokenizer, &Beside::default(), manifest)
+                .unwrap();
         }
     }
 }

@@ -7,6 +7,7 @@ use reticent_backends::checkpoint::{
     Authentication, Checkpoint, Initial, Manifest, Owner, Pretrained, owner_folder,
 };
 use reticent_backends::engine::open;
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Family, Model, TransformerConfig};
 use reticent_backends::run::{Surroundings, train_on};
 use reticent_backends::{Corpus, Device, Error, Recipe};
@@ -48,7 +49,15 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
     let initial = Initial::Random { seed: 1 };
     let manifest = Manifest::of(&prepared, &run.ran, initial).unwrap();
     let weights = run.trainer.weights();
-    Checkpoint::save(&out, &model, weights, &prepared.tokenizer, manifest).unwrap();
+    Checkpoint::save(
+        &out,
+        &model,
+        weights,
+        &prepared.tokenizer,
+        &Beside::default(),
+        manifest,
+    )
+    .unwrap();
     (home, out)
 }
 

@@ -388,6 +388,93 @@ fn digests_are_grouped_as_they_are_from_files() {
     }
 }
 
+/// Who comes second waits for nothing and takes nothing away; what a killed call left goes with the next one.
+#[test]
+fn one_process_at_a_time_writes_a_plan() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let stages = case.at("plan.json.stages");
+    std::fs::create_dir(&stages).unwrap();
+    std::fs::write(stages.join("choices"), "text that was left").unwrap();
+    let (files, out, path) = (case.prepare(), case.at("out"), case.at("plan.json"));
+    let refused = std::cell::Cell::new(0);
+    let plan = ShardPlan::write(&files, &out, 2, &path, OWNER, &|_, _| {
+        let second = case.plan(2).unwrap_err().to_string();
+        assert!(second.contains("another process is at work"), "{second}");
+        refused.set(refused.get() + 1);
+        true
+    });
+    let plan = plan.unwrap().unwrap();
+    assert!(refused.get() > 0);
+    let left = self::files(&stages);
+    assert_eq!(left.keys().collect::<Vec<_>>(), ["choices"]);
+    assert!(case.plan(2).is_err());
+    assert!(self::files(&stages) == left);
+    for stage in plan.stages() {
+        run(&case, stage).unwrap();
+    }
+    assert!(out.exists() && !stages.exists());
+}
+
+/// A last stage that was killed between naming the folder and removing what the others left.
+#[test]
+fn a_folder_that_is_there_already_is_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.jsonl");
+    std::fs::write(&data, jsonl(&corpus(true))).unwrap();
+    let case = Case::new(&data, &full("3x4", [2, 4]));
+    let plan = case.plan(2).unwrap();
+    let (before, last) = (plan.stages().collect::<Vec<_>>(), ShardStage::Join);
+    for stage in before.into_iter().filter(|stage| *stage != last) {
+        run(&case, stage).unwrap();
+    }
+    let left = files(plan.folder());
+    run(&case, last).unwrap();
+    let made = files(&case.at("out"));
+    let restore = || {
+        std::fs::create_dir(plan.folder()).unwrap();
+        for (name, bytes) in &left {
+            std::fs::write(plan.folder().join(name), bytes).unwrap();
+        }
+    };
+    restore();
+    run(&case, last).unwrap();
+    assert!(files(&case.at("out")) == made && !plan.folder().exists());
+    restore();
+    let other = case.at("out").join("train.jsonl");
+    std::fs::write(&other, &made["train.jsonl"][1..]).unwrap();
+    let said = error(&case, last);
+    assert!(said.contains("exists and is not empty"), "{said}");
+    assert!(
+        files(plan.folder()) == left,
+        "what can be joined elsewhere stays"
+    );
+}
+
+/// A corpus without text to train on is refused before any stage runs.
+#[test]
+fn a_plan_has_something_to_train_on() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.txt");
+    std::fs::write(&data, "one\n").unwrap();
+    let options = PrepareOptions {
+        held_out: 1.0,
+        ..PrepareOptions::default()
+    };
+    let case = Case::new(&data, &options);
+    let said = case.plan(2).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        case.prepare()
+            .write(&case.at("single"), false, &|_, _| true)
+            .unwrap_err()
+            .to_string()
+    );
+    assert!(!case.at("plan.json").exists() && !case.at("plan.json.stages").exists());
+}
+
 /// What is stopped leaves nothing that counts, and no text under a name.
 #[test]
 fn a_stage_that_is_stopped_leaves_nothing() {

@@ -103,6 +103,11 @@ fn special_tokens_in_text_are_the_files_own_but_for_the_mask() {
 /// A folder of transformers with these files beside a vocabulary of `<|startoftext|>` (10), `<|stop|>`
 /// (11) and `<|endoftext|>` (9).
 fn named(files: &[(&str, &str)]) -> Result<[u32; 2], String> {
+    let tokenizer = beside(files)?;
+    Ok([tokenizer.bos(), tokenizer.eos()])
+}
+
+fn beside(files: &[(&str, &str)]) -> Result<Tokenizer, String> {
     let added = |id: u32, name: &str| {
         format!(
             "{{\"id\":{id},\"content\":\"{name}\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}}"
@@ -119,9 +124,7 @@ fn named(files: &[(&str, &str)]) -> Result<[u32; 2], String> {
     for (name, text) in files {
         std::fs::write(home.path().join(name), text).unwrap();
     }
-    let tokenizer =
-        Tokenizer::load_folder(home.path(), Origin::Pretrained).map_err(|e| e.to_string())?;
-    Ok([tokenizer.bos(), tokenizer.eos()])
+    Tokenizer::load_folder(home.path(), Origin::Pretrained).map_err(|e| e.to_string())
 }
 
 /// The order in which transformers reads the files.
@@ -164,6 +167,54 @@ fn ends_are_those_that_the_files_beside_name() {
         said.contains("tokenizer_config.json: no JSON object"),
         "{said}"
     );
+}
+
+/// As transformers 5.24 encodes "ab" with these files: its own flags go before the post-processor.
+#[test]
+fn special_tokens_around_a_text_are_those_of_the_files() {
+    let around = |files: &[(&str, &str)]| {
+        let tokenizer = beside(files).unwrap();
+        tokenizer.encode_with_special_tokens("ab").unwrap()
+    };
+    let settings =
+        |flags: &str| format!(r#"{{"bos_token":"<|startoftext|>","eos_token":"<|stop|>"{flags}}}"#);
+    for (flags, expected) in [
+        ("", vec![5]),
+        (r#","add_bos_token":false"#, vec![5]),
+        (r#","add_bos_token":true"#, vec![10, 5]),
+        (r#","add_eos_token":true"#, vec![5, 11]),
+        (
+            r#","add_bos_token":true,"add_eos_token":true"#,
+            vec![10, 5, 11],
+        ),
+    ] {
+        let text = settings(flags);
+        assert_eq!(
+            around(&[("tokenizer_config.json", &text)]),
+            expected,
+            "{flags}"
+        );
+    }
+    for tokenizer in ours() {
+        let framed = tokenizer.encode_with_special_tokens("ab").unwrap();
+        assert_eq!(framed, tokenizer.frame("ab").unwrap());
+    }
+}
+
+/// What is written for a head that reads a whole text frames it for everybody, and is recognised again.
+#[test]
+fn a_framed_file_frames_a_text() {
+    let pretrained = Tokenizer::from_json(SMALL_BPE, Origin::Pretrained).unwrap();
+    for tokenizer in ours().into_iter().chain([pretrained]) {
+        let json = tokenizer.to_json_framed().unwrap();
+        let plain: tokenizers::Tokenizer = json.parse().unwrap();
+        let ids = plain.encode("ab", true).unwrap().get_ids().to_vec();
+        assert_eq!(ids, tokenizer.frame("ab").unwrap());
+        let again = Tokenizer::from_json(&json, tokenizer.origin()).unwrap();
+        assert_eq!(again.origin(), tokenizer.origin());
+        assert_eq!(again.encode_with_special_tokens("ab").unwrap(), ids);
+        assert_eq!(again.to_json_framed().unwrap(), json);
+    }
 }
 
 /// A padding token that was added says nothing of the text; another merge, id or end does.

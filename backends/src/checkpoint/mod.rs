@@ -17,8 +17,8 @@ pub use weights::weights_digest;
 
 use crate::error::{Error, Result, at};
 use crate::files::Building;
-use crate::hugging_face::{self, adapter, load_hugging_face};
-use crate::model::{Lora, LstmConfig, Model, TransformerConfig};
+use crate::hugging_face::{self, Beside, adapter, load_hugging_face, tokenizer_json};
+use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
@@ -292,7 +292,7 @@ impl Manifest {
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint folder, whole or not at all.
+    /// Writes a checkpoint folder, whole or not at all. `beside`: of the folder that the model began from.
     ///
     /// # Errors
     /// A folder that exists and is not empty, or can't be written; a tokenizer with more tokens
@@ -302,6 +302,7 @@ impl Checkpoint {
         model: &Model,
         weights: &[Vec<f32>],
         tokenizer: &Tokenizer,
+        beside: &Beside,
         manifest: Manifest,
     ) -> Result<()> {
         free_for(folder)?;
@@ -315,13 +316,13 @@ impl Checkpoint {
         check_shapes(&model.parameters(), weights)?;
         let files = Files {
             kind: Kind::Model,
-            config: config_json(model, tokenizer)?,
+            config: config_json(model, tokenizer, beside)?,
+            tokenizer: tokenizer_json(model.head(), tokenizer)?,
+            beside: beside.files(model.head() != Head::NextToken).collect(),
             weights: &|notes| weight_bytes(model, weights, notes),
             digest: weights_digest(weights),
         };
-        files.write(folder, tokenizer, manifest, |path| {
-            Ok(Self::load(path)?.weights)
-        })
+        files.write(folder, manifest, |path| Ok(Self::load(path)?.weights))
     }
 
     /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is what
@@ -334,6 +335,7 @@ impl Checkpoint {
         (model, lora, base): (&Model, &Lora, &str),
         weights: &[Vec<f32>],
         tokenizer: &Tokenizer,
+        beside: &Beside,
         mut manifest: Manifest,
     ) -> Result<()> {
         free_for(folder)?;
@@ -347,10 +349,12 @@ impl Checkpoint {
         let files = Files {
             kind: Kind::Adapter,
             config: adapter::config_json(lora, config, base)?,
+            tokenizer: tokenizer_json(model.head(), tokenizer)?,
+            beside: beside.files(false).collect(),
             weights: &|notes| adapter::weight_bytes(lora, config, weights, notes),
             digest: weights_digest(weights),
         };
-        files.write(folder, tokenizer, manifest, |path| {
+        files.write(folder, manifest, |path| {
             Authenticated::read(path)?;
             adapter::weights(path, lora, config)
         })
@@ -497,6 +501,9 @@ fn decoder(model: &Model) -> Result<&TransformerConfig> {
 struct Files<'a> {
     kind: Kind,
     config: String,
+    tokenizer: String,
+    /// Others, by name, which no digest covers.
+    beside: Vec<(&'static str, Vec<u8>)>,
     /// The file of the weights with these entries in its header.
     weights: &'a dyn Fn(BTreeMap<String, String>) -> Result<Vec<u8>>,
     /// [`weights_digest`] of what is written.
@@ -507,24 +514,23 @@ impl Files<'_> {
     fn write(
         &self,
         folder: &Path,
-        tokenizer: &Tokenizer,
         mut manifest: Manifest,
         again: impl FnOnce(&Path) -> Result<Vec<Vec<f32>>>,
     ) -> Result<()> {
         let building = Building::beside(folder)?;
-        let tokenizer = tokenizer
-            .to_json()
-            .map_err(|e| Error::Unsuitable(e.to_string()))?;
         manifest.digests = Some(Digests {
             config: sha256(self.config.as_bytes()),
-            tokenizer: sha256(tokenizer.as_bytes()),
+            tokenizer: sha256(self.tokenizer.as_bytes()),
         });
         let bytes = (self.weights)(Mark::of(&manifest)?.notes())?;
         manifest.weights = sha256(&bytes);
         building.write(self.kind.weights(), &bytes)?;
         drop(bytes);
         building.write(self.kind.config(), self.config.as_bytes())?;
-        building.write("tokenizer.json", tokenizer.as_bytes())?;
+        building.write("tokenizer.json", self.tokenizer.as_bytes())?;
+        for (name, bytes) in &self.beside {
+            building.write(name, bytes)?;
+        }
         building.write("manifest.json", manifest.to_json()?.as_bytes())?;
         // what can't be loaded is not written
         if weights_digest(&again(building.path())?) != self.digest {
@@ -612,6 +618,8 @@ pub struct Pretrained {
     /// What its training drops: as its manifest says, where the folder is ours, else as its
     /// `config.json` asks.
     pub dropout: Dropout,
+    /// What else its folder says.
+    pub beside: Beside,
 }
 
 impl Pretrained {
@@ -641,7 +649,10 @@ impl Pretrained {
         // our LSTM is nobody else's: without its manifest it is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
         if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
-            return Ok(Checkpoint::load(folder)?.into());
+            return Ok(Self {
+                beside: Beside::of(folder)?,
+                ..Checkpoint::load(folder)?.into()
+            });
         }
         Self::foreign(folder, load_hugging_face(folder)?)
     }
@@ -654,7 +665,11 @@ impl Pretrained {
     /// cover it; an adapter of ours on other weights than it was trained on.
     pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<Self> {
         if adapter.join("manifest.json").exists() {
-            return Ok(Checkpoint::adapted(Self::load(folder)?, adapter)?.into());
+            let base = Self::load(folder)?;
+            return Ok(Self {
+                beside: base.beside.clone(),
+                ..Checkpoint::adapted(base, adapter)?.into()
+            });
         }
         if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
             return Err(Error::Checkpoint {
@@ -698,6 +713,7 @@ impl Pretrained {
             authentication: Authentication::NoKey,
             mark: Mark::in_folder(folder)?,
             dropout,
+            beside: Beside::of(folder)?,
         })
     }
 }
@@ -712,6 +728,7 @@ impl From<Checkpoint> for Pretrained {
             manifest: Some(checkpoint.manifest),
             authentication: checkpoint.authentication,
             mark: None,
+            beside: Beside::default(),
         }
     }
 }
@@ -727,14 +744,18 @@ fn text(folder: &Path, name: &str) -> Result<String> {
 /// The ids of beginning and end of text in a `config.json` of ours.
 fn ends(config: &str) -> Option<[u32; 2]> {
     let config: serde_json::Value = serde_json::from_str(config).ok()?;
-    let id = |key: &str| u32::try_from(config.get(key)?.as_u64()?).ok();
+    // Of several the first is the one that records end with.
+    let id = |key: &str| {
+        let id = config.get(key)?;
+        u32::try_from(id.get(0).unwrap_or(id).as_u64()?).ok()
+    };
     Some([id("bos_token_id")?, id("eos_token_id")?])
 }
 
-fn config_json(model: &Model, tokenizer: &Tokenizer) -> Result<String> {
+fn config_json(model: &Model, tokenizer: &Tokenizer, beside: &Beside) -> Result<String> {
     let (bos, eos) = (tokenizer.bos(), tokenizer.eos());
     match model {
-        Model::Transformer(config) => hugging_face::config_json(config, Some([bos, eos])),
+        Model::Transformer(config) => hugging_face::config_json(config, Some([bos, eos]), beside),
         Model::Lstm(config) => serde_json::to_string_pretty(&Config {
             architectures: vec!["ReticentLstmForCausalLM".into()],
             model_type: MODEL_TYPE.into(),

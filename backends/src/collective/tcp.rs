@@ -6,7 +6,7 @@
 use super::{Collective, gone, sum_of_pairs};
 use crate::error::{Error, Result};
 use snow::{Builder, TransportState};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -110,13 +110,16 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     listener.set_nonblocking(true).map_err(refused)?;
     let (tell, heard) = std::sync::mpsc::channel::<Answered>();
     let mut callers: Vec<(usize, TcpStream, Instant)> = Vec::new();
-    let mut number = 0;
+    let (mut number, mut refusals) = (0, 0);
     let began = Instant::now();
     let mut links: Vec<Option<Link>> = (1..options.world).map(|_| None).collect();
     while let Some(missing) = links.iter().position(Option::is_none) {
         while let Ok((caller, answered)) = heard.try_recv() {
             callers.retain(|(number, ..)| *number != caller);
-            let Ok((rank, link)) = answered else { continue };
+            let Ok((rank, link)) = answered else {
+                refusals += 1;
+                continue;
+            };
             match links.get_mut(rank.wrapping_sub(1)) {
                 Some(slot @ None) => *slot = Some(link),
                 _ => return Err(Error::Worker(format!("worker {rank} is there twice"))),
@@ -132,9 +135,10 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
         });
         if began.elapsed() > options.patience {
             return Err(Error::Worker(format!(
-                "worker {} did not come within {} s (with the same key and WORLD_SIZE)",
+                "worker {} did not come within {} s (with the same key and WORLD_SIZE){}",
                 missing + 1,
-                options.patience.as_secs()
+                options.patience.as_secs(),
+                refused_callers(refusals + callers.len())
             )));
         }
         match listener.accept() {
@@ -151,7 +155,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
                 });
             }
             Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(KNOCK / 10);
             }
             Err(e) => return Err(refused(e)),
@@ -161,6 +165,16 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
         let _ = stream.shutdown(Shutdown::Both);
     }
     Ok(links.into_iter().flatten().collect())
+}
+
+/// Why a worker may not have come.
+fn refused_callers(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "; {count} callers were refused or said nothing: they have another key or WORLD_SIZE, or are no workers"
+        ),
+    }
 }
 
 /// Takes a caller's rank.
@@ -174,7 +188,7 @@ fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Li
         return Err(broken());
     }
     link.tell(HELLO)?;
-    link.wait(options.patience)?;
+    link.patience = options.patience;
     Ok((rank as usize, link))
 }
 
@@ -262,10 +276,10 @@ impl Collective for Tcp {
 
 fn lost(rank: usize, error: &std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::InvalidData => {
+        ErrorKind::InvalidData => {
             Error::Worker(format!("worker {rank} said what it can't have: {error}"))
         }
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Error::Worker(format!(
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Worker(format!(
             "worker {rank} was silent for too long (--worker-timeout)"
         )),
         _ => gone(rank),
@@ -273,10 +287,7 @@ fn lost(rank: usize, error: &std::io::Error) -> Error {
 }
 
 fn broken() -> std::io::Error {
-    std::io::Error::new(
-        std::io::ErrorKind::InvalidData,
-        "no message of this protocol",
-    )
+    std::io::Error::new(ErrorKind::InvalidData, "no message of this protocol")
 }
 
 fn write_numbers(numbers: &[u64]) -> Vec<u8> {
@@ -294,6 +305,8 @@ fn read_numbers<const N: usize>(bytes: &[u8]) -> std::io::Result<[u64; N]> {
 /// A connection to one worker: frames of a length and so many bytes.
 struct Link {
     stream: TcpStream,
+    /// How long a message of at most [`MESSAGE`] bytes may take, however it comes.
+    patience: Duration,
     /// None on one machine.
     cipher: Option<Box<TransportState>>,
     /// Bytes that are deciphered and not read yet, last first.
@@ -310,19 +323,51 @@ impl Link {
         stream.set_nodelay(true)?;
         let mut link = Self {
             stream,
+            patience,
             cipher: None,
             heard: Vec::new(),
         };
-        link.wait(patience)?;
         if let Some(key) = key {
             link.cipher = Some(Box::new(link.shake(key, caller)?));
         }
         Ok(link)
     }
 
-    fn wait(&self, patience: Duration) -> std::io::Result<()> {
-        self.stream.set_read_timeout(Some(patience))?;
-        self.stream.set_write_timeout(Some(patience))
+    /// Sends at most a message.
+    fn push(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+        let begun = Instant::now();
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(Some(self.left(begun)?))?;
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives at most a message.
+    fn pull(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
+        let begun = Instant::now();
+        let mut filled = 0;
+        while filled < bytes.len() {
+            self.stream.set_read_timeout(Some(self.left(begun)?))?;
+            match self.stream.read(&mut bytes[filled..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(come) => filled += come,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self, begun: Instant) -> std::io::Result<Duration> {
+        let left = self.patience.checked_sub(begun.elapsed());
+        left.filter(|left| !left.is_zero())
+            .ok_or_else(|| ErrorKind::TimedOut.into())
     }
 
     fn shake(&mut self, key: &[u8; 32], caller: bool) -> std::io::Result<TransportState> {
@@ -353,21 +398,21 @@ impl Link {
     /// A message of the Noise protocol with its length.
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         let length = u16::try_from(message.len()).map_err(|_| broken())?;
-        self.stream.write_all(&length.to_le_bytes())?;
-        self.stream.write_all(message)
+        self.push(&length.to_le_bytes())?;
+        self.push(message)
     }
 
     fn receive(&mut self) -> std::io::Result<Vec<u8>> {
         let mut length = [0; 2];
-        self.stream.read_exact(&mut length)?;
+        self.pull(&mut length)?;
         let mut message = vec![0; usize::from(u16::from_le_bytes(length))];
-        self.stream.read_exact(&mut message)?;
+        self.pull(&mut message)?;
         Ok(message)
     }
 
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let Some(mut cipher) = self.cipher.take() else {
-            return self.stream.write_all(bytes);
+            return bytes.chunks(MESSAGE).try_for_each(|part| self.push(part));
         };
         let mut message = vec![0; MESSAGE];
         for part in bytes.chunks(MESSAGE - CODE) {
@@ -380,7 +425,8 @@ impl Link {
 
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
         let Some(mut cipher) = self.cipher.take() else {
-            return self.stream.read_exact(bytes);
+            let mut parts = bytes.chunks_mut(MESSAGE);
+            return parts.try_for_each(|part| self.pull(part));
         };
         let mut filled = 0;
         let mut clear = vec![0; MESSAGE];
@@ -458,7 +504,7 @@ impl Link {
 }
 
 fn noise(error: snow::Error) -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string())
+    std::io::Error::new(ErrorKind::InvalidData, error.to_string())
 }
 
 #[cfg(test)]
@@ -568,6 +614,29 @@ mod tests {
             assert!(began.elapsed() < HANDSHAKE);
             drop(strangers);
         });
+    }
+
+    /// One byte at a time is as good as none.
+    #[test]
+    fn a_worker_that_drips_is_silent() {
+        let address = free_address();
+        let error = std::thread::scope(|scope| {
+            let caller = options(1, 2, &address, None);
+            scope.spawn(move || {
+                let mut link = call(&caller).unwrap();
+                // Ends when the other has.
+                while link.push(&[0]).is_ok() {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            });
+            let mut tcp = Tcp::connect(&options(0, 2, &address, None)).unwrap();
+            tcp.links[0].patience = Duration::from_millis(500);
+            let began = Instant::now();
+            let error = tcp.sum_to_zero(&mut [1.0; 8]).unwrap_err().to_string();
+            assert!(began.elapsed() < Duration::from_secs(5));
+            error
+        });
+        assert!(error.contains("silent for too long"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! and the other decoders of [`crate::model::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
 
 pub(crate) mod adapter;
+mod beside;
 mod config;
 mod fields;
 mod files;
@@ -11,13 +12,14 @@ mod llama2c;
 mod names;
 mod tensors;
 
+pub use beside::Beside;
 pub use llama2c::convert_llama2c;
 
 use crate::checkpoint::free_for;
 use crate::checkpoint::weights::to_bytes;
 use crate::error::{Error, Result};
 use crate::files::Building;
-use crate::model::TransformerConfig;
+use crate::model::{Head, TransformerConfig};
 use crate::trainer::check_shapes;
 use crate::trainer::dropout::Dropout;
 use reticent_corpus::tokenize::Tokenizer;
@@ -113,9 +115,8 @@ pub fn save_hugging_face(
     tokenizer: Option<&Tokenizer>,
 ) -> Result<()> {
     let json = tokenizer
-        .map(Tokenizer::to_json)
-        .transpose()
-        .map_err(|e| Error::Unsuitable(e.to_string()))?;
+        .map(|tokenizer| tokenizer_json(config.head, tokenizer))
+        .transpose()?;
     let specials = tokenizer.map(|t| [t.bos(), t.eos()]);
     write(folder, config, weights, specials, json.as_deref())
 }
@@ -129,7 +130,10 @@ fn write(
 ) -> Result<()> {
     free_for(folder)?;
     let building = Building::beside(folder)?;
-    building.write("config.json", config_json(config, specials)?.as_bytes())?;
+    building.write(
+        "config.json",
+        config_json(config, specials, &Beside::default())?.as_bytes(),
+    )?;
     building.write(
         "model.safetensors",
         &weight_bytes(config, weights, BTreeMap::new())?,
@@ -140,14 +144,26 @@ fn write(
     building.finish(folder)
 }
 
+/// The text of `tokenizer.json`. With a model that tells classes or masked tokens it frames a text as records are framed: the
+/// head reads what transformers gives it for the text.
+pub(crate) fn tokenizer_json(head: Head, tokenizer: &Tokenizer) -> Result<String> {
+    let json = match head {
+        Head::NextToken => tokenizer.to_json(),
+        _ => tokenizer.to_json_framed(),
+    };
+    json.map_err(|e| Error::Unsuitable(e.to_string()))
+}
+
 /// The text of `config.json`; `specials` are the ids of beginning and end of text.
 pub(crate) fn config_json(
     config: &TransformerConfig,
     specials: Option<[u32; 2]>,
+    beside: &Beside,
 ) -> Result<String> {
     let specials = specials.map(|[bos, eos]| config::Specials { bos, eos });
-    serde_json::to_string_pretty(&config::write(config, specials))
-        .map_err(|e| Error::Engine(e.to_string()))
+    let mut json = config::write(config, specials);
+    beside.enter(&mut json, config.vocabulary);
+    serde_json::to_string_pretty(&json).map_err(|e| Error::Engine(e.to_string()))
 }
 
 /// The bytes of `model.safetensors`, with these text entries beside the usual one.

@@ -4,6 +4,7 @@ use crate::common::{model, noisy, options, seeded, set, trained, weights};
 use reticent_accounting::Mechanism;
 use reticent_accounting::training::{Run, TrainingPlan};
 use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::LstmConfig;
 use reticent_backends::run::{Surroundings, Trained, train_on};
 use reticent_backends::{Corpus, Error, Recipe};
@@ -161,6 +162,7 @@ fn nothing_of_the_key_is_left_behind() {
         &config(&prepared).into(),
         weights,
         &prepared.tokenizer,
+        &Beside::default(),
         made,
     )
     .unwrap();

@@ -30,11 +30,16 @@ pub fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
 /// A key of 32 bytes from a regular file of 64 hexadecimal digits; white space around them is no part of it.
 ///
 /// # Errors
-/// A file that can't be read; [`ErrorKind::InvalidData`] for one that holds something else.
+/// A file that can't be read; [`ErrorKind::InvalidData`] for one that holds something else, or zeros alone.
 pub fn read_key(path: &Path) -> Result<[u8; 32]> {
     let text = crate::read_regular(path, 1024)?;
     let key = from_hexadecimal(text.trim_ascii()).and_then(|key| key.try_into().ok());
-    key.ok_or_else(|| Error::new(ErrorKind::InvalidData, "must hold 64 hexadecimal digits"))
+    let problem = match key {
+        Some(key) if key == [0; 32] => "holds zeros, which is no secret",
+        Some(key) => return Ok(key),
+        None => "must hold 64 hexadecimal digits",
+    };
+    Err(Error::new(ErrorKind::InvalidData, problem))
 }
 
 /// Where the user's key lies: in the file that [`OWNER_KEY`] names, else in `reticent/owner.key` of the folder of
@@ -67,7 +72,15 @@ mod tests {
         assert_eq!(hexadecimal(&key), "0af1".repeat(16));
         // A sign is no digit, whatever the standard library's parser says.
         let signed = format!("+a{}", "0a".repeat(31));
-        for other in ["", "0aF", &"0a".repeat(33), &"0g".repeat(32), &signed] {
+        let zeros = "0".repeat(64);
+        for other in [
+            "",
+            "0aF",
+            &"0a".repeat(33),
+            &"0g".repeat(32),
+            &signed,
+            &zeros,
+        ] {
             assert_eq!(read(other).unwrap_err().kind(), ErrorKind::InvalidData);
         }
     }

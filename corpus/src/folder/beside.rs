@@ -3,8 +3,9 @@
 use super::{FACTS, stopped};
 use crate::error::{Error, Result};
 use reticent_disk::{self as disk, OutputPlace, lock_file, parent_of};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Error as IoError, ErrorKind};
+use std::io::{BufRead, BufReader, Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Whose lock says that somebody is at work.
@@ -44,7 +45,7 @@ pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
         path: target.to_path_buf(),
         source: IoError::new(ErrorKind::InvalidInput, "it has no name of its own"),
     })?;
-    let mut hidden = std::ffi::OsString::from(match shape {
+    let mut hidden = OsString::from(match shape {
         Shape::Folder => ".preparing-",
         Shape::File => ".writing-",
     });
@@ -103,18 +104,22 @@ impl Beside {
     }
 
     fn cleared(&self, but: &[&str]) -> std::io::Result<()> {
-        for entry in std::fs::read_dir(&self.path)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name != LOCK && but.iter().all(|kept| name != *kept) {
-                if entry.file_type()?.is_dir() {
-                    std::fs::remove_dir_all(entry.path())?;
-                } else {
-                    std::fs::remove_file(entry.path())?;
-                }
-            }
+        cleared(&self.path, but)
+    }
+
+    /// Ends where the folder that has the name already holds the same files, byte for byte; refused otherwise.
+    pub(super) fn compare(mut self) -> Result<()> {
+        self.stays = false;
+        let same = same_files(&self.path, &self.target).map_err(|source| Error::Read {
+            path: self.target.clone(),
+            source,
+        })?;
+        if same {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::Occupied {
+            path: self.target.clone(),
+        })
     }
 
     /// Gives the finished output its name. What it replaces is kept until that has worked.
@@ -182,8 +187,61 @@ impl Drop for Beside {
     }
 }
 
-/// Makes the hidden folder, or takes over the one of a process that is gone.
-fn locked(path: &Path) -> std::io::Result<File> {
+/// Removes what lies in a folder, but for its lock and these files.
+pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != LOCK && but.iter().all(|kept| name != *kept) {
+            if entry.file_type()?.is_dir() {
+                std::fs::remove_dir_all(entry.path())?;
+            } else {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two folders hold files of the same names and bytes, but for locks.
+fn same_files(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let names = |folder: &Path| -> std::io::Result<Vec<OsString>> {
+        let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = entries.collect::<std::io::Result<Vec<_>>>()?;
+        names.retain(|name| name != LOCK);
+        names.sort_unstable();
+        Ok(names)
+    };
+    let all = names(one)?;
+    if names(other)? != all {
+        return Ok(false);
+    }
+    for name in all {
+        let open = |folder: &Path| disk::open_regular(&folder.join(&name)).map(BufReader::new);
+        if !same_bytes(&mut open(one)?, &mut open(other)?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn same_bytes(one: &mut impl BufRead, other: &mut impl BufRead) -> std::io::Result<bool> {
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let length = left.len().min(right.len());
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(left.len() == right.len());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// Makes a folder that its owner alone may read, or takes over the one of a process that is gone, and holds its lock.
+pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
     let mut folder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
@@ -202,12 +260,17 @@ fn locked(path: &Path) -> std::io::Result<File> {
     let busy = format!("another process is at work in {}", path.display());
     let lock = lock_file(&path.join(LOCK), &busy)?;
     // Between opening and locking, whoever held it may have finished and removed it.
-    let named = std::fs::symlink_metadata(path.join(LOCK))?;
-    if disk::identity(&named) == disk::identity(&lock.metadata()?) {
-        Ok(lock)
-    } else {
-        Err(IoError::new(ErrorKind::ResourceBusy, busy))
+    match std::fs::symlink_metadata(path.join(LOCK)) {
+        Ok(named) if disk::identity(&named) == disk::identity(&lock.metadata()?) => Ok(lock),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Err(IoError::new(ErrorKind::ResourceBusy, busy)),
     }
+}
+
+/// Gives up the lock of a folder that stays.
+pub(crate) fn unlock(folder: &Path) {
+    // A file without a holder locks nothing.
+    let _ = std::fs::remove_file(folder.join(LOCK));
 }
 
 /// Whether a folder belongs to whoever makes files beside it.

@@ -18,6 +18,7 @@ mod load;
 mod stopped;
 mod write;
 
+pub(crate) use beside::{cleared, locked, unlock};
 pub(crate) use file::{FileWriter, Left, OutputFile};
 pub(crate) use stopped::Stopped;
 pub(crate) use write::{FolderWriter, Lines, OutputFolder, Start, lines};

@@ -51,7 +51,11 @@ impl Prepared {
 }
 
 /// A place that is taken for a prepared folder, with what an earlier process left in it.
-pub(crate) struct OutputFolder(Beside);
+pub(crate) struct OutputFolder {
+    beside: Beside,
+    /// Whether a finished folder has the name: what is written has to be the same.
+    compared: bool,
+}
 
 /// How a folder begins.
 pub(crate) enum Start {
@@ -68,6 +72,7 @@ pub(crate) struct FolderWriter {
     beside: Beside,
     training: Pair,
     held_out: Option<Pair>,
+    compared: bool,
     /// Records held out so far.
     tests: u64,
     /// Whose folder it is; none: it is not taken up when it is stopped.
@@ -210,7 +215,22 @@ impl OutputFolder {
         let mut beside = Beside::begin(folder, Shape::Folder, force)?;
         // An error before it is known what it is does not remove it.
         beside.stay_if_stopped();
-        Ok(Self(beside))
+        Ok(Self {
+            beside,
+            compared: false,
+        })
+    }
+
+    /// The same where an earlier process may have finished the folder: then it is written once more, and has to be what is
+    /// there.
+    pub(crate) fn take_or_compare(folder: &Path) -> Result<Self> {
+        match Self::take(folder, false) {
+            Err(Error::Occupied { .. }) if folder.join(FACTS).is_file() => Ok(Self {
+                compared: true,
+                ..Self::take(folder, true)?
+            }),
+            taken => taken,
+        }
     }
 
     /// Whether a stopped preparation of a folder can be taken up.
@@ -220,7 +240,7 @@ impl OutputFolder {
 
     /// The seed of canaries that an earlier preparation drew for this folder, or this one, kept for later ones.
     pub(crate) fn seed(&self, drawn: u64) -> Result<u64> {
-        stopped::seed(self.0.path(), drawn)
+        stopped::seed(self.beside.path(), drawn)
     }
 
     /// Begins an empty folder. `held_out`: whether there is such a part, empty though it may be.
@@ -234,7 +254,7 @@ impl OutputFolder {
         identity: Identity,
         held_out: bool,
     ) -> Result<(FolderWriter, Start)> {
-        let folder = self.0.path();
+        let folder = self.beside.path();
         let anew = if !stopped::lies_in(folder) {
             None
         } else if let Some(stopped) = Stopped::<Done>::read(folder) {
@@ -253,15 +273,15 @@ impl OutputFolder {
     }
 
     fn empty(mut self, held_out: bool, identity: Option<Identity>) -> Result<FolderWriter> {
-        self.0.stay(false);
-        self.0.clear(&[SEED])?;
-        let files = Files::create(self.0.path(), held_out)?;
+        self.beside.stay(false);
+        self.beside.clear(&[SEED])?;
+        let files = Files::create(self.beside.path(), held_out)?;
         Ok(self.writer(files, 0, identity))
     }
 
     fn on(mut self, identity: Identity, files: Files, done: Done) -> Result<(FolderWriter, Start)> {
-        self.0.stay(false);
-        self.0
+        self.beside.stay(false);
+        self.beside
             .clear(&[PROGRESS, SEED, RECORDS, TEXTS, HELD_OUT, TEST])?;
         let out = self.writer(files, done.held_out(), Some(identity));
         Ok((out, Start::On(Box::new(done))))
@@ -269,9 +289,10 @@ impl OutputFolder {
 
     fn writer(self, files: Files, tests: u64, identity: Option<Identity>) -> FolderWriter {
         FolderWriter {
-            beside: self.0,
+            beside: self.beside,
             training: files.training,
             held_out: files.held_out,
+            compared: self.compared,
             tests,
             identity,
         }
@@ -364,7 +385,11 @@ impl FolderWriter {
         write_text(&path, &sheet)?;
         self.beside.forget(PROGRESS)?;
         self.beside.forget(SEED)?;
-        self.beside.finish()
+        if self.compared {
+            self.beside.compare()
+        } else {
+            self.beside.finish()
+        }
     }
 }
 

@@ -429,9 +429,7 @@ impl<'a> Run<'a> {
     /// What was done.
     pub(super) fn finish(mut self, distinct: u64) -> Result<Facts> {
         if self.facts.units == 0 {
-            return Err(Error::Empty(
-                "no training document has text in it".to_owned(),
-            ));
+            return Err(nothing_to_train_on());
         }
         let options = &self.settled.options;
         self.facts.distinct_units = distinct;
@@ -489,4 +487,8 @@ pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Fe
     let held_out = held_out.iter().map(|d| (Role::HeldOut, Cow::Borrowed(d)));
     let mut all = training.chain(held_out);
     Box::new(move || Ok(all.next()))
+}
+/// Of a corpus whose documents to train on have no text.
+pub(super) fn nothing_to_train_on() -> Error {
+    Error::Empty("no training document has text in it".to_owned())
 }

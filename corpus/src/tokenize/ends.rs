@@ -19,6 +19,8 @@ enum Named {
 pub(super) struct Ends {
     bos: Vec<Named>,
     eos: Vec<Named>,
+    /// Whether transformers puts them around a text, where that is said otherwise than by the tokenizer's own rules.
+    pub(super) around: Option<[bool; 2]>,
 }
 
 impl Ends {
@@ -28,6 +30,7 @@ impl Ends {
         Self {
             bos: id(bos),
             eos: id(eos),
+            around: None,
         }
     }
 
@@ -55,9 +58,13 @@ impl Ends {
                 .chain(ids.into_iter().flatten().map(Named::Id))
                 .collect()
         };
+        let around = ["add_bos_token", "add_eos_token"].map(|key| settings.get(key));
+        let said = around.iter().any(Option::is_some);
+        let around = around.map(|flag| flag.and_then(Value::as_bool).unwrap_or(false));
         Ok(Self {
             bos: named("bos_token"),
             eos: named("eos_token"),
+            around: said.then_some(around),
         })
     }
 

@@ -226,9 +226,14 @@ impl Tokenizer {
     fn with(json: &str, origin: Origin, ends: &Ends) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::Tokenizer(format!("not JSON: {error}")))?;
+        // Rules that frame a text are no part of an alphabet.
+        let mut unframed = value;
+        if let Some(rules) = unframed.get_mut(FRAMING) {
+            *rules = serde_json::Value::Null;
+        }
         for own in [Self::bytes(), Self::characters()] {
             if let Inner::Own(alphabet) = own.inner
-                && alphabet.to_value() == value
+                && alphabet.to_value() == unframed
             {
                 return Ok(own);
             }
@@ -438,6 +443,59 @@ impl Tokenizer {
         Ok(self.frame_tokens(self.encode(text)?))
     }
 
+    /// A whole text with the special tokens that the tokenizer's own files put around it, as transformers gives it to a model for
+    /// `tokenizer(text)`: `add_bos_token` and `add_eos_token` of `tokenizer_config.json`, else the post-processor of
+    /// `tokenizer.json`. Our own alphabets frame a text as [`Self::frame`].
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_with_special_tokens(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.inner {
+            Inner::Own(_) => self.frame(text),
+            Inner::Pretrained(pretrained) => pretrained.encode_with_special_tokens(text),
+        }
+    }
+
+    /// The text of a `tokenizer.json` whose post-processor puts beginning and end around a text as [`Self::frame`] does.
+    ///
+    /// # Errors
+    /// As [`Self::to_json`].
+    pub fn to_json_framed(&self) -> Result<String> {
+        let json = self.to_json()?;
+        let wrong = |error: serde_json::Error| Error::Tokenizer(error.to_string());
+        let mut value: serde_json::Value = serde_json::from_str(&json).map_err(wrong)?;
+        let framed = |rules: &Self| Ok(rules.encode_with_special_tokens("a")? == rules.frame("a")?);
+        if value[FRAMING].is_object() && framed(self)? {
+            return Ok(json);
+        }
+        let added = value["added_tokens"].as_array().into_iter().flatten();
+        let added: Vec<_> = added
+            .map(|token| (&token["id"], &token["content"]))
+            .collect();
+        let [bos, eos] = [self.bos(), self.eos()].map(|id| {
+            let entry = added.iter().find(|entry| *entry.0 == id);
+            let name = entry.and_then(|entry| entry.1.as_str()).unwrap_or_default();
+            (id, name.to_owned())
+        });
+        let text = |id: &str, kind| serde_json::json!({"Sequence": {"id": id, "type_id": kind}});
+        let special =
+            |name: &str, kind| serde_json::json!({"SpecialToken": {"id": name, "type_id": kind}});
+        let single = [special(&bos.1, 0), text("A", 0), special(&eos.1, 0)];
+        let second = [text("B", 1), special(&eos.1, 1)];
+        let named = |(id, name): &(TokenId, String)| {
+            let entry = serde_json::json!({"id": name, "ids": [id], "tokens": [name]});
+            (name.clone(), entry)
+        };
+        let special_tokens = serde_json::Map::from_iter([named(&bos), named(&eos)]);
+        value[FRAMING] = serde_json::json!({
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": single.iter().chain(&second).collect::<Vec<_>>(),
+            "special_tokens": special_tokens,
+        });
+        serde_json::to_string_pretty(&value).map_err(wrong)
+    }
+
     pub(crate) fn frame_tokens(&self, content: Vec<TokenId>) -> Vec<TokenId> {
         let mut tokens = content;
         tokens.insert(0, self.bos());
@@ -445,6 +503,9 @@ impl Tokenizer {
         tokens
     }
 }
+/// The key of a `tokenizer.json` with what goes around a text.
+const FRAMING: &str = "post_processor";
+
 /// Longest file of a tokenizer, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 

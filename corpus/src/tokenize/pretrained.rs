@@ -8,7 +8,7 @@ use crate::record::TokenId;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
-use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Engine};
+use tokenizers::{AddedToken, Encoding, PostProcessor, PostProcessorWrapper, Tokenizer as Engine};
 
 /// A loaded tokenizer, with padding, truncation and post-processing taken out of the way.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) struct Pretrained {
     usual: bool,
     /// Put back when the file is written.
     post_processor: Option<PostProcessorWrapper>,
+    /// Whether beginning and end go around a text, where the files beside it say so.
+    around: Option<[bool; 2]>,
     pub(super) bos: TokenId,
     pub(super) eos: TokenId,
     pub(super) mask: TokenId,
@@ -100,6 +102,7 @@ impl Pretrained {
             usual: found == special[..2],
             special,
             post_processor,
+            around: ends.around,
             bos,
             eos,
             mask,
@@ -129,17 +132,37 @@ impl Pretrained {
     }
 
     pub(super) fn encode(&self, text: &str) -> Result<Cut> {
-        let mut encoding = self.engine.encode(text, false).map_err(problem)?;
-        if let Some(plain) = &self.plain
-            && encoding.get_ids().contains(&self.mask)
-        {
-            encoding = plain.encode(text, false).map_err(problem)?;
-        }
+        let encoding = self.encoding(text)?;
         let places = encoding.get_offsets().iter().map(|&(s, e)| s..e);
         Ok(Cut {
             tokens: encoding.get_ids().to_vec(),
             places: Places::Each(places.collect()),
         })
+    }
+
+    fn encoding(&self, text: &str) -> Result<Encoding> {
+        let encoding = self.engine.encode(text, false).map_err(problem)?;
+        match &self.plain {
+            Some(plain) if encoding.get_ids().contains(&self.mask) => {
+                plain.encode(text, false).map_err(problem)
+            }
+            _ => Ok(encoding),
+        }
+    }
+
+    /// With the special tokens that the files put around a text.
+    pub(super) fn encode_with_special_tokens(&self, text: &str) -> Result<Vec<TokenId>> {
+        let encoding = self.encoding(text)?;
+        if let Some([begins, ends]) = self.around {
+            let (bos, eos) = (begins.then_some(self.bos), ends.then_some(self.eos));
+            let content = encoding.get_ids().iter().copied();
+            return Ok(bos.into_iter().chain(content).chain(eos).collect());
+        }
+        let Some(rules) = &self.post_processor else {
+            return Ok(encoding.get_ids().to_vec());
+        };
+        let whole = rules.process(encoding, None, true).map_err(problem)?;
+        Ok(whole.get_ids().to_vec())
     }
 
     pub(super) fn decode(&self, tokens: &[TokenId]) -> String {

@@ -8,6 +8,7 @@ mod common;
 use super::*;
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::manifest::{Initial, Manifest};
+use crate::hugging_face::Beside;
 use crate::model::{LstmConfig, Model};
 use crate::run::{Surroundings, Trained, train_on};
 use common::{for_epochs, options, set, trained, weights};
@@ -91,7 +92,14 @@ fn a_full_disk_leaves_no_half_of_a_checkpoint() {
     for writes in 0.. {
         failing::after(Some(writes));
         let tokenizer = &prepared.tokenizer;
-        let saved = Checkpoint::save(&out, &model, &weights, tokenizer, manifest.clone());
+        let saved = Checkpoint::save(
+            &out,
+            &model,
+            &weights,
+            tokenizer,
+            &Beside::default(),
+            manifest.clone(),
+        );
         failing::after(None);
         let Err(error) = saved else { break };
         assert!(is_full(&error), "{writes}: {error}");
@@ -142,7 +150,15 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
     drop(run);
     assert!(!erase_finished(&out).unwrap(), "there is no checkpoint yet");
     assert!(state.exists());
-    Checkpoint::save(&out, &model, &trained, &prepared.tokenizer, manifest).unwrap();
+    Checkpoint::save(
+        &out,
+        &model,
+        &trained,
+        &prepared.tokenizer,
+        &Beside::default(),
+        manifest,
+    )
+    .unwrap();
     // killed here, and after each step of erasing
     for doomed in [state.clone(), sibling(&state, ERASED), sibling(&state, NEW)] {
         if doomed != state {

@@ -3,6 +3,7 @@
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
 use super::super::options::PrepareOptions;
 use super::super::resume::{Identity, asked};
+use super::super::run::nothing_to_train_on;
 use super::super::source::{Division, Feed, Phase, Role, Seal, Source, Stream};
 use super::super::stream::PrepareFiles;
 use super::sealed::{Key, SealedFolder, SealedReader};
@@ -10,7 +11,7 @@ use crate::canary::{CanaryPlace, CanaryPlan, WordFacts};
 use crate::dedup::Deduplication;
 use crate::document::Document;
 use crate::error::{Error, Result, json_problem, range};
-use crate::folder::OutputFolder;
+use crate::folder::{OutputFolder, cleared, locked, unlock};
 use crate::read::{Documents, Place, ReadOptions, corpus_sizes};
 use crate::redaction::checked_threads;
 use reticent_disk::{self as disk, hexadecimal};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -141,8 +143,7 @@ impl std::fmt::Display for ShardStage {
 /// A plan to prepare a corpus in shards, by any number of processes, into the folder that
 /// [`PrepareFiles::write`] makes of it, byte for byte.
 ///
-/// It is written once and never changed. What passes between its stages lies in a folder beside it, named after its
-/// digest: sealed under the owner's key and this plan, readable by its owner only, removed by the last stage. Digests
+/// It is written once and never changed. What passes between its stages lies in a folder beside it: sealed under the owner's key and this plan, readable by its owner only, removed by the last stage. Digests
 /// in it are keyed. It holds text: redacted records, documents with canaries, and under a miss rate what the policy
 /// finds.
 ///
@@ -211,6 +212,7 @@ impl ShardPlan {
         let (data, place) = (absolute(files.data)?, absolute(out)?);
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
+        let stages = NewStages::take(path)?;
         // A place that cannot be written is found out before the work.
         drop(OutputFolder::take(out, false)?);
         let sizes = planned(files.data)?;
@@ -223,6 +225,9 @@ impl ShardPlan {
         let Some((mut settled, _)) = settled.filter(|_| watch(Phase::Survey, bytes)) else {
             return Ok(None);
         };
+        if settled.corpus.documents == 0 {
+            return Err(nothing_to_train_on());
+        }
         let owner = Key::new(owner);
         settled.division.seal = Some(salt(&owner));
         let mut document = PlanDocument {
@@ -247,21 +252,11 @@ impl ShardPlan {
         document.hmac = code(&owner, &text);
         text = text.replacen(NO_CODE, &document.hmac, 1);
         let made = Self::of(document, path, owner);
-        disk::private_folder(&made.folder.path).map_err(|source| Error::Write {
-            path: made.folder.path.clone(),
-            source,
-        })?;
-        let write = || -> Result<()> {
-            made.keep(&settled)?;
-            let written = file.write_all(text.as_bytes());
-            let finished = written.and_then(|()| file.finish());
-            finished.map_err(|error| Error::of_place(path, error))
-        };
-        if let Err(error) = write() {
-            // Without its plan nobody can use it.
-            let _ = disk::remove_folder(&made.folder.path);
-            return Err(error);
-        }
+        made.keep(&settled)?;
+        let written = file.write_all(text.as_bytes());
+        let finished = written.and_then(|()| file.finish());
+        finished.map_err(|error| Error::of_place(path, error))?;
+        stages.keep();
         Ok(Some(made))
     }
 
@@ -298,10 +293,8 @@ impl ShardPlan {
 
     fn of(document: PlanDocument, path: &Path, owner: Key) -> Self {
         let key = owner.derived("shards", document.hmac.as_bytes());
-        let short = document.hmac.get(..16).unwrap_or_default();
-        let folder = disk::sibling(path, &format!("stages-{short}"));
         Self {
-            folder: SealedFolder::new(folder, key.derived("files", &[])),
+            folder: SealedFolder::new(stages_of(path), key.derived("files", &[])),
             key,
             owner,
             document,
@@ -430,9 +423,10 @@ impl ShardPlan {
         missed: HashSet<String>,
     ) -> Result<PreparationContext> {
         let document = &self.document;
-        let mut file: SealedReader = self
-            .folder
-            .open(CHOICES, "the last stage removes it: write the plan again")?;
+        let mut file: SealedReader = self.folder.open(
+            CHOICES,
+            "the last stage removes it when the folder is prepared: write the plan again",
+        )?;
         let whole: WholeChoices<'static> = file.json(0)?;
         let mut planted = Planted {
             plan: whole.plan.map(Cow::into_owned),
@@ -529,6 +523,57 @@ impl ShardPlan {
                 return Ok(Some((Role::Training(training - 1), document)));
             }
         }))
+    }
+}
+
+/// The folder of what passes between the stages of a plan.
+fn stages_of(plan: &Path) -> PathBuf {
+    disk::sibling(plan, "stages")
+}
+
+/// That folder while its plan is written, by one process at a time. Without its plan nobody can use it: it is removed
+/// when this value goes, and what a killed process left in it is removed by the next one that writes the plan.
+struct NewStages {
+    path: PathBuf,
+    /// Held as long as this value lives.
+    _lock: File,
+    kept: bool,
+}
+
+impl NewStages {
+    fn take(plan: &Path) -> Result<Self> {
+        let path = stages_of(plan);
+        let failed = |source| Error::Write {
+            path: path.clone(),
+            source,
+        };
+        let lock = locked(&path).map_err(failed)?;
+        // Whoever held the lock may have finished: then what lies there is of its plan.
+        if plan.symlink_metadata().is_ok() {
+            unlock(&path);
+            return Err(Error::Exists {
+                path: plan.to_path_buf(),
+            });
+        }
+        cleared(&path, &[]).map_err(failed)?;
+        Ok(Self {
+            path,
+            _lock: lock,
+            kept: false,
+        })
+    }
+
+    fn keep(mut self) {
+        unlock(&self.path);
+        self.kept = true;
+    }
+}
+
+impl Drop for NewStages {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = disk::remove_folder(&self.path);
+        }
     }
 }
 

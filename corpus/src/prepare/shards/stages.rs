@@ -62,7 +62,8 @@ struct Counts {
 
 impl ShardPlan {
     /// Runs a stage; the last one gives what was prepared, and removes what the others left. It may run twice, on any
-    /// machine: it writes the same bytes. Nothing when `watch`, who is told the bytes read, says no; then it leaves
+    /// machine: it writes the same bytes. The last one that is run again after it was killed at its end finds the
+    /// folder that it wrote. Nothing when `watch`, who is told the bytes read, says no; then it leaves
     /// nothing.
     ///
     /// # Errors
@@ -434,7 +435,7 @@ impl ShardPlan {
 
     /// The prepared folder.
     fn join(&self, watch: &dyn Fn(Phase, u64) -> bool) -> Result<Option<Preparation>> {
-        let place = OutputFolder::take(self.out(), false)?;
+        let place = OutputFolder::take_or_compare(self.out())?;
         let settled = self.settled(0..0, HashSet::new())?;
         let mut distinct = 0;
         for part in 0..self.parts() {

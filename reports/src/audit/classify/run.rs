@@ -39,7 +39,11 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     for document in &read {
         let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
         for record in records {
-            let mut tokens = loaded.tokenizer.frame(&record.text)?;
+            // A model from elsewhere reads what transformers gives it, one of ours what it was trained on.
+            let mut tokens = match loaded.manifest {
+                Some(_) => loaded.tokenizer.frame(&record.text)?,
+                None => loaded.tokenizer.encode_with_special_tokens(&record.text)?,
+            };
             if loaded.manifest.is_none() {
                 one_text(&loaded.model, &loaded.tokenizer, &tokens, texts.len() + 1)
                     .context("--data")?;

@@ -369,6 +369,7 @@ fn arm(
         model,
         weights,
         initial,
+        beside,
         ..
     } = Beginning::paper(&own, options.initial_seed);
     let job = Job {
@@ -377,6 +378,7 @@ fn arm(
         options: &options,
         model: &model,
         initial: &initial,
+        beside: &beside,
         adapter: None,
     };
     let mut trained = match job.train(

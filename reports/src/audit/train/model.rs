@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{CompletedRun, Recipe, TrainingPlan};
 use reticent_backends::TrainOptions;
 use reticent_backends::checkpoint::{Initial, Manifest, Pretrained, weights_digest};
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{
     Family, Head, Lora, LoraSpec, LstmConfig, Model, TransformerConfig,
 };
@@ -23,6 +24,8 @@ pub(in crate::audit) struct Beginning {
     pub(in crate::audit) initial: Initial,
     /// What its folder asks training to drop; nothing where it is freshly drawn.
     pub(in crate::audit) dropout: Dropout,
+    /// What else its folder says; nothing where it is freshly drawn.
+    pub(in crate::audit) beside: Beside,
     /// What is trained in place of the model's own weights.
     pub(in crate::audit) adapter: Option<FreshAdapter>,
 }
@@ -50,6 +53,7 @@ impl Beginning {
             model,
             initial: Initial::Random { seed },
             dropout: Dropout::NONE,
+            beside: Beside::default(),
             adapter: None,
         }
     }
@@ -159,6 +163,7 @@ impl Beginning {
             weights,
             initial,
             dropout,
+            beside: loaded.beside,
             adapter: None,
         })
     }

@@ -27,6 +27,7 @@ use reticent_backends::checkpoint::{
     weights_digest,
 };
 use reticent_backends::engine::open;
+use reticent_backends::hugging_face::Beside;
 use reticent_backends::model::{Head, LoraSpec, Model};
 use reticent_backends::run::{
     Classified, Epoch, Ran, Surroundings, TrainProgress, Trained, train_on, train_together,
@@ -52,6 +53,8 @@ pub(in crate::audit) struct Job<'a> {
     pub(in crate::audit) options: &'a TrainOptions,
     pub(in crate::audit) model: &'a Model,
     pub(in crate::audit) initial: &'a Initial,
+    /// What else the folder says that the model began from.
+    pub(in crate::audit) beside: &'a Beside,
     /// What is trained in place of the model's own weights.
     pub(in crate::audit) adapter: Option<&'a FreshAdapter>,
 }
@@ -105,10 +108,17 @@ impl Job<'_> {
         }
         let tokenizer = &prepared.tokenizer;
         match self.adapter {
-            None => Checkpoint::save(folder, self.model, weights, tokenizer, manifest)?,
+            None => Checkpoint::save(
+                folder,
+                self.model,
+                weights,
+                tokenizer,
+                self.beside,
+                manifest,
+            )?,
             Some(FreshAdapter { lora, base, .. }) => {
                 let on = (self.model, lora, base.as_str());
-                Checkpoint::save_adapter(folder, on, weights, tokenizer, manifest)?;
+                Checkpoint::save_adapter(folder, on, weights, tokenizer, self.beside, manifest)?;
             }
         }
         let owner = Owner::open_or_create(folder)?;
@@ -312,6 +322,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         weights,
         initial,
         dropout,
+        beside,
         adapter,
     } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     options.dropout = match request.optimization.dropout {
@@ -326,6 +337,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         options: &options,
         model: &model,
         initial: &initial,
+        beside: &beside,
         adapter: adapter.as_ref(),
     };
     let state = state_folder(&train.out);
