@@ -61,6 +61,35 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
     (home, out)
 }
 
+/// What a folder says of its tokenizer and of generation goes on with the weights that were trained on from it.
+#[test]
+fn settings_of_the_folder_go_on_with_its_weights() {
+    let (home, out) = checkpoint(Recipe::Sgd, None);
+    let settings = [
+        ("tokenizer_config.json", r#"{"pad_token": "<pad>"}"#),
+        ("generation_config.json", r#"{"eos_token_id": [1, 2]}"#),
+        ("chat_template.jinja", "{{ messages }}"),
+    ];
+    for (name, text) in settings {
+        std::fs::write(out.join(name), text).unwrap();
+    }
+    let loaded = Pretrained::load(&out).unwrap();
+    let on = home.path().join("on");
+    Checkpoint::save(
+        &on,
+        &loaded.model,
+        &loaded.weights,
+        &loaded.tokenizer,
+        &loaded.beside,
+        loaded.manifest.unwrap(),
+    )
+    .unwrap();
+    for (name, text) in settings {
+        assert_eq!(std::fs::read_to_string(on.join(name)).unwrap(), text);
+    }
+    assert_eq!(Checkpoint::load(&on).unwrap().weights, loaded.weights);
+}
+
 fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }

@@ -65,6 +65,14 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         let config: Value = serde_json::from_str(&config).unwrap();
         assert_eq!(config["architectures"][0], class);
         assert_eq!(config["id2label"]["1"], "hotel");
+        // For others too a text is framed as its record was.
+        let framed = std::fs::read_to_string(at.join(model).join("tokenizer.json")).unwrap();
+        let framed: Value = serde_json::from_str(&framed).unwrap();
+        assert_eq!(framed["post_processor"]["type"], "TemplateProcessing");
+        assert_eq!(
+            framed["post_processor"]["single"].as_array().unwrap().len(),
+            3
+        );
         let classify = format!("classify --model {model} --data test.jsonl --label domain");
         let found = json(at, &classify);
         let rows = found["classes"].as_array().unwrap();

@@ -78,3 +78,52 @@ impl Beside {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(config: &Value, settings: &str) -> Beside {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+        write("config.json", &config.to_string());
+        write(SETTINGS, settings);
+        write("model.safetensors", "weights are not carried along");
+        Beside::of(home.path()).unwrap()
+    }
+
+    #[test]
+    fn settings_are_carried_as_they_are_but_for_what_frames_a_text() {
+        let settings = r#"{ "add_bos_token": false, "pad_token": "<pad>" }"#;
+        let beside = of(&json!({}), settings);
+        let files = |framed| beside.files(framed).collect::<Vec<_>>();
+        assert_eq!(files(false), [(SETTINGS, settings.as_bytes().to_vec())]);
+        let framed = br#"{"pad_token":"<pad>"}"#.to_vec();
+        assert_eq!(files(true), [(SETTINGS, framed)]);
+    }
+
+    #[test]
+    fn ids_that_fit_are_put_where_less_is_said() {
+        let said = |theirs: Value, ours: Value| {
+            let mut config = ours;
+            of(&theirs, "{}").enter(&mut config, 10);
+            config
+        };
+        let ours = json!({"eos_token_id": 2, "pad_token_id": null});
+        let theirs = json!({"eos_token_id": [2, 5], "pad_token_id": 0});
+        assert_eq!(said(theirs.clone(), ours.clone()), theirs);
+        // Another end, an id beyond the vocabulary, a padding that is known.
+        for other in [
+            json!({"eos_token_id": [5, 2]}),
+            json!({"eos_token_id": [2, 10], "pad_token_id": 10}),
+            json!({"eos_token_id": 5}),
+        ] {
+            assert_eq!(said(other, ours.clone()), ours);
+        }
+        let padded = json!({"eos_token_id": 2, "pad_token_id": 7});
+        assert_eq!(said(json!({"pad_token_id": 0}), padded.clone()), padded);
+        let none = json!({"eos_token_id": 2});
+        assert_eq!(said(theirs, none)["eos_token_id"], json!([2, 5]));
+    }
+}
