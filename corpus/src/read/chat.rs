@@ -255,13 +255,39 @@ impl ChatTemplate {
         let assistant =
             |message: &Json| message.get("role").and_then(Json::as_str) == Some("assistant");
         for (number, _) in messages.iter().enumerate().filter(|(_, m)| assistant(m)) {
-            let span = length(number, true)?..length(number + 1, false)?;
+            let begin = match number {
+                0 => length(0, true).or_else(|error| {
+                    let first = self.first_answer(messages, tools, whole);
+                    first.ok_or(error)
+                })?,
+                _ => length(number, true)?,
+            };
+            let span = begin..length(number + 1, false)?;
             if span.start > span.end {
                 return Err(inexact());
             }
             spans.extend((!span.is_empty()).then_some(span));
         }
         Ok(spans)
+    }
+
+    /// Where the answer begins that a conversation begins with, for templates that need a message before: behind the first
+    /// place of what asks for an answer, if its own text stands there.
+    fn first_answer(&self, messages: &[Json], tools: Option<&Json>, whole: &str) -> Option<usize> {
+        let first = messages.first()?;
+        let content = first.get("content")?.as_str()?.trim();
+        let ask = |prompt: bool| {
+            let said =
+                json!({ "messages": [first], "tools": tools, "add_generation_prompt": prompt });
+            Some(self.ask(said).ok()?.text)
+        };
+        let (asking, answered) = (ask(true)?, ask(false)?);
+        let prompt = asking
+            .strip_prefix(answered.as_str())
+            .filter(|p| !p.is_empty())?;
+        let begin = whole.find(prompt)? + prompt.len();
+        let stands_there = whole[begin..].trim_start().starts_with(content);
+        (stands_there && !content.is_empty()).then_some(begin)
     }
 
     /// The same for a record, which gets the tokens of beginning and end of text by itself: not twice.

@@ -193,6 +193,25 @@ fn answers_without_blocks_are_told_by_the_beginnings_of_the_conversation() {
     );
     let error = template(&thinks).answers(messages, None).unwrap_err();
     assert!(error.contains("no {% generation %} block"), "{error}");
+    // A conversation may begin with an answer, though the template needs a first message; unless something stands before
+    // the answer that asks for none.
+    let needs = "{% if messages[0].role == 'system' %}{% endif %}".to_owned();
+    let greeting = [
+        json!({"role": "assistant", "content": "Hello?"}),
+        json!({"role": "user", "content": "Hi"}),
+    ];
+    let told = template(&(needs.clone() + with))
+        .answers(&greeting, None)
+        .unwrap();
+    let found = template(&(needs.clone() + &without)).answers(&greeting, None);
+    assert_eq!(found.unwrap(), told);
+    assert_eq!(&told.0[told.1[0].clone()], "Hello?<|im_end|>\n");
+    let before = without.replace("{{ m.content }}", "hm {{ m.content }}");
+    assert!(
+        template(&(needs + &before))
+            .answers(&greeting, None)
+            .is_err()
+    );
     // Nor is a text learned that no template made.
     let options = ReadOptions {
         chat: Some(template(with)),
