@@ -316,7 +316,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     options.dropout = match request.optimization.dropout {
         Some(rate) => dropout_of(&model, rate)?,
-        None => dropout,
+        None => dropout.map_err(anyhow::Error::msg).context("--model")?,
     };
     material.mask(&model, &prepared).context("--model")?;
     warmup_fits(&request, &options, &material.corpus(&prepared))?;
