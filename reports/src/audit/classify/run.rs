@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, Model};
+use reticent_backends::trainer::shorten;
 use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
 use std::io::Write;
@@ -33,7 +34,6 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     );
     let read =
         documents(&args.data, &args.reading, (None, Some(labels), None)).context("--data")?;
-    let most = loaded.model.context().unwrap_or(usize::MAX);
     let mut cut = 0;
     let (mut texts, mut sources): (Vec<(Vec<TokenId>, usize)>, _) = (Vec::new(), Vec::new());
     for document in &read {
@@ -44,8 +44,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
                 one_text(&loaded.model, &loaded.tokenizer, &tokens, texts.len() + 1)
                     .context("--data")?;
             }
-            cut += u64::from(tokens.len() > most);
-            tokens.truncate(most);
+            cut += u64::from(shorten(&mut tokens, loaded.model.context()));
             let label = record.label.context("--data: a record without a class")?;
             texts.push((tokens, label as usize));
             if scores.is_some() {

@@ -578,7 +578,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     if shown.in_windows > 0 && !shown.classes.is_empty() {
         notes.push(format!(
-            "{} longer than the model's context: of each only the beginning was read.",
+            "{} longer than the model's context: of each only the beginning and the last token were read.",
             count_of(shown.in_windows, "record")
         ));
     } else if shown.in_windows > 0 {
