@@ -567,7 +567,10 @@ impl Adapter {
         std::fs::create_dir(folder).unwrap();
         let bytes = safetensors::serialize(views, None).unwrap();
         std::fs::write(folder.join("adapter_model.safetensors"), bytes).unwrap();
-        std::fs::write(folder.join("adapter_config.json"), self.config.to_string()).unwrap();
+        let ends = self.modules.iter().map(|(module, ..)| *module);
+        let mut config = self.config.clone();
+        config["target_modules"] = ends.chain(self.head.then_some("lm_head")).collect();
+        std::fs::write(folder.join("adapter_config.json"), config.to_string()).unwrap();
     }
 
     fn check(&self, config: TransformerConfig, layers: &str, expected: &[f64]) {
@@ -580,14 +583,14 @@ impl Adapter {
     }
 }
 
-/// What peft 0.21.2 writes, but for keys that are null.
+/// What peft 0.21.2 writes, but for the modules and keys that are null.
 fn lora(rank: usize, alpha: u32, rank_stabilised: bool, fan_in_fan_out: bool) -> serde_json::Value {
     serde_json::json!({
         "alpha_pattern": {}, "base_model_name_or_path": null, "bias": "none", "ensure_weight_tying": false,
         "fan_in_fan_out": fan_in_fan_out, "inference_mode": true, "init_lora_weights": true, "loftq_config": {},
         "lora_alpha": alpha, "lora_bias": false, "lora_dropout": 0.0, "megatron_core": "megatron.core",
         "modules_to_save": null, "peft_type": "LORA", "peft_version": "0.21.2", "qalora_group_size": 16,
-        "r": rank, "rank_pattern": {}, "target_modules": "all-linear", "task_type": "CAUSAL_LM",
+        "r": rank, "rank_pattern": {}, "task_type": "CAUSAL_LM",
         "use_dora": false, "use_qalora": false, "use_rslora": rank_stabilised,
     })
 }

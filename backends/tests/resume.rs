@@ -249,6 +249,50 @@ fn other_starting_weights_are_refused() {
     assert!(run(3, u64::MAX).is_ok());
 }
 
+/// A text that has one class and is longer than the model reads: its beginning and the token that ends it, wherever it is
+/// read.
+#[test]
+fn a_long_text_with_a_class_is_read_to_its_last_token() {
+    let mut long = corpus();
+    for (number, record) in (0..).zip(&mut long.records) {
+        record.label = Some(number % 2);
+        let last = record.tokens.len() - 1;
+        record.tokens.splice(last..last, 3..12);
+    }
+    let mut short = long.clone();
+    for record in &mut short.records {
+        let last = record.tokens.pop().unwrap();
+        record.tokens.truncate(7);
+        record.tokens.push(last);
+    }
+    let labels = [0, 1, 0];
+    for family in [Family::Bert, Family::Gpt2] {
+        let model = Model::from(TransformerConfig {
+            head: Head::Classes(2),
+            ..TransformerConfig::new(family, 100, 8, 1, 2, 8)
+        });
+        for recipe in [Recipe::Crt, Recipe::Dpsgd] {
+            let trained = |set: &TrainingSet| {
+                let texts: Vec<Vec<u32>> =
+                    set.records[..3].iter().map(|r| r.tokens.clone()).collect();
+                let corpus = Corpus {
+                    held_out: Some(&texts),
+                    held_out_labels: Some(&labels),
+                    ..Corpus::plain(set)
+                };
+                let fresh = open(&model, model.starting_weights(3), Device::Cpu).unwrap();
+                let stop = AtomicBool::new(false);
+                let surroundings = Surroundings::in_memory(&stop);
+                let options = options(recipe, Some(4));
+                train_on(fresh, &options, &corpus, &surroundings, &mut |_| {}).unwrap()
+            };
+            let (whole, by_hand) = (trained(&long), trained(&short));
+            assert_eq!(bits(&whole), bits(&by_hand), "{family:?} {recipe}");
+            assert_eq!(whole.ran.held_out, by_hand.ran.held_out);
+        }
+    }
+}
+
 /// Which tokens are masked follows from the step, so that a run that goes on masks what it would have masked; which carry
 /// loss is in the corpus.
 #[test]

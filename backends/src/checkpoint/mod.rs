@@ -616,8 +616,8 @@ pub struct Pretrained {
     /// promised for them.
     pub mark: Option<Mark>,
     /// What its training drops: as its manifest says, where the folder is ours, else as its
-    /// `config.json` asks.
-    pub dropout: Dropout,
+    /// `config.json` asks; why it can't be trained so, where that is not covered. Scoring drops nothing.
+    pub dropout: std::result::Result<Dropout, String>,
     /// What else its folder says.
     pub beside: Beside,
 }
@@ -724,7 +724,7 @@ impl From<Checkpoint> for Pretrained {
             model: checkpoint.model,
             weights: checkpoint.weights,
             tokenizer: checkpoint.tokenizer,
-            dropout: checkpoint.manifest.dropout,
+            dropout: Ok(checkpoint.manifest.dropout),
             manifest: Some(checkpoint.manifest),
             authentication: checkpoint.authentication,
             mark: None,

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::{Head, HeadLayout, Lora, LoraModule, LoraSpec, Model, TransformerConfig};
 use crate::trainer::{Parameter, check_shapes};
 use rayon::prelude::*;
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -25,8 +26,8 @@ const WRAPPED: &str = "base_model.model.";
 const ELSEWHERE: &str =
     "merge it where it was made (peft's merge_and_unload) and name the merged folder as the model";
 
-/// Keys that are read, or that say nothing about the sum: the tensors name the modules, a layer's kind
-/// says how its weight lies, and dropout ends with training.
+/// Keys that are read, or that say nothing about the sum: a layer's kind says how its weight lies, and dropout ends with
+/// training.
 const HARMLESS: [&str; 19] = [
     "auto_mapping",
     "base_model_name_or_path",
@@ -258,7 +259,7 @@ pub(crate) fn weights(
     lora: &Lora,
     config: &TransformerConfig,
 ) -> Result<Vec<Vec<f32>>> {
-    let adapter = Adapter::read(folder)?;
+    let adapter = Adapter::read(folder, config)?;
     let places = trainable(config);
     let rank = lora.spec().rank;
     let mut weights = Vec::new();
@@ -315,11 +316,12 @@ pub(crate) fn merge(
                     .into(),
         });
     }
-    Adapter::read(folder)?.add(config, weights)
+    Adapter::read(folder, config)?.add(config, weights)
 }
 
 impl Adapter {
-    fn read(folder: &Path) -> Result<Self> {
+    /// An adapter whose settings name the modules that have tensors, and no others of this model.
+    fn read(folder: &Path, config: &TransformerConfig) -> Result<Self> {
         let path = folder.join(CONFIG);
         let fields = Fields::read(&path)?;
         let (rank, scale) = scale(&fields)?;
@@ -334,14 +336,15 @@ impl Adapter {
             });
         }
         let (tensors, _) = from_bytes(&path, &read(&path)?)?;
-        let pairs = pairs(&path, tensors)?;
-        named(&fields, pairs.keys())?;
-        Ok(Self {
+        let adapter = Self {
+            pairs: pairs(&path, tensors)?,
             path,
             rank,
             scale,
-            pairs,
-        })
+        };
+        adapter.is_on(config)?;
+        Targets::read(&fields)?.agree(&fields, config, &adapter.pairs)?;
+        Ok(adapter)
     }
 
     fn bad(&self, why: String) -> Error {
@@ -351,19 +354,26 @@ impl Adapter {
         }
     }
 
-    fn add(self, config: &TransformerConfig, weights: &mut [Vec<f32>]) -> Result<()> {
+    /// Whether each module that has tensors is a linear layer of the model.
+    fn is_on(&self, config: &TransformerConfig) -> Result<()> {
         let names = Names::of(config);
         let places = places(config, &names);
+        let Some(module) = self.pairs.keys().find(|name| !places.contains_key(*name)) else {
+            return Ok(());
+        };
+        let tied = format!("{module}.weight");
+        let why = if names.aliases.iter().any(|(other, _)| *other == tied) {
+            "is the embedding's, as config.json ties them"
+        } else {
+            "is no linear layer of the model"
+        };
+        Err(self.bad(format!("holds a change of {module}, which {why}")))
+    }
+
+    fn add(self, config: &TransformerConfig, weights: &mut [Vec<f32>]) -> Result<()> {
+        let places = places(config, &Names::of(config));
         for (module, pair) in &self.pairs {
-            let Some(place) = places.get(module) else {
-                let tied = format!("{module}.weight");
-                let why = if names.aliases.iter().any(|(other, _)| *other == tied) {
-                    "is the embedding's, as config.json ties them"
-                } else {
-                    "is no linear layer of the model"
-                };
-                return Err(self.bad(format!("holds a change of {module}, which {why}")));
-            };
+            let place = &places[module];
             self.add_one(module, pair, place, &mut weights[place.index])?;
         }
         Ok(())
@@ -444,19 +454,167 @@ impl Adapter {
     }
 }
 
-/// Whether `target_modules` names each module that has tensors: peft leaves the others out without a word.
-fn named<'a>(fields: &Fields, mut modules: impl Iterator<Item = &'a String>) -> Result<()> {
-    // A text is a pattern, or all linear layers.
-    let Some(targets) = fields.get("target_modules").and_then(|v| v.as_array()) else {
-        return Ok(());
-    };
-    let targets: Vec<&str> = targets.iter().filter_map(|v| v.as_str()).collect();
-    let stray = modules.find(|name| !targets.iter().any(|target| ends_with(name, target)));
-    stray.map_or(Ok(()), |name| {
-        Err(fields.bad(format!(
-            "target_modules does not name {name}, of which there are tensors"
-        )))
+/// Which modules an adapter's settings name, by the rules of peft, which leaves out the tensors of others without a word
+/// and starts at random where it finds none.
+struct Targets {
+    targets: Modules,
+    excluded: Option<Modules>,
+    /// Of these layers alone, by the number behind a pattern.
+    layers: Option<(Vec<usize>, Vec<Regex>)>,
+}
+
+/// Modules by a key: the names or ends of names in a list, or a regular expression for whole names.
+enum Modules {
+    AllLinear,
+    Listed(Vec<String>),
+    Pattern(Regex),
+}
+
+impl Modules {
+    fn read(fields: &Fields, key: &str) -> Result<Option<Self>> {
+        let text = match fields.get(key) {
+            None => return Ok(None),
+            Some(value) => value.as_str(),
+        };
+        Ok(Some(match text {
+            None => {
+                let listed = fields.texts(key)?.into_iter();
+                Self::Listed(listed.map(str::to_owned).collect())
+            }
+            Some(text) => {
+                Self::Pattern(expression(fields, key, text, &format!(r"\A(?:{text})\z"))?)
+            }
+        }))
+    }
+
+    /// Whether it names a module; `head` says whether that is the model's head.
+    fn name(&self, module: &str, head: bool) -> bool {
+        match self {
+            Self::AllLinear => !head,
+            Self::Listed(targets) => targets.iter().any(|target| ends_with(module, target)),
+            Self::Pattern(pattern) => pattern.is_match(module),
+        }
+    }
+}
+
+/// A regular expression of a key, of which Python's has more than ours.
+fn expression(fields: &Fields, key: &str, given: &str, whole: &str) -> Result<Regex> {
+    Regex::new(whole).map_err(|_| {
+        let shown: String = given.chars().take(60).collect();
+        fields.bad(format!(
+            "{key} is {shown:?}, which can't be read as a regular expression; only those without backreferences, \
+             lookahead and lookbehind are read; {ELSEWHERE}"
+        ))
     })
+}
+
+impl Targets {
+    fn read(fields: &Fields) -> Result<Self> {
+        let targets = match Modules::read(fields, "target_modules")? {
+            Some(Modules::Pattern(_))
+                if fields
+                    .text("target_modules")?
+                    .eq_ignore_ascii_case(ALL_LINEAR) =>
+            {
+                Modules::AllLinear
+            }
+            Some(targets) => targets,
+            None => return Err(fields.bad("lacks target_modules")),
+        };
+        let (transform, pattern) = ("layers_to_transform", "layers_pattern");
+        let layers = match fields.get(transform) {
+            None => None,
+            Some(value) if value.is_array() => Some(fields.sizes(transform)?),
+            Some(_) => Some(vec![fields.size(transform)?]),
+        };
+        let patterns = match fields.get(pattern).and_then(|v| v.as_str()) {
+            Some("") => Vec::new(),
+            Some(text) => vec![text],
+            None => fields.texts(pattern)?,
+        };
+        for (key, there) in [
+            (transform, layers.is_some()),
+            (pattern, !patterns.is_empty()),
+        ] {
+            if there && !matches!(targets, Modules::Listed(_)) {
+                return Err(fields.bad(format!(
+                    "{key} must be absent unless target_modules is a list, as peft asks"
+                )));
+            }
+        }
+        if !patterns.is_empty() && layers.is_none() {
+            return Err(fields.bad(format!("{pattern} needs {transform}, as peft asks")));
+        }
+        // Without a pattern the first number behind two parts of a name counts.
+        let numbers = match patterns.as_slice() {
+            [] => vec![expression(
+                fields,
+                pattern,
+                "",
+                r"\A.*?\.[^.]*\.(?P<idx>[0-9]+)\.",
+            )?],
+            given => given
+                .iter()
+                .map(|given| {
+                    let whole = format!(r"\A(?:(?:^|.*?\.){given}\.(?P<idx>[0-9]+)\.)");
+                    expression(fields, pattern, given, &whole)
+                })
+                .collect::<Result<_>>()?,
+        };
+        Ok(Self {
+            targets,
+            excluded: Modules::read(fields, "exclude_modules")?,
+            layers: layers
+                .filter(|layers| !layers.is_empty())
+                .map(|layers| (layers, numbers)),
+        })
+    }
+
+    /// The key by which a module is left out, if it is.
+    fn without(&self, module: &str, head: bool) -> Option<&'static str> {
+        if self.excluded.as_ref().is_some_and(|m| m.name(module, head)) {
+            return Some("exclude_modules");
+        }
+        if !self.targets.name(module, head) {
+            return Some("target_modules");
+        }
+        let (layers, numbers) = self.layers.as_ref()?;
+        if matches!(&self.targets, Modules::Listed(targets) if targets.iter().any(|t| t == module))
+        {
+            return None;
+        }
+        let found = numbers.iter().find_map(|number| number.captures(module));
+        let layer = found.and_then(|found| found.name("idx")?.as_str().parse().ok());
+        let there = layer.is_some_and(|layer: usize| layers.contains(&layer));
+        (!there).then_some("layers_to_transform")
+    }
+
+    /// Whether each linear layer of a model has tensors where it is named, and none where it is not.
+    fn agree(
+        &self,
+        fields: &Fields,
+        config: &TransformerConfig,
+        pairs: &BTreeMap<String, Pair>,
+    ) -> Result<()> {
+        let but_the_head = trainable(config);
+        for module in places(config, &Names::of(config)).keys() {
+            let without = self.without(module, !but_the_head.contains_key(module));
+            match (without, pairs.contains_key(module)) {
+                (Some(key), true) => {
+                    return Err(fields.bad(format!(
+                        "{key} leaves out {module}, of which there are tensors"
+                    )));
+                }
+                (None, false) => {
+                    return Err(fields.bad(format!(
+                        "target_modules names {module}, of which there are no tensors"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether a target is a module's name, or the last parts of it.

@@ -57,12 +57,17 @@ impl Fields {
         }
     }
 
+    /// A key with where it stands, for messages.
+    pub(super) fn whole_key(&self, key: &str) -> String {
+        format!("{}{key}", self.inside)
+    }
+
     fn wrong(&self, key: &str, wanted: &str, value: &Value) -> Error {
         let text = value.to_string();
         let shown: String = text.chars().take(60).collect();
         self.bad(format!(
-            "{}{key} must be {wanted}, got {shown}",
-            self.inside
+            "{} must be {wanted}, got {shown}",
+            self.whole_key(key)
         ))
     }
 
@@ -77,7 +82,7 @@ impl Fields {
     }
 
     fn lacks(&self, key: &str) -> Error {
-        self.bad(format!("lacks {}{key}", self.inside))
+        self.bad(format!("lacks {}", self.whole_key(key)))
     }
 
     pub(super) fn size_if_there(&self, key: &str) -> Result<Option<usize>> {

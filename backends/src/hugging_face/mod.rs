@@ -187,8 +187,8 @@ pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
 }
 
-/// The dropout rates of a `config.json`.
-pub(crate) fn read_dropout(path: &Path) -> Result<Dropout> {
+/// The dropout rates of a `config.json`, or why training can't follow them.
+pub(crate) fn read_dropout(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     config::dropout(path)
 }
 

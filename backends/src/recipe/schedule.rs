@@ -125,6 +125,16 @@ impl Stage {
         !matches!(self.work, Work::Public { .. })
     }
 
+    /// Shortens records that have a class to what a model of that context reads.
+    pub(crate) fn shorten(&mut self, context: Option<usize>) {
+        match &mut self.work {
+            Work::Public { records, .. } => records.shorten(context),
+            Work::Private { records, .. } => records.shorten(context),
+            // of language models alone
+            Work::Selective { .. } => {}
+        }
+    }
+
     fn public(records: PublicRecords, passes: u64, batch_size: u64) -> Self {
         let steps = passes * (records.len() as u64).div_ceil(batch_size);
         let work = Work::Public {

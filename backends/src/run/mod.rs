@@ -293,12 +293,15 @@ impl Run {
     pub(crate) fn new(
         mut trainer: Box<dyn Trainer>,
         options: TrainOptions,
-        schedule: Schedule,
+        mut schedule: Schedule,
         state: Option<State>,
         key: RunKey,
         noise: &dyn Fn(&RunKey) -> Box<dyn Noise>,
     ) -> Result<Self> {
         trainer.compute_in(options.precision)?;
+        for stage in &mut schedule.stages {
+            stage.shorten(trainer.context());
+        }
         let lengths: Vec<usize> = trainer
             .parameters()
             .iter()

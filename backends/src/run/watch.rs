@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::material::Corpus;
 use crate::model::Head;
 use crate::trainer::masking::{Masking, TokenMasks};
-use crate::trainer::{Example, PublicBatch, Trainer};
+use crate::trainer::{Example, PublicBatch, Trainer, shorten};
 use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    /// In the sequences in which a model of that context reads it; of a labelled text that is longer only the beginning.
+    /// In the sequences in which a model of that context reads it; a labelled text that is longer is shortened.
     pub(super) fn of(corpus: &Corpus<'_>, head: Head, context: Option<usize>) -> Result<Self> {
         let texts = corpus.held_out.unwrap_or_default();
         let Head::Classes(classes) = head else {
@@ -114,12 +114,12 @@ impl HeldOut {
                 "a held-out text's class must lie in [0, {classes}), got {label}"
             )));
         }
-        let cut = |tokens: &Vec<TokenId>| {
-            let most = context.unwrap_or(usize::MAX).min(tokens.len());
-            tokens[..most].to_vec()
-        };
+        let mut texts = texts.to_vec();
+        for tokens in &mut texts {
+            shorten(tokens, context);
+        }
         Ok(Self {
-            texts: texts.iter().map(cut).collect(),
+            texts,
             labels: labels.to_vec(),
             unlearned: Vec::new(),
         })

@@ -12,7 +12,7 @@ pub use masking::{Masking, TokenMasks};
 pub use optimizer::{Optimizer, OptimizerSpec, Update};
 pub(crate) use records::Example;
 pub use records::{
-    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, unprotected,
+    PrivateBatch, PrivateRecords, PublicBatch, PublicRecords, all_private, shorten, unprotected,
 };
 pub(crate) use records::{redacted, redacted_private, split};
 

@@ -23,6 +23,13 @@ impl ReadRecord {
     }
 }
 
+/// Shortens those that have a class.
+fn shorten_labelled(records: &mut [ReadRecord], context: Option<usize>) {
+    for record in records.iter_mut().filter(|record| record.label.is_some()) {
+        shorten(&mut record.tokens, context);
+    }
+}
+
 /// Records that private optimisation alone may see.
 #[derive(Debug, Clone)]
 pub struct PrivateRecords {
@@ -122,6 +129,10 @@ impl PrivateRecords {
     pub fn len(&self) -> usize {
         self.records.len()
     }
+    /// Shortens each record that has a class.
+    pub(crate) fn shorten(&mut self, context: Option<usize>) {
+        shorten_labelled(&mut self.records, context);
+    }
     /// Whether no record has loss.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -144,6 +155,10 @@ impl PublicRecords {
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
+    }
+    /// Shortens each record that has a class.
+    pub(crate) fn shorten(&mut self, context: Option<usize>) {
+        shorten_labelled(&mut self.records, context);
     }
     /// Whether there is none.
     #[must_use]
@@ -232,6 +247,24 @@ impl AsRef<[TokenId]> for Example<'_> {
     }
 }
 
+/// Shortens a text that is longer than a model of that context reads at once and has one class: its beginning is kept,
+/// and its last token, which ends it. Whether it was longer.
+///
+/// ```
+/// let mut tokens = vec![2, 7, 8, 9, 3];
+/// assert!(reticent_backends::trainer::shorten(&mut tokens, Some(4)));
+/// assert_eq!(tokens, [2, 7, 8, 3]);
+/// assert!(!reticent_backends::trainer::shorten(&mut tokens, Some(4)));
+/// ```
+pub fn shorten(tokens: &mut Vec<TokenId>, context: Option<usize>) -> bool {
+    let most = context.unwrap_or(usize::MAX).max(1);
+    let longer = tokens.len() > most;
+    if longer {
+        tokens.drain(most - 1..tokens.len() - 1);
+    }
+    longer
+}
+
 /// The windows in which a model of that context reads a sequence: each token but the first is predicted once, in the
 /// first window that reaches it; a window begins with the last token of the one before.
 fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
@@ -245,12 +278,12 @@ fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
 }
 
 impl<'a> Example<'a> {
-    /// The sequences in which a model of that context reads it. One with a label has one loss: of a longer one only the
-    /// beginning is read.
+    /// The sequences in which a model of that context reads it. One with a label has one loss and stays whole: it was
+    /// shortened.
     pub(crate) fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
-        let parts = match (self.label, context) {
-            (Some(_), Some(context)) => vec![&self.tokens[..self.tokens.len().min(context)]],
-            _ => windows(self.tokens, context),
+        let parts = match self.label {
+            Some(_) => vec![self.tokens],
+            None => windows(self.tokens, context),
         };
         let mut next = self.start;
         parts.into_iter().map(move |tokens| {
@@ -351,24 +384,37 @@ mod tests {
 
     /// A record with a class has one loss whatever its length, and clipping is by record.
     #[test]
-    fn of_a_labelled_record_that_is_too_long_the_beginning_is_read_once() {
-        let tokens: Vec<TokenId> = (0..9).collect();
-        let example = |label| Example {
-            label,
-            ..Example::whole(3, &tokens)
-        };
+    fn of_a_labelled_record_that_is_too_long_the_beginning_and_the_end_are_read_once() {
         let read = |label| {
-            let public = PublicBatch(vec![example(label)]).in_windows(Some(4));
-            let (alone, several) = PrivateBatch(vec![example(label)]).by_sequences(Some(4), 1);
-            assert!(alone.0.is_empty() && several.len() == 1);
-            let lengths = |examples: &[Example<'_>]| -> Vec<usize> {
-                examples.iter().map(|e| e.tokens.len()).collect()
+            let record = Record {
+                side: Side::Private,
+                tokens: (0..9).collect(),
+                sensitive: Vec::new(),
+                label,
+                ignored: Vec::new(),
             };
-            assert_eq!(lengths(&public.0), lengths(&several[0].0));
-            lengths(&public.0)
+            let set = TrainingSet {
+                unit: reticent_corpus::Unit::Document,
+                records: vec![record],
+                mask_only: 0,
+            };
+            let (mut public, mut private) = (unprotected(&set), all_private(&set));
+            public.shorten(Some(4));
+            private.shorten(Some(4));
+            let public = public.batch(&[0]).in_windows(Some(4));
+            let (alone, several) = private.batch(&[0]).by_sequences(Some(4), 1);
+            let private = alone
+                .0
+                .iter()
+                .chain(several.iter().flat_map(|batch| &batch.0));
+            let tokens = |e: &Example<'_>| e.tokens.to_vec();
+            let private: Vec<Vec<TokenId>> = private.map(tokens).collect();
+            assert_eq!(public.0.iter().map(tokens).collect::<Vec<_>>(), private);
+            private
         };
-        assert_eq!(read(Some(1)), [4]);
-        assert_eq!(read(None), [4, 4, 3]);
+        assert_eq!(read(Some(1)), [[0, 1, 2, 8]]);
+        let windows = [vec![0, 1, 2, 3], vec![3, 4, 5, 6], vec![6, 7, 8]];
+        assert_eq!(read(None), windows);
     }
 
     /// Each token that carries no loss carries none in the one window that is asked for it.

@@ -3,7 +3,7 @@
 use super::folder::{Folder, Tensors};
 use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::hugging_face::load_adapted;
-use reticent_backends::model::Family;
+use reticent_backends::model::{Family, TransformerConfig};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Adapted {
             base,
             settings: json!({
                 "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "bias": "none",
-                "target_modules": "all-linear", "fan_in_fan_out": true, "use_dora": false,
+                "target_modules": ["c_attn"], "fan_in_fan_out": true, "use_dora": false,
             }),
             tensors: [(A, [2, 8]), (B, [24, 2])]
                 .map(|(name, shape)| (name.to_owned(), filled(shape, 0.25)))
@@ -218,6 +218,40 @@ fn tensors_that_match_no_module_are_named() {
     }
 }
 
+/// Two layers of GPT-2 with tensors for each module that the names end in.
+fn on_two_layers(settings: &[(&str, Value)], modules: &[&str]) -> Adapted {
+    let config = TransformerConfig::new(Family::Gpt2, 11, 8, 2, 2, 16);
+    let mut adapted = Adapted::on(Folder::of(config));
+    for (key, value) in settings {
+        adapted.settings[*key] = value.clone();
+    }
+    adapted.tensors.clear();
+    for module in modules {
+        let [inputs, outputs] = match module.rsplit_once('.').unwrap() {
+            (_, "c_attn") => [8, 24],
+            (_, "c_fc") => [8, 32],
+            (mlp, _) if mlp.ends_with("mlp") => [32, 8],
+            _ => [8, 8],
+        };
+        for (half, shape) in [("lora_A", [2, inputs]), ("lora_B", [outputs, 2])] {
+            let name = format!("base_model.model.transformer.h.{module}.{half}.weight");
+            adapted.tensors.insert(name, filled(shape, 0.1));
+        }
+    }
+    adapted
+}
+
+const ALL: [&str; 8] = [
+    "0.attn.c_attn",
+    "0.attn.c_proj",
+    "0.mlp.c_fc",
+    "0.mlp.c_proj",
+    "1.attn.c_attn",
+    "1.attn.c_proj",
+    "1.mlp.c_fc",
+    "1.mlp.c_proj",
+];
+
 /// peft would leave them out without a word.
 #[test]
 fn tensors_that_target_modules_does_not_name_are_refused() {
@@ -225,12 +259,158 @@ fn tensors_that_target_modules_does_not_name_are_refused() {
         Adapted::with("target_modules", targets)
             .refused(&["target_modules", "transformer.h.0.attn.c_attn"]);
     }
+    Adapted::with("target_modules", Value::Null).refused(&["lacks target_modules"]);
+}
+
+/// By peft's rules: ends of names or whole ones, expressions for whole names, layers by their number.
+#[test]
+fn the_modules_that_the_settings_name_are_those_with_tensors() {
+    let layers = |value: Value| ("layers_to_transform", value);
+    let targets = |value: Value| ("target_modules", value);
+    let ends = || targets(json!(["c_attn"]));
+    let both: &[&str] = &["0.attn.c_attn", "1.attn.c_attn"];
+    let [first, second] = [&both[..1], &both[1..]];
+    let but = |left_out: &[&str]| -> Vec<&str> {
+        let kept = ALL.iter().filter(|module| !left_out.contains(module));
+        kept.copied().collect()
+    };
+    let feed_forward = ["0.mlp.c_fc", "0.mlp.c_proj", "1.mlp.c_fc", "1.mlp.c_proj"];
+    for (settings, named) in [
+        (vec![ends()], both),
+        (vec![ends(), layers(json!(1))], second),
+        (vec![ends(), layers(json!([0]))], first),
+        (vec![ends(), layers(json!([0, 1]))], both),
+        (vec![ends(), layers(json!([]))], both),
+        (
+            vec![ends(), layers(json!(1)), ("layers_pattern", json!("h"))],
+            second,
+        ),
+        (
+            vec![
+                ends(),
+                layers(json!([1])),
+                ("layers_pattern", json!(["layers", "h"])),
+            ],
+            second,
+        ),
+        (
+            vec![ends(), layers(json!(1)), ("layers_pattern", json!([]))],
+            second,
+        ),
+        // a whole name counts in every layer
+        (
+            vec![
+                targets(json!(["transformer.h.0.attn.c_attn"])),
+                layers(json!(1)),
+            ],
+            first,
+        ),
+        (vec![targets(json!(r".*\.c_attn"))], both),
+        (
+            vec![targets(json!(r"transformer\.h\.(1|2)\..*_attn"))],
+            second,
+        ),
+        (vec![targets(json!("all-linear"))], &ALL),
+        (vec![targets(json!("ALL-linear"))], &ALL),
+        (
+            vec![
+                targets(json!("all-linear")),
+                ("exclude_modules", json!(["c_fc", "mlp.c_proj"])),
+            ],
+            &but(&feed_forward),
+        ),
+        (
+            vec![
+                targets(json!("all-linear")),
+                ("exclude_modules", json!(r".*\.mlp\..*")),
+            ],
+            &but(&feed_forward),
+        ),
+        (
+            vec![
+                ends(),
+                ("exclude_modules", json!(["transformer.h.0.attn.c_attn"])),
+            ],
+            second,
+        ),
+        (vec![ends(), ("exclude_modules", json!([]))], both),
+    ] {
+        let on = |modules: &[&str]| on_two_layers(&settings, modules);
+        let whole = on(named);
+        whole.write();
+        assert!(whole.load().is_ok(), "{settings:?}: {:?}", whole.load());
+        let spare: Vec<&str> = [first, second]
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|module| !named.contains(module))
+            .collect();
+        if let Some(spare) = spare.first() {
+            let more = [named, &[*spare][..]].concat();
+            on(&more).refused(&["leaves out", spare, "of which there are tensors"]);
+        }
+        if let [missing, rest @ ..] = named
+            && !rest.is_empty()
+        {
+            on(rest).refused(&["target_modules names", missing, "no tensors"]);
+        }
+    }
+}
+
+#[test]
+fn settings_of_modules_that_peft_or_we_cannot_read_are_refused() {
+    let refused = |settings: &[(&str, Value)], words: &[&str]| {
+        on_two_layers(settings, &["0.attn.c_attn"]).refused(words);
+    };
+    let pattern = ("target_modules", json!(r".*\.c_attn(?=x)"));
+    refused(
+        &[pattern],
+        &["target_modules", "regular expression", "merge_and_unload"],
+    );
+    refused(
+        &[
+            ("exclude_modules", json!("(")),
+            ("target_modules", json!(["c_attn"])),
+        ],
+        &["exclude_modules", "regular expression"],
+    );
+    refused(
+        &[
+            ("layers_pattern", json!("(")),
+            ("layers_to_transform", json!(0)),
+        ],
+        &["layers_pattern", "regular expression"],
+    );
+    refused(
+        &[
+            ("target_modules", json!("all-linear")),
+            ("layers_to_transform", json!(0)),
+        ],
+        &["layers_to_transform", "a list"],
+    );
+    refused(
+        &[("layers_pattern", json!("h"))],
+        &["layers_pattern needs layers_to_transform"],
+    );
+    refused(
+        &[("layers_to_transform", json!([-1]))],
+        &["layers_to_transform", "whole numbers"],
+    );
+    refused(
+        &[("layers_to_transform", json!(1))],
+        &["layers_to_transform leaves out"],
+    );
+    refused(
+        &[("exclude_modules", json!(["c_attn"]))],
+        &["exclude_modules leaves out"],
+    );
 }
 
 /// peft saves the head's own weight beside its change: it must be the model's.
 #[test]
 fn the_heads_own_weight_is_compared() {
     let mut adapted = Adapted::on(Folder::new(Family::Llama));
+    adapted.settings["target_modules"] = json!(["lm_head"]);
     let head = adapted.base.tensors()["lm_head.weight"].clone();
     let named = |half: &str| format!("base_model.model.lm_head.{half}.weight");
     adapted.tensors = [("lora_A", [2, 8]), ("lora_B", [11, 2])]

@@ -157,14 +157,14 @@ fn dropout_that_is_asked_for_is_read() {
     };
     // what transformers takes where nothing is said
     let usual = Dropout::all(0.1).unwrap();
-    assert_eq!(asked(json!({})).unwrap().dropout, usual);
+    assert_eq!(asked(json!({})).unwrap().dropout, Ok(usual));
     let rates = json!({"embd_pdrop": 0.1, "resid_pdrop": 0.25, "attn_pdrop": 0.0});
     let expected = Dropout {
         embedding: 0.1,
         attention: 0.0,
         hidden: 0.25,
     };
-    assert_eq!(asked(rates).unwrap().dropout, expected);
+    assert_eq!(asked(rates).unwrap().dropout, Ok(expected));
     for (key, bad) in [
         ("resid_pdrop", 1.5),
         ("embd_pdrop", 1.0),
@@ -186,5 +186,34 @@ fn dropout_that_is_asked_for_is_read() {
         attention: 0.2,
         ..Dropout::NONE
     };
-    assert_eq!(loaded.dropout, expected);
+    assert_eq!(loaded.dropout, Ok(expected));
+}
+
+/// Scoring drops nothing, so a model whose training can't be followed is scored.
+#[test]
+fn dropout_that_is_not_covered_hinders_training_alone() {
+    let tokenizer = Tokenizer::characters().to_json().unwrap();
+    let tokenizer = tokenizer.replace("\"fuse_unk\": false", "\"fuse_unk\": true");
+    for (family, key) in [
+        (Family::Opt, "layerdrop"),
+        (Family::Stablelm, "hidden_dropout"),
+    ] {
+        let folder = Folder::new(family);
+        std::fs::write(folder.path("tokenizer.json"), &tokenizer).unwrap();
+        let home = folder.home.path().join("model");
+        for (rate, followed) in [(0.0, true), (0.1, false)] {
+            folder.change_config(|c| c[key] = json!(rate));
+            let loaded = Pretrained::load(&home).unwrap();
+            assert_eq!(loaded.weights, folder.weights);
+            assert_eq!(loaded.dropout.is_ok(), followed, "{key}");
+            let why = loaded.dropout.err().unwrap_or_default();
+            assert!(
+                followed || why.contains(key) && why.contains("--dropout"),
+                "{why}"
+            );
+        }
+        folder.change_config(|c| c[key] = json!(1.0));
+        let error = Pretrained::load(&home).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains("[0, 1)"), "{error}");
+    }
 }

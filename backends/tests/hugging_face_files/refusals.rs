@@ -3,7 +3,7 @@
 use super::folder::{Folder, Tensors};
 use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::hugging_face::load_hugging_face;
-use reticent_backends::model::{Family, HeadNorms, Residual, TransformerConfig};
+use reticent_backends::model::{Activation, Family, Head, HeadNorms, Residual, TransformerConfig};
 use reticent_corpus::tokenize::{Origin, Tokenizer};
 use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
@@ -195,6 +195,317 @@ fn models_of_other_kinds_are_refused_with_a_way_out() {
     }
 }
 
+/// What has rotary positions of whole heads in transformers, which reads a share of them and follows it not.
+const WHOLE_HEADS: [Family; 11] = [
+    Family::Llama,
+    Family::Mistral,
+    Family::Qwen2,
+    Family::Qwen3,
+    Family::Gemma,
+    Family::Gemma2,
+    Family::Gemma3,
+    Family::Olmo2,
+    Family::Granite,
+    Family::Smollm3,
+    Family::Starcoder2,
+];
+
+/// The shape that a changed `config.json` says.
+fn read(family: Family, change: &dyn Fn(&mut Value)) -> Result<TransformerConfig, String> {
+    let folder = Folder::of(TransformerConfig::new(family, 11, 16, 1, 4, 16));
+    folder.change_config(change);
+    let loaded = load_hugging_face(&folder.home.path().join("model"));
+    loaded.map(|(config, _)| config).map_err(|e| e.to_string())
+}
+
+/// Every refusal of a setting names it and the way out.
+fn uncovered(family: Family, change: &dyn Fn(&mut Value), words: &[&str]) {
+    let error = read(family, change).unwrap_err();
+    for word in [
+        words,
+        &["not covered", "`--scorer`", "reports/examples/scorer.py"],
+    ]
+    .concat()
+    {
+        assert!(
+            error.contains(word),
+            "{family:?}: `{word}` is not in: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_share_of_a_head_is_followed_where_transformers_does() {
+    for family in WHOLE_HEADS {
+        for share in [json!(0.5), json!(2)] {
+            let outside = |c: &mut Value| c["partial_rotary_factor"] = share.clone();
+            uncovered(family, &outside, &["partial_rotary_factor", "must be 1"]);
+            let scaling = |c: &mut Value| {
+                c["rope_scaling"] = json!({"type": "default", "partial_rotary_factor": share});
+            };
+            uncovered(family, &scaling, &["partial_rotary_factor", "must be 1"]);
+            let parameters = |c: &mut Value| {
+                let said = json!({"rope_type": "default", "partial_rotary_factor": share});
+                c["rope_parameters"] = match family {
+                    Family::Gemma3 => json!({"sliding_attention": said}),
+                    _ => said,
+                };
+            };
+            uncovered(family, &parameters, &["partial_rotary_factor", "must be 1"]);
+        }
+        let whole = read(family, &|c| c["partial_rotary_factor"] = json!(1.0));
+        assert_eq!(whole.unwrap().rotary.unwrap().width, None, "{family:?}");
+    }
+    for (family, key) in [
+        (Family::Phi, "partial_rotary_factor"),
+        (Family::Phi3, "partial_rotary_factor"),
+        (Family::Stablelm, "partial_rotary_factor"),
+        (Family::GptNeox, "rotary_pct"),
+    ] {
+        let width =
+            |change: &dyn Fn(&mut Value)| read(family, change).unwrap().rotary.unwrap().width;
+        assert_eq!(width(&|c| c[key] = json!(0.5)), Some(2), "{family:?}");
+        let inside = |c: &mut Value| {
+            drop(c.as_object_mut().unwrap().remove(key));
+            c["rope_scaling"] = json!({"type": "default", "partial_rotary_factor": 0.5});
+        };
+        assert_eq!(width(&inside), Some(2), "{family:?}");
+    }
+}
+
+/// What stands inside `rope_scaling` counts, as in transformers 5, and must be what stands outside, as in 4.
+#[test]
+fn what_stands_inside_rope_scaling_is_followed_or_refused() {
+    let without = |c: &mut Value, key: &str| drop(c.as_object_mut().unwrap().remove(key));
+    let theta =
+        |change: &dyn Fn(&mut Value)| read(Family::Llama, change).map(|c| c.rotary.unwrap().theta);
+    let said = json!({"rope_type": "linear", "factor": 3.0, "rope_theta": 500.0});
+    let inside = theta(&|c| {
+        without(c, "rope_theta");
+        c["rope_scaling"] = said.clone();
+    });
+    assert_eq!(inside, Ok(500.0));
+    let same = theta(&|c| {
+        c["rope_theta"] = json!(500);
+        c["rope_scaling"] = said.clone();
+    });
+    assert_eq!(same, Ok(500.0));
+    for key in ["rope_scaling", "rope_parameters"] {
+        let words = [&format!("{key}.rope_theta = 500"), "rope_theta = 777"];
+        let beside = |c: &mut Value| {
+            c["rope_theta"] = json!(777.0);
+            c[key] = said.clone();
+        };
+        uncovered(Family::Llama, &beside, &words.map(|word| word));
+        for other in ["attention_factor", "beta_fast", "full_attention"] {
+            let unknown = |c: &mut Value| c[key] = json!({"rope_type": "default", other: 2.0});
+            uncovered(Family::Llama, &unknown, &[&format!("{key}.{other}")]);
+        }
+    }
+    // Gemma 3 keeps kinds of layers apart.
+    let flat = |c: &mut Value| c["rope_parameters"] = json!({"rope_theta": 5.0});
+    uncovered(Family::Gemma3, &flat, &["rope_parameters.rope_theta"]);
+    let neox = |c: &mut Value| c["rope_scaling"] = json!({"type": "default", "rope_theta": 5.0});
+    uncovered(
+        Family::GptNeox,
+        &neox,
+        &["rope_scaling.rope_theta = 5", "rotary_emb_base"],
+    );
+}
+
+#[test]
+fn both_objects_of_rotary_positions_must_say_the_same() {
+    let both = |newer: Value, older: Value| {
+        move |c: &mut Value| {
+            drop(c.as_object_mut().unwrap().remove("rope_theta"));
+            c["rope_parameters"] = newer.clone();
+            c["rope_scaling"] = older.clone();
+        }
+    };
+    let linear = |factor: f64| json!({"type": "linear", "factor": factor, "rope_theta": 9.0});
+    let newer = json!({"rope_type": "linear", "factor": 3.0, "rope_theta": 9.0});
+    let same = read(Family::Llama, &both(newer.clone(), linear(3.0)));
+    assert_eq!(
+        same.unwrap().rotary.unwrap().theta.to_bits(),
+        9f64.to_bits()
+    );
+    for other in [
+        linear(4.0),
+        json!({"type": "linear", "factor": 3.0}),
+        json!({"type": "default"}),
+    ] {
+        let words = ["rope_scaling", "rope_parameters"];
+        uncovered(Family::Llama, &both(newer.clone(), other), &words);
+    }
+    let kinds = json!({
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 9.0},
+        "sliding_attention": {"rope_type": "default"},
+    });
+    assert!(read(Family::Gemma3, &both(kinds.clone(), linear(8.0))).is_ok());
+    uncovered(Family::Gemma3, &both(kinds, linear(4.0)), &["rope_scaling"]);
+}
+
+/// What a key that is not there means in transformers' classes.
+#[test]
+fn what_is_not_there_is_what_transformers_takes() {
+    let without = |family, keys: &'static [&'static str]| {
+        read(family, &move |c| {
+            for key in keys {
+                drop(c.as_object_mut().unwrap().remove(*key));
+            }
+        })
+    };
+    let caps = &[
+        "attn_logit_softcapping",
+        "final_logit_softcapping",
+        "sliding_window",
+    ];
+    let second = without(Family::Gemma2, caps).unwrap();
+    assert_eq!(
+        (second.attention_cap, second.logit_cap),
+        (Some(50.0), Some(30.0))
+    );
+    assert_eq!(second.sliding_window, Some(4096));
+    let third = without(Family::Gemma3, caps).unwrap();
+    assert_eq!((third.attention_cap, third.logit_cap), (None, None));
+    assert_eq!(third.sliding_window, Some(4096));
+    let none = read(Family::Gemma2, &|c| {
+        for key in *caps {
+            c[key] = Value::Null;
+        }
+    });
+    let none = none.unwrap();
+    assert_eq!((none.attention_cap, none.logit_cap), (None, None));
+    assert_eq!(none.sliding_window, None);
+    for family in [Family::Gemma2, Family::Gemma3] {
+        assert_eq!(
+            without(family, &["num_key_value_heads"])
+                .unwrap()
+                .key_value_heads,
+            4
+        );
+    }
+    // 24 layers, alternately.
+    let error = without(Family::GptNeo, &["attention_types", "attention_layers"]).unwrap_err();
+    assert!(error.contains("24 entries for 1 layers"), "{error}");
+    // transformers makes this one, and does not read it
+    let pattern = read(Family::Gemma3, &|c| {
+        drop(c.as_object_mut().unwrap().remove("layer_types"));
+        c["_sliding_window_pattern"] = json!(1);
+    });
+    assert_eq!(pattern.unwrap().switches.sliding_layers, Some(vec![0]));
+}
+
+#[test]
+fn the_padding_of_a_classifier_is_that_of_its_class() {
+    for (family, padding) in [
+        (Family::Olmo2, 1),
+        (Family::Phi3, 32_000),
+        (Family::Smollm3, 128_004),
+    ] {
+        let folder = Folder::of(TransformerConfig {
+            head: Head::Classes(2),
+            padding: Some(0),
+            ..TransformerConfig::new(family, padding as usize + 1, 8, 1, 2, 16)
+        });
+        folder.change_config(|c| drop(c.as_object_mut().unwrap().remove("pad_token_id")));
+        let (read, _) = load_hugging_face(&folder.home.path().join("model")).unwrap();
+        assert_eq!(read.padding, Some(padding));
+    }
+}
+
+#[test]
+fn settings_that_versions_of_transformers_read_apart_are_refused() {
+    let cap = |c: &mut Value| c["attn_logit_softcapping"] = json!(50.0);
+    uncovered(Family::Gemma3, &cap, &["attn_logit_softcapping = 50"]);
+    let acts = |first: Value, second: Value| {
+        move |c: &mut Value| {
+            c["hidden_act"] = first.clone();
+            c["hidden_activation"] = second.clone();
+        }
+    };
+    for (first, second) in [
+        ("silu", "gelu"),
+        ("gelu", "gelu"),
+        ("gelu_pytorch_tanh", "relu"),
+    ] {
+        let words = [
+            &format!("hidden_activation `{second}`"),
+            &format!("hidden_act `{first}`"),
+        ];
+        let change = acts(json!(first), json!(second));
+        uncovered(Family::Gemma, &change, &words.map(|word| word.as_str()));
+    }
+    uncovered(
+        Family::Gemma,
+        &acts(Value::Null, json!("silu")),
+        &["`silu`", "`absent`"],
+    );
+    for (first, second, activation) in [
+        (json!("silu"), json!("silu"), Activation::Silu),
+        (
+            json!("gelu"),
+            json!("gelu_pytorch_tanh"),
+            Activation::GeluTanh,
+        ),
+        (json!("gelu"), Value::Null, Activation::GeluTanh),
+        (json!("relu"), Value::Null, Activation::Relu),
+        (Value::Null, Value::Null, Activation::GeluTanh),
+    ] {
+        let read = read(Family::Gemma, &acts(first, second));
+        assert_eq!(read.unwrap().activation, activation);
+    }
+}
+
+/// Each setting that is refused says what can be done.
+#[test]
+fn settings_are_refused_with_a_way_out() {
+    for (family, key, value) in [
+        (
+            Family::Llama,
+            "rope_scaling",
+            json!({"type": "yarn", "beta_fast": 32}),
+        ),
+        (
+            Family::Llama,
+            "rope_scaling",
+            json!({"type": "dynamic", "factor": 2.0}),
+        ),
+        (
+            Family::Phi3,
+            "rope_scaling",
+            json!({"type": "longrope", "short_factor": [1.0]}),
+        ),
+        (Family::Phi, "qk_layernorm", json!(true)),
+        (Family::Opt, "do_layer_norm_before", json!(false)),
+        (Family::Opt, "word_embed_proj_dim", json!(4)),
+        (Family::Llama, "hidden_act", json!("mish")),
+        (Family::Gemma2, "layer_types", json!(["chunked_attention"])),
+        (
+            Family::Llama,
+            "architectures",
+            json!(["LlamaForTokenClassification"]),
+        ),
+        (
+            Family::Bert,
+            "position_embedding_type",
+            json!("relative_key"),
+        ),
+        (
+            Family::Bert,
+            "architectures",
+            json!(["BertForQuestionAnswering"]),
+        ),
+    ] {
+        let named = match key {
+            "rope_scaling" => value["type"].as_str().unwrap().to_owned(),
+            "architectures" => value[0].as_str().unwrap().to_owned(),
+            _ => key.to_owned(),
+        };
+        uncovered(family, &|c| c[key] = value.clone(), &[&named]);
+    }
+}
+
 /// Keys that change the arithmetic in a way that no switch covers.
 #[test]
 fn keys_of_the_other_decoders_are_refused_by_name() {
@@ -283,7 +594,7 @@ fn configurations_we_do_not_follow_are_refused_by_key() {
     );
     with(gemma, "attention_bias", json!(true), &["attention_bias"]);
     with(
-        llama,
+        Family::Phi,
         "partial_rotary_factor",
         json!(0.1),
         &["rotary positions need an even head width, got 0"],

@@ -35,8 +35,8 @@ pub(in crate::audit) struct LoadedModel {
     pub(in crate::audit) authentication: Authentication,
     /// Why nothing is promised, where its weights are ours and say so without a manifest.
     pub(in crate::audit) unknown_origin: Option<String>,
-    /// What its training drops, as its folder says.
-    pub(in crate::audit) dropout: Dropout,
+    /// What its training drops, as its folder says, or why that is not covered.
+    pub(in crate::audit) dropout: std::result::Result<Dropout, String>,
     engine: Engine,
 }
 
@@ -227,7 +227,7 @@ impl LoadedModel {
             manifest: None,
             authentication: Authentication::NoKey,
             unknown_origin: None,
-            dropout: Dropout::NONE,
+            dropout: Ok(Dropout::NONE),
             engine: Engine::Command(Box::new(scorer)),
         })
     }

@@ -1,6 +1,6 @@
 //! Decoders: which keys each family has, and which switches they set.
 
-use super::{activation, common, refuse, rotary};
+use super::{activation, common, refuse, rotary, uncovered};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{
@@ -28,10 +28,13 @@ fn named(f: &Fields, family: Family) -> Result<()> {
         Some(other) => {
             let also = classes.map_or(String::new(), |name| format!(" and {name}"));
             let verb = if also.is_empty() { "is" } else { "are" };
-            Err(f.bad(format!(
-                "architecture `{other}` is not covered; {}{also} {verb}",
-                allowed[0]
-            )))
+            Err(uncovered(
+                f,
+                format!(
+                    "architecture `{other}` is not covered ({}{also} {verb})",
+                    allowed[0]
+                ),
+            ))
         }
         None => Ok(()),
     }
@@ -75,8 +78,13 @@ fn gpt_neo(f: &Fields) -> Result<TransformerConfig> {
     );
     let wide = width.saturating_mul(4);
     let kinds = match f.texts("attention_layers")? {
-        kinds if kinds.is_empty() => f.repeated_texts("attention_types")?,
-        kinds => kinds.into_iter().map(str::to_owned).collect(),
+        kinds if !kinds.is_empty() => kinds.into_iter().map(str::to_owned).collect(),
+        _ if f.get("attention_types").is_some() => f.repeated_texts("attention_types")?,
+        _ => ["global", "local"]
+            .repeat(12)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
     };
     let sliding = chosen(f, "attention_layers", &kinds, ["local", "global"], layers)?;
     Ok(TransformerConfig {
@@ -101,9 +109,10 @@ fn opt(f: &Fields) -> Result<TransformerConfig> {
     if let Some(other) = f.size_if_there("word_embed_proj_dim")?
         && other != width
     {
-        return Err(f.bad(format!(
-            "word_embed_proj_dim = {other} beside hidden_size = {width} is not covered"
-        )));
+        return Err(uncovered(
+            f,
+            format!("word_embed_proj_dim = {other} beside hidden_size = {width} is not covered"),
+        ));
     }
     let base = TransformerConfig::new(
         Family::Opt,
@@ -139,7 +148,7 @@ fn absent(family: Family) -> (Option<usize>, Option<usize>) {
         Family::Qwen2 => (Some(32), None),
         Family::Qwen3 => (Some(32), Some(128)),
         Family::Gemma => (Some(16), Some(256)),
-        Family::Gemma2 | Family::Gemma3 => (None, Some(256)),
+        Family::Gemma2 | Family::Gemma3 => (Some(4), Some(256)),
         Family::Smollm3 => (Some(4), None),
         Family::Stablelm => (Some(32), None),
         Family::Starcoder2 => (Some(2), None),
@@ -293,9 +302,12 @@ fn chosen(
             kind if kind == wanted => found.push(layer),
             kind if kind == other => {}
             kind => {
-                return Err(f.bad(format!(
-                    "{key}[{layer}] is `{kind}`; {wanted} and {other} are covered"
-                )));
+                return Err(uncovered(
+                    f,
+                    format!(
+                        "{key}[{layer}] is `{kind}`, which is not covered ({wanted} and {other} are)"
+                    ),
+                ));
             }
         }
     }
@@ -382,18 +394,10 @@ fn gemma(f: &Fields, family: Family) -> Result<TransformerConfig> {
     refuse(f, "use_bidirectional_attention", false)?;
     refuse(f, "attention_bias", false)?;
     let base = grouped(f, family)?;
-    let newer = family != Family::Gemma;
-    let activation = match (f.get("hidden_activation"), newer, base.activation) {
-        (Some(_), ..) => activation(f, "hidden_activation", Activation::GeluTanh)?,
-        (None, true, _) => Activation::GeluTanh,
-        // the first folders say one and mean the other, as transformers knows
-        (None, false, Activation::Gelu) => Activation::GeluTanh,
-        (None, false, other) => other,
-    };
-    let base = TransformerConfig { activation, ..base };
-    if !newer {
-        return Ok(base);
+    if family == Family::Gemma {
+        return gemma1(f, base);
     }
+    let activation = activation(f, "hidden_activation", Activation::GeluTanh)?;
     let pattern = |every: usize| {
         (0..base.layers)
             .filter(|i| !(i + 1).is_multiple_of(every))
@@ -402,20 +406,58 @@ fn gemma(f: &Fields, family: Family) -> Result<TransformerConfig> {
     let sliding_layers = match sliding(f, base.layers)? {
         Some(layers) => layers,
         None if family == Family::Gemma2 => pattern(2),
-        None => {
-            let usual = f.size_if_there("_sliding_window_pattern")?.unwrap_or(6);
-            pattern(f.size_if_there("sliding_window_pattern")?.unwrap_or(usual))
-        }
+        None => pattern(f.size_if_there("sliding_window_pattern")?.unwrap_or(6)),
     };
+    let gemma2 = family == Family::Gemma2;
+    let cap = |key: &str, usual: f64| -> Result<Option<f64>> {
+        let absent = Some(usual).filter(|_| gemma2 && !f.named(key));
+        Ok(f.number_if_there(key)?.or(absent))
+    };
+    let attention_cap = cap("attn_logit_softcapping", 50.0)?;
+    if let Some(cap) = attention_cap.filter(|_| !gemma2) {
+        return Err(uncovered(
+            f,
+            format!(
+                "attn_logit_softcapping = {cap} is not covered: transformers reads it and does not follow it"
+            ),
+        ));
+    }
+    let window = Some(4096).filter(|_| !f.named("sliding_window"));
     Ok(TransformerConfig {
+        activation,
         query_scalar: Some(f.number_if_there("query_pre_attn_scalar")?.unwrap_or(256.0)),
-        attention_cap: f.number_if_there("attn_logit_softcapping")?,
-        logit_cap: f.number_if_there("final_logit_softcapping")?,
-        sliding_window: f.size_if_there("sliding_window")?,
+        attention_cap,
+        logit_cap: cap("final_logit_softcapping", 30.0)?,
+        sliding_window: f.size_if_there("sliding_window")?.or(window),
         switches: Switches {
             sliding_layers: Some(sliding_layers),
             ..base.switches
         },
+        ..base
+    })
+}
+
+/// The first Gemma, whose `hidden_activation` versions of transformers read or leave aside.
+fn gemma1(f: &Fields, base: TransformerConfig) -> Result<TransformerConfig> {
+    // the first folders say one and mean the other, as transformers knows
+    let said = match base.activation {
+        Activation::Gelu => Activation::GeluTanh,
+        other => other,
+    };
+    if activation(f, "hidden_activation", said)? != said {
+        let text = |key: &str| f.text_if_there(key).map(|text| text.unwrap_or("absent"));
+        return Err(uncovered(
+            f,
+            format!(
+                "hidden_activation `{}` beside hidden_act `{}` is not covered: transformers 4 follows the first \
+                 and 5 the second",
+                text("hidden_activation")?,
+                text("hidden_act")?
+            ),
+        ));
+    }
+    Ok(TransformerConfig {
+        activation: said,
         ..base
     })
 }

@@ -6,10 +6,10 @@ use crate::hugging_face::fields::Fields;
 use crate::trainer::dropout::Dropout;
 use std::path::Path;
 
-/// The dropout rates of a `config.json`, with transformers' own defaults where it names none.
-/// Those of heads that are not trained here (`summary_first_dropout`, `classifier_dropout`) play
-/// no part.
-pub(in crate::hugging_face) fn read(path: &Path) -> Result<Dropout> {
+/// The dropout rates of a `config.json`, with transformers' own defaults where it names none; what is wrong with them
+/// where training can't follow them. Those of heads that are not trained here (`summary_first_dropout`,
+/// `classifier_dropout`) play no part.
+pub(in crate::hugging_face) fn read(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     let fields = Fields::read(path)?;
     let rate = |key: &str, default: f64| -> Result<f64> {
         let rate = fields.number_if_there(key)?.unwrap_or(default);
@@ -19,13 +19,14 @@ pub(in crate::hugging_face) fn read(path: &Path) -> Result<Dropout> {
             Err(fields.bad(format!("{key} must lie in [0, 1), got {rate}")))
         }
     };
-    let none = |key: &str| -> Result<()> {
-        match rate(key, 0.0)? {
-            dropped if dropped > 0.0 => Err(fields.bad(format!(
-                "{key} = {dropped} is not covered; train with `--dropout` of your own or set it to 0"
-            ))),
-            _ => Ok(()),
-        }
+    let none = |key: &str, followed: Dropout| -> Result<std::result::Result<Dropout, String>> {
+        Ok(match rate(key, 0.0)? {
+            dropped if dropped > 0.0 => Err(format!(
+                "{key} = {dropped} of config.json is not covered in training; train with `--dropout` of your own or \
+                 set it to 0"
+            )),
+            _ => Ok(followed),
+        })
     };
     let at = |[embedding, attention, hidden]: [&str; 3], default: f64| -> Result<Dropout> {
         Ok(Dropout {
@@ -35,7 +36,7 @@ pub(in crate::hugging_face) fn read(path: &Path) -> Result<Dropout> {
         })
     };
     let kind = fields.text("model_type")?;
-    match family(kind) {
+    let followed = match family(kind) {
         Some(Family::Gpt2 | Family::GptBigcode) => {
             at(["embd_pdrop", "attn_pdrop", "resid_pdrop"], 0.1)
         }
@@ -60,22 +61,24 @@ pub(in crate::hugging_face) fn read(path: &Path) -> Result<Dropout> {
             ..Dropout::NONE
         }),
         Some(Family::Opt) => {
-            none("layerdrop")?;
-            Ok(Dropout {
+            let followed = Dropout {
                 attention: rate("attention_dropout", 0.0)?,
                 hidden: rate("dropout", 0.1)?,
                 ..Dropout::NONE
-            })
+            };
+            return none("layerdrop", followed);
         }
         found => {
-            if found == Some(Family::Stablelm) {
-                // of the feed-forward part alone
-                none("hidden_dropout")?;
-            }
-            Ok(Dropout {
+            let followed = Dropout {
                 attention: rate("attention_dropout", 0.0)?,
                 ..Dropout::NONE
-            })
+            };
+            if found == Some(Family::Stablelm) {
+                // of the feed-forward part alone
+                return none("hidden_dropout", followed);
+            }
+            Ok(followed)
         }
-    }
+    };
+    followed.map(Ok)
 }

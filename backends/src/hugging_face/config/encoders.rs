@@ -1,6 +1,6 @@
 //! Encoders: BERT and RoBERTa.
 
-use super::{activation, common, labels, refuse};
+use super::{activation, common, labels, refuse, uncovered};
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{Activation, Family, Head, TransformerConfig};
@@ -11,7 +11,10 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
     if let Some(kind) = f.text_if_there("position_embedding_type")?
         && kind != "absolute"
     {
-        return Err(f.bad(format!("position_embedding_type `{kind}` is not covered")));
+        return Err(uncovered(
+            f,
+            format!("position_embedding_type `{kind}` is not covered"),
+        ));
     }
     let roberta = family == Family::Roberta;
     let padding = f.size_if_there("pad_token_id")?.unwrap_or(1);
@@ -39,9 +42,14 @@ fn encoder_head(f: &Fields) -> Result<(Head, Vec<String>)> {
             let (classes, names) = labels::read(f)?;
             Ok((Head::Classes(classes), names))
         }
-        other => Err(f.bad(format!(
-            "architecture {} is not covered; those for masked tokens and sequence classification are",
-            other.map_or("(none named)".into(), |o| format!("`{o}`"))
-        ))),
+        other => {
+            let other = other.map_or("(none named)".into(), |o| format!("`{o}`"));
+            Err(uncovered(
+                f,
+                format!(
+                    "architecture {other} is not covered (those for masked tokens and sequence classification are)"
+                ),
+            ))
+        }
     }
 }

@@ -71,7 +71,9 @@ pub(super) fn decoder(f: &Fields, base: TransformerConfig) -> Result<Transformer
         // what transformers takes where nothing is said
         false => match base.family {
             Family::Gemma | Family::Gemma2 | Family::Gemma3 => Some(0),
-            Family::Opt => Some(1),
+            Family::Opt | Family::Olmo2 => Some(1),
+            Family::Phi3 => Some(32_000),
+            Family::Smollm3 => Some(128_004),
             _ => None,
         },
     };

@@ -15,11 +15,11 @@ use super::fields::Fields;
 use crate::error::{Error, Result};
 use crate::model::{Activation, Family, TransformerConfig};
 use serde_json::Value;
+use std::fmt::Display;
 use std::path::Path;
 
 /// What can be done with a model that is not covered.
-const ELSEWHERE: &str =
-    "it can be audited by its losses through `--scorer`, as reports/examples/scorer.py shows";
+const ELSEWHERE: &str = "the model can be audited by its losses through `--scorer`, as reports/examples/scorer.py shows";
 /// Models whose layers send tokens to experts.
 const EXPERTS: [&str; 22] = [
     "dbrx",
@@ -94,7 +94,12 @@ fn refused(fields: &Fields, kind: &str) -> Error {
         let read: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
         format!("not covered ({} are)", read.join(", "))
     };
-    fields.bad(format!("model_type `{kind}` is {reason}; {ELSEWHERE}"))
+    uncovered(fields, format!("model_type `{kind}` is {reason}"))
+}
+
+/// The refusal of a model or of a setting that is not covered, with the way out.
+fn uncovered(fields: &Fields, why: impl Display) -> Error {
+    fields.bad(format!("{why}; {ELSEWHERE}"))
 }
 
 /// Every `model_type` that is read.
@@ -180,7 +185,10 @@ fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
     if fields.flag(key, usual)? == usual {
         Ok(())
     } else {
-        Err(fields.bad(format!("{key} = {} is not covered", !usual)))
+        Err(uncovered(
+            fields,
+            format!("{key} = {} is not covered", !usual),
+        ))
     }
 }
 
@@ -192,7 +200,7 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
         Some("silu" | "swish") => Ok(Activation::Silu),
         Some("relu") => Ok(Activation::Relu),
         Some("quick_gelu") => Ok(Activation::QuickGelu),
-        Some(other) => Err(fields.bad(format!("{key} `{other}` is not covered"))),
+        Some(other) => Err(uncovered(fields, format!("{key} `{other}` is not covered"))),
     }
 }
 

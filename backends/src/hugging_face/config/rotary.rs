@@ -1,6 +1,7 @@
 //! Rotary positions: `rope_theta` with `rope_scaling` and what stands beside them (transformers 4), or
 //! `rope_parameters` alone (transformers 5).
 
+use super::uncovered;
 use crate::error::Result;
 use crate::hugging_face::fields::Fields;
 use crate::model::{Family, Rotary, RotaryScaling, TransformerConfig};
@@ -17,43 +18,97 @@ fn keys(family: Family) -> (&'static str, &'static str, f64) {
     }
 }
 
+/// Whether transformers follows a share of a head that is turned.
+const fn in_part(family: Family) -> bool {
+    matches!(
+        family,
+        Family::GptNeox | Family::Stablelm | Family::Phi | Family::Phi3
+    )
+}
+
+/// What `rope_scaling` and `rope_parameters` may set.
+const KNOWN: [&str; 8] = [
+    "factor",
+    "high_freq_factor",
+    "low_freq_factor",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+    "rope_theta",
+    "rope_type",
+    "type",
+];
+
 pub(super) fn read(f: &Fields, base: &TransformerConfig) -> Result<Rotary> {
+    let by_kind = |rotary: &Rotary| rotary.local_theta.is_some();
+    let parameters = match f.object("rope_parameters")? {
+        Some(given) if base.rotary.as_ref().is_some_and(by_kind) => {
+            let kinds = ["full_attention", "sliding_attention"];
+            only(f, &given, &kinds)?;
+            Some([given.object(kinds[0])?, given.object(kinds[1])?])
+        }
+        given => given.map(|given| [Some(given), None]),
+    };
+    let scaling = f.object("rope_scaling")?.map(|given| [Some(given), None]);
+    let said = |given: Option<[Option<Fields>; 2]>| {
+        let given = given.unwrap_or_default();
+        one(f, base, given.each_ref().map(Option::as_ref))
+    };
+    if parameters.is_none() || scaling.is_none() {
+        return said(parameters.or(scaling));
+    }
+    let rotary = said(parameters)?;
+    match said(scaling)? == rotary {
+        true => Ok(rotary),
+        false => Err(uncovered(
+            f,
+            "rope_scaling that says otherwise than rope_parameters is not covered",
+        )),
+    }
+}
+
+/// As the objects of full and of sliding attention say, and the keys beside them.
+fn one(
+    f: &Fields,
+    base: &TransformerConfig,
+    [full, sliding]: [Option<&Fields>; 2],
+) -> Result<Rotary> {
     let usual = Rotary::new(10_000.0);
     let usual = base.rotary.clone().unwrap_or(usual);
-    let whole = f.object("rope_parameters")?;
-    let inside = |key: &str| whole.as_ref().map_or(Ok(None), |w| w.object(key));
-    let local = inside("sliding_attention")?;
-    let parameters = inside("full_attention")?.or(whole);
+    if scaling(f, sliding)?.is_some() {
+        return Err(uncovered(f, "a rope_type of sliding layers is not covered"));
+    }
+    let scaling = scaling(f, full)?;
+    for kind in [full, sliding].into_iter().flatten() {
+        only(f, kind, &KNOWN)?;
+    }
     let (theta_key, share_key, share) = keys(base.family);
-    let either = |inner: &str, outer: &str| -> Result<Option<f64>> {
-        let inner = parameters
-            .as_ref()
-            .map_or(Ok(None), |p| p.number_if_there(inner))?;
-        Ok(inner.or(f.number_if_there(outer)?))
+    let theta = either(f, full, "rope_theta", theta_key)?.unwrap_or(usual.theta);
+    let share_of = |kind: Option<&Fields>| -> Result<f64> {
+        let said = either(f, kind, "partial_rotary_factor", share_key)?.unwrap_or(share);
+        if said.total_cmp(&1.0).is_eq() || in_part(base.family) {
+            return Ok(said);
+        }
+        Err(uncovered(
+            f,
+            format!(
+                "{share_key} = {said} is not covered: transformers turns whole heads of this model_type, so it must \
+                 be 1"
+            ),
+        ))
     };
-    let theta = either("rope_theta", theta_key)?.unwrap_or(usual.theta);
-    let share = either("partial_rotary_factor", share_key)?.unwrap_or(share);
+    share_of(sliding)?;
+    let share = share_of(full)?;
     if !(0.0..=1.0).contains(&share) {
         return Err(f.bad(format!("{share_key} must lie in [0, 1], got {share}")));
     }
     // rounded down, as transformers does
     let width = (base.head_width as f64 * share) as usize;
-    let local_theta = match (usual.local_theta, &local) {
-        (None, None) => None,
-        (None, Some(local)) => {
-            return Err(local.bad("rope_parameters by kinds of layers are not covered here"));
-        }
-        (Some(usual), Some(local)) => {
-            if scaling(local)?.is_some() {
-                return Err(local.bad("a rope_type of sliding layers is not covered"));
-            }
-            Some(local.number_if_there("rope_theta")?.unwrap_or(usual))
-        }
-        (Some(usual), None) => Some(f.number_if_there("rope_local_base_freq")?.unwrap_or(usual)),
-    };
-    let scaling = match f.object("rope_scaling")?.or(parameters) {
+    let local_theta = match usual.local_theta {
         None => None,
-        Some(s) => scaling(&s)?,
+        Some(usual) => {
+            let said = either(f, sliding, "rope_theta", "rope_local_base_freq")?;
+            Some(said.unwrap_or(usual))
+        }
     };
     Ok(Rotary {
         theta,
@@ -63,7 +118,40 @@ pub(super) fn read(f: &Fields, base: &TransformerConfig) -> Result<Rotary> {
     })
 }
 
-fn scaling(s: &Fields) -> Result<Option<RotaryScaling>> {
+/// Refuses an object that sets anything else.
+fn only(f: &Fields, given: &Fields, known: &[&str]) -> Result<()> {
+    let other = given.set().find(|(key, _)| !known.contains(key));
+    other.map_or(Ok(()), |(key, _)| {
+        let key = given.whole_key(key);
+        Err(uncovered(f, format!("{key} is not covered")))
+    })
+}
+
+/// A number inside an object, or beside it under the key of transformers 4; not two numbers.
+fn either(f: &Fields, given: Option<&Fields>, inner: &str, outer: &str) -> Result<Option<f64>> {
+    let beside = f.number_if_there(outer)?;
+    let Some(given) = given else {
+        return Ok(beside);
+    };
+    match (given.number_if_there(inner)?, beside) {
+        (Some(inside), Some(beside)) if inside.total_cmp(&beside).is_ne() => {
+            let inner = given.whole_key(inner);
+            Err(uncovered(
+                f,
+                format!(
+                    "{inner} = {inside} beside {outer} = {beside} is not covered: transformers 4 follows the second \
+                     and 5 the first"
+                ),
+            ))
+        }
+        (inside, beside) => Ok(inside.or(beside)),
+    }
+}
+
+fn scaling(f: &Fields, given: Option<&Fields>) -> Result<Option<RotaryScaling>> {
+    let Some(s) = given else {
+        return Ok(None);
+    };
     let kind = match s.text_if_there("rope_type")? {
         Some(kind) => Some(kind),
         None => s.text_if_there("type")?,
@@ -79,9 +167,10 @@ fn scaling(s: &Fields) -> Result<Option<RotaryScaling>> {
             high: s.number("high_freq_factor")?,
             original: s.number("original_max_position_embeddings")?,
         })),
-        Some(other) => Err(s.bad(format!(
-            "rope_type `{other}` is not covered; default, linear and llama3 are"
-        ))),
+        Some(other) => Err(uncovered(
+            f,
+            format!("rope_type `{other}` is not covered (default, linear and llama3 are)"),
+        )),
     }
 }
 

@@ -37,7 +37,7 @@ pub struct ClassifyReport {
     pub loss: f64,
     /// Records.
     pub records: u64,
-    /// Records longer than the model reads, of which only the beginning was read.
+    /// Records longer than the model reads, of which the beginning and the last token were read.
     #[serde(skip_serializing_if = "none")]
     pub cut: u64,
     /// What one record is.
@@ -128,7 +128,7 @@ impl ClassifyReport {
         let cut = match self.cut {
             0 => String::new(),
             cut => format!(
-                "; of {} longer than the model reads only the beginning was read",
+                "; of {} longer than the model reads only the beginning and the last token were read",
                 grouped(cut)
             ),
         };

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::checkpoint::Pretrained;
 use reticent_backends::engine::open;
 use reticent_backends::model::{Head, Model};
+use reticent_backends::trainer::shorten;
 use reticent_corpus::screening::screening_records;
 use reticent_corpus::{Labels, TokenId, Unit};
 use std::io::Write;
@@ -31,25 +32,15 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         unit != Unit::User,
         "--unit: must be turn, sentence, dialogue or document; the documents of a user have no one class"
     );
-    let read =
+    let found =
         documents(&args.data, &args.reading, (None, Some(labels), None)).context("--data")?;
-    let most = loaded.model.context().unwrap_or(usize::MAX);
     let mut cut = 0;
     let (mut texts, mut sources): (Vec<(Vec<TokenId>, usize)>, _) = (Vec::new(), Vec::new());
-    for document in &read {
+    for document in &found {
         let records = screening_records(std::slice::from_ref(document), unit).context("--data")?;
         for record in records {
-            // A model from elsewhere reads what transformers gives it, one of ours what it was trained on.
-            let mut tokens = match loaded.manifest {
-                Some(_) => loaded.tokenizer.frame(&record.text)?,
-                None => loaded.tokenizer.encode_with_special_tokens(&record.text)?,
-            };
-            if loaded.manifest.is_none() {
-                one_text(&loaded.model, &loaded.tokenizer, &tokens, texts.len() + 1)
-                    .context("--data")?;
-            }
-            cut += u64::from(tokens.len() > most);
-            tokens.truncate(most);
+            let (tokens, longer) = read(&loaded, &record.text, texts.len() + 1)?;
+            cut += u64::from(longer);
             let label = record.label.context("--data: a record without a class")?;
             texts.push((tokens, label as usize));
             if scores.is_some() {
@@ -96,6 +87,26 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&args.model.display().to_string()),
     )?;
     Ok(Exit::Finished)
+}
+
+/// The tokens that the model reads of a text, and whether it is longer: one of ours reads what it was trained on, one from
+/// elsewhere what transformers gives it with `truncation=True`.
+fn read(loaded: &Pretrained, text: &str, number: usize) -> Result<(Vec<TokenId>, bool)> {
+    let (tokenizer, context) = (&loaded.tokenizer, loaded.model.context());
+    if loaded.manifest.is_some() {
+        let mut tokens = tokenizer.frame(text)?;
+        let longer = shorten(&mut tokens, context);
+        return Ok((tokens, longer));
+    }
+    let mut tokens = tokenizer.encode_with_special_tokens(text)?;
+    one_text(&loaded.model, tokenizer, &tokens, number).context("--data")?;
+    let longer = context.is_some_and(|context| tokens.len() > context);
+    if tokens.ends_with(&tokenizer.encode(text)?) {
+        tokens.truncate(context.unwrap_or(usize::MAX));
+    } else {
+        shorten(&mut tokens, context);
+    }
+    Ok((tokens, longer))
 }
 
 /// The loss of each record as `audit membership` reads scores.

@@ -22,8 +22,8 @@ pub(in crate::audit) struct Beginning {
     pub(in crate::audit) model: Model,
     pub(in crate::audit) weights: Vec<Vec<f32>>,
     pub(in crate::audit) initial: Initial,
-    /// What its folder asks training to drop; nothing where it is freshly drawn.
-    pub(in crate::audit) dropout: Dropout,
+    /// What its folder asks training to drop, or why that is not covered; nothing where it is freshly drawn.
+    pub(in crate::audit) dropout: std::result::Result<Dropout, String>,
     /// What else its folder says; nothing where it is freshly drawn.
     pub(in crate::audit) beside: Beside,
     /// What is trained in place of the model's own weights.
@@ -52,7 +52,7 @@ impl Beginning {
             weights: model.starting_weights(seed),
             model,
             initial: Initial::Random { seed },
-            dropout: Dropout::NONE,
+            dropout: Ok(Dropout::NONE),
             beside: Beside::default(),
             adapter: None,
         }

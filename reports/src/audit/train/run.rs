@@ -327,7 +327,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     } = Beginning::args(&train.model_of(&request), &request, &options, &prepared)?;
     options.dropout = match request.optimization.dropout {
         Some(rate) => dropout_of(&model, rate)?,
-        None => dropout,
+        None => dropout.map_err(anyhow::Error::msg).context("--model")?,
     };
     material.mask(&model, &prepared).context("--model")?;
     warmup_fits(&request, &options, &material.corpus(&prepared))?;
@@ -590,7 +590,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     if shown.in_windows > 0 && !shown.classes.is_empty() {
         notes.push(format!(
-            "{} longer than the model's context: of each only the beginning was read.",
+            "{} longer than the model's context: of each only the beginning and the last token were read.",
             count_of(shown.in_windows, "record")
         ));
     } else if shown.in_windows > 0 {

@@ -4,7 +4,7 @@ use crate::audit::args::OnModel;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::ShadowTraining;
 use crate::audit::train::run::INITIAL_SEED;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use reticent_accounting::UnitName;
 use reticent_accounting::training::{NoisySteps, Recipe, Run, Stated, StepDecay, TrainingPlan};
 use reticent_backends::checkpoint::{Initial, Manifest, Phase, weights_digest};
@@ -121,6 +121,8 @@ impl Training {
             optimizer: own(p.options.optimizer),
             ..p.options
         });
+        let rates_of_dropout = model.dropout.clone().map_err(anyhow::Error::msg);
+        let rates_of_dropout = rates_of_dropout.context("--shadows: --model")?;
         let options = TrainOptions {
             plan: TrainingPlan {
                 seeded: true,
@@ -132,7 +134,7 @@ impl Training {
             state_norm: None,
             screened: None,
             precision: Precision::Single,
-            dropout: dropped(model.dropout, reference.unwrap_or(model).weights()),
+            dropout: dropped(rates_of_dropout, reference.unwrap_or(model).weights()),
             learning_rates: rates,
             average: None,
             initial_seed: INITIAL_SEED,
