@@ -55,6 +55,8 @@ pub fn is_silent(nll: f64, length: usize) -> bool {
 /// ```
 /// assert!(reticent_attacks::are_alike([0.5, 0.5 + 1e-15]));
 /// assert!(!reticent_attacks::are_alike([0.5, 0.51]));
+/// // One of them may be infinite.
+/// assert!(!reticent_attacks::are_alike([0.5, 0.51, f64::NEG_INFINITY]));
 /// ```
 pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
     /// A share of the largest magnitude, far above what sums of a text's losses are off.
@@ -64,7 +66,8 @@ pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
         (least.min(score), most.max(score))
     });
     let (least, most) = ends;
-    least >= most || most - least <= ROUNDING * least.abs().max(most.abs())
+    let apart = most - least;
+    least >= most || apart.is_finite() && apart <= ROUNDING * least.abs().max(most.abs())
 }
 
 /// Refuses a model that says nothing of most texts, by the losses and lengths of all: ranks and scores of what it is silent

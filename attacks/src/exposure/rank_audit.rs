@@ -363,6 +363,13 @@ fn check_threshold(threshold: u64, effective: u64) -> Result<()> {
     if (1..effective).contains(&threshold) {
         return Ok(());
     }
+    if effective <= 1 {
+        return Err(Error::out_of_range(
+            "candidates of each canary, less the canaries before it",
+            "at least 2, so that one is not known by the others",
+            effective,
+        ));
+    }
     Err(Error::OutOfRange {
         what: "threshold",
         range: "[1, N') with N' the candidates open to one secret when the others are known",

@@ -84,6 +84,9 @@ impl Pair<'_> {
     fn differ(&self, inputs: &[&str]) -> Option<String> {
         inputs.iter().find_map(|input| {
             let name = |inputs: &Value| {
+                if let Some(flag) = inputs[*input].as_bool() {
+                    return Some(flag.to_string());
+                }
                 let text = inputs[*input].as_str()?.trim_end_matches('/');
                 Some(text.rsplit('/').next().unwrap_or(text).to_owned())
             };
@@ -569,7 +572,7 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
     let differ = (attack != decides(new))
         .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))
         .or_else(|| pair.counts_differ(&["members", "non_members"]))
-        .or_else(|| pair.differ(&["reference"]))
+        .or_else(|| pair.differ(&["reference", "lower_is_member"]))
         .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes));
     if let Some(differ) = differ {
         notes.push(format!("not compared: the AUC ({differ})"));

@@ -333,7 +333,7 @@ fn what_is_not_the_same_is_not_compared() {
     rates["inputs"] = json!({"data": "old/data.jsonl", "unit": "turn"});
     let mut area = without(membership(0.5, 0.6, 0.99));
     area["members"] = 40.into();
-    area["inputs"] = json!({"members": "in.jsonl", "reference": "base/"});
+    area["inputs"] = json!({"members": "in.jsonl", "reference": "base/", "lower_is_member": false});
     area["attacks"]["rows"] = json!([{"attack": "loss"}]);
     for (old, new, said) in [
         (
@@ -365,6 +365,11 @@ fn what_is_not_the_same_is_not_compared() {
             &area,
             with(area.clone(), "/inputs/reference", "other".into()),
             "reference: base in OLD, other in NEW",
+        ),
+        (
+            &area,
+            with(area.clone(), "/inputs/lower_is_member", true.into()),
+            "lower-is-member: false in OLD, true in NEW",
         ),
     ] {
         let said = format!("({said})");

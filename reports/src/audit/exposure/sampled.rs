@@ -267,13 +267,18 @@ impl SampledReport {
                 rounded_up(most.into_iter().fold(0.0, f64::max), 3)
             )
         });
-        let caveats = [self.planting.caveat().map(str::to_owned), self.mute(limit)];
-        let caveats = caveats.into_iter().flatten();
-        let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
-        format!(
-            "No leak was seen: of {sample} none stands higher than chance explains (p ≤ {}){most}.{caveat}",
+        let seen = format!(
+            "{sample} none stands higher than chance explains (p ≤ {}){most}.",
             nearest(self.p_any, 2)
-        )
+        );
+        let but = |why: Option<String>| why.map_or_else(String::new, |why| format!(" But {why}."));
+        let planting = but(self.planting.caveat().map(str::to_owned));
+        match self.mute(limit) {
+            Some(why) if !self.could_see() => {
+                format!("Nothing can be concluded: {why}. Of {seen}{planting}")
+            }
+            why => format!("No leak was seen: of {seen}{planting}{}", but(why)),
+        }
     }
 
     fn caveats(&self) -> Vec<String> {

@@ -460,7 +460,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
         let few = sampled(&costs[..size], [500.5; 10]);
         let page = few.to_page("m", None).unwrap();
         assert_eq!(page.has_mood(), mood, "{size}");
-        let why = "But a sample of 199 shows no leak of 10 canaries, whatever their ranks: it takes one of 200 at least.";
+        let why = "Nothing can be concluded: a sample of 199 shows no leak of 10 canaries, whatever their ranks: it takes one of 200 at least.";
         assert_eq!(page.said().contains(why), mood == Mood::Open, "{size}");
     }
     let limited = middle.to_page("m", Some(20.0)).unwrap();

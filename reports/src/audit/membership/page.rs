@@ -148,7 +148,7 @@ fn sample(report: &MembershipReport) -> String {
         )
     });
     format!(
-        "{}, {}{groups}; each interval holds with probability {}. Scores that told them all apart would show an AUC of at least {}.",
+        "{}, {}{groups}; each interval holds with probability {}, those of TPRs at the threshold whose FPR is certified. Scores that told them all apart would show an AUC of at least {}.",
         count_of(report.members as u64, "member"),
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get()),
