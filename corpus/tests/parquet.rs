@@ -1,12 +1,14 @@
 //! Parquet files of documents, sound and hostile.
 
 use parquet::basic::{Compression, GzipLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use reticent_corpus::LossOn;
+use reticent_corpus::policy::{DetectorOptions, PolicyChoice};
 use reticent_corpus::read::{ChatTemplate, Documents, ReadOptions};
+use reticent_corpus::redaction::{RedactFiles, RedactTo, RedactionOptions};
+use reticent_corpus::{LossOn, Unit};
 use std::sync::Arc;
 
 /// Row groups of two rows with a text, a number as id, and an author.
@@ -377,4 +379,55 @@ fn another_codec_is_refused_with_the_command_that_converts_it() {
         }
     }
     assert!(refused > 0);
+}
+
+/// Rows of pairs are written again with all that JSON holds; columns of which it does not are named.
+#[test]
+fn rows_written_again_keep_their_other_columns() {
+    let schema = parse_message_type(
+        "message m { required binary prompt (UTF8); required binary completion (UTF8); required double score; required int32 day (DATE); }",
+    )
+    .unwrap();
+    let properties = Arc::new(WriterProperties::builder().build());
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("a.parquet");
+    let file = std::fs::File::create(&data).unwrap();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for text in ["write to ada@x.org", "yes"] {
+        let mut column = group.next_column().unwrap().unwrap();
+        let text = ByteArray::from(text);
+        let written = column.typed::<ByteArrayType>();
+        written.write_batch(&[text], None, None).unwrap();
+        column.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    let written = column.typed::<DoubleType>();
+    written.write_batch(&[0.5], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let written = column.typed::<Int32Type>();
+    written.write_batch(&[20_000], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    let files = RedactFiles {
+        data: &data,
+        reading: &ReadOptions::default(),
+        options: &RedactionOptions {
+            unit: Unit::Document,
+            policy: PolicyChoice::Detectors(DetectorOptions::default()),
+            deduplicate: true,
+        },
+        threads: 1,
+        pause: std::time::Duration::from_secs(10),
+    };
+    let mut out = Vec::new();
+    let made = files.write(RedactTo::Stream(&mut out, None), &|_, _| true);
+    let left_out = made.unwrap().unwrap().state.left_out_columns;
+    assert_eq!(left_out.into_iter().collect::<Vec<_>>(), ["day"]);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "{\"prompt\":\"write to <MASK>\",\"completion\":\"yes\",\"score\":0.5}\n"
+    );
 }

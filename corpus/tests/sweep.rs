@@ -376,7 +376,7 @@ fn a_bad_document_ends_a_redaction_with_its_place_and_leaves_nothing() {
         .unwrap_err()
         .to_string()
     };
-    assert!(redact(2).contains("x.jsonl, line 2: invalid JSON"));
+    assert!(redact(2).contains("x.jsonl, line 2: the key text must hold text, got a number"));
     assert_eq!(names(place.path()), ["x.jsonl"]);
     assert_eq!(
         redact(0),

@@ -56,6 +56,9 @@ pub(super) struct Corpus {
     /// Documents trained on.
     pub(super) documents: u64,
     pub(super) held_out: u64,
+    /// What they are made of, where each is all documents of a user; zero where that is not known.
+    #[serde(default)]
+    pub(super) joined: u64,
     /// Whether secrets that are no canaries are marked in some of them.
     pub(super) marked: bool,
     /// Whether spans of some were masked beforehand.
@@ -68,6 +71,7 @@ impl Corpus {
         Self {
             documents: documents.len() as u64,
             held_out: held_out as u64,
+            joined: 0,
             marked: documents.iter().any(Document::marked),
             masked: documents.iter().any(|d| !d.masked.is_empty()),
         }
@@ -442,6 +446,9 @@ fn corpus(survey: &Survey, held_out: &HashSet<usize>) -> Corpus {
     Corpus {
         documents: (survey.looks.len() - held_out.len()) as u64,
         held_out: held_out.len() as u64,
+        joined: training(survey, held_out)
+            .map(|look| u64::from(look.joined))
+            .sum(),
         marked: training(survey, held_out).any(|look| look.marked),
         masked: training(survey, held_out).any(|look| look.masked),
     }

@@ -22,6 +22,10 @@ pub struct Facts {
     pub documents: u64,
     /// Documents held out.
     pub held_out_documents: u64,
+    /// With the unit `user`, whose documents are one each: the documents that those trained on are made of, where the
+    /// corpus is no pipe.
+    #[serde(default, skip_serializing_if = "none")]
+    pub user_documents: u64,
     /// Units cut from the training documents: public + private.
     pub units: u64,
     /// How many of them differ from each other, before redaction.
@@ -51,6 +55,10 @@ pub struct Facts {
     /// not find from end to end.
     #[serde(default, skip_serializing_if = "none")]
     pub uncaught: u64,
+    /// Secrets that count as missed because checking them would have taken too long, once for each kept unit: after 256 MiB
+    /// of text looked at again, the others of a unit are not checked.
+    #[serde(default, skip_serializing_if = "none")]
+    pub unchecked: u64,
     /// Tokens that carry loss in training.
     pub loss_tokens: u64,
     /// Records held out.

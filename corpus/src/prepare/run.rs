@@ -16,6 +16,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, Side};
 use crate::split::units;
+use crate::unit::Unit;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -286,6 +287,7 @@ impl<'a> Run<'a> {
             vocabulary_size: _,
             documents: _,
             held_out_documents: _,
+            user_documents: _,
             units,
             distinct_units: _,
             duplicates,
@@ -299,6 +301,7 @@ impl<'a> Run<'a> {
             escaped,
             cut_secrets,
             uncaught,
+            unchecked,
             loss_tokens,
             held_out_records,
             held_out_tokens,
@@ -320,6 +323,7 @@ impl<'a> Run<'a> {
             (&mut facts.escaped, escaped),
             (&mut facts.cut_secrets, cut_secrets),
             (&mut facts.uncaught, uncaught),
+            (&mut facts.unchecked, unchecked),
             (&mut facts.loss_tokens, loss_tokens),
             (&mut facts.held_out_records, held_out_records),
             (&mut facts.held_out_tokens, held_out_tokens),
@@ -398,6 +402,7 @@ impl<'a> Run<'a> {
         self.facts.flagged += u64::from(kept.flagged);
         self.facts.uncaught += kept.uncaught;
         for secret in &kept.secrets {
+            self.facts.unchecked += u64::from(secret.unchecked);
             self.book.enter(secret, kept.side, kept.flagged);
         }
     }
@@ -458,6 +463,10 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         vocabulary_size: settled.tokenizer.vocabulary_size(),
         documents: corpus.documents,
         held_out_documents: corpus.held_out,
+        user_documents: match settled.options.unit {
+            Unit::User => corpus.joined,
+            _ => 0,
+        },
         units: 0,
         distinct_units: 0,
         duplicates: 0,
@@ -471,6 +480,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         escaped: 0,
         cut_secrets: 0,
         uncaught: 0,
+        unchecked: 0,
         loss_tokens: 0,
         held_out_records: 0,
         held_out_tokens: 0,

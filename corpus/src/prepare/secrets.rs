@@ -53,8 +53,10 @@ pub(super) struct KnownSecret {
     /// Where it stands first.
     kind: Arc<str>,
     occurrences: u64,
-    /// Whether masking one of them beforehand changes the record.
+    /// Whether masking one of them beforehand changes the record, or that was not looked at.
     missed: bool,
+    /// Whether it counts as missed only because it was not looked at.
+    pub(super) unchecked: bool,
 }
 
 /// The record a secret stands in, as it came out.
@@ -69,7 +71,13 @@ pub(super) struct Outcome<'a> {
     /// Whether masking a secret can change records that do not hold it: then none counts as
     /// caught.
     pub(super) spreads: bool,
+    /// How much text is looked at again for the secrets of one unit, in bytes: [`CHECKED_TEXT`].
+    pub(super) checked_text: u64,
 }
+
+/// The text that is looked at again for the secrets of one unit, in bytes; secrets beyond it count as missed. Bytes, not
+/// time, so that it is the same wherever it runs.
+pub(super) const CHECKED_TEXT: u64 = 256 << 20;
 
 /// The secrets of one kept unit: those that are marked, or those that are `found`. `before` is the
 /// unit before redaction, `policy` the one that ran (none: no redaction).
@@ -81,20 +89,31 @@ pub(super) fn known_secrets(
     outcome: &Outcome<'_>,
 ) -> Vec<KnownSecret> {
     let mut out: Vec<KnownSecret> = Vec::new();
+    let mut places: HashMap<[u8; 20], usize> = HashMap::new();
+    let mut looked_at = 0;
     let mut enter = |range: &Range<usize>, kind: &dyn Fn() -> Arc<str>| {
         let key = keyed(outcome.salt, unit.text[range.clone()].as_bytes());
-        let missed = outcome.spreads || !caught(before, range, policy, outcome);
-        if let Some(same) = out.iter_mut().find(|secret| secret.key == key) {
-            same.occurrences += 1;
-            same.missed |= missed;
-        } else {
+        let place = *places.entry(key).or_insert(out.len());
+        if place == out.len() {
             out.push(KnownSecret {
                 key,
                 kind: kind(),
-                occurrences: 1,
-                missed,
+                occurrences: 0,
+                missed: outcome.spreads,
+                unchecked: false,
             });
         }
+        let secret = &mut out[place];
+        secret.occurrences += 1;
+        if secret.missed {
+            return;
+        }
+        if looked_at >= outcome.checked_text {
+            (secret.missed, secret.unchecked) = (true, true);
+            return;
+        }
+        looked_at += unit.text.len() as u64;
+        secret.missed = !caught(before, range, policy, outcome);
     };
     match found {
         None => {
@@ -228,7 +247,7 @@ impl Entry {
 /// record holds a mask, and so the side is the same too.
 ///
 /// This runs the policy once more per secret: a policy may look at the whole record, so no
-/// shorter way gives the same answer. A unit of very many secrets is slow. Where the same bytes are masked, the tokens
+/// shorter way gives the same answer; [`CHECKED_TEXT`] bounds what a unit of many secrets costs. Where the same bytes are masked, the tokens
 /// need not be compared.
 fn caught(
     before: &Work<'_>,
@@ -255,6 +274,46 @@ mod tests {
     use crate::split::units;
     use crate::tokenize::Tokenizer;
     use crate::unit::Unit;
+
+    /// Beyond the text that is looked at again for a unit, secrets count as missed and are told.
+    #[test]
+    fn secrets_beyond_the_limit_of_a_unit_are_missed_unchecked() {
+        let policy = PolicyChoice::Detectors(crate::policy::DetectorOptions::default())
+            .build()
+            .unwrap();
+        let tokenizer = Tokenizer::bytes();
+        let text = "ada@x.org bob@x.org eve@x.org ada@x.org";
+        let document = Document::new("d", text);
+        let unit = &units(&document, 0, Unit::Document).unwrap()[0];
+        let before = Work::new(unit, &tokenizer).unwrap();
+        let mut after = before.clone();
+        let found = before.placed(before.view(|view| resolved(policy.as_ref(), view)));
+        after.redact(policy.as_ref());
+        let tokens = after.tokens(tokenizer.mask());
+        let known = |checked_text, spreads| {
+            let outcome = Outcome {
+                after: &after,
+                tokens: &tokens,
+                mask: tokenizer.mask(),
+                salt: &[],
+                spreads,
+                checked_text,
+            };
+            let known = known_secrets(unit, &before, Some(&found), Some(policy.as_ref()), &outcome);
+            let told = known.iter().map(|s| (s.occurrences, s.missed, s.unchecked));
+            told.collect::<Vec<_>>()
+        };
+        let length = text.len() as u64;
+        let caught = [(2, false, false), (1, false, false), (1, false, false)];
+        assert_eq!(known(4 * length, false), caught);
+        // The last occurrence of the first secret is one look too many.
+        let [_, bob, eve] = caught;
+        assert_eq!(known(3 * length, false), [(2, true, true), bob, eve]);
+        let none = (1, true, true);
+        assert_eq!(known(2 * length, false), [(2, true, true), bob, none]);
+        // Nothing is looked at where none counts as caught.
+        assert!(known(length, true).iter().all(|s| s.1 && !s.2));
+    }
 
     /// Comparing masked bytes says that a secret is caught only where comparing tokens does, and nearly always then.
     #[test]

@@ -105,6 +105,14 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Of how many documents of a user the last one is made, where that is known.
+    pub(super) fn joined(&self) -> u32 {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Files(documents) => documents.joined(),
+        }
+    }
+
     /// What was wrong with the files that were left out.
     pub(super) fn into_skipped(self) -> Vec<Error> {
         match self {

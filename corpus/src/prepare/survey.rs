@@ -17,17 +17,20 @@ pub(super) struct Look {
     pub(super) masked: bool,
     /// Whether it has a line of a user's.
     pub(super) speaks: bool,
+    /// Of how many documents of a user it is made.
+    pub(super) joined: u32,
     /// Before how many lines another may be put.
     pub(super) gaps: u64,
 }
 
 impl Look {
     /// `places`: whether canaries are to be planted.
-    pub(super) fn at(document: &Document, places: bool) -> Self {
+    pub(super) fn at(document: &Document, joined: u32, places: bool) -> Self {
         Self {
             marked: document.marked(),
             masked: !document.masked.is_empty(),
             speaks: places && speaks(document),
+            joined,
             gaps: if places {
                 gaps(document).len() as u64
             } else {
@@ -73,7 +76,7 @@ impl Survey {
                 seal.enter(&document);
             }
             blank &= document.text.trim().is_empty();
-            out.looks.push(Look::at(&document, places));
+            out.looks.push(Look::at(&document, stream.joined(), places));
             if let Some(seen) = &mut seen {
                 seen(&document, &stream);
             }

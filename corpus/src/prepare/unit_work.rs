@@ -2,7 +2,7 @@
 
 use super::context::PreparationContext;
 use super::record_work::Work;
-use super::secrets::{KnownSecret, Outcome, known_secrets};
+use super::secrets::{CHECKED_TEXT, KnownSecret, Outcome, known_secrets};
 use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
 use crate::dedup::{Marker, Marks, digest};
 use crate::error::Result;
@@ -124,6 +124,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 mask,
                 salt: settled.division.seal.as_ref().map_or(&[], |seal| &seal[..]),
                 spreads: settled.options.spreads(),
+                checked_text: CHECKED_TEXT,
             },
         );
         let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);

@@ -84,11 +84,17 @@ impl ParquetRows {
             path: path.to_path_buf(),
             source,
         })?;
-        Self::begin(path, Raw::File(file), wanted, &[])
+        Self::begin(path, Raw::File(file), wanted, (&[], false))
     }
 
-    /// The same with columns that are wanted `instead` of the first one where that is not there.
-    pub(super) fn begin(path: &Path, raw: Raw, wanted: &[&str], instead: &[&str]) -> Result<Self> {
+    /// The same with columns that are wanted `instead` of the first one where that is not there, or with `all` where one
+    /// of them is.
+    pub(super) fn begin(
+        path: &Path,
+        raw: Raw,
+        wanted: &[&str],
+        instead: (&[&str], bool),
+    ) -> Result<Self> {
         guarded(path, "metadata", || match raw {
             Raw::File(file) => {
                 let again = file.try_clone().map_err(|e| e.to_string())?;
@@ -106,7 +112,7 @@ impl ParquetRows {
         path: &Path,
         file: R,
         again: R,
-        (wanted, instead): (&[&str], &[&str]),
+        (wanted, (instead, all)): (&[&str], (&[&str], bool)),
     ) -> std::result::Result<Self, String> {
         let bytes = file.len();
         let reader = SerializedFileReader::new(file).map_err(said)?;
@@ -118,8 +124,10 @@ impl ParquetRows {
             true => &[],
             false => instead,
         };
+        let is_instead = |field: &TypePtr| instead.contains(&field.name());
+        let all = all && schema.get_fields().iter().any(is_instead);
         let is_wanted =
-            |field: &&TypePtr| wanted.contains(&field.name()) || instead.contains(&field.name());
+            |field: &&TypePtr| all || wanted.contains(&field.name()) || is_instead(field);
         let kept: Vec<TypePtr> = schema
             .get_fields()
             .iter()

@@ -37,6 +37,8 @@ pub(super) struct Dialogues {
     source: Source,
     limit: u64,
     field: Option<String>,
+    /// Whether that says whose a document is.
+    whose: bool,
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
     /// Closes the whole: `]` or `}`.
@@ -56,6 +58,7 @@ impl Dialogues {
             source,
             limit: options.longest,
             field: options.field.clone(),
+            whose: options.user.is_some(),
             chat: options.chat.clone(),
             loss_on: options.loss_on,
             close: b']',
@@ -109,7 +112,7 @@ impl Dialogues {
             None => {
                 let object = self.whole(&bytes)?;
                 let rounded = values::has_number_beyond_64_bits(&bytes);
-                if self.chat.is_some() && rounded {
+                if self.chat.is_some() && values::has_whole_number_beyond_64_bits(&bytes) {
                     return Err(self.wrong(shape::BEYOND_64_BITS));
                 }
                 let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
@@ -118,11 +121,16 @@ impl Dialogues {
                     let missing = format!("none of turns, log, {} in it", shape::SHAPES);
                     return Err(self.wrong(&missing));
                 };
-                (text, Some(Whole { object, rounded }))
+                let whole = Whole {
+                    object,
+                    rounded,
+                    left_out: Vec::new(),
+                };
+                (text, Some(whole))
             }
         };
         let values = match &self.field {
-            Some(field) => values::of_object(&self.whole(&bytes)?, field)
+            Some(field) => values::of_object(&self.whole(&bytes)?, field, self.whose)
                 .map_err(|problem| self.wrong(&problem))?,
             None => Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! The documents of a file or folder as one stream.
 
-use super::files::{CorpusFile, list};
-use super::format::{Format, Raw};
+use super::files::{CorpusFile, is_stdin, list};
+use super::format::{Format, Raw, all_heeded};
 use super::users::Users;
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object, shape};
 use crate::answers::LossOn;
@@ -130,7 +130,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 /// - `.parquet` (feature `parquet`): the same; without a column `text` its columns are read as the keys of JSON Lines are.
 /// - Anything else is plain text: documents are separated by blank lines and called `block-N`
 ///   after their first line's number. [`ReadOptions::separator`] is another separator, such as `<|endoftext|>`.
-/// - `-` is stdin: JSON by its first byte, else plain text.
+/// - `-` is stdin: JSON by its first byte, CSV where a column is named, else plain text.
 ///
 /// In a folder the ids made up here begin with the file's place in it, `part/a.txt/block-1`;
 /// files come in the order of their names, and those of other endings than the above and
@@ -162,10 +162,15 @@ pub struct Documents {
     seen: HashMap<[u8; 20], (u32, u64)>,
     values: Vec<String>,
     object: Option<Object>,
+    /// Columns that it could not take in.
+    left_out: Vec<String>,
+    /// What stdin was read as, once it is open.
+    stdin: Option<&'static str>,
     /// Whether the objects are written again, so that their numbers have to be those of the file.
     exact: bool,
     skipped: Vec<Error>,
     users: Option<Users>,
+    joined: u32,
 }
 
 impl std::fmt::Debug for Documents {
@@ -189,9 +194,11 @@ impl Documents {
     /// The same with options.
     ///
     /// # Errors
-    /// As [`Documents::open`].
+    /// As [`Documents::open`]; [`ReadOptions::text`] or [`ReadOptions::separator`] where no file has such a thing.
     pub fn with(path: &Path, options: &ReadOptions) -> Result<Self> {
-        Ok(Self::of(list(path)?, options))
+        let files = list(path)?;
+        all_heeded(&files, options)?;
+        Ok(Self::of(files, options))
     }
 
     /// The same from a document on, in files that are as they were when its place was noted.
@@ -219,7 +226,7 @@ impl Documents {
             let at = (place.bytes, place.lines);
             Format::open_at(&file.path, &out.options, out.read.clone(), at)?
         } else {
-            Format::open(&file.path, &out.options, out.read.clone())?
+            Format::open(&file.path, &out.options, false, out.read.clone())?
         };
         for _ in 0..place.documents {
             format.next()?.ok_or_else(changed)?;
@@ -268,10 +275,12 @@ impl Documents {
         };
         let mut out = Self::of(Vec::new(), options);
         out.size = file.bytes;
-        match Format::begin(name, Raw::Bytes(bytes), &out.options, out.read.clone()) {
-            Ok(format) => out.open = Some((file, format)),
-            Err(error) => out.open = Some((file, Format::Broken(Some(error)))),
-        }
+        let (options, read) = (&out.options, out.read.clone());
+        let format = all_heeded(std::slice::from_ref(&file), options)
+            .and_then(|()| Format::begin(name, Raw::Bytes(bytes), options, false, read))
+            .unwrap_or_else(|error| Format::Broken(Some(error)));
+        out.stdin = is_stdin(name).then(|| format.name());
+        out.open = Some((file, format));
         out
     }
 
@@ -297,8 +306,11 @@ impl Documents {
             seen: HashMap::new(),
             values: Vec::new(),
             object: None,
+            left_out: Vec::new(),
+            stdin: None,
             exact: false,
             skipped: Vec::new(),
+            joined: 1,
         }
     }
 
@@ -343,6 +355,23 @@ impl Documents {
         self.object.take()
     }
 
+    /// The columns of a table that this object could not take in.
+    pub(crate) fn take_left_out(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// As which format stdin is read, where the corpus is stdin and its beginning was read.
+    #[must_use]
+    pub const fn stdin_format(&self) -> Option<&'static str> {
+        self.stdin
+    }
+
+    /// Of how many documents of one user the document that came last is made; 1 without [`ReadOptions::user`].
+    #[must_use]
+    pub const fn joined(&self) -> u32 {
+        self.joined
+    }
+
     fn entry(&mut self) -> Result<Option<Entry>> {
         loop {
             if self.open.is_none() {
@@ -352,7 +381,11 @@ impl Documents {
                 self.begun += 1;
                 self.given = 0;
                 self.read_before = self.bytes_read();
-                let format = Format::open(&file.path, &self.options, self.read.clone())?;
+                let (path, read) = (&file.path, self.read.clone());
+                let format = Format::open(path, &self.options, self.exact, read)?;
+                if is_stdin(path) {
+                    self.stdin = Some(format.name());
+                }
                 self.open = Some((file, format));
             }
             if let Some((file, format)) = &mut self.open {
@@ -371,8 +404,13 @@ impl Documents {
             return Ok(None);
         };
         self.values = std::mem::take(&mut entry.values);
-        let rounded = entry.object.as_ref().is_some_and(|whole| whole.rounded);
-        self.object = entry.object.take().map(|whole| whole.object);
+        let mut rounded = false;
+        self.left_out.clear();
+        self.object = entry.object.take().map(|whole| {
+            rounded = whole.rounded;
+            self.left_out = whole.left_out;
+            whole.object
+        });
         let Some((file, format)) = &self.open else {
             return Ok(Some(entry.document));
         };
@@ -503,8 +541,10 @@ impl Iterator for Documents {
         }
         self.values.clear();
         self.object = None;
-        let next = users.documents.pop();
+        let next = users.next();
         self.users = Some(users);
-        next.map(Ok)
+        let (document, joined) = next?;
+        self.joined = joined;
+        Some(Ok(document))
     }
 }

@@ -1,12 +1,12 @@
 //! Which reader a file gets: by its name's ending, and for `.json` by what is in it.
 
 use super::dialogues::{Dialogues, sniff};
-use super::files::{ending, is_stdin};
+use super::files::{CorpusFile, ending, is_stdin};
 use super::lines::Lines;
 use super::source::{self, Source};
 use super::table::Rows;
 use super::text::{Blocks, JsonLines};
-use super::{Entry, ReadOptions};
+use super::{BYTE_ORDER_MARK, Entry, ReadOptions};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{Chain, Cursor, Read, Seek, SeekFrom};
@@ -27,11 +27,18 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn open(path: &Path, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Self> {
-        if is_stdin(path) {
-            return Self::begin(path, Raw::Stream(Box::new(std::io::stdin())), options, read);
-        }
-        Self::begin(path, Raw::File(file_at(path, 0)?), options, read)
+    /// `whole`: whether objects are written again, with all that is in them.
+    pub(super) fn open(
+        path: &Path,
+        options: &ReadOptions,
+        whole: bool,
+        read: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let raw = match is_stdin(path) {
+            true => Raw::Stream(Box::new(std::io::stdin())),
+            false => Raw::File(file_at(path, 0)?),
+        };
+        Self::begin(path, raw, options, whole, read)
     }
 
     /// The same from a line on that [`Format::position`] gave.
@@ -42,7 +49,7 @@ impl Format {
         (bytes, lines): (u64, u64),
     ) -> Result<Self> {
         let file = file_at(path, bytes)?;
-        let mut format = Self::begin(path, Raw::File(file), options, read)?;
+        let mut format = Self::begin(path, Raw::File(file), options, false, read)?;
         match &mut format {
             Self::JsonLines(reader) => reader.lines.go_on(bytes, lines),
             Self::Blocks(reader) => reader.lines.go_on(bytes, lines),
@@ -65,11 +72,12 @@ impl Format {
         path: &Path,
         raw: Raw,
         options: &ReadOptions,
+        whole: bool,
         read: Arc<AtomicU64>,
     ) -> Result<Self> {
         let ending = ending(path);
         if ending == "parquet" {
-            return parquet(path, raw, options, read);
+            return parquet(path, raw, options, whole, read);
         }
         let raw: Box<dyn Read + Send> = match raw {
             Raw::File(file) => Box::new(file),
@@ -84,27 +92,30 @@ impl Format {
         let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, options));
         let blocks =
             |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
+        let rows = |source, field| {
+            let text = options.text.as_deref();
+            Ok::<_, Error>(Self::Rows(Rows::open(path, source, limit, field, text)?))
+        };
         if is_stdin(path) {
-            // Nothing says what it is but its beginning.
+            // Nothing says what it is but its beginning, and whether a column is named.
             let (head, whole) = peeked(path, source)?;
             let begins = head.trim_ascii_start().first();
-            return Ok(match begins {
+            let format = match begins {
                 Some(b'[' | b'{') if sniff(&head) => {
                     Self::Dialogues(Dialogues::open(path, whole, options)?)
                 }
                 Some(b'{') => json(whole, field),
+                _ if options.text.is_some() || field.is_some() => rows(whole, field)?,
                 _ => blocks(whole),
-            });
+            };
+            return match unheeded(format.name(), options) {
+                Some(problem) => Err(wrong_format(path, problem)),
+                None => Ok(format),
+            };
         }
         Ok(match ending.as_str() {
             "jsonl" | "ndjson" => json(source, field),
-            "csv" => Self::Rows(Rows::open(
-                path,
-                source,
-                limit,
-                field,
-                options.text.as_deref(),
-            )?),
+            "csv" => rows(source, field)?,
             "json" => {
                 let (head, whole) = peeked(path, source)?;
                 if sniff(&head) {
@@ -117,6 +128,19 @@ impl Format {
         })
     }
 
+    /// What it is called.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::JsonLines(_) => "JSON Lines",
+            Self::Blocks(_) => PLAIN,
+            Self::Rows(_) => "CSV",
+            Self::Dialogues(_) => "JSON",
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => "Parquet",
+            Self::Broken(_) => "unreadable",
+        }
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
         match self {
             Self::JsonLines(lines) => lines.next(),
@@ -127,6 +151,50 @@ impl Format {
             Self::Parquet(rows) => rows.next(),
             Self::Broken(error) => error.take().map_or(Ok(None), Err),
         }
+    }
+}
+
+/// That none of the files heeds an option that says how their kind is read: it would do nothing. What stdin is its beginning
+/// says.
+pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<()> {
+    let format = |file: &CorpusFile| match ending(&file.path).as_str() {
+        "jsonl" | "ndjson" => "JSON Lines",
+        "json" => "JSON",
+        "csv" => "CSV",
+        "parquet" => "Parquet",
+        _ => PLAIN,
+    };
+    let Some(first) = files.first().filter(|file| !is_stdin(&file.path)) else {
+        return Ok(());
+    };
+    let plain = files.iter().filter(|file| format(file) == PLAIN).count();
+    let problem = match plain == 0 || plain == files.len() {
+        true => unheeded(format(first), options),
+        false => None,
+    };
+    problem.map_or(Ok(()), |problem| Err(wrong_format(&first.path, problem)))
+}
+
+/// What is read where nothing says that it is something else.
+const PLAIN: &str = "plain text";
+
+fn unheeded(format: &str, options: &ReadOptions) -> Option<String> {
+    match &options.text {
+        Some(key) if format == PLAIN => Some(format!(
+            "read as {format}, which has no key or column for --text-field {key} to name"
+        )),
+        _ if format != PLAIN && options.separator.is_some() => Some(format!(
+            "read as {format}, in which --separator separates nothing; it is for {PLAIN}"
+        )),
+        _ => None,
+    }
+}
+
+fn wrong_format(path: &Path, problem: String) -> Error {
+    Error::Place {
+        path: path.to_path_buf(),
+        place: "format".to_owned(),
+        problem,
     }
 }
 
@@ -154,21 +222,24 @@ pub(super) enum Raw {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(path: &Path, raw: Raw, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Format> {
-    let rows = super::parquet::Rows::open(path, raw, options, read)?;
+fn parquet(
+    path: &Path,
+    raw: Raw,
+    options: &ReadOptions,
+    whole: bool,
+    read: Arc<AtomicU64>,
+) -> Result<Format> {
+    let rows = super::parquet::Rows::open(path, raw, options, whole, read)?;
     Ok(Format::Parquet(Box::new(rows)))
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: Arc<AtomicU64>) -> Result<Format> {
-    Err(Error::Place {
-        path: path.to_path_buf(),
-        place: "format".to_owned(),
-        problem: "this build reads no Parquet; build with the feature parquet".to_owned(),
-    })
+fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: bool, _: Arc<AtomicU64>) -> Result<Format> {
+    let problem = "this build reads no Parquet; build with the feature parquet";
+    Err(wrong_format(path, problem.to_owned()))
 }
 
-/// The first bytes, and the source with them in front again.
+/// The first bytes behind a byte order mark, and the source with them in front again.
 fn peeked(path: &Path, mut source: Source) -> Result<(Vec<u8>, Source)> {
     let mut head = Vec::new();
     source
@@ -180,6 +251,9 @@ fn peeked(path: &Path, mut source: Source) -> Result<(Vec<u8>, Source)> {
             line: 1,
             problem: format!("cannot read: {error}"),
         })?;
+    if head.starts_with(&BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
     let whole: Chain<Cursor<Vec<u8>>, Source> = Cursor::new(head.clone()).chain(source);
     Ok((head, Box::new(whole)))
 }

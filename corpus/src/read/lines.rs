@@ -1,5 +1,6 @@
 //! Lines of text as untrusted input.
 
+use super::BYTE_ORDER_MARK;
 use super::source::Source;
 use crate::error::{Error, Result};
 use std::io::{BufRead, Read};
@@ -82,7 +83,7 @@ impl Lines {
         if bytes.last() == Some(&b'\r') {
             bytes.pop();
         }
-        if self.number == 1 && bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
+        if self.number == 1 && bytes.starts_with(&BYTE_ORDER_MARK) {
             bytes.drain(..3);
         }
         match String::from_utf8(bytes) {

@@ -33,10 +33,8 @@ pub use files::corpus_files;
 pub(crate) use files::{corpus_sizes, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
-pub use shape::BEYOND_64_BITS;
 pub use shape::last_answer;
-pub(crate) use shape::{Object, each_text};
-pub use values::has_number_beyond_64_bits;
+pub(crate) use shape::{Object, any_name, each_text};
 pub use whole::whole_object;
 pub(crate) use whole::{TOO_MANY, TWICE};
 
@@ -46,6 +44,9 @@ pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read
 /// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A
 /// longer one is an error, not a memory problem.
 pub const LINE_LIMIT: u64 = 64 << 20;
+
+/// U+FEFF at the beginning of a file in UTF-8.
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// A document as its reader gives it.
 struct Entry {
@@ -61,6 +62,8 @@ struct Entry {
 /// An object as it was read.
 struct Whole {
     object: Object,
-    /// Whether a whole number in it is another one than in the file.
+    /// Whether a number in it is another one than in the file.
     rounded: bool,
+    /// Columns of a table that it could not take in.
+    left_out: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
 use super::shape::{self, Object};
-use super::{ChatTemplate, Entry, ReadOptions, Whole};
+use super::{ChatTemplate, Entry, ReadOptions, Whole, values};
 use crate::answers::LossOn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -22,6 +22,8 @@ pub(super) struct Rows {
     loss_on: Option<LossOn>,
     id: Option<usize>,
     field: Option<usize>,
+    /// The column that says whose a row is.
+    user: Option<String>,
     limit: u64,
     /// What was read, as a share of the file's bytes.
     read: Arc<AtomicU64>,
@@ -33,6 +35,7 @@ impl Rows {
         path: &Path,
         raw: Raw,
         options: &ReadOptions,
+        all: bool,
         read: Arc<AtomicU64>,
     ) -> Result<Self> {
         let field = options.field.as_deref();
@@ -42,7 +45,7 @@ impl Rows {
             None => &shape::KEYS[..],
             Some(_) => &[],
         };
-        let rows = ParquetRows::begin(path, raw, &wanted, instead)?;
+        let rows = ParquetRows::begin(path, raw, &wanted, (instead, all))?;
         let shaped = rows.columns().iter().any(|c| instead.contains(&c.as_str()));
         Ok(Self {
             path: path.to_path_buf(),
@@ -55,6 +58,7 @@ impl Rows {
             loss_on: options.loss_on,
             id: rows.column("id"),
             field: field.map(|name| rows.needed(name)).transpose()?,
+            user: options.user.clone(),
             rows,
             limit: options.longest,
             read,
@@ -95,7 +99,7 @@ impl Rows {
         let text = match self.text {
             Some(text) => named(text, "text must be text in UTF-8")?.unwrap_or_default(),
             None => {
-                let whole = whole(&row, self.rows.columns()).map_err(wrong)?;
+                let (whole, left_out) = whole(&row, self.rows.columns()).map_err(wrong)?;
                 let found = shape::text_of(&whole, (self.chat.as_ref(), self.loss_on));
                 let (text, own) = found
                     .map_err(wrong)?
@@ -104,6 +108,7 @@ impl Rows {
                 let whole = Whole {
                     object: whole,
                     rounded: false,
+                    left_out,
                 };
                 (object, answers) = (Some(whole), own);
                 text
@@ -119,8 +124,12 @@ impl Rows {
                 self.limit
             )));
         }
-        let values = match self.field.and_then(|field| row.field(field)) {
-            Some(value) => values(value).ok_or_else(|| {
+        let value = self.field.and_then(|field| row.field(field));
+        if let (Some(user), Some(Field::ListInternal(_))) = (&self.user, value) {
+            return Err(wrong(values::list_of_users(user)));
+        }
+        let values = match value {
+            Some(value) => texts(value).ok_or_else(|| {
                 wrong("the field must be text, a whole number, or a list of them".to_owned())
             })?,
             None => Vec::new(),
@@ -137,18 +146,30 @@ impl Rows {
     }
 }
 
-/// A row as the object that JSON Lines would have; a column that holds nothing is not in it.
-fn whole(row: &ParquetRow, columns: &[String]) -> std::result::Result<Object, String> {
-    let mut object = Object::new();
+/// A row as the object that JSON Lines would have, and the columns that have no place in it; a column that holds nothing
+/// is not in it.
+fn whole(
+    row: &ParquetRow,
+    columns: &[String],
+) -> std::result::Result<(Object, Vec<String>), String> {
+    let (mut object, mut left_out) = (Object::new(), Vec::new());
     for (place, name) in columns.iter().enumerate() {
-        if let Some(field) = row.field(place) {
-            let value = json(field).map_err(|kind| {
-                format!("column {name} has {kind}, which is not read; write it as text")
-            })?;
-            object.insert(name.clone(), value);
+        let Some(field) = row.field(place) else {
+            continue;
+        };
+        match json(field) {
+            Ok(value) => {
+                object.insert(name.clone(), value);
+            }
+            Err(kind) if shape::KEYS.contains(&name.as_str()) => {
+                return Err(format!(
+                    "column {name} has {kind}, which is not read; write it as text"
+                ));
+            }
+            Err(_) => left_out.push(name.clone()),
         }
     }
-    Ok(object)
+    Ok((object, left_out))
 }
 
 /// A value as JSON has it, or what it is instead.
@@ -195,7 +216,7 @@ fn json(field: &Field) -> std::result::Result<Value, &'static str> {
 }
 
 /// One value, or those of a list; empty text is none.
-fn values(field: &Field) -> Option<Vec<String>> {
+fn texts(field: &Field) -> Option<Vec<String>> {
     let named: Option<Vec<String>> = field_list(field).iter().map(field_name).collect();
     named.map(|all| all.into_iter().filter(|v| !v.is_empty()).collect())
 }

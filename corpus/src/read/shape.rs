@@ -27,8 +27,7 @@ pub(super) const KEYS: [&str; 8] = [
 ];
 
 /// Why an object is refused whose numbers would be written as others.
-pub const BEYOND_64_BITS: &str =
-    "a whole number beyond 64 bits, or -0, which would be written as another one; put it in quotes";
+pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a number with more digits than a double keeps, which would be written as another one; put it in quotes";
 
 /// Why a record is refused beside a chat template.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
@@ -259,6 +258,24 @@ pub(crate) fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Opti
             }
         }
         Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// Whether `found` says so of anything that [`each_text`] leaves as it is: keys, and roles, types and ids.
+pub(crate) fn any_name(value: &Value, found: &mut impl FnMut(&str) -> bool) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| any_name(item, found)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            found(key)
+                || match value {
+                    Value::String(name) if NO_TEXT.contains(&key.as_str()) => found(name),
+                    Value::Number(name) if NO_TEXT.contains(&key.as_str()) => {
+                        found(&name.to_string())
+                    }
+                    _ => any_name(value, found),
+                }
+        }),
+        _ => false,
     }
 }
 

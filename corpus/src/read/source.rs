@@ -1,6 +1,7 @@
 //! Files as streams of bytes, decompressed on the way.
 
 use crate::error::{Error, Result};
+use flate2::bufread::GzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -48,7 +49,9 @@ pub(super) fn unpacked(
         ))
     };
     if head.starts_with(&[0x1f, 0x8b]) {
-        let inner = Box::new(flate2::bufread::MultiGzDecoder::new(raw));
+        let inner = Box::new(Members {
+            open: Some(GzDecoder::new(raw)),
+        });
         return Ok((guarded(inner, "gzip"), true));
     }
     if zstandard(head) {
@@ -128,6 +131,31 @@ impl Read for Guarded {
 
 type Raw = BufReader<Counted>;
 
+/// Gzip members one after the other, and nothing behind them.
+struct Members {
+    open: Option<GzDecoder<Raw>>,
+}
+
+impl Read for Members {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(decoder) = &mut self.open {
+            let count = decoder.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(mut raw) = self.open.take().map(GzDecoder::into_inner) else {
+                break;
+            };
+            match raw.fill_buf()?.first() {
+                None => break,
+                Some(0x1f) => self.open = Some(GzDecoder::new(raw)),
+                Some(_) => return Err(std::io::Error::other("other bytes follow its end")),
+            }
+        }
+        Ok(0)
+    }
+}
+
 /// Zstandard frames one after the other.
 struct Frames {
     state: State,
@@ -152,11 +180,11 @@ impl Read for Frames {
                         self.state = State::Between(raw);
                         continue;
                     }
-                    let decoder = StreamingDecoder::new(raw).map_err(std::io::Error::other)?;
+                    let decoder = StreamingDecoder::new(raw).map_err(|error| undecoded(&error))?;
                     self.state = State::Inside(Box::new(decoder));
                 }
                 State::Inside(mut decoder) => {
-                    let count = decoder.read(buffer)?;
+                    let count = decoder.read(buffer).map_err(|error| undecoded(&error))?;
                     if count > 0 || buffer.is_empty() {
                         self.state = State::Inside(decoder);
                         return Ok(count);
@@ -166,6 +194,14 @@ impl Read for Frames {
                 }
             }
         }
+    }
+}
+
+/// What the decoder says in words of its own code.
+fn undecoded(error: &dyn std::error::Error) -> std::io::Error {
+    match format!("{error:?} {error}").contains("UnexpectedEof") {
+        true => std::io::ErrorKind::UnexpectedEof.into(),
+        false => std::io::Error::other("it cannot be decoded"),
     }
 }
 

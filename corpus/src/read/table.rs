@@ -1,7 +1,7 @@
 //! Comma-separated files with a header: a column `text`, perhaps `id`.
 
-use super::Entry;
 use super::source::Source;
+use super::{BYTE_ORDER_MARK, Entry};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -53,7 +53,7 @@ impl Rows {
     ) -> Result<Self> {
         let mark = source
             .fill_buf()
-            .is_ok_and(|head| head.starts_with(&[0xef, 0xbb, 0xbf]));
+            .is_ok_and(|head| head.starts_with(&BYTE_ORDER_MARK));
         if mark {
             source.consume(3);
         }
@@ -73,7 +73,7 @@ impl Rows {
                 .iter()
                 .position(|cell| cell.trim_ascii() == name.as_bytes())
         };
-        let needed = |name: &str| {
+        let needed = |name: &str, advice: &str| {
             column(name).ok_or_else(|| {
                 // Without a header the first line is somebody's text.
                 let columns = header.len();
@@ -81,13 +81,15 @@ impl Rows {
                     path: path.to_path_buf(),
                     line: 1,
                     problem: format!(
-                        "no column {name} among its {columns}; is it a header? (--text-field names the column of the text)"
+                        "no column {name} among its {columns}; is it a header?{advice}"
                     ),
                 }
             })
         };
-        let text = needed(text.unwrap_or("text"))?;
-        let field = field.as_deref().map(needed).transpose()?;
+        let advice = " (--text-field names the column of the text)";
+        let text = needed(text.unwrap_or("text"), advice)?;
+        let field = field.as_deref().map(|name| needed(name, ""));
+        let field = field.transpose()?;
         Ok(Self {
             path: path.to_path_buf(),
             reader,

@@ -17,7 +17,8 @@ use serde_json::Value;
 #[derive(Deserialize, JsonSchema)]
 struct Line {
     id: Option<Id>,
-    text: Option<String>,
+    #[schemars(with = "Option<String>")]
+    text: Option<Value>,
     /// The name it has in arXiv's public metadata; read where there is no `text`.
     #[serde(rename = "abstract")]
     summary: Option<Value>,
@@ -66,6 +67,8 @@ impl<'de> Deserialize<'de> for Id {
 pub(super) struct JsonLines {
     pub(super) lines: Lines,
     field: Option<String>,
+    /// Whether that says whose a document is.
+    whose: bool,
     /// The key that holds the text, where it is not `text`.
     text: Option<String>,
     chat: Option<ChatTemplate>,
@@ -78,6 +81,7 @@ impl JsonLines {
         Self {
             lines,
             field,
+            whose: options.user.is_some(),
             text: options.text.clone(),
             chat: options.chat.clone(),
             loss_on: options.loss_on,
@@ -113,7 +117,13 @@ impl JsonLines {
         };
         let (mut object, mut answers) = (None, None);
         let text = match (&self.text, parsed.text, parsed.summary) {
-            (None, Some(text), _) => text,
+            (None, Some(Value::String(text)), _) => text,
+            (None, Some(other), _) => {
+                let kind = shape::kind(&other);
+                return Err(lines.problem(format!(
+                    "the key text must hold text, got {kind} (--text-field names another key)"
+                )));
+            }
             (asked, _, summary) => {
                 let whole = whole(lines)?;
                 let rounded = values::has_number_beyond_64_bits(line.as_bytes());
@@ -125,7 +135,11 @@ impl JsonLines {
                         }
                         None => Err(format!("no key {key}")),
                     },
-                    None if self.chat.is_some() && rounded => Err(shape::BEYOND_64_BITS.to_owned()),
+                    None if self.chat.is_some()
+                        && values::has_whole_number_beyond_64_bits(line.as_bytes()) =>
+                    {
+                        Err(shape::BEYOND_64_BITS.to_owned())
+                    }
                     None => shape::text_of(&whole, (self.chat.as_ref(), self.loss_on)),
                 };
                 match (found.map_err(|problem| lines.problem(problem))?, summary) {
@@ -133,6 +147,7 @@ impl JsonLines {
                         let object_read = Whole {
                             object: whole,
                             rounded,
+                            left_out: Vec::new(),
                         };
                         (object, answers) = (Some(object_read), own);
                         text
@@ -165,7 +180,7 @@ impl JsonLines {
             })
         })?;
         let values = match &self.field {
-            Some(field) => values::of_object(&whole(lines)?, field)
+            Some(field) => values::of_object(&whole(lines)?, field, self.whose)
                 .map_err(|problem| lines.problem(problem))?,
             None => Vec::new(),
         };

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 pub(super) struct Users {
     places: HashMap<String, usize>,
     /// Of each user, what there is so far; in the opposite order once all is read.
-    pub(super) documents: Vec<Document>,
+    documents: Vec<Document>,
+    /// Of how many documents each is made.
+    counts: Vec<u32>,
     /// Characters of each.
     lengths: Vec<usize>,
     /// Whether all documents were read.
@@ -26,8 +28,10 @@ impl Users {
                 ..document
             });
             self.lengths.push(length);
+            self.counts.push(1);
             return;
         };
+        self.counts[*place] = self.counts[*place].saturating_add(1);
         let (all, before) = (&mut self.documents[*place], &mut self.lengths[*place]);
         all.text.push('\n');
         all.text.push_str(&document.text);
@@ -58,5 +62,11 @@ impl Users {
         self.whole = true;
         self.places.clear();
         self.documents.reverse();
+        self.counts.reverse();
+    }
+
+    /// The next user's document, and of how many it is made.
+    pub(super) fn next(&mut self) -> Option<(Document, u32)> {
+        Some((self.documents.pop()?, self.counts.pop()?))
     }
 }

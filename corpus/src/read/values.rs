@@ -3,17 +3,59 @@
 use serde_json::{Map, Value};
 
 /// Whether a text of JSON has a whole number that would be written as one with a point: one that no 64 bits hold, or -0.
-/// A number with a point is a double to whoever reads it, and stays that.
-///
-/// ```
-/// use reticent_corpus::read::has_number_beyond_64_bits;
-/// assert!(has_number_beyond_64_bits(b"[18446744073709551616, 1]"));
-/// assert!(!has_number_beyond_64_bits(b"[0.1, 1e30]"));
-/// ```
-#[must_use]
-pub fn has_number_beyond_64_bits(json: &[u8]) -> bool {
+pub(super) fn has_whole_number_beyond_64_bits(json: &[u8]) -> bool {
+    numbers(json).any(is_beyond)
+}
+
+/// Whether a text of JSON has a number that would be written as another one: such a whole number, or one with more digits
+/// than a double keeps.
+pub(super) fn has_number_beyond_64_bits(json: &[u8]) -> bool {
+    numbers(json).any(|number| is_beyond(number) || is_rounded(number))
+}
+
+/// Whether a whole number is none of 64 bits, or -0.
+fn is_beyond(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let whole = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let held = number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+    whole && (!held || number == "-0")
+}
+
+/// Whether a number with a point or an exponent is not the one that its double is written as.
+fn is_rounded(number: &str) -> bool {
+    let kept = number.parse::<f64>().is_ok_and(|double| {
+        let written = format!("{double:e}");
+        double.is_finite() && digits(&written) == digits(number)
+    });
+    !number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'-')
+        && !kept
+}
+
+/// The digits of a number without zeros around them, and the power of ten behind the last; none for what is no number.
+fn digits(number: &str) -> Option<(String, i64)> {
+    let number = number.strip_prefix('-').unwrap_or(number);
+    let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{part}");
+    let significant = all.trim_end_matches('0');
+    let behind = all.len() - significant.len();
+    let significant = significant.trim_start_matches('0');
+    if significant.is_empty() {
+        return Some((String::new(), 0));
+    }
+    let power: i64 = power.parse().ok()?;
+    let power = power
+        .checked_sub(i64::try_from(part.len()).ok()?)?
+        .checked_add(i64::try_from(behind).ok()?)?;
+    Some((significant.to_owned(), power))
+}
+
+/// The numbers of a text of JSON, outside its strings.
+fn numbers(json: &[u8]) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
-    let outside = |byte: &u8| {
+    let outside = move |byte: &u8| {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
@@ -22,20 +64,22 @@ pub fn has_number_beyond_64_bits(json: &[u8]) -> bool {
         }
         quoted || !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
     };
-    json.split(outside).any(|word| {
-        let number = word.strip_prefix(b"-").unwrap_or(word);
-        let whole = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-        let text = std::str::from_utf8(word).unwrap_or_default();
-        let held = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
-        whole && (!held || word == b"-0")
-    })
+    let words = json.split(outside);
+    words
+        .filter_map(|word| std::str::from_utf8(word).ok())
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// The values of a field of an object: text, numbers, or a list of them. Nothing, `null` and
-/// empty text are none.
-pub(super) fn of_object(object: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {
+/// The values of a field of an object: text, numbers, or a list of them, unless it says `whose` the object is. Nothing,
+/// `null` and empty text are none.
+pub(super) fn of_object(
+    object: &Map<String, Value>,
+    field: &str,
+    whose: bool,
+) -> Result<Vec<String>, String> {
     match object.get(field) {
         None => Ok(Vec::new()),
+        Some(Value::Array(_)) if whose => Err(list_of_users(field)),
         Some(Value::Array(list)) => list
             .iter()
             .map(|value| single(value, field))
@@ -43,6 +87,11 @@ pub(super) fn of_object(object: &Map<String, Value>, field: &str) -> Result<Vec<
             .collect(),
         Some(value) => Ok(single(value, field)?.into_iter().collect()),
     }
+}
+
+/// Why a list of users is refused, even of one.
+pub(super) fn list_of_users(field: &str) -> String {
+    format!("must have one value under `{field}`, which says whose it is, got a list")
 }
 
 fn single(value: &Value, field: &str) -> Result<Option<String>, String> {
@@ -66,7 +115,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_beyond_64_bits_are_seen_outside_texts() {
+    fn numbers_that_would_be_others_are_seen_outside_texts() {
+        for (json, rounded) in [
+            ("[0.12345678901234567890123]", true),
+            ("[1e-400, 1]", true),
+            ("[0.30000000000000004441]", true),
+            ("[18446744073709551616.0]", true),
+            ("[1.0000000000000001]", true),
+            ("[1e99999999999999999999]", true),
+            (
+                "[0, -0.0, 0e5, 1.50, 1.5E+3, 0.30000000000000004, 5e-324, 1e30, 100.0]",
+                false,
+            ),
+            ("[\"0.12345678901234567890123\", true, null]", false),
+        ] {
+            assert_eq!(
+                has_number_beyond_64_bits(json.as_bytes()),
+                rounded,
+                "{json}"
+            );
+            assert!(!has_whole_number_beyond_64_bits(json.as_bytes()), "{json}");
+        }
         for (json, beyond) in [
             (
                 "{\"a\":18446744073709551615,\"b\":-9223372036854775808}",
@@ -74,8 +143,7 @@ mod tests {
             ),
             ("{\"a\": 18446744073709551616}", true),
             ("[-9223372036854775809]", true),
-            ("[1e30, 18446744073709551616.0, 1E+30]", false),
-            ("[0, -0.0, 1.50, 1e-400, 0.30000000000000004441]", false),
+            ("[1e30, 1E+30]", false),
             ("[-0]", true),
             (
                 "{\"99999999999999999999\":\"\\\"99999999999999999999\"}",
@@ -84,6 +152,8 @@ mod tests {
             ("99999999999999999999", true),
         ] {
             assert_eq!(has_number_beyond_64_bits(json.as_bytes()), beyond, "{json}");
+            let whole = has_whole_number_beyond_64_bits(json.as_bytes());
+            assert_eq!(whole, beyond, "{json}");
         }
     }
 }

@@ -47,6 +47,8 @@ struct Read {
     values: Vec<String>,
     /// The whole object, where it is not `text` that holds its text.
     object: Option<Object>,
+    /// Columns of a table that it could not take in.
+    left_out: Vec<String>,
 }
 
 /// Goes through a corpus once. `emit` is given what `work` makes of each batch, in order, and how
@@ -82,10 +84,12 @@ fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
         bytes += document.text.len() + 64;
         let values = documents.values().to_vec();
         let object = documents.take_object();
+        let left_out = documents.take_left_out();
         out.push(Read {
             document,
             values,
             object,
+            left_out,
         });
     }
     Ok(out)

@@ -9,14 +9,16 @@ use crate::folder::{FileWriter, Left, OutputFile, Stopped};
 use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
-use crate::read::{Documents, Object, ReadOptions, corpus_files, each_text, regular};
+use crate::read::{
+    Documents, Object, ReadOptions, any_name, corpus_files, each_text, made_up_number, regular,
+};
 use crate::split::{UnitText, escaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
 use crate::unit::Unit;
 use reticent_disk::{IS_READ, OutputPlace, is_one_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -50,6 +52,13 @@ pub struct RedactionState {
     pub bytes: u64,
     /// Masked spans by kind, in units that stay.
     pub spans: BTreeMap<String, u64>,
+    /// Units, among those that stay, with an id, key or role in which the policy finds something: these are written as they
+    /// are.
+    pub named: u64,
+    /// Documents without any text, of which nothing is written.
+    pub blank: u64,
+    /// Columns of Parquet files whose values JSON cannot hold, left out of the rows that are written.
+    pub left_out_columns: BTreeSet<String>,
 }
 
 /// How a corpus is redacted from files.
@@ -108,6 +117,8 @@ pub struct Redaction {
     pub skipped: Vec<Error>,
     /// What an interrupted run had done, where this one went on from there.
     pub taken_up: Option<RedactionState>,
+    /// As which format stdin was read, where it was the corpus.
+    pub stdin_format: Option<&'static str>,
     /// Whether whoever read the stream closed it before the end.
     pub closed_early: bool,
 }
@@ -133,12 +144,21 @@ struct Made {
     key: Option<[u8; 20]>,
     line: Vec<u8>,
     kinds: Vec<Arc<str>>,
+    /// Whether the policy finds something in what is no text of it.
+    named: bool,
 }
 
 /// What a worker makes of a document.
 struct MadeDocument {
     bytes: u64,
     units: Vec<Made>,
+    left_out: Vec<String>,
+}
+
+/// Says of ids, keys and roles whether the policy finds something in them; of one that comes again it knows.
+struct Names<'p> {
+    policy: &'p dyn Policy,
+    known: HashMap<String, bool>,
 }
 
 #[derive(Serialize)]
@@ -387,8 +407,12 @@ impl RedactFiles<'_> {
                 Ok((!batch.is_empty()).then_some((batch, mark)))
             },
             |batch| {
+                let mut names = Names {
+                    policy: policy.as_ref(),
+                    known: HashMap::new(),
+                };
                 let each = batch.iter();
-                each.map(|read| made(read, unit, policy.as_ref(), deduplicate))
+                each.map(|read| made(read, unit, &mut names, deduplicate))
                     .collect::<Result<Vec<MadeDocument>>>()
             },
             |made, (read, seal)| {
@@ -432,6 +456,7 @@ impl RedactFiles<'_> {
         };
         Ok(Some(Redaction {
             state: run.state,
+            stdin_format: documents.stdin_format(),
             skipped: documents.into_skipped(),
             taken_up,
             closed_early,
@@ -480,6 +505,8 @@ impl Run {
     fn enter(&mut self, document: MadeDocument) -> Vec<Vec<u8>> {
         self.state.documents += 1;
         self.state.bytes += document.bytes;
+        self.state.blank += u64::from(document.units.is_empty());
+        self.state.left_out_columns.extend(document.left_out);
         let mut kept = Vec::with_capacity(document.units.len());
         for made in document.units {
             self.state.units += 1;
@@ -488,6 +515,7 @@ impl Run {
                 continue;
             }
             self.state.redacted += u64::from(!made.kinds.is_empty());
+            self.state.named += u64::from(made.named);
             for kind in made.kinds {
                 match self.state.spans.get_mut(&*kind) {
                     Some(count) => *count += 1,
@@ -550,29 +578,49 @@ fn enter(seal: &mut Seal, read: &Read) {
     }
 }
 
-fn made(read: &Read, unit: Unit, policy: &dyn Policy, deduplicate: bool) -> Result<MadeDocument> {
-    let document = &read.document;
-    if let Some(object) = &read.object {
-        return Ok(whole(document, object, policy, deduplicate));
+impl Names<'_> {
+    fn finds(&mut self, name: &str) -> bool {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        let view = View {
+            text: name,
+            secrets: &[],
+        };
+        let finds = !resolved(self.policy, &view).is_empty();
+        self.known.insert(name.to_owned(), finds);
+        finds
     }
-    let units = units(document, 0, unit)?;
-    let each = units.iter().map(|cut| {
-        let id = name(document, unit, cut.index);
-        redacted(cut, &id, policy, deduplicate)
-    });
+}
+
+fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Result<MadeDocument> {
+    let (document, policy) = (&read.document, names.policy);
+    let units = match &read.object {
+        Some(object) => vec![whole(document, object, names, deduplicate)],
+        None => {
+            let units = units(document, 0, unit)?;
+            // One that was made up is no name of anybody's; the folder in front of it may be.
+            let id = &document.id;
+            let made_up = made_up_number(id).is_some() && !id.contains('/');
+            let named = !units.is_empty() && !made_up && names.finds(id);
+            let each = units.iter().map(|cut| {
+                let id = name(document, unit, cut.index);
+                let made = redacted(cut, &id, policy, deduplicate)?;
+                Ok(Made { named, ..made })
+            });
+            each.collect::<Result<_>>()?
+        }
+    };
     Ok(MadeDocument {
         bytes: document.text.len() as u64,
-        units: each.collect::<Result<_>>()?,
+        units,
+        left_out: read.left_out.clone(),
     })
 }
 
 /// An object in its own shape, with masks in its texts: one record.
-fn whole(
-    document: &Document,
-    object: &Object,
-    policy: &dyn Policy,
-    deduplicate: bool,
-) -> MadeDocument {
+fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
+    let policy = names.policy;
     let mut kinds = Vec::new();
     let mut object = serde_json::Value::Object(object.clone());
     each_text(&mut object, &mut |text| {
@@ -588,13 +636,11 @@ fn whole(
     });
     let mut line = object.to_string().into_bytes();
     line.push(b'\n');
-    MadeDocument {
-        bytes: document.text.len() as u64,
-        units: vec![Made {
-            key: deduplicate.then(|| digest(document.text.as_bytes())),
-            line,
-            kinds,
-        }],
+    Made {
+        key: deduplicate.then(|| digest(document.text.as_bytes())),
+        line,
+        kinds,
+        named: any_name(&object, &mut |name| names.finds(name)),
     }
 }
 
@@ -605,6 +651,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
             key: deduplicate.then(|| digest(unit.text.as_bytes())),
             line: line(id, &masked(&unit.text, &spans)),
             kinds: spans.into_iter().map(|span| span.kind).collect(),
+            named: false,
         });
     }
     // What lies under a mask is hidden from the policy and the key too.
@@ -615,6 +662,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
         key,
         line: line(id, &work.text()),
         kinds,
+        named: false,
     })
 }
 
@@ -623,4 +671,86 @@ fn line(id: &str, text: &str) -> Vec<u8> {
     let mut line = serde_json::to_vec(&Line { id, text }).unwrap_or_default();
     line.push(b'\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(name: &str, text: &str) -> Result<(String, RedactionState)> {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join(name);
+        std::fs::write(&data, text).unwrap();
+        let files = RedactFiles {
+            data: &data,
+            reading: &ReadOptions::default(),
+            options: &RedactionOptions {
+                unit: Unit::Document,
+                policy: PolicyChoice::Detectors(crate::policy::DetectorOptions::default()),
+                deduplicate: true,
+            },
+            threads: 1,
+            pause: Duration::from_secs(10),
+        };
+        let mut out = Vec::new();
+        let made = files.write(RedactTo::Stream(&mut out, None), &|_, _| true)?;
+        Ok((String::from_utf8(out).unwrap(), made.unwrap().state))
+    }
+
+    /// Ids, keys and roles are written as they are, and records in which the policy finds something there are counted.
+    #[test]
+    fn what_the_policy_finds_in_names_is_told() {
+        for (name, text, named) in [
+            ("a.jsonl", r#"{"id":"ada@x.org","text":"a"}"#, 1),
+            ("a.jsonl", r#"{"id":"a","text":"ada@x.org"}"#, 0),
+            ("a.csv", "id,text\nada@x.org,a\nb,b\neve@x.org,a", 1),
+            ("a.txt", "a\n\nb", 0),
+            (
+                "a.jsonl",
+                r#"{"messages":[{"role":"ada@x.org","content":"a"}]}"#,
+                1,
+            ),
+            (
+                "a.jsonl",
+                r#"{"prompt":"a","completion":"b","more":[{"ada@x.org":1}]}"#,
+                1,
+            ),
+            (
+                "a.jsonl",
+                r#"{"id":4111111111111111,"prompt":"a","completion":"b"}"#,
+                1,
+            ),
+            (
+                "a.jsonl",
+                r#"{"id":"a","messages":[{"role":"user","content":"ada@x.org"}]}"#,
+                0,
+            ),
+        ] {
+            let (out, state) = redacted(name, text).unwrap();
+            assert_eq!(state.named, named, "{text}");
+            assert_eq!(
+                out.contains("ada@x.org"),
+                named == 1 && text.contains("ada@x.org")
+            );
+        }
+    }
+
+    /// A number is written as it was read, or not at all.
+    #[test]
+    fn numbers_with_more_digits_than_a_double_are_refused() {
+        let line = |number: &str| format!(r#"{{"prompt":"a","completion":"b","n":{number}}}"#);
+        for number in ["0.12345678901234567890123", "1e-400"] {
+            let error = redacted("a.jsonl", &line(number)).unwrap_err().to_string();
+            assert!(error.contains("put it in quotes"), "{error}");
+        }
+        let (out, _) = redacted("a.jsonl", &line("0.1")).unwrap();
+        assert_eq!(out, line("0.1") + "\n");
+    }
+
+    #[test]
+    fn documents_without_text_are_counted() {
+        let (out, state) = redacted("a.csv", "id,text\na,\nb,b\n").unwrap();
+        assert_eq!((state.documents, state.blank), (2, 1));
+        assert_eq!(out, "{\"id\":\"b\",\"text\":\"b\"}\n");
+    }
 }

@@ -13,6 +13,8 @@ const PLACES: usize = 2 * REACH.unsigned_abs() + 1;
 /// Words kept at most, and the longest of them in bytes.
 const MOST_WORDS: usize = 1 << 14;
 const LONGEST_WORD: usize = 32;
+/// Words of all sentences kept, at most: those of about a megabyte of text.
+const MOST_IN_SENTENCES: usize = 1 << 18;
 
 const _: () = assert!(NAME_LABELS.len() <= LANES && LANES <= MOST_LABELS);
 
@@ -62,12 +64,32 @@ const NO_PAIR: Pair = Pair {
     of_second: [0; LANES],
 };
 
+/// What was said of sentences, by the numbers of their words: a text is looked at again with one secret masked, for each
+/// of its secrets.
+#[derive(Debug, Default)]
+struct Sentences {
+    said: HashMap<Box<[u32]>, Box<[f32]>, BuildHasherDefault<Quick>>,
+    words: usize,
+}
+
+impl Sentences {
+    fn enter(&mut self, sentence: &[u32], said: &[f32]) {
+        self.words += sentence.len();
+        if self.words > MOST_IN_SENTENCES {
+            self.said.clear();
+            self.words = sentence.len();
+        }
+        self.said.insert(sentence.into(), said.into());
+    }
+}
+
 /// The words of the texts that one thread looks at.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     numbers: HashMap<Box<str>, u32, BuildHasherDefault<Quick>>,
     words: Vec<Word>,
     pairs: Vec<Pair>,
+    sentences: Sentences,
     sentence: Vec<u32>,
     forms: Forms,
     emissions: Vec<f32>,
@@ -93,6 +115,7 @@ impl Vocabulary {
             numbers: HashMap::default(),
             words: vec![Word::of(OUTSIDE, chain)],
             pairs: vec![NO_PAIR; PAIRS],
+            sentences: Sentences::default(),
             sentence: Vec::new(),
             forms: Forms::default(),
             emissions: Vec::new(),
@@ -124,12 +147,17 @@ impl Vocabulary {
             self.numbers.clear();
             self.words.truncate(1);
             self.pairs.fill(NO_PAIR);
+            self.sentences = Sentences::default();
         }
         let chain = &model.chains[1];
         self.sentence.clear();
         for word in words {
             let number = self.number(word, model);
             self.sentence.push(number);
+        }
+        if let Some(said) = self.sentences.said.get(&*self.sentence) {
+            out.extend_from_slice(said);
+            return;
         }
         let all = &self.words;
         self.forms.refill(
@@ -162,7 +190,9 @@ impl Vocabulary {
                 .together(at, |feature| chain.add(feature, &mut sums));
             chain.emission(&sums, &mut self.emissions);
         }
+        let before = out.len();
         chain.between(&self.emissions, &mut self.passing, out);
+        self.sentences.enter(&self.sentence, &out[before..]);
     }
 }
 

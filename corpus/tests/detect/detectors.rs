@@ -250,6 +250,21 @@ fn what_fails_its_check_is_not_of_the_kind() {
     }
 }
 
+/// What is written as a social security number is none of telephone, whatever stands before it; other forms may be.
+#[test]
+fn a_written_social_security_number_is_one() {
+    let all = Detectors::new(&DetectorOptions::default()).unwrap();
+    for text in ["call 078-05-1120", "it is 078-05-1120."] {
+        let kinds: Vec<String> = found(&all, text)
+            .into_iter()
+            .map(|(kind, _)| kind)
+            .collect();
+        assert_eq!(kinds, ["ssn"], "{text}");
+    }
+    // One that was never issued may still be a telephone number.
+    assert_eq!(found(&all, "call 000-12-3456")[0].0, "phone");
+}
+
 /// Nine digits alone say little; a word before them says which number they are.
 #[test]
 fn context_raises_a_score() {

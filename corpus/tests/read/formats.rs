@@ -178,3 +178,102 @@ fn an_abstract_is_read_where_there_is_no_text() {
         "{refused}"
     );
 }
+
+fn with(name: &str, bytes: &[u8], options: &ReadOptions) -> (Vec<String>, Option<&'static str>) {
+    let mut documents = Documents::from_bytes(name.as_ref(), bytes.to_vec(), options);
+    let texts = documents.by_ref().map(|read| match read {
+        Ok(document) => document.text,
+        Err(error) => error.to_string(),
+    });
+    (texts.collect(), documents.stdin_format())
+}
+
+fn options(text: Option<&str>, separator: Option<&str>) -> ReadOptions {
+    ReadOptions {
+        text: text.map(str::to_owned),
+        separator: separator.map(str::to_owned),
+        ..ReadOptions::default()
+    }
+}
+
+/// By its beginning, whatever mark is in front of that, and by whether a column is named.
+#[test]
+fn stdin_is_told_apart() {
+    let plain = options(None, None);
+    for mark in ["", "\u{feff}"] {
+        let read = |text: &str, options: &ReadOptions| {
+            with("-", format!("{mark}{text}").as_bytes(), options)
+        };
+        let line = "{\"text\":\"a\"}\n";
+        assert_eq!(
+            read(line, &plain),
+            (vec!["a".to_owned()], Some("JSON Lines"))
+        );
+        let list = "[{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}]";
+        assert_eq!(
+            read(list, &plain),
+            (vec!["USR: a".to_owned()], Some("JSON"))
+        );
+        let table = "id,body\n1,a\n";
+        let named = options(Some("body"), None);
+        assert_eq!(read(table, &named), (vec!["a".to_owned()], Some("CSV")));
+        let all = (vec![table.trim_end().to_owned()], Some("plain text"));
+        assert_eq!(read(table, &plain), all);
+    }
+    assert_eq!(with("a.txt", b"a", &plain).1, None);
+}
+
+/// An option that no file heeds is refused with both names; in a folder one that does is enough.
+#[test]
+fn options_that_do_nothing_are_refused() {
+    let separator = options(None, Some("--"));
+    let field = options(Some("body"), None);
+    let csv = "id,body\n1,a\n";
+    for (name, text, options, said) in [
+        (
+            "a.jsonl",
+            "{\"text\":\"a\"}",
+            &separator,
+            "JSON Lines, in which --separator",
+        ),
+        (
+            "-",
+            "{\"text\":\"a\"}",
+            &separator,
+            "JSON Lines, in which --separator",
+        ),
+        ("a.csv", csv, &separator, "CSV, in which --separator"),
+        (
+            "a.txt",
+            "a",
+            &field,
+            "plain text, which has no key or column for --text-field body",
+        ),
+        ("a.csv.gz", csv, &separator, "a.csv.gz, format: read as CSV"),
+    ] {
+        let found = with(name, text.as_bytes(), options).0;
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+    let place = Place::new();
+    let lines = place.file("a.jsonl", b"{\"body\":\"a\"}\n");
+    assert!(Documents::with(lines.parent().unwrap(), &separator).is_err());
+    place.file("b.txt", b"b -- c");
+    let both = options(Some("body"), Some("--"));
+    let read = Documents::with(lines.parent().unwrap(), &both).unwrap();
+    let texts: Vec<String> = read.map(|document| document.unwrap().text).collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+}
+
+#[test]
+fn only_the_text_is_looked_for_by_the_option_that_names_it() {
+    let field = options(Some("body"), None);
+    let object = b"{\"body\":\"a\",\"text\":{\"x\":1}}";
+    assert_eq!(with("a.jsonl", object, &field).0, ["a"]);
+    let user = ReadOptions {
+        user: Some("nope".to_owned()),
+        ..ReadOptions::default()
+    };
+    let found = with("a.csv", b"id,text\n1,a\n", &user).0;
+    let said = "a.csv, line 1: no column nope among its 2; is it a header?";
+    assert_eq!(found, [said]);
+}

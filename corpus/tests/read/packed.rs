@@ -41,8 +41,22 @@ fn truncated_files_are_errors() {
                 "{length}: {error}"
             );
             assert!(error.contains("of the file"), "{length}: {error}");
+            // In words, not in those of the decoder's code.
+            assert!(!error.contains("Error") && !error.contains('{'), "{error}");
         }
     }
+}
+
+/// What follows the last member is neither text nor a file that broke off.
+#[test]
+fn other_bytes_behind_gzip_are_told() {
+    let error = read(
+        "x.jsonl.gz",
+        &[&gzip(LINES.as_bytes())[..], b"rubbish"].concat(),
+    );
+    let error = error.unwrap_err();
+    let said = "the gzip data is damaged (other bytes follow its end), within the first ";
+    assert!(error.contains(said), "{error}");
 }
 
 /// 200 MiB of zeros in 200 kB: stopped, with the sizes.

@@ -4,7 +4,7 @@ use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 26] = [
+    let cases: [(&str, &[u8], &str); 27] = [
         (
             "e.jsonl",
             b"",
@@ -34,6 +34,11 @@ fn every_bad_input_names_the_place_and_the_value() {
             "x.jsonl",
             b"[1]",
             ", line 1: a list; each line must be an object {\"id\",\"text\"}",
+        ),
+        (
+            "x.jsonl",
+            b"{\"text\":{\"a\":1}}",
+            ", line 1: the key text must hold text, got an object (--text-field names another key)",
         ),
         (
             "x.txt",

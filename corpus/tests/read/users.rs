@@ -56,6 +56,21 @@ fn columns_say_whose_a_row_is() {
     assert_eq!(texts, ["one\nthree", "two"]);
 }
 
+#[test]
+fn it_is_known_of_how_many_documents_a_user_is_made() {
+    let options = ReadOptions {
+        user: Some("author".to_owned()),
+        ..ReadOptions::default()
+    };
+    let rows = b"author,text\nu,one\nv,two\nu,three\n".to_vec();
+    let mut documents = Documents::from_bytes("a.csv".as_ref(), rows, &options);
+    let mut joined = Vec::new();
+    while let Some(document) = documents.next() {
+        joined.push((document.unwrap().id, documents.joined()));
+    }
+    assert_eq!(joined, [("u".to_owned(), 2), ("v".to_owned(), 1)]);
+}
+
 /// A record of nobody would be a unit that no guarantee is about.
 #[test]
 fn a_record_of_nobody_is_refused_without_its_content() {
@@ -67,6 +82,18 @@ fn a_record_of_nobody_is_refused_without_its_content() {
         ),
         (
             r#"{"id":"secret-2","author":["u","v"],"text":"hidden"}"#,
+            "line 2",
+        ),
+        (
+            r#"{"id":"secret-2","author":["u"],"text":"hidden"}"#,
+            "got a list",
+        ),
+        (
+            r#"{"id":"secret-2","author":["u",""],"text":"hidden"}"#,
+            "got a list",
+        ),
+        (
+            r#"{"id":"secret-2","author":null,"text":"hidden"}"#,
             "line 2",
         ),
     ] {

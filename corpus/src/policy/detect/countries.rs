@@ -5,6 +5,9 @@ use super::engine::{Candidate, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// A social security number as it is written: no other kind looks so.
+pub(super) const WRITTEN_SSN: &str = r"\b\d{3}-\d{2}-\d{4}\b";
+
 /// A pack of rules for one country.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -94,6 +97,7 @@ impl Country {
                     .checked(dutch),
             ],
             Self::Us => vec![
+                Rule::new("ssn", 0.95, WRITTEN_SSN).checked(ssn),
                 Rule::new("ssn", 0.95, r"\b\d{3}[- .]\d{2}[- .]\d{4}\b").checked(ssn),
                 Rule::new("ssn", 0.3, r"\b\d{9}\b")
                     .near(&["ssn", "social security", "social", "itin", "taxpayer"])

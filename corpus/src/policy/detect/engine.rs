@@ -216,8 +216,9 @@ struct Trace {
     longest: usize,
 }
 
-/// Longer texts are not kept.
-const LONGEST_TRACE: usize = 1 << 16;
+/// Longer texts are not kept, nor those in which more is found.
+const LONGEST_TRACE: usize = 1 << 20;
+const MOST_VISITS: usize = 1 << 18;
 
 impl Trace {
     /// How many bytes at the beginning of both texts, and then at their ends, are the same; none where that
@@ -310,11 +311,14 @@ impl Which {
                 trace.longest = trace.longest.max(read);
                 for mut visit in visits {
                     found(&mut visit);
-                    trace.visits.push(visit);
+                    if trace.visits.len() < MOST_VISITS {
+                        trace.visits.push(visit);
+                    }
                 }
             });
             trace.text.clear();
-            if whole && bytes.len() <= LONGEST_TRACE {
+            let kept = bytes.len() <= LONGEST_TRACE && trace.visits.len() < MOST_VISITS;
+            if whole && kept {
                 trace.text.extend_from_slice(bytes);
             }
             *last = trace;

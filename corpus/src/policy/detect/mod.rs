@@ -110,12 +110,14 @@ impl Detectors {
         }
         let wanted = |kind: &str| options.kinds.iter().any(|k| k == kind);
         let packs: BTreeSet<Country> = options.countries.iter().copied().collect();
-        let rules: Vec<engine::Rule> = rules::rules()
+        let mut rules: Vec<engine::Rule> = rules::rules()
             .into_iter()
             .chain(grammar::rules())
             .chain(packs.into_iter().flat_map(Country::rules))
             .filter(|rule| wanted(rule.kind))
             .collect();
+        // Of spans over the same text the first gives its kind, and this one is surer than a telephone number.
+        rules.sort_by_key(|rule| rule.pattern != countries::WRITTEN_SSN);
         Ok(Self {
             scanner: Scanner::new(rules)?,
             kinds: options.kinds.iter().map(|k| k.as_str().into()).collect(),

@@ -93,7 +93,7 @@ pub struct Preparing {
     /// tells).
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit)]
     pub unit: Unit,
-    /// The key or column that says whose a document is, for --unit user; all documents are in memory then.
+    /// The key or column that says whose a document is, for --unit user: one value, not a list; all documents are in memory then.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user_field: Option<String>,
     /// The redaction policy: general (identifiers, names, street addresses, sure dates), customers (patterns for

@@ -12,7 +12,7 @@ pub struct Reading {
     #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     pub longest: u64,
     /// The key or column that holds the text [default: text; in JSON also messages, conversations, prompt and
-    /// completion, instruction, input and output].
+    /// completion, instruction, input and output]. Stdin is read as CSV with it, unless it is JSON; plain text has none.
     #[arg(long, alias = "text-column", value_name = "KEY")]
     pub text_field: Option<String>,
     /// How messages become a text: the chat template of a model, by its folder, chat_template.jinja or
@@ -21,7 +21,8 @@ pub struct Reading {
     /// [default: a line for each message].
     #[arg(long, value_name = "PATH", conflicts_with = "text_field")]
     pub chat_template: Option<PathBuf>,
-    /// What separates documents of plain text, such as <|endoftext|> [default: blank lines].
+    /// What separates documents of plain text, such as <|endoftext|> [default: blank lines]; refused where no file is
+    /// plain text.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub separator: Option<String>,
     /// Go on without the files that cannot be read, and say which they are.

@@ -3,6 +3,7 @@
 pub mod args;
 #[cfg(feature = "audit")]
 mod sampling;
+mod splice;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
@@ -20,9 +21,7 @@ use reticent_corpus::canary::{
     CanaryOptions, CanaryPlan, CandidateSpace, CoinPlan, SeedOrigin, Spec, TokenCounts, WordFacts,
     insert,
 };
-use reticent_corpus::read::{
-    BEYOND_64_BITS, Documents, ReadOptions, has_number_beyond_64_bits, last_answer, whole_object,
-};
+use reticent_corpus::read::{Documents, ReadOptions, last_answer, whole_object};
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
@@ -173,7 +172,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
     let text =
         read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
-    let first = text.lines().find(|line| !line.trim().is_empty());
+    let first = unmarked(&text).lines().find(|line| !line.trim().is_empty());
     let is_object = |line: &str| serde_json::from_str::<serde_json::Map<_, _>>(line).is_ok();
     ensure!(
         is_lines(name) || !first.is_some_and(is_object),
@@ -349,7 +348,6 @@ fn place<'o>(object: &'o mut Map<String, Value>, field: Option<&str>) -> Option<
 
 /// The object of a line; an error of it quotes nothing.
 fn object(line: &str, line_number: usize) -> Result<Map<String, Value>> {
-    let line = line.trim_start_matches('\u{feff}');
     whole_object(line.as_bytes()).map_err(|error| anyhow!("FILE, line {line_number}: {error}"))
 }
 
@@ -362,7 +360,7 @@ fn taught(
     field: Option<&str>,
 ) -> Result<(Vec<(usize, Document)>, bool)> {
     let solid = (1..)
-        .zip(text.lines())
+        .zip(unmarked(text).lines())
         .filter(|(_, line)| !line.trim().is_empty());
     let mut out = Vec::with_capacity(documents.len());
     let mut all_whole = true;
@@ -385,13 +383,14 @@ fn taught(
     Ok((out, all_whole))
 }
 
-/// JSON Lines with the texts of some of them changed.
+/// JSON Lines with the texts of some of them changed, and nothing else: numbers, escapes and spaces stay as they are written.
 fn in_lines(
     text: &str,
     changed: &HashMap<usize, &Document>,
     field: Option<&str>,
 ) -> Result<String> {
-    let mut out = String::with_capacity(text.len());
+    let (mark, text) = text.split_at(text.len() - unmarked(text).len());
+    let mut out = mark.to_owned();
     let mut number = 0;
     for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
         if line.trim().is_empty() {
@@ -404,11 +403,8 @@ fn in_lines(
             out.push_str(line);
             continue;
         };
-        ensure!(
-            !has_number_beyond_64_bits(line.as_bytes()),
-            "FILE, line {line_number}: {BEYOND_64_BITS}"
-        );
-        let mut object = object(line, line_number)?;
+        let old = object(line, line_number)?;
+        let mut object = old.clone();
         if let Some(text) = place(&mut object, field) {
             text.clone_from(&new.text);
         }
@@ -419,8 +415,8 @@ fn in_lines(
         if object.contains_key("masked") {
             object.insert("masked".to_owned(), serde_json::to_value(&new.masked)?);
         }
-        out.push_str(&serde_json::to_string(&object)?);
-        out.push('\n');
+        let spliced = splice::spliced(line, old, object);
+        out.push_str(&spliced.with_context(|| format!("FILE, line {line_number}"))?);
     }
     Ok(out)
 }
@@ -438,21 +434,48 @@ fn in_blocks(
         let first: usize = first.context("FILE: no plain text")?;
         blocks.insert(first, (new, old.text.split('\n').count()));
     }
-    let mut out = String::with_capacity(text.len());
-    let mut skip = 0;
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        if let Some((new, lines)) = blocks.get(&number) {
-            out.push_str(&new.text);
-            out.push('\n');
-            skip = *lines;
-        }
-        if skip > 0 {
-            skip -= 1;
-        } else {
-            out.push_str(line);
-        }
+    let (mark, text) = text.split_at(text.len() - unmarked(text).len());
+    let first = text.split_once('\n').map_or("", |(first, _)| first);
+    let end = if first.ends_with('\r') { "\r\n" } else { "\n" };
+    let mut out = mark.to_owned();
+    let mut lines = (1..).zip(text.split_inclusive('\n'));
+    while let Some((number, first)) = lines.next() {
+        let Some((new, count)) = blocks.get(&number) else {
+            out.push_str(first);
+            continue;
+        };
+        let rest = lines.by_ref().take(count - 1).map(|(_, line)| line);
+        let old: Vec<&str> = std::iter::once(first).chain(rest).collect();
+        with_lines(&old, &new.text, end, &mut out);
     }
     Ok(out)
+}
+
+/// The text behind a byte order mark.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Puts the lines of `new` behind `out`: those that are `old` with their own ends, and others with `end`; what was the end
+/// of the old lines stays that of all.
+fn with_lines(old: &[&str], new: &str, end: &str, out: &mut String) {
+    let parts = old.iter().map(|line| {
+        let solid = line.strip_suffix('\n').unwrap_or(line);
+        line.split_at(solid.strip_suffix('\r').unwrap_or(solid).len())
+    });
+    let mut parts = parts.peekable();
+    let last = parts.clone().last().map_or("", |(_, end)| end);
+    let mut lines = new.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        let known = parts.next_if(|(solid, _)| *solid == line);
+        let own = known.map_or(end, |(_, own)| own);
+        out.push_str(line);
+        out.push_str(match lines.peek() {
+            None => last,
+            Some(_) if own.is_empty() => end,
+            Some(_) => own,
+        });
+    }
 }
 
 /// Who could draw the same canaries again.
@@ -576,5 +599,23 @@ mod tests {
         let new = Document::new("block-1", "one\nMy ID is: 1\ntwo");
         let made = in_blocks(text, &old, &HashMap::from([(0, &new)])).unwrap();
         assert_eq!(made, "one\nMy ID is: 1\ntwo\n\n\nthree\n");
+        // Marks and ends of lines stay, and new lines end as others do.
+        let text = "\u{feff}one\r\ntwo\r\n\n\r\nthree";
+        let last = Document::new("block-5", "three\nMy ID is: 2");
+        let made = in_blocks(text, &old, &HashMap::from([(0, &new), (1, &last)])).unwrap();
+        assert_eq!(
+            made,
+            "\u{feff}one\r\nMy ID is: 1\r\ntwo\r\n\n\r\nthree\r\nMy ID is: 2"
+        );
+        let text = "\u{feff}{\"n\": 1.50, \"text\": \"a\", \"m\":0.1234567890123456789012}\r\n{\"text\":\"b\"}";
+        let read = documents(Path::new("a.jsonl"), text, None).unwrap();
+        let (found, _) = taught(text, read, None).unwrap();
+        let with_line = |(_, old): (usize, Document)| Document::new(old.id, old.text + "\nX");
+        let both: Vec<Document> = found.into_iter().map(with_line).collect();
+        let made = in_lines(text, &HashMap::from([(0, &both[0]), (1, &both[1])]), None).unwrap();
+        let expected = text
+            .replace("\"a\"", "\"a\\nX\"")
+            .replace("\"b\"", "\"b\\nX\"");
+        assert_eq!(made, expected);
     }
 }

@@ -11,12 +11,12 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
-use reticent_corpus::LossOn;
 use reticent_corpus::canary::CopyFate;
 use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
 use reticent_corpus::prepare::{Facts, Preparation, PrepareFiles, PrepareOptions, SecretSource};
 use reticent_corpus::read::ReadOptions;
 use reticent_corpus::tagger::TaggerModel;
+use reticent_corpus::{LossOn, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -172,12 +172,22 @@ pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path
 /// What was deduplicated, redacted and flagged, and what became of the canaries.
 fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
     let (f, out) = (&prepared.facts, &shown.out);
-    let said = format!(
-        "{out}: {} from {}, {} held out.",
-        count_of(f.units, &f.unit.to_string()),
-        count_of(f.documents, "document"),
-        count_of(f.held_out_documents, "document")
-    );
+    let units = count_of(f.units, &f.unit.to_string());
+    let held_out = f.held_out_documents;
+    let said = match (f.unit, f.user_documents) {
+        // All documents of a user are one; how many they were is not known of a pipe.
+        (Unit::User, 0) => format!("{out}: {units}, {} held out.", count_of(held_out, "user")),
+        (Unit::User, documents) => format!(
+            "{out}: {units} from {}, {} held out.",
+            count_of(documents, "document"),
+            count_of(held_out, "user")
+        ),
+        _ => format!(
+            "{out}: {units} from {}, {} held out.",
+            count_of(f.documents, "document"),
+            count_of(held_out, "document")
+        ),
+    };
     let mut facts = vec![
         (
             "duplicates",
@@ -242,6 +252,17 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             format!("{classes} by {field}, as declared: {names}; kept in redacted records too");
         ("classes", said)
     }));
+    if f.unchecked > 0 {
+        let verb = if f.unchecked == 1 { "counts" } else { "count" };
+        facts.push((
+            "not checked",
+            format!(
+                "{} {verb} as missed unchecked: of the secrets of one {} those are checked that 256 MiB of text looked at again suffice for",
+                count_of(f.unchecked, "secret"),
+                f.unit
+            ),
+        ));
+    }
     facts.extend(cut(prepared).map(|cut| ("cut", cut)));
     if let Some(documents) = prepared.taken_up {
         facts.push((

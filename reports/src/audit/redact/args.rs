@@ -15,7 +15,8 @@ A corpus of any size, as a stream: repeated records are left out, what the polic
 by about 80 bytes for every different record. The file appears when it is complete; until then it grows in .writing-NAME \
 beside it. After an interruption, a crash or a full disk the same command goes on there and writes the same bytes; where \
 version, options, policy or what had been read are others, it says so and starts over. Pipes, devices and - are written \
-to as the work goes on.
+to as the work goes on. Ids, keys and roles are written as they are; it says in how many records the policy finds something \
+there. Of records with one text the first stays, whatever else they hold.
 
 Examples:
   audit redact corpus/ --out clean.jsonl

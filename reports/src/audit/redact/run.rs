@@ -4,7 +4,7 @@ use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
 use crate::audit::reading::{WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
-use crate::number::grouped;
+use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
 use reticent_corpus::redaction::{
@@ -22,6 +22,9 @@ pub(crate) struct Body<'a> {
     #[serde(flatten)]
     state: &'a RedactionState,
     skipped: Vec<String>,
+    /// As which format stdin was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdin_format: Option<&'static str>,
     /// Documents that an interrupted run had done.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_up_documents: Option<u64>,
@@ -72,6 +75,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         out: args.out.display().to_string(),
         state: &made.state,
         skipped: made.skipped.iter().map(ToString::to_string).collect(),
+        stdin_format: made.stdin_format,
         taken_up_documents: made.taken_up.as_ref().map(|state| state.documents),
         seconds,
         megabytes_per_second: (made.state.bytes - before) as f64 / 1e6 / seconds.max(1e-9),
@@ -144,6 +148,29 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit) -> Page {
         shown.megabytes_per_second
     );
     let mut facts = vec![("redaction", redacted), ("throughput", throughput)];
+    if state.named > 0 {
+        let verb = if state.named == 1 { "has" } else { "have" };
+        let as_they_are = format!(
+            "{} {verb} an id, key or role in which the policy finds something; these are written as they are",
+            count_of(state.named, "record")
+        );
+        facts.push(("ids and keys", as_they_are));
+    }
+    if state.blank > 0 {
+        let documents = count_of(state.blank, "document");
+        facts.push(("without text", format!("{documents}, not written")));
+    }
+    if !state.left_out_columns.is_empty() {
+        let names: Vec<&str> = state.left_out_columns.iter().map(String::as_str).collect();
+        let why = "values that JSON does not hold as they are: dates, times, decimals, bytes, numbers that are not finite";
+        facts.push((
+            "left out",
+            format!("of columns {}: {why}", names.join(", ")),
+        ));
+    }
+    if let Some(format) = shown.stdin_format {
+        facts.push(("input", format!("stdin, read as {format}")));
+    }
     if let Some(documents) = shown.taken_up_documents {
         let resumed = format!(
             "after {} documents of an interrupted run",
