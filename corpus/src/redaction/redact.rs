@@ -58,6 +58,7 @@ pub struct RedactionState {
     /// Documents without any text, of which nothing is written.
     pub blank: u64,
     /// Columns of Parquet files whose values JSON cannot hold, left out of the rows that are written.
+    #[schemars(with = "Vec<String>")]
     pub left_out_columns: BTreeSet<String>,
 }
 
