@@ -19,7 +19,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 /// What can be done with a model that is not covered.
-const ELSEWHERE: &str = "the model can be audited by its losses through `--scorer`, as reports/examples/scorer.py shows";
+const ELSEWHERE: &str = "the model can be audited by its losses through `--scorer`, as reports/examples/scorer_transformers.py does";
 /// Models whose layers send tokens to experts.
 const EXPERTS: [&str; 22] = [
     "dbrx",
