@@ -191,7 +191,12 @@ fn models_of_other_kinds_are_refused_with_a_way_out() {
     ] {
         let folder = Folder::new(Family::Gpt2);
         folder.change_config(|c| c["model_type"] = json!(kind));
-        folder.refused(&[kind, what, "`--scorer`", "reports/examples/scorer_transformers.py"]);
+        folder.refused(&[
+            kind,
+            what,
+            "`--scorer`",
+            "reports/examples/scorer_transformers.py",
+        ]);
     }
 }
 
@@ -223,7 +228,11 @@ fn uncovered(family: Family, change: &dyn Fn(&mut Value), words: &[&str]) {
     let error = read(family, change).unwrap_err();
     for word in [
         words,
-        &["not covered", "`--scorer`", "reports/examples/scorer_transformers.py"],
+        &[
+            "not covered",
+            "`--scorer`",
+            "reports/examples/scorer_transformers.py",
+        ],
     ]
     .concat()
     {
