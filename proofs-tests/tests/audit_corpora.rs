@@ -862,14 +862,12 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant chat.jsonl --canaries 1x1 --out x",
         &["FILE", "no answer of an assistant"],
     );
-    // A line with a canary is written again, its numbers too.
+    // Of a line with a canary the rest stays as it is, numbers too.
     let large = "{\"text\":\"a\",\"n\":18446744073709551616}\n";
     std::fs::write(at.join("large.jsonl"), large).unwrap();
-    refused(
-        at,
-        "plant large.jsonl --canaries 1x1 --out x",
-        &["FILE, line 1: a whole number beyond 64 bits"],
-    );
+    ok(at, "plant large.jsonl --canaries 1x1 --out kept");
+    let kept = read(at, "kept/large.jsonl");
+    assert!(kept.contains("My ID is: ") && kept.ends_with(",\"n\":18446744073709551616}\n"));
     refused(
         at,
         "plant data.jsonl --canaries 3x4 --out planted",
