@@ -259,9 +259,9 @@ fn a_sample_brackets_the_exact_rank() {
     assert_eq!(foreign["no_verdict"], "what ran is not known");
     let one = json(at, "exposure --model ckpt --sample 1", "");
     assert_eq!(one["outcome"], "open", "{one}");
-    let why = "But a sample of 1 shows no leak of 3 canaries, whatever their ranks: it takes one of 60 at least.";
+    let why = "Nothing can be concluded: a sample of 1 shows no leak of 3 canaries, whatever their ranks: it takes one of 60 at least.";
     let headline = one["says"].as_str().unwrap();
-    assert!(headline.ends_with(why), "{one}");
+    assert!(headline.starts_with(why), "{one}");
     let line = "train planted --recipe dpsgd --sigma 2 --sample-rate 0.1 --steps 2 --out guarded";
     assert_eq!(audit(at, line, "").status.code(), Some(0));
     let promised = json(at, "exposure --model guarded --sample 200", "");
