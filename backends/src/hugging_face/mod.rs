@@ -50,16 +50,8 @@ pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig,
     Ok((config, weights))
 }
 
-/// Files of a folder, beside the weights, that a change of the weights leaves as they are.
-const BESIDE: [&str; 7] = [
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-];
+/// Files of a folder with its vocabulary, which a change of the weights leaves as they are.
+const VOCABULARY: [&str; 3] = ["tokenizer.json", "vocab.json", "merges.txt"];
 
 /// Writes the folder of a model as it would be with these weights, whole or not at all: in single precision, and in
 /// one file; the rest as it is.
@@ -85,8 +77,11 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
     building.write("config.json", json.as_bytes())?;
     let bytes = weight_bytes(&config, weights, BTreeMap::new())?;
     building.write("model.safetensors", &bytes)?;
-    for name in BESIDE.iter().filter(|name| like.join(name).exists()) {
+    for name in VOCABULARY.iter().filter(|name| like.join(name).exists()) {
         building.write(name, &fields::read_small(&like.join(name))?)?;
+    }
+    for (name, bytes) in Beside::of(like)?.files(false) {
+        building.write(name, &bytes)?;
     }
     building.finish(folder)
 }
