@@ -375,7 +375,7 @@ impl DesignReport {
             .answer(Section::facts("The plan", self.facts()))
             .answer(
                 Section::table("Plans beside it", self.table()).caption(
-                    "What could contradict its promise first, then the most that is expected. ε is for all copies of one secret replaced at once.",
+                    "What could contradict its promise first, then the largest estimate, which takes scores of their expected size; what the chosen plan is expected to prove is the mean of simulated audits. ε is for all copies of one secret replaced at once.",
                 ),
             )
             .section(Section::notes(
@@ -392,7 +392,7 @@ impl DesignReport {
             ("candidates", Align::Right),
             ("canaries", Align::Right),
             ("copies", Align::Right),
-            ("ε expected", Align::Right),
+            ("ε estimate", Align::Right),
             ("can show", Align::Right),
             ("promised", Align::Right),
             ("test", Align::Left),
