@@ -80,7 +80,7 @@ fn settings_of_the_folder_go_on_with_its_weights() {
         &loaded.model,
         &loaded.weights,
         &loaded.tokenizer,
-        &loaded.beside,
+        &Beside::of(&out).unwrap(),
         loaded.manifest.unwrap(),
     )
     .unwrap();

@@ -156,14 +156,14 @@ impl Mark {
 
 /// What a folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Model,
     /// An adapter without the model that it goes on.
     Adapter,
 }
 
 impl Kind {
-    fn of(folder: &Path) -> Self {
+    pub(crate) fn of(folder: &Path) -> Self {
         match !folder.join(CONFIG).exists() && folder.join(adapter::CONFIG).exists() {
             true => Self::Adapter,
             false => Self::Model,
@@ -618,8 +618,6 @@ pub struct Pretrained {
     /// What its training drops: as its manifest says, where the folder is ours, else as its
     /// `config.json` asks; why it can't be trained so, where that is not covered. Scoring drops nothing.
     pub dropout: std::result::Result<Dropout, String>,
-    /// What else its folder says.
-    pub beside: Beside,
 }
 
 impl Pretrained {
@@ -649,10 +647,7 @@ impl Pretrained {
         // our LSTM is nobody else's: without its manifest it is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
         if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
-            return Ok(Self {
-                beside: Beside::of(folder)?,
-                ..Checkpoint::load(folder)?.into()
-            });
+            return Ok(Checkpoint::load(folder)?.into());
         }
         Self::foreign(folder, load_hugging_face(folder)?)
     }
@@ -665,11 +660,7 @@ impl Pretrained {
     /// cover it; an adapter of ours on other weights than it was trained on.
     pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<Self> {
         if adapter.join("manifest.json").exists() {
-            let base = Self::load(folder)?;
-            return Ok(Self {
-                beside: base.beside.clone(),
-                ..Checkpoint::adapted(base, adapter)?.into()
-            });
+            return Ok(Checkpoint::adapted(Self::load(folder)?, adapter)?.into());
         }
         if folder.join("manifest.json").exists() || Mark::in_folder(folder)?.is_some() {
             return Err(Error::Checkpoint {
@@ -713,7 +704,6 @@ impl Pretrained {
             authentication: Authentication::NoKey,
             mark: Mark::in_folder(folder)?,
             dropout,
-            beside: Beside::of(folder)?,
         })
     }
 }
@@ -728,7 +718,6 @@ impl From<Checkpoint> for Pretrained {
             manifest: Some(checkpoint.manifest),
             authentication: checkpoint.authentication,
             mark: None,
-            beside: Beside::default(),
         }
     }
 }

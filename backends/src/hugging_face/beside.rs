@@ -1,8 +1,11 @@
 //! What a model's folder says beside its shape, its weights and its tokenizer: training carries it along.
 
+use super::adapter::named_base;
 use super::fields::read_small;
+use crate::checkpoint::Kind;
 use crate::error::Result;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Files that are carried along as they are.
@@ -28,11 +31,15 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Of a folder; what it lacks is left out.
+    /// Of a model's folder, or of the base that an adapter's folder names; what it lacks is left out.
     ///
     /// # Errors
-    /// A file that can't be read, or is no regular file.
+    /// A file that can't be read, or is no regular file; an adapter whose base is not there.
     pub fn of(folder: &Path) -> Result<Self> {
+        let folder = match Kind::of(folder) {
+            Kind::Model => Cow::Borrowed(folder),
+            Kind::Adapter => Cow::Owned(named_base(folder)?),
+        };
         let mut files = Vec::new();
         for name in CARRIED {
             let path = folder.join(name);

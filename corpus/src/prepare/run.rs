@@ -498,6 +498,7 @@ pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Fe
     let mut all = training.chain(held_out);
     Box::new(move || Ok(all.next()))
 }
+
 /// Of a corpus whose documents to train on have no text.
 pub(super) fn nothing_to_train_on() -> Error {
     Error::Empty("no training document has text in it".to_owned())

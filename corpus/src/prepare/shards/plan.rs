@@ -143,9 +143,9 @@ impl std::fmt::Display for ShardStage {
 /// A plan to prepare a corpus in shards, by any number of processes, into the folder that
 /// [`PrepareFiles::write`] makes of it, byte for byte.
 ///
-/// It is written once and never changed. What passes between its stages lies in a folder beside it: sealed under the owner's key and this plan, readable by its owner only, removed by the last stage. Digests
-/// in it are keyed. It holds text: redacted records, documents with canaries, and under a miss rate what the policy
-/// finds.
+/// It is written once and never changed. What passes between its stages lies in a folder beside it: sealed under the
+/// owner's key and this plan, readable by its owner only, removed by the last stage. Digests in it are keyed. It holds
+/// text: redacted records, documents with canaries, and under a miss rate what the policy finds.
 ///
 /// ```
 /// use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::number::grouped;
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
 use reticent_backends::checkpoint::{Checkpoint, Pretrained};
-use reticent_backends::hugging_face::{convert_llama2c, save_with_weights};
+use reticent_backends::hugging_face::{Beside, convert_llama2c, save_with_weights};
 use reticent_backends::model::{Model, TransformerConfig};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -89,7 +89,7 @@ fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<(TransformerConfig, 
             &loaded.model,
             &loaded.weights,
             &loaded.tokenizer,
-            &loaded.beside,
+            &Beside::of(base).context("--merge")?,
             manifest,
         ),
         None => save_with_weights(out, base, &loaded.weights),

@@ -163,7 +163,7 @@ impl Beginning {
             weights,
             initial,
             dropout,
-            beside: loaded.beside,
+            beside: Beside::of(folder).context("--model")?,
             adapter: None,
         })
     }
