@@ -32,7 +32,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);
     // x = n ln 2 + r, |r| <= ln2 / 2; adding and subtracting 1.5 * 2^23 rounds to the nearest integer
     let magic = 12_582_912.0_f32;
-    let n = (x * std::f32::consts::LOG2_E + magic) - magic;
+    let rounded = x * std::f32::consts::LOG2_E + magic;
+    let n = rounded - magic;
     let r = x - n * 0.693_359_4;
     let r = r + n * 2.121_944_4e-4;
     let p = 1.987_569_1e-4_f32;
@@ -42,7 +43,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let e = p * r * r + r + 1.0;
-    let scale = f32::from_bits(((n as i32 + 127) as u32) << 23);
+    // the lowest nine bits of `rounded` are those of n: no conversion, which would saturate
+    let scale = f32::from_bits(rounded.to_bits().wrapping_add(127) << 23);
     e * scale
 }
 

@@ -23,31 +23,63 @@ fn normal_cdf(x: f32) -> f32 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The activation and its derivative.
-#[inline(always)]
-fn activation(kind: Activation, x: f32) -> (f32, f32) {
-    match kind {
-        Activation::GeluTanh => {
-            let t = tanh(ROOT_2_OVER_PI * (x + CUBE * x * x * x));
-            let slope = ROOT_2_OVER_PI * (1.0 + 3.0 * CUBE * x * x);
-            (
-                0.5 * x * (1.0 + t),
-                0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope,
-            )
-        }
-        Activation::Gelu => {
-            let (cdf, density) = (normal_cdf(x), 0.398_942_3 * exp(-0.5 * x * x));
-            (x * cdf, cdf + x * density)
-        }
-        Activation::Silu => {
-            let s = sigmoid(x);
-            (x * s, s * (1.0 + x * (1.0 - s)))
-        }
-        Activation::Relu => (x.max(0.0), if x > 0.0 { 1.0 } else { 0.0 }),
-        Activation::QuickGelu => {
-            let s = sigmoid(QUICK * x);
-            (x * s, s * (1.0 + QUICK * x * (1.0 - s)))
-        }
+/// A nonlinearity and its derivative. A method of a type and not a closure: only code that is
+/// sure to be inlined is compiled for the widest vectors.
+trait Nonlinear {
+    /// (f(x), f'(x)).
+    fn at(x: f32) -> (f32, f32);
+}
+
+struct GeluTanh;
+
+impl Nonlinear for GeluTanh {
+    #[inline(always)]
+    fn at(x: f32) -> (f32, f32) {
+        let t = tanh(ROOT_2_OVER_PI * (x + CUBE * x * x * x));
+        let slope = ROOT_2_OVER_PI * (1.0 + 3.0 * CUBE * x * x);
+        (
+            0.5 * x * (1.0 + t),
+            0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope,
+        )
+    }
+}
+
+struct Gelu;
+
+impl Nonlinear for Gelu {
+    #[inline(always)]
+    fn at(x: f32) -> (f32, f32) {
+        let (cdf, density) = (normal_cdf(x), 0.398_942_3 * exp(-0.5 * x * x));
+        (x * cdf, cdf + x * density)
+    }
+}
+
+struct Silu;
+
+impl Nonlinear for Silu {
+    #[inline(always)]
+    fn at(x: f32) -> (f32, f32) {
+        let s = sigmoid(x);
+        (x * s, s * (1.0 + x * (1.0 - s)))
+    }
+}
+
+struct Relu;
+
+impl Nonlinear for Relu {
+    #[inline(always)]
+    fn at(x: f32) -> (f32, f32) {
+        (x.max(0.0), if x > 0.0 { 1.0 } else { 0.0 })
+    }
+}
+
+struct QuickGelu;
+
+impl Nonlinear for QuickGelu {
+    #[inline(always)]
+    fn at(x: f32) -> (f32, f32) {
+        let s = sigmoid(QUICK * x);
+        (x * s, s * (1.0 + QUICK * x * (1.0 - s)))
     }
 }
 
@@ -59,23 +91,21 @@ struct ActivateRows<'a> {
     width: usize,
 }
 
-#[inline(always)]
-fn activate_with(task: ActivateRows<'_>, f: impl Fn(f32) -> f32) {
-    let ActivateRows {
-        gated,
-        z,
-        out,
-        width,
-        ..
-    } = task;
-    if !gated {
-        out.iter_mut().zip(z).for_each(|(o, z)| *o = f(*z));
-        return;
-    }
-    for (z, out) in z.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
-        let (gate, up) = z.split_at(width);
-        for ((o, gate), up) in out.iter_mut().zip(gate).zip(up) {
-            *o = f(*gate) * up;
+impl ActivateRows<'_> {
+    #[inline(always)]
+    fn by<N: Nonlinear>(self) {
+        let (z, out, width) = (self.z, self.out, self.width);
+        if !self.gated {
+            for (o, z) in out.iter_mut().zip(z) {
+                *o = N::at(*z).0;
+            }
+            return;
+        }
+        for (z, out) in z.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
+            let (gate, up) = z.split_at(width);
+            for ((o, gate), up) in out.iter_mut().zip(gate).zip(up) {
+                *o = N::at(*gate).0 * up;
+            }
         }
     }
 }
@@ -85,13 +115,11 @@ impl pulp::NullaryFnOnce for ActivateRows<'_> {
     #[inline(always)]
     fn call(self) {
         match self.kind {
-            Activation::GeluTanh => activate_with(self, |x| activation(Activation::GeluTanh, x).0),
-            Activation::Gelu => activate_with(self, |x| activation(Activation::Gelu, x).0),
-            Activation::Silu => activate_with(self, |x| activation(Activation::Silu, x).0),
-            Activation::Relu => activate_with(self, |x| activation(Activation::Relu, x).0),
-            Activation::QuickGelu => {
-                activate_with(self, |x| activation(Activation::QuickGelu, x).0)
-            }
+            Activation::GeluTanh => self.by::<GeluTanh>(),
+            Activation::Gelu => self.by::<Gelu>(),
+            Activation::Silu => self.by::<Silu>(),
+            Activation::Relu => self.by::<Relu>(),
+            Activation::QuickGelu => self.by::<QuickGelu>(),
         }
     }
 }
@@ -124,33 +152,28 @@ struct ActivateBackRows<'a> {
     width: usize,
 }
 
-#[inline(always)]
-fn activate_back_with(task: ActivateBackRows<'_>, f: impl Fn(f32) -> (f32, f32)) {
-    let ActivateBackRows {
-        gated,
-        z,
-        d_out,
-        dz,
-        width,
-        ..
-    } = task;
-    if !gated {
-        for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
-            *dz = d * f(*z).1;
+impl ActivateBackRows<'_> {
+    #[inline(always)]
+    fn by<N: Nonlinear>(self) {
+        let (z, d_out, dz, width) = (self.z, self.d_out, self.dz, self.width);
+        if !self.gated {
+            for ((dz, z), d) in dz.iter_mut().zip(z).zip(d_out) {
+                *dz = d * N::at(*z).1;
+            }
+            return;
         }
-        return;
-    }
-    let rows = z
-        .chunks_exact(2 * width)
-        .zip(dz.chunks_exact_mut(2 * width));
-    for ((z, dz), d) in rows.zip(d_out.chunks_exact(width)) {
-        let (gate, up) = z.split_at(width);
-        let (d_gate, d_up) = dz.split_at_mut(width);
-        let inputs = gate.iter().zip(up).zip(d);
-        for ((d_gate, d_up), ((gate, up), d)) in d_gate.iter_mut().zip(d_up).zip(inputs) {
-            let (value, slope) = f(*gate);
-            *d_gate = d * up * slope;
-            *d_up = d * value;
+        let rows = z
+            .chunks_exact(2 * width)
+            .zip(dz.chunks_exact_mut(2 * width));
+        for ((z, dz), d) in rows.zip(d_out.chunks_exact(width)) {
+            let (gate, up) = z.split_at(width);
+            let (d_gate, d_up) = dz.split_at_mut(width);
+            let inputs = gate.iter().zip(up).zip(d);
+            for ((d_gate, d_up), ((gate, up), d)) in d_gate.iter_mut().zip(d_up).zip(inputs) {
+                let (value, slope) = N::at(*gate);
+                *d_gate = d * up * slope;
+                *d_up = d * value;
+            }
         }
     }
 }
@@ -160,15 +183,11 @@ impl pulp::NullaryFnOnce for ActivateBackRows<'_> {
     #[inline(always)]
     fn call(self) {
         match self.kind {
-            Activation::GeluTanh => {
-                activate_back_with(self, |x| activation(Activation::GeluTanh, x))
-            }
-            Activation::Gelu => activate_back_with(self, |x| activation(Activation::Gelu, x)),
-            Activation::Silu => activate_back_with(self, |x| activation(Activation::Silu, x)),
-            Activation::Relu => activate_back_with(self, |x| activation(Activation::Relu, x)),
-            Activation::QuickGelu => {
-                activate_back_with(self, |x| activation(Activation::QuickGelu, x))
-            }
+            Activation::GeluTanh => self.by::<GeluTanh>(),
+            Activation::Gelu => self.by::<Gelu>(),
+            Activation::Silu => self.by::<Silu>(),
+            Activation::Relu => self.by::<Relu>(),
+            Activation::QuickGelu => self.by::<QuickGelu>(),
         }
     }
 }
@@ -227,7 +246,8 @@ mod tests {
         ] {
             for i in -600..=600 {
                 let x = f64::from(i) * 0.013 + 0.001;
-                let (value, slope) = activation(kind, x as f32);
+                let value = activate(&[x as f32], kind, false, 1)[0];
+                let slope = activate_back(&[1.0], &[x as f32], kind, false, 1)[0];
                 let want = reference(kind, x);
                 let difference = (reference(kind, x + 1e-5) - reference(kind, x - 1e-5)) / 2e-5;
                 assert!((f64::from(value) - want).abs() < 1.5e-6, "{kind:?} {x}");

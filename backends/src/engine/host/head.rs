@@ -54,7 +54,9 @@ impl pulp::NullaryFnOnce for LossRows<'_> {
 
 #[inline(always)]
 fn cap_rows(x: &mut [f32], c: f32) {
-    x.iter_mut().for_each(|x| *x = c * tanh(*x / c));
+    for x in x {
+        *x = c * tanh(*x / c);
+    }
 }
 
 /// Uncapped logits of rows to dL/dlogits in place; returns each row's negative log-likelihood

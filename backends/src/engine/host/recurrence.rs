@@ -177,10 +177,14 @@ pub(crate) fn cell(z: &mut [f32], old: Option<&[f32]>, c: &mut [f32], h: &mut [f
     let (i, rest) = z.split_at_mut(width);
     let (f, rest) = rest.split_at_mut(width);
     let (g, o) = rest.split_at_mut(width);
-    i.iter_mut().for_each(|x| *x = sigmoid(*x));
-    f.iter_mut().for_each(|x| *x = sigmoid(*x));
-    g.iter_mut().for_each(|x| *x = tanh(*x));
-    o.iter_mut().for_each(|x| *x = sigmoid(*x));
+    for gate in [&mut *i, &mut *f, &mut *o] {
+        for x in gate {
+            *x = sigmoid(*x);
+        }
+    }
+    for x in &mut *g {
+        *x = tanh(*x);
+    }
     for ((c, i), g) in c.iter_mut().zip(&*i).zip(&*g) {
         *c = i * g;
     }

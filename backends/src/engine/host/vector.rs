@@ -70,7 +70,9 @@ pub(crate) fn largest(x: &[f32]) -> f32 {
 /// x ← e^(x − shift), and Σ of that.
 #[inline(always)]
 pub(crate) fn exponentials(x: &mut [f32], shift: f32) -> f32 {
-    x.iter_mut().for_each(|x| *x = exp(*x - shift));
+    for x in x.iter_mut() {
+        *x = exp(*x - shift);
+    }
     sum(x)
 }
 

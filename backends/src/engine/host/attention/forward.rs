@@ -21,22 +21,23 @@ impl pulp::NullaryFnOnce for Softmax<'_> {
             length,
         } = self;
         let lines = scores.chunks_exact_mut(block.keys.len());
-        lines
-            .zip(block.rows.clone())
-            .map(|(line, row)| {
-                let from = attention.first_seen(row) - block.keys.start;
-                let to = attention.end_seen(row, length) - block.keys.start;
-                line[..from].fill(0.0);
-                line[to..].fill(0.0);
-                let seen = &mut line[from..to];
-                capped(seen, attention.scale, attention.cap);
-                let most = largest(seen);
-                let total = exponentials(seen, most);
-                let share = 1.0 / total;
-                seen.iter_mut().for_each(|p| *p *= share);
-                most + total.ln()
-            })
-            .collect()
+        let mut normalisers = Vec::with_capacity(block.rows.len());
+        for (line, row) in lines.zip(block.rows.clone()) {
+            let from = attention.first_seen(row) - block.keys.start;
+            let to = attention.end_seen(row, length) - block.keys.start;
+            line[..from].fill(0.0);
+            line[to..].fill(0.0);
+            let seen = &mut line[from..to];
+            capped(seen, attention.scale, attention.cap);
+            let most = largest(seen);
+            let total = exponentials(seen, most);
+            let share = 1.0 / total;
+            for p in seen {
+                *p *= share;
+            }
+            normalisers.push(most + total.ln());
+        }
+        normalisers
     }
 }
 

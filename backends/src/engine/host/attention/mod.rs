@@ -96,11 +96,13 @@ fn blocks(attention: &Attention, length: usize, size: usize) -> impl Iterator<It
 
 #[inline(always)]
 fn capped(row: &mut [f32], scale: f32, cap: Option<f32>) {
-    match cap {
-        None => row.iter_mut().for_each(|s| *s *= scale),
-        Some(c) => row
-            .iter_mut()
-            .for_each(|s| *s = c * super::activation::tanh(*s * scale / c)),
+    for s in row.iter_mut() {
+        *s *= scale;
+    }
+    if let Some(c) = cap {
+        for s in row {
+            *s = c * super::activation::tanh(*s / c);
+        }
     }
 }
 
