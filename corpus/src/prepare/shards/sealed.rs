@@ -307,18 +307,21 @@ impl SectionReader<'_> {
 
     /// Reads so many bytes in place of what `out` holds.
     pub(super) fn take(&mut self, count: u64, out: &mut Vec<u8>) -> Result<()> {
-        out.clear();
-        if count > self.left {
+        // The table was checked: the file has as many bytes as are left.
+        let Some(count) = usize::try_from(count).ok().filter(|_| count <= self.left) else {
             return Err(self.reader.damaged());
-        }
-        let read = self.input.by_ref().take(count).read_to_end(out);
-        match read {
-            Ok(read) if read as u64 == count => {}
-            Ok(_) => return Err(self.reader.damaged()),
+        };
+        out.clear();
+        out.resize(count, 0);
+        match self.input.read_exact(out) {
+            Ok(()) => {}
+            Err(source) if source.kind() == ErrorKind::UnexpectedEof => {
+                return Err(self.reader.damaged());
+            }
             Err(source) => return Err(self.reader.unread(source)),
         }
         self.mac.update(out);
-        self.left -= count;
+        self.left -= count as u64;
         Ok(())
     }
 
