@@ -46,6 +46,8 @@ fn trained() -> &'static Path {
             let training = audit(at, &format!("{TRAIN} --out ckpt"));
             std::fs::write(at.join("training.json"), fine(&training)).unwrap();
             fine(&audit(at, &format!("{TRAIN} --seed 7 --out seeded")));
+            let noisy = TRAIN.replace("--sigma 4", "--sigma 400");
+            fine(&audit(at, &format!("{noisy} --out noisy")));
             let manifest = std::fs::read(at.join("ckpt/manifest.json")).unwrap();
             let manifest: Value = serde_json::from_slice(&manifest).unwrap();
             let mechanism = manifest["mechanism"].to_string();
@@ -133,6 +135,18 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
     }
 }
 
+/// No canary of three exceeds the ceiling, so that it lies above what three that no model ever saw stay below:
+/// log2(3/0.05) bits. One of them would stay below log2(1/0.05).
+#[test]
+fn a_ceiling_is_one_of_all_canaries() {
+    let report = exposure(trained(), "--model noisy");
+    let bits = report["ceiling"]["exposure_at_most"].as_f64().unwrap();
+    assert!(
+        bits > 60f64.log2() - 0.1 && bits < 60f64.log2() + 1.0,
+        "{bits}"
+    );
+}
+
 #[test]
 fn exposure_refuses_with_the_place_and_another_unit() {
     let at = trained();
@@ -151,6 +165,10 @@ fn exposure_refuses_with_the_place_and_another_unit() {
         r#"{"type":"gaussian","noise_multiplier":50}"#,
     )
     .unwrap();
+    // A model that promises nothing too.
+    let output = audit(at, "exposure --model seeded --mechanism another.json");
+    let words = "--mechanism: another.json says another run than seeded/manifest.json";
+    assert!(said(&output).contains(words), "{}", said(&output));
     for (file, words) in [
         (
             "broken.json",

@@ -111,7 +111,7 @@ fn file(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A folder that is named, and the base that an adapter in it names.
+/// A folder that is named, its owner's folder, and the base that an adapter in it names.
 fn read_with(path: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = path.canonicalize().ok().filter(|path| path.is_dir());
     let base = folder.as_ref().and_then(|folder| {
@@ -124,7 +124,9 @@ fn read_with(path: &Path) -> impl Iterator<Item = PathBuf> {
             .filter_map(|path| path.canonicalize().ok())
             .find(|path| path.is_dir())
     });
-    folder.into_iter().chain(base)
+    let owner = reticent_backends::checkpoint::owner_folder(path);
+    let owner = owner.canonicalize().ok().filter(|_| folder.is_some());
+    folder.into_iter().chain(owner).chain(base)
 }
 
 /// What an earlier answer may have left in a folder, and no command reads.
@@ -206,6 +208,15 @@ mod tests {
             );
             assert!(at("page.html").is_ok() && at("new.json").is_ok());
         }
+        // The owner's folder too, which no argument names.
+        std::fs::create_dir(folder.path().join("model.owner")).unwrap();
+        std::fs::write(place("model.owner/key"), "").unwrap();
+        let key = place("model.owner/key");
+        let error = said(&[place("model"), "--html".into(), key]).unwrap_err();
+        assert!(
+            error.starts_with("--html: the file is one of the folder of DATA"),
+            "{error}"
+        );
         let null = [
             "data".into(),
             "--html".into(),

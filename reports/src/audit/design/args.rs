@@ -52,9 +52,9 @@ pub struct Design {
     /// Probability with which the lower bound will hold; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// What one record is: turn, sentence, dialogue, document or user.
-    #[arg(long, default_value = "document", value_parser = crate::audit::args::preparing::unit)]
-    pub unit: Unit,
+    /// What one record is: turn, sentence, dialogue, document or user; what --mechanism says if absent, or else document.
+    #[arg(long, value_parser = crate::audit::args::preparing::unit)]
+    pub unit: Option<Unit>,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -4,12 +4,13 @@ pub mod args;
 
 use self::args::Design as Args;
 use crate::account::mechanism::load;
+use crate::audit::args::preparing::unit;
 use crate::audit::exposure::promise::{guarantees, reconstruction_loss, with_noise};
 use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::{FALSE_ALARM, Power, split};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
     Confidence, Convention, Delta, Epsilon, Estimate, Mechanism, Neighbours, Notion, Probability,
@@ -18,6 +19,7 @@ use reticent_accounting::{
 use reticent_attacks::Draw;
 use reticent_attacks::evalue::PlannedAudit;
 use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
+use reticent_corpus::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,6 +54,10 @@ pub struct DesignRow {
     /// The promise for all copies of one secret; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promised: Option<Upper<Epsilon>>,
+    /// Whether the verdict of `audit exposure`, at its own false-alarm rate, could contradict the promise; absent
+    /// where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub could_contradict: Option<bool>,
 }
 
 /// What the chosen plan is expected to show.
@@ -94,7 +100,8 @@ pub struct DesignReport {
 /// A mechanism that is none, a budget for no canary, and what the accountant refuses.
 pub fn run(args: &Args, output: Output) -> Result<Exit> {
     let output = output.and_page(args.html.as_deref())?;
-    let (mechanism, own_delta) = mechanism(args)?;
+    let (mechanism, own_delta, own_unit) = mechanism(args)?;
+    let unit = args.unit.or(own_unit).unwrap_or(Unit::Document);
     let delta = args
         .delta
         .or(own_delta)
@@ -103,6 +110,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     let report = Designer {
         args,
         mechanism,
+        unit,
         delta,
         confidence,
     }
@@ -116,7 +124,7 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
         .given("carrier_tokens", args.carrier_tokens)?
         .given("digits", &args.digits)?
         .given("copies_tried", &args.copies_tried)?
-        .given("unit", args.unit)?
+        .or_assumed("unit", args.unit.or(own_unit), unit)?
         .or_assumed("delta", args.delta, delta)?
         .or_assumed("confidence", args.confidence, confidence)?;
     output.answer_with_rows(
@@ -127,24 +135,36 @@ pub fn run(args: &Args, output: Output) -> Result<Exit> {
     Ok(Exit::Finished)
 }
 
-/// What will run, and the δ of its document.
-fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>)> {
+/// What will run, and the δ and the unit of its document.
+fn mechanism(args: &Args) -> Result<(Mechanism, Option<Delta>, Option<Unit>)> {
     if let Some(path) = &args.mechanism {
         let document = load(path, Neighbours::AddRemove)
             .context("--mechanism")?
             .document;
         let delta = document.plan.as_ref().map(|plan| *plan.delta);
-        return Ok((document.mechanism, delta));
+        let own = document.unit.map(|own| own.to_string());
+        if let (Some(own), Some(unit)) = (&own, args.unit)
+            && *own != unit.to_string()
+        {
+            bail!(
+                "--unit: one record is a {own} in {}, got {unit}: no promise about one bounds the other",
+                path.display()
+            );
+        }
+        let own = own.map(|own| unit(&own).map_err(|error| anyhow!("--mechanism: {error}")));
+        return Ok((document.mechanism, delta, own.transpose()?));
     }
     let sigma = args.sigma.context("--sigma: give it or --mechanism")?;
     let rate = args.sample_rate.context("--sample-rate must be given")?;
     let steps = args.steps.context("--steps must be given")?;
-    Ok((Mechanism::dp_sgd(sigma, rate, Steps::new(steps)), None))
+    let mechanism = Mechanism::dp_sgd(sigma, rate, Steps::new(steps));
+    Ok((mechanism, None, None))
 }
 
 struct Designer<'a> {
     args: &'a Args,
     mechanism: Mechanism,
+    unit: Unit,
     delta: Delta,
     confidence: Confidence,
 }
@@ -169,7 +189,7 @@ impl Designer<'_> {
         );
         // What could contradict its promise comes first, then what is expected to prove more.
         rows.sort_by(|a, b| {
-            let could = |row: &DesignRow| row.promised.is_none_or(|p| row.provable.get() > p.get());
+            let could = |row: &DesignRow| row.could_contradict.unwrap_or(true);
             let expected = |row: &DesignRow| row.expected.get().get();
             could(b)
                 .cmp(&could(a))
@@ -179,7 +199,7 @@ impl Designer<'_> {
         let expectation = self.expectation(&chosen)?;
         let command = format!(
             "audit plant DATA --canaries {}x{} --canary-format \"My ID is: {{digits:{}}}\" --own-carriers --independent-secrets --unit {} --out planted/",
-            chosen.canaries, chosen.copies, chosen.digits, self.args.unit
+            chosen.canaries, chosen.copies, chosen.digits, self.unit
         );
         Ok(DesignReport {
             delta: self.delta,
@@ -206,6 +226,12 @@ impl Designer<'_> {
         }
         let candidates = 10_u64.pow(digits);
         let audit = self.audit(candidates, canaries, copies, self.confidence)?;
+        let could_contradict = promised
+            .map(|promised| {
+                let strict = self.audit(candidates, canaries, copies, strict()?)?;
+                anyhow::Ok(strict.provable()?.get() > promised.get())
+            })
+            .transpose()?;
         Ok(Some(DesignRow {
             digits,
             candidates,
@@ -217,6 +243,7 @@ impl Designer<'_> {
             expected: audit.expected(shift, 0)?,
             provable: audit.provable()?,
             promised,
+            could_contradict,
         }))
     }
 
@@ -232,7 +259,7 @@ impl Designer<'_> {
             confidence,
             delta: self.delta,
             draw: Draw::Independent,
-            unit: self.args.unit,
+            unit: self.unit,
             copies: u64::from(copies),
         };
         Ok(PlannedAudit::new(rank, candidates, canaries)?)
@@ -253,7 +280,7 @@ impl Designer<'_> {
         } else {
             Notion::Dp
         };
-        let rows = guarantees(&self.mechanism, self.args.unit, copies, self.delta)?;
+        let rows = guarantees(&self.mechanism, self.unit, copies, self.delta)?;
         let matching = rows
             .iter()
             .find(|g| g.notion == notion && g.convention == Convention::Definition);
@@ -271,9 +298,8 @@ impl Designer<'_> {
         let predicted = audit.predict(*chosen.shift.get(), RUNS)?;
         let mut power = Vec::new();
         if let Some(promised) = chosen.promised {
-            let each = split(Probability::new(FALSE_ALARM)?, TESTS);
-            let strict = Confidence::new(1.0 - each.get())?;
-            let strict = self.audit(chosen.candidates, chosen.canaries, chosen.copies, strict)?;
+            let strict =
+                self.audit(chosen.candidates, chosen.canaries, chosen.copies, strict()?)?;
             for noise in [0.0, 0.25, 0.5, 0.75] {
                 let shift = match noise {
                     0.0 => PlannedAudit::shift_of(1.0),
@@ -301,6 +327,12 @@ impl Designer<'_> {
     }
 }
 
+/// The confidence of the verdict's test.
+fn strict() -> Result<Confidence> {
+    let each = split(Probability::new(FALSE_ALARM)?, TESTS);
+    Ok(Confidence::new(1.0 - each.get())?)
+}
+
 fn two(value: f64) -> String {
     nearest(value, 3)
 }
@@ -317,8 +349,13 @@ impl DesignReport {
             }
             None => String::new(),
         };
+        let use_of_it = if chosen.could_contradict == Some(false) {
+            " Neither they nor any plan below could contradict that promise."
+        } else {
+            ""
+        };
         format!(
-            "{} of {} candidates, {} of each, take {} tokens and are expected to prove ε ≥ {} at δ = {}{promised}.",
+            "{} of {} candidates, {} of each, take {} tokens and are expected to prove ε ≥ {} at δ = {}{promised}.{use_of_it}",
             count_of(chosen.canaries, "canary"),
             grouped(chosen.candidates),
             count_of(u64::from(chosen.copies), "copy"),
@@ -439,10 +476,11 @@ mod tests {
             "200",
         ];
         let args = Line::try_parse_from(usual.iter().chain(more)).unwrap().args;
-        let (mechanism, _) = mechanism(&args).unwrap();
+        let (mechanism, _, unit) = mechanism(&args)?;
         Designer {
             args: &args,
             mechanism,
+            unit: unit.unwrap_or(Unit::Document),
             delta: Delta::new(1e-6)?,
             confidence: Confidence::new(0.95)?,
         }
@@ -463,8 +501,10 @@ mod tests {
         assert_eq!(report.rows.len(), 4);
         for row in &report.rows {
             assert!(row.tokens <= 3_000 && row.canaries >= 2);
-            let could = row.provable.get() > row.promised.unwrap().get();
-            assert!(!could || row.expected.get() <= report.chosen.expected.get());
+            assert!(
+                row.could_contradict == Some(false)
+                    || row.expected.get() <= report.chosen.expected.get()
+            );
             // What is expected stays below what is promised and what can be shown.
             assert!(row.expected.get() <= row.promised.unwrap().get());
             assert!(row.expected.get() <= row.provable.get());
@@ -502,5 +542,42 @@ mod tests {
     fn what_is_too_little_is_refused() {
         let said = designed(&["--tokens", "17"]).unwrap_err().to_string();
         assert!(said.contains("--tokens: 17 are not enough"), "{said}");
+    }
+
+    /// The unit is that of the document; what no row could contradict is said first.
+    #[test]
+    fn the_unit_is_that_of_the_mechanism_and_a_plan_of_no_use_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("turns.json");
+        let document = r#"{"unit":"turn","mechanism":{"type":"gaussian","noise_multiplier":0.05}}"#;
+        std::fs::write(&path, document).unwrap();
+        let file = path.to_str().unwrap();
+        let more = [
+            "--mechanism",
+            file,
+            "--tokens",
+            "200",
+            "--copies-tried",
+            "1",
+        ];
+        let line = ["x"].iter().chain(&more);
+        let args = Line::try_parse_from(line.clone()).unwrap().args;
+        assert_eq!(mechanism(&args).unwrap().2, Some(Unit::Turn));
+        let other = Line::try_parse_from(line.chain(&["--unit", "user"])).unwrap();
+        let said = mechanism(&other.args).unwrap_err().to_string();
+        assert!(said.contains("one record is a turn in"), "{said}");
+        let (mechanism, _, unit) = mechanism(&args).unwrap();
+        let report = Designer {
+            args: &args,
+            mechanism,
+            unit: unit.unwrap(),
+            delta: Delta::new(1e-6).unwrap(),
+            confidence: Confidence::new(0.95).unwrap(),
+        }
+        .report()
+        .unwrap();
+        assert!(report.command.contains("--unit turn"));
+        assert_eq!(report.chosen.could_contradict, Some(false));
+        assert!(report.says().contains("any plan below could contradict"));
     }
 }

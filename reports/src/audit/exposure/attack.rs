@@ -620,8 +620,9 @@ impl<'a> Attack<'a> {
             .collect::<Result<Vec<_>>>()?;
         let exposure_at_most =
             exposure_ceiling(candidates, canaries, audit.draw, CEILING_LEVEL, |mass| {
+                // no canary: the promise for each, summed over all
                 bound(mass)
-                    .map(|b| Upper::new(b.get().get()))
+                    .map(|b| Upper::new(b.get().get() * canaries as f64 * (1.0 + f64::EPSILON)))
                     .map_err(Failure)
             })
             .map_err(|f: Failure| f.0)?;

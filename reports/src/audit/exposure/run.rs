@@ -362,7 +362,6 @@ pub(in crate::audit) fn ran(
     Ok(Some(match own {
         None => given,
         // A file takes back what the checkpoint promises, and gives back nothing that is lost.
-        Some(own) if own.unprotected().is_some() => own,
         Some(_) if given.unprotected().is_some() => given,
         Some(own) => {
             ensure!(

@@ -7,7 +7,7 @@
     )
 )]
 
-use super::{MembershipReport, ShadowTraining, Signal, by_copies, provable, rates};
+use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
 use crate::audit::args::MembershipArgs;
 use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
@@ -140,7 +140,7 @@ impl MembershipReport {
             .collect::<Result<Vec<_>>>()?;
         let first = judged.first().context("--attack: no attack was left")?;
         let decides = first.name.to_owned();
-        let mut report = Self::of_set(&first.set, args, confidence).context("--group-by")?;
+        let mut report = Self::of_set(&first.set, args, confidence).context(grouped_by(args))?;
         report.repeats = records.repeats;
         report.copies = by_copies(&first.set, &records.copies, args, confidence)?;
         let mut left_out = records.left_out.clone();
@@ -263,7 +263,7 @@ fn row(
     let (area, at_fpr, accuracy) = match known {
         Some(report) => (report.area, report.at_fpr.clone(), report.accuracy),
         None => (
-            set.area(confidence, seed).context("--group-by")?,
+            set.area(confidence, seed).context(grouped_by(args))?,
             rates(args)
                 .into_iter()
                 .map(|fpr| set.true_positives_at(fpr, confidence, seed))

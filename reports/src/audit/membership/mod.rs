@@ -231,6 +231,15 @@ fn provable(set: &ScoreSet, confidence: Confidence, seed: u64) -> Result<f64> {
     Ok(ends(&area.bounds).0)
 }
 
+/// The option that a refused grouping is to be blamed on.
+fn grouped_by(args: &MembershipArgs) -> &'static str {
+    match (&args.on.group_by, &args.scores) {
+        (Some(_), _) => "--group-by",
+        (None, Some(_)) => "--scores",
+        (None, None) => "--members and --non-members",
+    }
+}
+
 fn rates(args: &MembershipArgs) -> Vec<f64> {
     if args.fpr.is_empty() {
         vec![0.01, 0.001]

@@ -105,9 +105,15 @@ impl Reading {
         side: Option<usize>,
         place: String,
     ) -> Result<()> {
-        let side = match (side, columns.member) {
-            (Some(side), _) => side,
-            (None, Some(column)) => member(&row[column]).with_context(|| place.clone())?,
+        let own = columns
+            .member
+            .map(|column| member(&row[column]).with_context(|| place.clone()))
+            .transpose()?;
+        let side = match (side, own) {
+            (Some(side), Some(own)) if side != own => bail!(
+                "{place}: the column member says that this record is one of the other file; are the files exchanged?"
+            ),
+            (Some(side), _) | (None, Some(side)) => side,
             (None, None) => bail!("{place}: no column member"),
         };
         let score = score(&row[columns.score]).with_context(|| place.clone())?;
@@ -146,6 +152,15 @@ fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Colum
         .map(|name| name.trim_start_matches('\u{feff}').trim())
         .collect();
     let column = |name: &str| names.iter().position(|n| n.eq_ignore_ascii_case(name));
+    for name in ["id", "member", "score", "group", "text"] {
+        let times = names.iter().filter(|n| n.eq_ignore_ascii_case(name));
+        if times.count() > 1 {
+            bail!(
+                "{}, line 1: the column {name} is there twice",
+                path.display()
+            );
+        }
+    }
     let needed = |name: &str| match column(name) {
         Some(at) => Ok(at),
         None => bail!(
@@ -159,7 +174,7 @@ fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Colum
         member: if member {
             Some(needed("member")?)
         } else {
-            None
+            column("member")
         },
         score: needed("score")?,
         group: column("group"),

@@ -139,6 +139,29 @@ fn records_that_could_show_nothing_are_open() {
     }
 }
 
+/// Neither a column that is there twice nor files that were exchanged are read one way or the other.
+#[test]
+fn columns_twice_and_exchanged_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let twice = write(
+        folder.path(),
+        "twice.csv",
+        "id,member,score,Score\na,1,3,1\nb,0,1,3\n",
+    );
+    let said = report(&args(&["--scores", &twice])).unwrap_err();
+    assert!(format!("{said:#}").contains("the column score is there twice"));
+    let own = write(folder.path(), "in.csv", "id,member,score\na,1,3\n");
+    let other = write(folder.path(), "out.csv", "id,member,score\nb,0,1\n");
+    for (members, others) in [(&own, &own), (&other, &own)] {
+        let line = ["--members", members, "--non-members", others];
+        let said = report(&args(&line)).unwrap_err();
+        assert!(
+            format!("{said:#}").contains("are the files exchanged?"),
+            "{said:#}"
+        );
+    }
+}
+
 /// The card names what was attacked as the title does, and counts repeats among what was not left out.
 #[test]
 fn the_card_names_the_adapter_and_repeats_are_of_those_that_are_left() {
