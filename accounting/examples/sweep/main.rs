@@ -29,6 +29,9 @@ use std::time::Instant;
 /// Seconds that no answer should take.
 const SLOW: f64 = 5.0;
 
+/// Answers below this are lost among the smallest numbers, whatever else keeps their ends apart.
+const SMALLEST: f64 = 1e-290;
+
 /// Resident memory that no answer should need, in kB.
 const MOST_MEMORY: u64 = 50_000;
 
@@ -315,7 +318,7 @@ impl Tally {
                 self.unknown += u64::from(met.looseness == Some(Looseness::UnknownLaw));
                 self.open += u64::from(width.is_none());
                 let share = width.unwrap_or(0.0) / question.tolerance();
-                if met.looseness == Some(Looseness::SmallestNumbers) {
+                if met.looseness == Some(Looseness::SmallestNumbers) || met.high < SMALLEST {
                     self.tiny += 1;
                 } else if share > 1.0 + 1e-6 {
                     self.wide += 1;

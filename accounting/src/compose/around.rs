@@ -10,8 +10,8 @@ use crate::quantity::error::Result;
 
 /// See [`Solver::modest`].
 const MODEST: f64 = 1e-4;
-/// ln of a δ that may be one.
-const NEARLY_ONE: f64 = -0.1;
+/// ln of a δ of which a partition of the outcomes may tell from below.
+const NEARLY_ONE: f64 = -5.0;
 
 impl Solver {
     /// ln δ(ε) for any real ε, aiming at relative error `goal`.

@@ -441,7 +441,14 @@ impl Solver {
             ln_add_exp(excess, t + ln_x)
         };
         let best = minimiser_to(bound, t - 3.0, t + 3.0, 1e-4);
-        let upper = bound(best).min(0.0);
+        let mut upper = bound(best).min(0.0);
+        if self.needs_grid() {
+            // Hölder's inequality: P(A) is no more than e^{K(c)/c} Q(A)^{1 − 1/c}.
+            let by_moments = self.least_by_moments(|c, ln| ln / c + (1.0 - 1.0 / c) * ln_x);
+            if let Ok((ln, _)) = by_moments {
+                upper = upper.min(ln_add_exp(ln + ROOM, ln_missing));
+            }
+        }
         let single = self.loss.parts.iter().map(|(pair, _)| {
             let sum = |t: f64| at(pair.ln_delta_of_one_step(t), t, ln_x);
             least(&sum, start_closed(&sum), 1.0).lower

@@ -141,8 +141,6 @@ impl Solver {
     /// How close ends are as good as any later source's.
     fn as_good(&self, source: Source) -> f64 {
         match source {
-            // Of laws that only bound from above no two ends come together.
-            Source::Grid if self.needs_grid() && self.loss.bounds_only() => f64::INFINITY,
             Source::Grid if !self.needs_grid() => AS_CLOSE,
             Source::GridOfCut if self.finest => AS_CLOSE,
             _ => 0.0,

@@ -13,7 +13,7 @@ use crate::numeric::search::minimiser_to;
 use crate::quantity::error::{Error, Result};
 
 /// What is left out of a step when its moments are taken: nothing that matters to any δ.
-const LN_NOTHING: f64 = -760.0;
+pub(super) const LN_NOTHING: f64 = -760.0;
 /// Grids tried before the best is taken.
 const ATTEMPTS: usize = 5;
 /// The same for what another run dominates: closer than the two are, little is gained.
@@ -425,7 +425,7 @@ impl Solver {
 }
 
 /// Nothing known but that δ ≤ 1.
-const UNKNOWN: LnBounds = LnBounds {
+pub(super) const UNKNOWN: LnBounds = LnBounds {
     lower: f64::NEG_INFINITY,
     middle: 0.0,
     upper: 0.0,

@@ -70,6 +70,13 @@ impl Solver {
         }
     }
 
+    /// ln of Chernoff's bound on δ(ε) of losses that only the grid knows, with the order; what is missing from
+    /// their moments comes on top.
+    pub(super) fn ln_delta_by_moments(&mut self, epsilon: f64) -> Result<(f64, f64)> {
+        let constant = ln_constant(epsilon);
+        self.least_by_moments(|c, ln| ln + constant(c))
+    }
+
     fn delta_of_moments(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
         if self.loss.is_empty() {
             return Ok((0.0, None));
@@ -83,9 +90,8 @@ impl Solver {
             return Ok((delta, order.and_then(|order| Order::new(order).ok())));
         }
         let missing = self.loss.missing();
-        let constant = |c: f64| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0);
         if self.needs_grid() {
-            let (ln_delta, order) = self.least_by_moments(|c, ln| ln + constant(c))?;
+            let (ln_delta, order) = self.ln_delta_by_moments(epsilon)?;
             let delta = (ln_delta.exp() * (1.0 + 1e-12) + missing).min(1.0);
             let delta = if delta.is_nan() {
                 1.0
@@ -98,6 +104,7 @@ impl Solver {
             Ok(cumulants) => cumulants,
             Err(_) => self.cumulants(1.0)?,
         };
+        let constant = ln_constant(epsilon);
         // The best order lies near the saddle.
         let highest = (cumulants.highest - 1.0).ln();
         let near = (cumulants.chernoff(epsilon).1 - 1.0)
@@ -114,6 +121,11 @@ impl Solver {
         let delta = ln_delta.exp() * (1.0 + 1e-12) + missing;
         Ok((delta.max(f64::MIN_POSITIVE), Order::new(order).ok()))
     }
+}
+
+/// ln of what K(c) is raised by in Chernoff's bound on δ(ε), by the order.
+fn ln_constant(epsilon: f64) -> impl Fn(f64) -> f64 {
+    move |c| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0)
 }
 
 /// Not below zero, and up by more than the formula's roundings; NaN stays NaN.

@@ -330,6 +330,10 @@ impl Solver {
             Kernel::Excess => self.approximate(epsilon).unwrap_or(0.0),
             Kernel::Shared => -2.0,
         };
+        if self.needs_grid() && expected < LEAST_LN_DELTA {
+            // Contours of laws take seconds there, and nobody looks.
+            return None;
+        }
         let mut best: Option<(LnBounds, Contour)> = None;
         // The second attempt knows the size of the answer.
         for _ in 0..3 {
