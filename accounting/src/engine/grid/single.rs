@@ -3,7 +3,7 @@
 use crate::loss::loss_grid::LossGrid;
 use crate::loss::{LossDistribution, Node};
 use crate::numeric::interval::LnBounds;
-use crate::numeric::special::ln_one_minus_exp;
+use crate::numeric::special::{ln_add_exp, ln_one_minus_exp};
 use crate::quantity::error::Result;
 
 impl LossDistribution {
@@ -25,12 +25,10 @@ impl LossDistribution {
             }
         })?;
         let [above, below] = terms.map(|terms| ln_sum(&terms));
-        let upper = crate::numeric::special::ln_add_exp(
-            above,
-            (self.infinite + self.missing + dropped.exp()).ln(),
-        ) + 1e-15;
-        let lower =
-            crate::numeric::special::ln_add_exp(below, self.infinite_at_least().ln()) - 1e-15;
+        // In logarithms: what is dropped may be below all numbers, and is not nothing for that.
+        let beyond = ln_add_exp((self.infinite + self.missing).ln(), dropped);
+        let upper = ln_add_exp(above, beyond) + 1e-15;
+        let lower = ln_add_exp(below, self.infinite_at_least().ln()) - 1e-15;
         Ok(LnBounds {
             lower,
             middle: if lower.is_finite() {
@@ -38,14 +36,7 @@ impl LossDistribution {
             } else {
                 upper
             },
-            upper: if above == f64::NEG_INFINITY
-                && dropped == f64::NEG_INFINITY
-                && self.infinite + self.missing <= 0.0
-            {
-                f64::NEG_INFINITY
-            } else {
-                upper
-            },
+            upper,
         })
     }
 }
@@ -67,7 +58,7 @@ fn ln_sum(terms: &[f64]) -> f64 {
 mod tests {
     use crate::loss::{Direction, PrivacyLoss, Query};
     use crate::mechanism::{Mechanism, Sampling};
-    use crate::{Epsilon, Neighbours, NoiseMultiplier, SamplingRate, Tolerance};
+    use crate::{Epsilon, Neighbours, NoiseMultiplier, SamplingRate, Steps, Tolerance};
 
     /// δ of one step of Laplace noise b at rate q: with x = (1 + b ln(1 + (e^ε − 1)/q))/2, where the loss is ε,
     /// q (1 − e^((x−1)/b)/2) − (q + e^ε − 1) e^(−x/b)/2.
@@ -75,6 +66,29 @@ mod tests {
         let share = epsilon.exp_m1() / q;
         let x = 0.5 * (1.0 + b * share.ln_1p());
         q * (1.0 - 0.5 * ((x - 1.0) / b).exp() - 0.5 * (1.0 + share) * (-x / b).exp())
+    }
+
+    /// Gaussian noise never gives a δ of zero, below the smallest number either: a promise of zero would be one of pure
+    /// differential privacy.
+    #[test]
+    fn no_delta_of_gaussian_noise_is_zero() {
+        let without_replacement = |noise: f64| Mechanism::SubsampledGaussian {
+            noise_multiplier: NoiseMultiplier::new(noise).unwrap(),
+            sampling_rate: SamplingRate::new(0.1).unwrap(),
+            sampling: Sampling::WithoutReplacement,
+        };
+        for (noise, times) in [(1.0, 1), (50.0, 1), (1.0, 2), (1.0, 30)] {
+            let run = Mechanism::Repeat {
+                times: Steps::new(times),
+                each: Box::new(without_replacement(noise)),
+            };
+            let query = Query::single(Neighbours::Replace);
+            let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
+            let at = Epsilon::new(2000.0).unwrap();
+            let found = loss.delta(at, Tolerance::DEFAULT).unwrap().bounds;
+            let high = found.upper.unwrap().get().get();
+            assert!(high > 0.0 && high < 1e-290, "{noise} {times}: {high}");
+        }
     }
 
     /// However small the losses are, stretches end where the loss is ε.
