@@ -4,14 +4,17 @@
 //! Scores of N candidates are standard normal, the secret's is shifted by μ; the model's NLL is −2
 //! times the score whatever μ is, so that no row is calibrated by construction. The rank test
 //! has the best of its thresholds, chosen in hindsight at no cost; the e-values are what the audit
-//! reports.
+//! reports. The last table holds what `audit design` predicts against audits whose every candidate is scored, where the model's NLL is
+//! −μ times the score.
 #![expect(clippy::print_stdout, reason = "a report for people and scripts")]
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
-use reticent_attacks::evalue::{Beliefs, EValueAudit, Pool, coin_beliefs, coin_bound};
-use reticent_attacks::exposure::RankAudit;
+use reticent_attacks::evalue::{
+    Beliefs, EValueAudit, PlannedAudit, Pool, coin_beliefs, coin_bound,
+};
+use reticent_attacks::exposure::{EpsilonMethod, RankAudit};
 use reticent_attacks::search::RankCount;
 use reticent_attacks::{AuditTerms, Draw, OneRunCounts};
 use reticent_corpus::Unit;
@@ -69,7 +72,67 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             100.0 * known / guesses
         );
     }
+    println!();
+    println!("| μ | N | m | counts | predicted | realised | standard deviation | difference |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (mu, candidates, canaries) in ROWS {
+        let audit = planned(candidates, canaries)?;
+        let predicted = *audit.predict(mu, repetitions)?.mean.get();
+        let bounds: Vec<f64> = (0..repetitions)
+            .map(|seed| realised(&audit, mu, 1000 + seed))
+            .collect::<Result<_, _>>()?;
+        let mean = bounds.iter().sum::<f64>() / repetitions as f64;
+        let squares: f64 = bounds.iter().map(|bound| (bound - mean).powi(2)).sum();
+        println!(
+            "| {mu} | {candidates} | {canaries} | {} | {:.2} | {mean:.2} | {:.2} | {:+.2} |",
+            match audit.decides() {
+                EpsilonMethod::EValue => "e-values",
+                _ => "ranks",
+            },
+            predicted.get(),
+            (squares / (repetitions as f64 - 1.0)).sqrt(),
+            predicted.get() - mean
+        );
+    }
     Ok(())
+}
+
+/// The audit that `audit design` plans: the pool and the test of the verdict, the bound at 95 %.
+fn planned(candidates: u64, canaries: u64) -> Result<PlannedAudit, Box<dyn std::error::Error>> {
+    let strict = RankAudit {
+        thresholds: RankAudit::planned_thresholds(candidates, 1),
+        confidence: Confidence::new(0.9995)?,
+        delta: Delta::new(DELTA)?,
+        draw: Draw::Independent,
+        unit: Unit::Turn,
+        copies: 1,
+    };
+    Ok(PlannedAudit::new(strict, candidates, canaries)?.at(Confidence::new(0.95)?))
+}
+
+/// The bound of a simulated audit of whoever knows μ, every candidate scored.
+fn realised(audit: &PlannedAudit, mu: f64, seed: u64) -> Result<f64, Box<dyn std::error::Error>> {
+    let (candidates, canaries) = audit.of();
+    let tempers = &audit.by_evalue.tempers;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (mut counts, mut guesses) = (Vec::new(), Vec::new());
+    for _ in 0..canaries {
+        let mut nlls: Vec<f64> = (0..candidates).map(|_| -mu * normal(&mut random)).collect();
+        nlls[0] -= mu * mu;
+        counts.push(RankCount {
+            candidates,
+            nll: nlls[0],
+            below: nlls[1..].iter().filter(|nll| **nll < nlls[0]).count() as u64,
+            ties: 0,
+            unresolved: 0,
+        });
+        let each = tempers.iter().map(|temper| {
+            let belief = temper.beliefs(&nlls)?;
+            Ok(Beliefs::full(&belief, audit.by_evalue.pool)?.guess(belief[0]))
+        });
+        guesses.push(each.collect::<reticent_attacks::Result<Vec<_>>>()?);
+    }
+    Ok(audit.bound(&counts, &guesses)?.lower.get().get())
 }
 
 fn normal(random: &mut ChaCha8Rng) -> f64 {

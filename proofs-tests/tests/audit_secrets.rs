@@ -120,6 +120,10 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         (secrets.replace("\"s3\"", "\"s2\""), "ids must be unique"),
         (secrets.replace("digits:6", "digits:5"), "of its shape"),
         (
+            secrets.replace("digits:6", "digit:6"),
+            "shape of a secret must be",
+        ),
+        (
             secrets.replace(",\"shape\":\"{digits:6}\"", ""),
             "either candidates or a shape",
         ),

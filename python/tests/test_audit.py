@@ -232,11 +232,11 @@ def test_membership() -> None:
     """Golden: tpr-02 of the project's vectors of attacks: 11 % above all but one of a hundred."""
     outside = list(range(100))
     inside = [score + 9.5 for score in outside]
-    found = reticent.membership(inside, outside, fpr=(0.01, 0.0475))
+    found = reticent.membership(inside, outside, fpr=(0.01, 0.0625))
     assert found.area_lower <= found.document["area"]["estimate"] <= found.area_upper
-    with pytest.raises(ValueError, match="299 non-members needed"):
+    with pytest.raises(ValueError, match="437 non-members needed"):
         found.tpr_lower(0.01)
-    assert found.tpr_lower(0.0475) <= 0.11
+    assert found.tpr_lower(0.0625) <= 0.11
     with pytest.raises(ValueError, match="fpr: must be one of"):
         found.tpr_lower(0.5)
     with pytest.raises(ValueError, match="members"):

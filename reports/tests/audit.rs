@@ -195,3 +195,56 @@ fn ctrl_c_ends_with_130_and_leaves_nothing() {
     assert!(stderr(&output).contains("interrupted"));
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
+
+/// A limit is passed (1), kept (0), or left open (2): the answer is printed whichever it is. An interval that holds the limit
+/// keeps it.
+#[test]
+fn a_limit_that_is_left_open_ends_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, members: u32, shift: u32| {
+        let path = folder.path().join(name);
+        let row = |i: u32| {
+            let member = i % 2;
+            format!("{i},{member},{}\n", i * 37 % 101 + shift * member)
+        };
+        let rows: String = (0..2 * members).map(row).collect();
+        std::fs::write(&path, format!("id,member,score\n{rows}")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (few, many, leak) = (
+        write("few.csv", 3, 200),
+        write("many.csv", 200, 0),
+        write("leak.csv", 200, 200),
+    );
+    for (line, ends) in [
+        (vec!["membership", "--scores", &few], 0),
+        (vec!["membership", "--scores", &few, "--max-auc", "0.6"], 2),
+        (
+            vec!["membership", "--scores", &many, "--max-auc", "0.52"],
+            0,
+        ),
+        (
+            vec!["membership", "--scores", &many, "--max-auc", "0.999"],
+            2,
+        ),
+        (vec!["membership", "--scores", &leak, "--max-auc", "0.6"], 1),
+        (
+            vec!["epsilon", "--counts", "10,5,5", "--max-epsilon", "9"],
+            2,
+        ),
+        (
+            vec!["epsilon", "--counts", "1000,100,50", "--max-epsilon", "1"],
+            0,
+        ),
+        (
+            vec!["epsilon", "--counts", "1000,100,95", "--max-epsilon", "1"],
+            1,
+        ),
+    ] {
+        let output = audit(&line);
+        assert_eq!(code(&output), ends, "{line:?}: {}", stderr(&output));
+        assert!(!output.stdout.is_empty(), "{line:?}");
+        let said = stderr(&output);
+        assert_eq!(said.contains("is not known, since"), ends == 2, "{said}");
+    }
+}

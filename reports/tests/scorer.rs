@@ -561,7 +561,7 @@ fn several_scorers_must_be_one_model() {
     assert!(said(&output).contains("must lie in"), "{}", said(&output));
 }
 
-const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":400,"statistics":false}'"#;
+const HELLO: &str = r#"echo '{"reticent_scorer":1,"vocabulary":128,"statistics":false}'"#;
 
 #[test]
 fn whatever_a_process_does_wrong_is_said_in_one_line() {
@@ -598,7 +598,10 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ),
         (
             "echo '{\"reticent_scorer\":1,\"vocabulary\":9}'; sleep 9".into(),
-            &["outside the vocabulary of 9 tokens"],
+            &[
+                "--tokenizer: it has",
+                "says vocabulary 9, which must be from",
+            ],
         ),
         (
             format!("{HELLO}; echo gone >&2"),
@@ -654,7 +657,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             "{message}"
         );
         assert_eq!(message.lines().count(), 1, "{script}: {message}");
-        assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("vocabulary of"));
+        assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("--tokenizer: "));
         for words in says {
             assert!(
                 message.contains(words),

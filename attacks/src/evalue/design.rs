@@ -21,7 +21,7 @@ use crate::normal::{normal_cdf, normal_quantile};
 use crate::search::RankCount;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use reticent_accounting::{Epsilon, Estimate, Probability, Upper};
+use reticent_accounting::{Confidence, Epsilon, Estimate, Probability, Upper};
 use std::sync::Arc;
 
 /// Scores that are drawn one by one; so many candidates are drawn whole.
@@ -69,6 +69,23 @@ impl PlannedAudit {
             by_rank,
             by_evalue,
         })
+    }
+
+    /// The same test, tempers and pool at another confidence. Beliefs are searched once, with one pool, so that a bound
+    /// that is shown beside a verdict has the verdict's.
+    #[must_use]
+    pub fn at(&self, confidence: Confidence) -> Self {
+        Self {
+            by_rank: RankAudit {
+                confidence,
+                ..self.by_rank.clone()
+            },
+            by_evalue: EValueAudit {
+                confidence,
+                ..self.by_evalue.clone()
+            },
+            decides: self.decides,
+        }
     }
 
     /// The test that counts.

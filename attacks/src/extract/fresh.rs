@@ -33,7 +33,27 @@ impl std::str::FromStr for SecretShape {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let template: CanaryTemplate = format!("{PREFIX}{text}").parse()?;
+        let refused = |got: String| Error::Unsuitable {
+            what: "shape of a secret",
+            needed: "fields such as {digits:6}, {letters:4}, {upper:2} or {list:red|green}, on one line",
+            got,
+        };
+        if text.contains(['\n', '\r']) {
+            return Err(refused("a line break".to_owned()));
+        }
+        // It may be the secret itself.
+        if !text.contains('{') {
+            return Err(refused("a text without a field".to_owned()));
+        }
+        let template: CanaryTemplate =
+            format!("{PREFIX}{text}")
+                .parse()
+                .map_err(|error| match error {
+                    reticent_corpus::Error::Template { problem, .. } => {
+                        refused(format!("{text:?}: {problem}"))
+                    }
+                    other => other.into(),
+                })?;
         if template.prefix() != PREFIX || !template.suffix().is_empty() {
             return Err(Error::Unsuitable {
                 what: "shape of a secret",

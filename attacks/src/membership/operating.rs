@@ -4,7 +4,7 @@ use super::set::{Rate, ScoreSet, falling};
 use crate::error::{Error, Result};
 use crate::statistics::{bisect_last_whole, check_open_unit};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
-use reticent_accounting::{Confidence, Estimate};
+use reticent_accounting::{Bounds, Confidence, Estimate, Probability, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct OperatingPoint {
     /// The false-positive rate that was asked for.
     pub fpr: f64,
-    /// Non-members without which no sample can certify it.
+    /// Non-members without which no sample can certify it, at the share of the confidence that the threshold has.
     pub non_members_needed: u64,
     /// The largest share of members where the sample's own share of non-members is at most `fpr`: what
     /// papers print. Its threshold was chosen on the records it is judged by, and nothing certifies the rate.
@@ -34,9 +34,10 @@ pub struct TruePositives {
     pub threshold: f64,
     /// Non-members above the threshold that the certificate allows.
     pub allowed: u64,
-    /// The false-positive rate is at most this with the stated confidence; at most `fpr`.
+    /// The false-positive rate is at most this, at a quarter of what may be wrong of the whole; at most `fpr`.
     pub fpr_upper: f64,
-    /// Members above the threshold.
+    /// Members above the threshold. Its interval is that of the true-positive rate at `fpr`, for threshold and rate
+    /// together: it holds the largest share of members above any threshold whose false-positive rate is at most `fpr`.
     pub tpr: Rate,
 }
 
@@ -77,12 +78,24 @@ pub fn non_members_needed(fpr: f64, confidence: Confidence) -> Result<u64> {
 impl ScoreSet {
     /// True positives at a certified false-positive rate.
     ///
-    /// The threshold is the (k+1)-th largest score of the n non-members, with the largest k
-    /// that keeps the rate above it within `fpr` with the stated confidence: for continuous
-    /// scores that rate is distributed as Beta(k + 1, n − k) (ties lower it), and its upper
-    /// bound is Clopper and Pearson's for k of n. k follows from n, fpr and the confidence
-    /// alone. Given the threshold the members above it are binomial, so their two-sided
-    /// interval, at the same confidence, is exact too. With groups one record of each counts.
+    /// With β(x) = sup {P₁(S > t): P₀(S > t) ≤ x}, the largest share of members above a threshold whose false-positive
+    /// rate is at most x, the interval holds β(fpr) with the stated confidence 1 − α. Each of its ends rests on a
+    /// threshold and on a rate above it, at α/4 each:
+    ///
+    /// - Below: t is the (k+1)-th largest score of the n non-members, with the largest k for which Clopper and Pearson's
+    ///   upper end of k of n is at most fpr. Let t* be the least threshold with P₀(S > t*) ≤ fpr, so that
+    ///   P₀(S ≥ t*) ≥ fpr. P₀(S > t) > fpr means t < t*, thus at most k scores of n reach t*, which has the probability
+    ///   P(Bin(n, fpr) ≤ k) ≤ α/4 at most, and exactly that for continuous scores where the upper end is fpr. Otherwise
+    ///   β(fpr) ≥ P₁(S > t); given t the members above it are binomial, and the lower end of their rate is above it with
+    ///   probability α/4 at most.
+    /// - Above: u is the k-th largest score with the least k for which the lower end of k of n is at least fpr. u > t* means
+    ///   that at least k scores lie above t*, of probability P(Bin(n, fpr) ≥ k) ≤ α/4 at most. Otherwise every threshold
+    ///   of a rate of at most fpr is u or more, so that β(fpr) ≤ P₁(S ≥ u), of which the upper end is below with
+    ///   probability α/4 at most. Where no k is enough the interval is open above.
+    ///
+    /// k follows from n, fpr and the confidence alone, ties included. Each end errs with probability α/2 at most. One that
+    /// gave all of α to the threshold and shared another among the ends of the rate would err twice as often. With groups one
+    /// record of each counts.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -90,7 +103,7 @@ impl ScoreSet {
     /// let outside: Vec<f64> = (0..100).map(f64::from).collect();
     /// let set = ScoreSet::new(outside.iter().map(|s| s + 9.5).collect(), outside)?;
     /// let point = set.true_positives_at(0.01, Confidence::new(0.95)?, 0)?;
-    /// assert!(point.found.is_none() && point.non_members_needed == 299);
+    /// assert!(point.found.is_none() && point.non_members_needed == 437);
     /// // Of 100 non-members one is above 98, and of the members 11: no certificate, but what papers print.
     /// assert!((point.plug_in.get() - 0.11).abs() < 1e-12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -104,32 +117,72 @@ impl ScoreSet {
         confidence: Confidence,
         seed: u64,
     ) -> Result<OperatingPoint> {
-        let needed = non_members_needed(fpr, confidence)?;
+        let each = quarter(confidence)?;
         let set = self.thinned(seed);
         let outside = falling(&set.non_members);
         let mut point = OperatingPoint {
             fpr,
-            non_members_needed: needed,
+            non_members_needed: non_members_needed(fpr, each)?,
             plug_in: self.plug_in(fpr),
             found: None,
         };
-        if (outside.len() as u64) < needed {
-            return Ok(point);
+        if let Some((threshold, allowed, tp)) = set.certified(&outside, fpr, each) {
+            let (n, m) = (outside.len() as u64, set.members.len() as u64);
+            let rate = Rate::of(tp, m, confidence)?;
+            let lower = clopper_pearson_lower(tp, m, each)?;
+            let upper = set.surely_beyond(&outside, fpr, each)?;
+            point.found = Some(TruePositives {
+                threshold,
+                allowed,
+                fpr_upper: clopper_pearson_upper(allowed, n, each)?.get().get(),
+                tpr: Rate {
+                    bounds: Bounds {
+                        lower: Some(lower),
+                        upper,
+                    },
+                    ..rate
+                },
+            });
         }
-        let n = outside.len() as u64;
-        let allowed = bisect_last_whole(0, n - 1, |k| {
-            clopper_pearson_upper(k, n, confidence).is_ok_and(|upper| upper.get().get() <= fpr)
-        });
-        let upper = clopper_pearson_upper(allowed, n, confidence)?;
-        let threshold = outside[allowed as usize];
-        let (tp, _) = set.above(threshold);
-        point.found = Some(TruePositives {
-            threshold,
-            allowed,
-            fpr_upper: upper.get().get(),
-            tpr: Rate::of(tp, set.members.len() as u64, confidence)?,
-        });
         Ok(point)
+    }
+
+    /// The threshold above which non-members surely are no more than `fpr`, how many of the sample may be, and how
+    /// many members are; nothing where the sample is too small.
+    fn certified(&self, outside: &[f64], fpr: f64, each: Confidence) -> Option<(f64, u64, u64)> {
+        let n = outside.len() as u64;
+        let at_most =
+            |k| clopper_pearson_upper(k, n, each).is_ok_and(|upper| upper.get().get() <= fpr);
+        if n == 0 || !at_most(0) {
+            return None;
+        }
+        let allowed = bisect_last_whole(0, n - 1, at_most);
+        let threshold = outside[allowed as usize];
+        Some((threshold, allowed, self.above(threshold).0))
+    }
+
+    /// The upper end of the rate of members at or above the highest score that non-members surely reach as often as `fpr`.
+    fn surely_beyond(
+        &self,
+        outside: &[f64],
+        fpr: f64,
+        each: Confidence,
+    ) -> Result<Option<Upper<Probability>>> {
+        let n = outside.len() as u64;
+        let at_least =
+            |k| clopper_pearson_lower(k, n, each).is_ok_and(|lower| lower.get().get() >= fpr);
+        if n == 0 || !at_least(n) {
+            return Ok(None);
+        }
+        // The least k whose rate is surely as large: the mirror of what is certified.
+        let short = bisect_last_whole(0, n, |k| !at_least(k));
+        let threshold = outside[(short + 1).min(n) as usize - 1];
+        let reached = self.members.iter().filter(|s| **s >= threshold).count() as u64;
+        Ok(Some(clopper_pearson_upper(
+            reached,
+            self.members.len() as u64,
+            each,
+        )?))
     }
 
     /// The largest share of members at a corner of the ROC curve with no more false positives than `fpr`.
@@ -161,8 +214,7 @@ impl ScoreSet {
         points
     }
 
-    /// The true-positive rate at a false-positive rate from both sides, each rate's bound at a
-    /// quarter of the failure probability: pointwise, for the band of a plot.
+    /// The interval of [`Self::true_positives_at`], whatever the sample certifies: pointwise, for the band of a plot.
     ///
     /// # Errors
     /// A rate outside (0, 1).
@@ -170,25 +222,19 @@ impl ScoreSet {
         check_open_unit("false-positive rate", fpr)?;
         let set = self.thinned(seed);
         let outside = falling(&set.non_members);
-        let n = outside.len() as u64;
-        let each = Confidence::new(1.0 - (1.0 - confidence.get()) / 4.0)?;
-        let at_most = |k| clopper_pearson_upper(k, n, each).is_ok_and(|u| u.get().get() <= fpr);
-        let at_least = |k| clopper_pearson_lower(k, n, each).is_ok_and(|l| l.get().get() >= fpr);
-        let members = set.members.len() as u64;
-        let mut band = (0.0, 1.0);
-        if at_most(0) {
-            let k = bisect_last_whole(0, n - 1, at_most);
-            let (tp, _) = set.above(outside[k as usize]);
-            band.0 = clopper_pearson_lower(tp, members, each)?.get().get();
-        }
-        if at_least(n) {
-            // The least k whose rate is surely as large: the mirror of the above.
-            let short = bisect_last_whole(0, n, |k| !at_least(k));
-            let k = (short + 1).min(n);
-            let threshold = outside[(k - 1) as usize];
-            let tp = set.members.iter().filter(|s| **s >= threshold).count() as u64;
-            band.1 = clopper_pearson_upper(tp, members, each)?.get().get();
-        }
-        Ok(band)
+        let each = quarter(confidence)?;
+        let lower = match set.certified(&outside, fpr, each) {
+            Some((_, _, tp)) => clopper_pearson_lower(tp, set.members.len() as u64, each)?
+                .get()
+                .get(),
+            None => 0.0,
+        };
+        let upper = set.surely_beyond(&outside, fpr, each)?;
+        Ok((lower, upper.map_or(1.0, |upper| upper.get().get())))
     }
+}
+
+/// The confidence of each of four bounds that hold together with `confidence`.
+fn quarter(confidence: Confidence) -> Result<Confidence> {
+    Ok(Confidence::new(1.0 - (1.0 - confidence.get()) / 4.0)?)
 }

@@ -119,3 +119,34 @@ fn power() {
     assert!(power(8.0, 60.0) <= 0.0);
     assert!(audit.predict(1.0, 0).is_err());
 }
+
+/// A bound that is shown beside a verdict has the verdict's pool, whatever its own confidence: planned, shown and tested one by
+/// one, the most that it can prove is the same. By itself it would have another pool: 300 canaries of 10⁴ candidates
+/// would prove 12.3035 at most, where they prove 12.3078.
+#[test]
+fn a_bound_at_another_confidence_has_the_pool_of_the_verdict() {
+    let mut others = 0;
+    for (candidates, canaries) in [(100, 100), (1000, 100), (1000, 1000), (10_000, 300)] {
+        let alone = planned(candidates, canaries, 1e-6);
+        let strict = PlannedAudit::new(
+            RankAudit {
+                confidence: Confidence::new(0.9995).unwrap(),
+                ..alone.by_rank.clone()
+            },
+            candidates,
+            canaries,
+        )
+        .unwrap();
+        let shown = strict.at(alone.by_rank.confidence);
+        assert_eq!(shown.by_evalue.pool, strict.by_evalue.pool);
+        assert_eq!(shown.decides(), strict.decides());
+        assert_eq!(shown.by_rank, alone.by_rank);
+        let most = |audit: &PlannedAudit| audit.by_evalue.provable().unwrap().get().get();
+        others += u32::from(most(&shown) > most(&alone));
+        if (candidates, canaries) == (10_000, 300) {
+            assert!((most(&shown) - 12.307_838).abs() < 1e-6);
+            assert!((most(&alone) - 12.303_543).abs() < 1e-6);
+        }
+    }
+    assert_eq!(others, 3);
+}

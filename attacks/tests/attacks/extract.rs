@@ -524,10 +524,20 @@ fn fresh_candidates_are_drawn_once() {
     for (text, says) in [
         ("ID {digits:6}", "begins and ends with a field"),
         ("{digits:6}.", "begins and ends with a field"),
-        ("123456", "no field"),
+        ("123456", "a text without a field"),
+        ("{digit:6}", "unknown field"),
+        ("{digits:0}", "a number from 1 to 64"),
+        ("{digits:6", "a { without its }"),
+        ("{digits:3}\n{digits:3}", "a line break"),
     ] {
         let error = text.parse::<SecretShape>().unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
+        // It is the shape of a secret that is wrong, and it may be the secret.
+        assert!(error.starts_with("shape of a secret"), "{error}");
+        assert!(
+            !error.contains("canary") && !error.contains("123456"),
+            "{error}"
+        );
     }
     let error = shape
         .candidates("ab-123456", "a", 50, 1)

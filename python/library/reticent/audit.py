@@ -244,7 +244,7 @@ def membership(
     >>> found.tpr_lower(0.01)
     Traceback (most recent call last):
       ...
-    ValueError: fpr: this sample can't certify 0.01: 299 non-members needed
+    ValueError: fpr: this sample can't certify 0.01: 437 non-members needed
 
     >>> lines = [f"line number {i} says {i * i}" for i in range(32)]
     >>> found = reticent.membership(range(24), range(20), texts=(lines[:12] * 2, lines[12:]))

@@ -22,6 +22,9 @@ const TIMEOUT: u64 = 600;
 /// A model may have room for more tokens than its tokenizer knows, up to the next multiple of this.
 const PADDING: usize = 512;
 
+/// Models are padded to a multiple of this.
+const ROUND: usize = 128;
+
 /// A model with its tokenizer, ready to score.
 pub(in crate::audit) struct LoadedModel {
     /// Where it came from, in words.
@@ -55,7 +58,10 @@ impl LoadedModel {
                 let tokenizer = args.tokenizer.as_ref();
                 let tokenizer = tokenizer.context("--tokenizer: --scorer needs the model's own")?;
                 let tokenizer = tokenizer.load().context("--tokenizer")?;
-                Self::command(lines, tokenizer, limit, interrupt).context("--scorer")
+                let model =
+                    Self::command(lines, tokenizer, limit, interrupt).context("--scorer")?;
+                model.has_its_tokenizer().context("--tokenizer")?;
+                Ok(model)
             }
         }
     }
@@ -138,14 +144,36 @@ impl LoadedModel {
     fn fits(&self, other: &Self) -> Result<()> {
         let (own, known) = (self.vocabulary(), other.vocabulary());
         let tokens = self.tokenizer.vocabulary_size();
-        let least = tokens.saturating_sub(self.tokenizer.added_tokens()?);
-        let most = tokens.next_multiple_of(PADDING);
+        let (least, most) = self.sizes()?;
         ensure!(
             known == own || (least..=most).contains(&known),
             "{} says vocabulary {known}; it must be the audited model's {own}, or from {least} to {most}, as the tokenizer has {tokens} tokens: with other tokens their log-likelihoods don't compare",
             other.name
         );
         Ok(())
+    }
+
+    /// Refuses a command that knows another number of tokens than the tokenizer that it is asked in: ids would stand for
+    /// other tokens.
+    fn has_its_tokenizer(&self) -> Result<()> {
+        let (known, tokens) = (self.vocabulary(), self.tokenizer.vocabulary_size());
+        let (least, _) = self.sizes()?;
+        // Models are padded to a round number, some by 2 % and more.
+        let most = tokens.next_multiple_of(ROUND).max(tokens + tokens / 20);
+        ensure!(
+            (least..=most).contains(&known),
+            "it has {tokens} tokens, and {} says vocabulary {known}, which must be from {least} to {most}: name the model's own tokenizer",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// The fewest and the most tokens that a model of this tokenizer has: without those that were added, and with room for
+    /// more.
+    fn sizes(&self) -> Result<(usize, usize)> {
+        let tokens = self.tokenizer.vocabulary_size();
+        let least = tokens.saturating_sub(self.tokenizer.added_tokens()?);
+        Ok((least, tokens.next_multiple_of(PADDING)))
     }
 
     fn vocabulary(&self) -> usize {

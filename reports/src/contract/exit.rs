@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 /// How a command that finished ended.
 ///
-/// Errors are not listed here: they end with 2, an interruption with 130.
+/// Errors are not listed here: they end with 2, an interruption with 130. A limit that a run leaves open is an error, behind
+/// the answer: neither 0 nor 1 is true ([`open_limit`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: finished.
@@ -39,6 +40,19 @@ impl Exit {
             (Self::Finished, Self::Finished) => Self::Finished,
             _ => Self::Exceeded,
         }
+    }
+}
+
+/// Refuses an ending that leaves a limit open. Of a run that passed another limit, or contradicts a promise, that is the
+/// answer.
+///
+/// # Errors
+/// `why` is there, and nothing is exceeded.
+#[cfg(feature = "findings")]
+pub(crate) fn open_limit(exit: Exit, why: Option<String>) -> anyhow::Result<Exit> {
+    match (exit, why) {
+        (Exit::Finished, Some(why)) => Err(anyhow::anyhow!(why)),
+        _ => Ok(exit),
     }
 }
 

@@ -32,6 +32,8 @@ pub use csv::Csv;
 pub use definition::{Completions, ManualPage};
 pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
+#[cfg(feature = "findings")]
+pub(crate) use exit::open_limit;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;

@@ -55,7 +55,7 @@ use std::path::PathBuf;
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound \
-or a limit you set is passed; 2 not finished (bad input or usage); 130 interrupted.
+or a limit you set is passed; 2 not finished (bad input or usage), or a limit you set is left open; 130 interrupted.
 
 Example:
   audit demo";

@@ -125,6 +125,17 @@ impl CoinsReport {
         self.limit.filter(|limit| self.bound() > limit.get())
     }
 
+    /// Why so few coins leave open whether ε is above the limit.
+    #[cfg(feature = "audit")]
+    pub(super) fn undecided(&self) -> Option<String> {
+        let limit = self.limit.filter(|limit| self.provable.get() <= limit)?;
+        Some(format!(
+            "--max-epsilon: whether ε is above {} is not known, since so few coins prove {} at most; plant more canaries, or give a limit below that",
+            shortest(limit.get()),
+            rounded_up(self.provable.get().get(), 4)
+        ))
+    }
+
     /// 1 when a promise is contradicted, or when the bound is above the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -6,7 +6,7 @@ use crate::audit::Apart;
 use crate::audit::exposure::promise::with_noise;
 use crate::audit::exposure::run::ran;
 use crate::audit::loaded_model::LoadedModel;
-use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, read_text};
+use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
 use anyhow::{Context, Result, ensure};
@@ -111,7 +111,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&model.name),
         || Ok(Csv::of_rows([&report.epsilon])?),
     )?;
-    Ok(report.exit())
+    open_limit(report.exit(), report.undecided())
 }
 
 /// Refuses a checkpoint whose records are others than those of the coins.

@@ -225,12 +225,10 @@ impl Designer<'_> {
             return Ok(None);
         }
         let candidates = 10_u64.pow(digits);
-        let audit = self.audit(candidates, canaries, copies, self.confidence)?;
+        let strict = self.strict(candidates, canaries, copies)?;
+        let audit = strict.at(self.confidence);
         let could_contradict = promised
-            .map(|promised| {
-                let strict = self.audit(candidates, canaries, copies, strict()?)?;
-                anyhow::Ok(strict.provable()?.get() > promised.get())
-            })
+            .map(|promised| anyhow::Ok(strict.provable()?.get() > promised.get()))
             .transpose()?;
         Ok(Some(DesignRow {
             digits,
@@ -247,16 +245,12 @@ impl Designer<'_> {
         }))
     }
 
-    fn audit(
-        &self,
-        candidates: u64,
-        canaries: u64,
-        copies: u32,
-        confidence: Confidence,
-    ) -> Result<PlannedAudit> {
+    /// The audit of the verdict, as `audit exposure` will run it; the bound that is shown is the same at another confidence.
+    fn strict(&self, candidates: u64, canaries: u64, copies: u32) -> Result<PlannedAudit> {
+        let each = split(Probability::new(FALSE_ALARM)?, TESTS);
         let rank = RankAudit {
             thresholds: RankAudit::planned_thresholds(candidates, 1),
-            confidence,
+            confidence: Confidence::new(1.0 - each.get())?,
             delta: self.delta,
             draw: Draw::Independent,
             unit: self.unit,
@@ -289,17 +283,11 @@ impl Designer<'_> {
     }
 
     fn expectation(&self, chosen: &DesignRow) -> Result<Expectation> {
-        let audit = self.audit(
-            chosen.candidates,
-            chosen.canaries,
-            chosen.copies,
-            self.confidence,
-        )?;
+        let strict = self.strict(chosen.candidates, chosen.canaries, chosen.copies)?;
+        let audit = strict.at(self.confidence);
         let predicted = audit.predict(*chosen.shift.get(), RUNS)?;
         let mut power = Vec::new();
         if let Some(promised) = chosen.promised {
-            let strict =
-                self.audit(chosen.candidates, chosen.canaries, chosen.copies, strict()?)?;
             for noise in [0.0, 0.25, 0.5, 0.75] {
                 let shift = match noise {
                     0.0 => PlannedAudit::shift_of(1.0),
@@ -325,12 +313,6 @@ impl Designer<'_> {
             power,
         })
     }
-}
-
-/// The confidence of the verdict's test.
-fn strict() -> Result<Confidence> {
-    let each = split(Probability::new(FALSE_ALARM)?, TESTS);
-    Ok(Confidence::new(1.0 - each.get())?)
 }
 
 fn two(value: f64) -> String {

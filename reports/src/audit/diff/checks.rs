@@ -1,6 +1,13 @@
 //! What a document has to hold before anything is concluded from it: it may come from anybody.
 
+use super::super::ends;
+use crate::audit::membership::CORNERS;
 use anyhow::{Context, Result, ensure};
+use reticent_accounting::Confidence;
+use reticent_attacks::Draw;
+use reticent_attacks::exposure::ExposureSummary;
+use reticent_attacks::membership::{AreaMethod, Rate, ScoreSet};
+use reticent_attacks::search::RankCount;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -17,13 +24,20 @@ const ROUNDING: f64 = 1e-6;
 ///
 /// # Errors
 /// A field out of its range, with its name (behind `place`) and the range.
-pub(super) fn checked(part: &str, value: &Value, place: &str) -> Result<()> {
+pub(super) fn checked(part: &str, value: &Value, inputs: &Value, place: &str) -> Result<()> {
     let confidence = &value["confidence"];
-    if !confidence.is_null() || value["area"].is_object() {
+    if !confidence.is_null() || part == "membership" {
         let inside = confidence.as_f64().is_some_and(|c| c > 0.0 && c < 1.0);
         ensure!(
             inside,
             "{place}confidence must be in (0, 1), got {}",
+            got(confidence)
+        );
+        let asked = inputs["confidence"].as_f64();
+        ensure!(
+            part == "exposure" || asked.is_none_or(|asked| confidence.as_f64() == Some(asked)),
+            "{place}confidence must be inputs.confidence, {}, got {}",
+            got(&inputs["confidence"]),
             got(confidence)
         );
     }
@@ -40,6 +54,36 @@ pub(super) fn checked(part: &str, value: &Value, place: &str) -> Result<()> {
         "membership" => membership(value, place),
         _ => extraction(value, place),
     }
+}
+
+/// Checks that a report holds what its inputs ask for, or says why not.
+///
+/// # Errors
+/// A part that is absent, with its name.
+pub(super) fn parts(report: &Value) -> Result<()> {
+    let inputs = &report["inputs"];
+    let given = |names: &[&str]| names.iter().any(|name| !inputs[*name].is_null());
+    for (part, asked, excuse) in [
+        (
+            "exposure",
+            given(&["canary_file", "max_exposure"]),
+            "no_exposure",
+        ),
+        ("membership", given(&["members"]), ""),
+        (
+            "extraction",
+            given(&["members", "secrets"]),
+            "no_extraction",
+        ),
+    ] {
+        let present = report[part].is_object() || report[excuse].is_string();
+        ensure!(
+            present || !asked,
+            "{part} must be an object, as inputs ask for it, got {}",
+            got(&report[part])
+        );
+    }
+    Ok(())
 }
 
 fn exposure(value: &Value, place: &str) -> Result<()> {
@@ -87,7 +131,48 @@ fn exposure(value: &Value, place: &str) -> Result<()> {
             );
         }
     }
+    against_chance(value, candidates, place)
+}
+
+/// p of maximum and mean are those of the ranks, where the document holds all of them.
+fn against_chance(value: &Value, candidates: u64, place: &str) -> Result<()> {
+    let canaries = value["canaries"].as_array();
+    let counts = canaries.into_iter().flatten().map(|canary| {
+        let rank = |key: &str| canary["rank"][key].as_u64();
+        let (min, max) = (rank("min")?, rank("max")?);
+        Some(RankCount {
+            candidates,
+            nll: 0.0,
+            below: min - 1,
+            ties: max - min,
+            unresolved: 0,
+        })
+    });
+    let Some(counts) = counts.collect::<Option<Vec<_>>>() else {
+        return Ok(());
+    };
+    let Ok(draw) = serde_json::from_value::<Draw>(value["draw"].clone()) else {
+        return Ok(());
+    };
+    let Ok(found) = ExposureSummary::of(&counts, draw) else {
+        return Ok(());
+    };
+    for (key, own) in [("p_max", found.max()), ("p_mean", found.mean())] {
+        let p = &value["summary"][key];
+        let same = p.as_f64().is_none_or(|p| agree(p, own.p_value()));
+        ensure!(
+            same,
+            "{place}summary.{key} must be {}, as the ranks say, got {}",
+            own.p_value(),
+            got(p)
+        );
+    }
     Ok(())
+}
+
+/// Numbers that were written in decimal, and computed by another version, which may round otherwise.
+fn agree(one: f64, two: f64) -> bool {
+    (one - two).abs() <= ROUNDING.max(1e-3 * two.abs())
 }
 
 /// The promise and the proof, where there is a verdict.
@@ -136,13 +221,100 @@ fn membership(value: &Value, place: &str) -> Result<()> {
             whole(&value[key], (0, MOST), || format!("{place}{key}"))?;
         }
     }
-    area(&value["area"], place)
+    area(&value["area"], place)?;
+    from_roc(value, place)?;
+    accuracy(value, place)
+}
+
+/// Where the whole curve is there, and no groups, scores in its order have the area and its interval.
+fn from_roc(value: &Value, place: &str) -> Result<()> {
+    let area = &value["area"];
+    let (Some(set), Some(confidence)) = (ranked(value), confidence(value)) else {
+        return Ok(());
+    };
+    let found = set.area(confidence, 0)?;
+    // Disjoint pairs depend on the order of the records.
+    let known = area["method"] == "delong" && found.method == AreaMethod::Delong;
+    let (lower, upper) = ends(&found.bounds);
+    let all = [
+        ("estimate", found.estimate, true),
+        ("lower", lower, known),
+        ("upper", upper, known),
+    ];
+    for (key, own, _) in all.into_iter().filter(|(_, _, known)| *known) {
+        ensure!(
+            area[key]
+                .as_f64()
+                .is_some_and(|end| (end - own).abs() <= ROUNDING),
+            "{place}area.{key} must be {own}, as {place}roc and {place}confidence say, got {}",
+            got(&area[key])
+        );
+    }
+    Ok(())
+}
+
+/// Scores that have this curve; nothing where it may have been thinned, records are grouped, or it is of other records.
+fn ranked(value: &Value) -> Option<ScoreSet> {
+    let roc = value["roc"].as_array()?;
+    let (m, n) = (value["members"].as_u64()?, value["non_members"].as_u64()?);
+    if !value["groups"].is_null() || m.saturating_add(n) >= CORNERS as u64 {
+        return None;
+    }
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for (place, corner) in (0_u32..).zip(roc) {
+        // A corner lies at whole numbers of records.
+        let reach = |key: &str, records: u64, sofar: &mut Vec<f64>| {
+            let count = corner[key].as_f64()? * records as f64;
+            let whole = count.round();
+            let inside = (count - whole).abs() <= ROUNDING * records as f64
+                && (sofar.len() as f64..=records as f64).contains(&whole);
+            inside.then(|| sofar.resize(whole as usize, -f64::from(place)))
+        };
+        reach("tpr", m, &mut inside)?;
+        reach("fpr", n, &mut outside)?;
+    }
+    let whole = inside.len() as u64 == m && outside.len() as u64 == n;
+    whole.then(|| ScoreSet::new(inside, outside).ok())?
+}
+
+/// An accuracy of as many members as non-members is a rate of both: its interval is that of the confidence.
+fn accuracy(value: &Value, place: &str) -> Result<()> {
+    let accuracy = &value["accuracy"];
+    let at = format!("{place}accuracy");
+    let count = |key: &str| accuracy[key].as_u64();
+    let (Some(m), Some(n), Some(confidence)) =
+        (count("members"), count("non_members"), confidence(value))
+    else {
+        return Ok(());
+    };
+    let estimate = number(&accuracy["estimate"], 1.0, || format!("{at}.estimate"))?;
+    let hits = (estimate * m.saturating_mul(2) as f64).round() as u64;
+    if m != n || m == 0 || m > u64::from(u32::MAX) {
+        return Ok(());
+    }
+    let (lower, upper) = ends(&Rate::of(hits, 2 * m, confidence)?.bounds);
+    for (key, own) in [("lower", lower), ("upper", upper)] {
+        ensure!(
+            accuracy[key]
+                .as_f64()
+                .is_some_and(|end| (end - own).abs() <= ROUNDING),
+            "{at}.{key} must be {own}, as {at}.estimate and {place}confidence say, got {}",
+            got(&accuracy[key])
+        );
+    }
+    Ok(())
+}
+
+fn confidence(value: &Value) -> Option<Confidence> {
+    Confidence::new(value["confidence"].as_f64()?).ok()
 }
 
 fn area(area: &Value, place: &str) -> Result<()> {
-    if !area.is_object() {
-        return Ok(());
-    }
+    ensure!(
+        area.is_object(),
+        "{place}area must be an object, got {}",
+        got(area)
+    );
     let at = format!("{place}area");
     let estimate = number(&area["estimate"], 1.0, || format!("{at}.estimate"))?;
     // An interval that is open at an end leaves it out.
@@ -172,6 +344,12 @@ fn extraction(value: &Value, place: &str) -> Result<()> {
     }
     let mut lengths = BTreeSet::new();
     let rows = value["prompts"].as_array();
+    ensure!(
+        rows.is_some_and(|rows| !rows.is_empty()) || value["passages"].as_u64().unwrap_or(0) == 0,
+        "{place}prompts must be a list of rows, as passages is {}, got {}",
+        got(&value["passages"]),
+        rows.map_or_else(|| got(&value["prompts"]), |_| "none".to_owned())
+    );
     for (i, row) in rows.into_iter().flatten().enumerate() {
         let at = format!("{place}prompts[{i}]");
         let length = whole(&row["prompt"], (1, MOST), || format!("{at}.prompt"))?;

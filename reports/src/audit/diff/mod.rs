@@ -206,8 +206,8 @@ impl DiffReport {
         let (mut waiting, mut notes) = (Vec::new(), Vec::new());
         let inputs = [&old["inputs"], &new["inputs"]];
         let mut compare = |part: &str, old, new, place: &str| -> Result<()> {
-            checks::checked(part, old, place).context("OLD")?;
-            checks::checked(part, new, place).context("NEW")?;
+            checks::checked(part, old, inputs[0], place).context("OLD")?;
+            checks::checked(part, new, inputs[1], place).context("NEW")?;
             let pair = Pair { old, new, inputs };
             match part {
                 "exposure" => waiting.extend(exposures(&pair, level, &mut notes)?),
@@ -220,6 +220,8 @@ impl DiffReport {
         match old["type"].as_str().unwrap_or_default() {
             part @ ("exposure" | "membership" | "extraction") => compare(part, old, new, "")?,
             "report" => {
+                checks::parts(old).context("OLD")?;
+                checks::parts(new).context("NEW")?;
                 for part in ["exposure", "membership", "extraction"] {
                     match (old[part].is_object(), new[part].is_object()) {
                         (true, true) => compare(part, &old[part], &new[part], &format!("{part}."))?,
@@ -562,12 +564,6 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
     let alone = before.difference(&after).map(|name| (name, "NEW"));
     let alone = alone.chain(after.difference(&before).map(|name| (name, "OLD")));
     notes.extend(alone.map(|(name, which)| lacks(&format!("the attack {name}"), which)));
-    for (document, which) in [(old, "OLD"), (new, "NEW")] {
-        if !document["area"].is_object() {
-            notes.push(lacks("the AUC", which));
-            return None;
-        }
-    }
     let attack = decides(old);
     let differ = (attack != decides(new))
         .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))

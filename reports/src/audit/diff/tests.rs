@@ -572,6 +572,59 @@ fn what_one_report_lacks_is_said() {
     assert!(text.contains(said[0]));
 }
 
+/// What a report was asked for is there, or why it is not; p of ranks is that of the ranks; passages have rows.
+#[test]
+fn documents_that_contradict_themselves_are_refused() {
+    let mut ranked = exposure(&[1.0; 10]);
+    for canary in ranked["canaries"].as_array_mut().unwrap() {
+        canary["rank"] = json!({"min": 500_000, "max": 500_000});
+    }
+    let mut found = ranked.clone();
+    found["summary"] = json!({"p_max": 0.999, "p_mean": 0.934});
+    let said = |new: &Value| {
+        let refused = DiffReport::of(&ranked, new, 0.05);
+        refused.map_or_else(|error| format!("{error:#}"), |_| String::new())
+    };
+    let refused = said(&found);
+    assert!(
+        refused.starts_with("NEW: summary.p_") && refused.contains("as the ranks say"),
+        "{refused}"
+    );
+    // The p-values that were refused name the right ones.
+    for key in ["p_max", "p_mean"] {
+        let refused = said(&found);
+        if let Some((_, behind)) = refused.split_once(&format!("{key} must be ")) {
+            let (right, _) = behind.split_once(',').unwrap();
+            found["summary"][key] = right.parse::<f64>().unwrap().into();
+        }
+    }
+    assert_eq!(said(&found), "");
+    let report = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 10]),
+        "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10),
+        "inputs": {"members": "in.jsonl", "canary_file": "canaries.json"}});
+    for part in ["exposure", "membership", "extraction"] {
+        let mut other = report.clone();
+        other[part] = Value::Null;
+        let refused = format!("{:#}", DiffReport::of(&report, &other, 0.05).unwrap_err());
+        let words = format!("NEW: {part} must be an object, as inputs ask for it, got nothing");
+        assert_eq!(refused, words);
+        other[&format!("no_{part}")] = "too short".into();
+        let excused = DiffReport::of(&report, &other, 0.05).is_ok();
+        assert_eq!(excused, part != "membership");
+    }
+    let mut rates = extraction(10);
+    rates["passages"] = 200.into();
+    rates["prompts"] = Value::Null;
+    let refused = format!(
+        "{:#}",
+        DiffReport::of(&extraction(10), &rates, 0.05).unwrap_err()
+    );
+    assert!(
+        refused.starts_with("NEW: prompts must be a list of rows, as passages is 200"),
+        "{refused}"
+    );
+}
+
 /// A document may come from anybody: each field out of its range is refused by name.
 #[test]
 fn fields_out_of_their_range_are_refused() {

@@ -4,8 +4,8 @@ pub mod args;
 mod page;
 
 use super::args::EpsilonArgs;
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
-use crate::number::{count_of, grouped, rounded_down, shortest};
+use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, open_limit};
+use crate::number::{count_of, grouped, rounded_down, rounded_up, shortest};
 use crate::page::{Mood, Output, Reach};
 use anyhow::Result;
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName, Upper};
@@ -76,7 +76,7 @@ pub fn run(args: &EpsilonArgs, output: Output) -> Result<Exit> {
         &page::page(&report, args, &inputs)?,
         || Ok(Csv::of_rows(&report.bounds)?),
     )?;
-    Ok(exit)
+    open_limit(exit, report.undecided(args))
 }
 
 fn counts(args: &EpsilonArgs) -> Result<Counted> {
@@ -160,6 +160,17 @@ impl EpsilonReport {
         };
         let otherwise = Mood::of_leak(self.found() > 0.0, reach, false);
         Mood::of(self.exit(args), otherwise)
+    }
+
+    /// Why such counts leave open whether ε is above the limit.
+    fn undecided(&self, args: &EpsilonArgs) -> Option<String> {
+        let limit = args.max_epsilon;
+        let limit = limit.filter(|limit| self.provable.get() <= limit)?;
+        Some(format!(
+            "--max-epsilon: whether ε is above {} is not known, since such counts prove {} at most, with every guess right; give more trials, or a limit below that",
+            shortest(limit.get()),
+            rounded_up(self.provable.get().get(), 4)
+        ))
     }
 
     /// 1 when the first bound, which assumes no family of mechanisms, is above the limit.

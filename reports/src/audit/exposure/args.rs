@@ -36,7 +36,8 @@ pub struct Exposure {
     /// δ of the ε that is bounded; the promise's own if absent.
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// Probability with which the lower bound holds.
+    /// Probability with which the lower bound that is shown holds; 0.95 if absent. The verdict has its own: all verdicts of
+    /// a report together contradict promises that hold with probability 0.001 at most.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
     /// Exit with 1 when a canary is certainly above this many bits.

@@ -142,21 +142,13 @@ impl<'a> Attack<'a> {
         let shown = self
             .confidence
             .map_or_else(|| Confidence::new(SHOWN_CONFIDENCE), Ok)?;
-        let records = self.canaries.records.max(1);
-        let audit = RankAudit::of_plan(self.plan, records, shown, self.delta);
         // the verdict has its own, smaller false-alarm rate than the bound that is shown
-        let strict = PlannedAudit::new(
-            RankAudit {
-                confidence: Confidence::new(1.0 - each.get())?,
-                ..audit.clone()
-            },
-            self.search.0.candidates(),
-            self.plan.canaries.len() as u64,
-        )?;
-        let beside = EValueAudit {
-            confidence: shown,
-            ..strict.by_evalue.clone()
-        };
+        let strict = self.strict(each)?;
+        let PlannedAudit {
+            by_rank: audit,
+            by_evalue: beside,
+            ..
+        } = strict.at(shown);
         let (ranking, guesses, flat_sample) = self.rank(scorer, &beside, interrupt)?;
         let names: Vec<(String, u64)> = self
             .plan
@@ -211,6 +203,17 @@ impl<'a> Attack<'a> {
         }
         report.without_praise();
         Ok((report, promised))
+    }
+
+    /// The audit of the verdict, at its own false-alarm rate. Bounds at other levels have its tempers and its pool.
+    fn strict(&self, false_alarm: Probability) -> Result<PlannedAudit> {
+        let confidence = Confidence::new(1.0 - false_alarm.get())?;
+        let records = self.canaries.records.max(1);
+        Ok(PlannedAudit::new(
+            RankAudit::of_plan(self.plan, records, confidence, self.delta),
+            self.search.0.candidates(),
+            self.plan.canaries.len() as u64,
+        )?)
     }
 
     /// What ran on the records of canaries, or why it promises nothing.
@@ -295,14 +298,10 @@ impl<'a> Attack<'a> {
         let promised = guarantees(&seen, self.plan.unit, self.records(), self.delta)?;
         let promise = self.promise(&promised).map_err(refused)?;
         let level = 1.0 / stop_at;
-        let rank = RankAudit::of_plan(
-            self.plan,
-            self.canaries.records.max(1),
-            Confidence::new(1.0 - level).context("--stop-at")?,
-            self.delta,
-        );
+        let confidence = Confidence::new(1.0 - level).context("--stop-at")?;
+        let each = split(Probability::new(FALSE_ALARM)?, self.tests);
+        let audit = self.strict(each)?.at(confidence).by_evalue;
         let (tree, targets) = &self.search;
-        let audit = EValueAudit::beside(&rank, tree.candidates(), targets.len() as u64);
         let provable = audit.provable()?;
         ensure!(
             provable.get() > promise.at_most.get(),

@@ -191,6 +191,17 @@ impl ExposureReport {
         self.limit
             .filter(|limit| self.inconclusive || cut && largest.upper() > *limit)
     }
+    /// Why it is not known whether the limit is passed.
+    #[cfg(feature = "audit")]
+    pub(in crate::audit) fn undecided(&self) -> Option<String> {
+        let why = match self.inconclusive {
+            true => "the model gives its canaries no finite perplexity",
+            false => "the search was cut off; give a larger --budget",
+        };
+        self.open_limit().map(|limit| {
+            format!("--max-exposure: whether the largest exposure is above {limit} is not known, since {why}")
+        })
+    }
     /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
     #[must_use]
     pub fn exit(&self) -> Exit {

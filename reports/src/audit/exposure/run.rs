@@ -4,7 +4,7 @@ use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
 use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
-use crate::contract::{Csv, Exit, Inputs, Interrupt, read_regular_text, read_text};
+use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::training::{Canaries, TrainingPlan};
@@ -32,22 +32,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         || Ok(Csv::of_rows(&report.finding.canaries)?),
     )?;
     // After the page: what was measured is of use all the same.
-    check_limit(&report)?;
-    Ok(report.exit())
-}
-
-/// Refuses a report that leaves its limit open.
-pub(in crate::audit) fn check_limit(report: &ExposureReport) -> Result<()> {
-    if let (Some(limit), Exit::Finished) = (report.open_limit(), report.exit()) {
-        bail!(
-            "--max-exposure: whether the largest exposure is above {limit} is not known, since {}",
-            match report.inconclusive {
-                true => "the model gives its canaries no finite perplexity",
-                false => "the search was cut off; give a larger --budget",
-            }
-        );
-    }
-    Ok(())
+    open_limit(report.exit(), report.undecided())
 }
 
 /// What a sample of the candidates says.
@@ -82,12 +67,12 @@ fn sampled(
         &report.to_page(&model.name, args.max_exposure)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
-    if let Some(limit) = report.open_limit(args.max_exposure) {
-        bail!(
+    let open = report.open_limit(args.max_exposure).map(|limit| {
+        format!(
             "--max-exposure {limit}: a sample of {sample} leaves open whether the largest exposure is above it; give a larger --sample, or none"
-        );
-    }
-    Ok(report.exit(args.max_exposure))
+        )
+    });
+    open_limit(report.exit(args.max_exposure), open)
 }
 
 /// The promise tested canary by canary.

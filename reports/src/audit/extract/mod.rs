@@ -14,6 +14,8 @@ pub use secrets::{Drawn, PromisedSecrets, SecretsReport, Source};
 use super::{Apart, RecordsDigest};
 use crate::contract::{Envelope, Exit, Inputs};
 use crate::number::{count_of, grouped};
+#[cfg(feature = "audit")]
+use crate::number::{rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::Confidence;
 use reticent_attacks::extract::{PromptRates, Stratum};
@@ -140,6 +142,18 @@ impl ExtractReport {
             Some(self.shared(all)?.bounds.lower?.get().get())
         });
         each.fold(0.0, f64::max)
+    }
+
+    /// Why so few passages leave open whether more than the limit comes out.
+    #[cfg(feature = "audit")]
+    pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
+        // No share is above 1.
+        let limit = limit.filter(|limit| *limit < 1.0 && self.largest_provable() <= *limit)?;
+        Some(format!(
+            "--max-rate: whether more than {} comes out is not known, since all passages coming out would show {} at least; give more of them, or a limit below that",
+            shortest(limit),
+            rounded_down(self.largest_provable(), 3)
+        ))
     }
 
     /// Whether anything comes out word by word.

@@ -8,7 +8,7 @@ use crate::audit::membership::run::{framed, watched};
 use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::cut;
 use crate::audit::{Apart, RecordsDigest};
-use crate::contract::{Exit, Inputs, Interrupt};
+use crate::contract::{Exit, Inputs, Interrupt, open_limit};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
@@ -52,7 +52,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &report.to_page(&released, args.max_rate)?,
         || Ok(report.rows()?),
     )?;
-    Ok(report.exit(args.max_rate))
+    open_limit(report.exit(args.max_rate), report.undecided(args.max_rate))
 }
 
 /// Nothing is long enough for a prompt with its suffix.

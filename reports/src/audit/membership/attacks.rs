@@ -154,10 +154,13 @@ impl MembershipReport {
         match blind_baseline_of(&records.texts, groups, confidence, args.seed) {
             Ok(blind) => report.blind = Some(blind),
             // Too few texts to fit and to judge: said, and no reason to say nothing else.
-            Err(error) => left_out.push(LeftOut {
-                attack: "the texts without the model".to_owned(),
-                why: error.to_string(),
-            }),
+            Err(error) => {
+                report.no_blind = Some(error.to_string());
+                left_out.push(LeftOut {
+                    attack: "the texts without the model".to_owned(),
+                    why: error.to_string(),
+                });
+            }
         }
         let rows = judged
             .iter()

@@ -19,7 +19,7 @@ pub use shadows::{AttackSpread, ShadowTraining};
 
 use super::args::MembershipArgs;
 use super::{RecordsDigest, ends};
-use crate::contract::{AtomicFile, Csv, Envelope, Exit, Inputs, Interrupt};
+use crate::contract::{AtomicFile, Csv, Envelope, Exit, Inputs, Interrupt, open_limit};
 use crate::page::Output;
 use anyhow::{Context, Result};
 use read::Table;
@@ -35,7 +35,7 @@ use std::io::Write;
 /// Points of the band, evenly spread over the logarithm of the false-positive rate.
 const BAND: usize = 48;
 /// Corners of the curve that a document holds at most.
-const CORNERS: usize = 400;
+pub(super) const CORNERS: usize = 400;
 
 /// The band of the curve at one false-positive rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
@@ -71,6 +71,9 @@ pub struct MembershipReport {
     /// The largest lower end of the area that so many records can show, whatever the scores: a sign of membership needs
     /// one above 1/2.
     pub provable_area: f64,
+    /// The same at the confidence of the area's own interval, which is what a limit meets.
+    #[serde(skip)]
+    pub passable_area: f64,
     /// True positives at certified false-positive rates.
     pub at_fpr: Vec<OperatingPoint>,
     /// Accuracy at a threshold that these records did not choose; absent where they are too few.
@@ -83,6 +86,9 @@ pub struct MembershipReport {
     /// What the texts alone show; absent without texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blind: Option<BlindBaseline>,
+    /// Why it is not known what the texts alone show, so that a difference of the two sets would look like a leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_blind: Option<String>,
     /// Corners of the curve, thinned to some hundreds.
     pub roc: Vec<RocPoint>,
     /// Its pointwise band.
@@ -181,7 +187,7 @@ impl Outputs {
             &page::page(report, args, exit, &details.heat, &inputs)?,
             || Ok(Csv::of_facts(report, &["roc", "band"])?),
         )?;
-        Ok(exit)
+        open_limit(exit, report.undecided(args.max_auc))
     }
 }
 
@@ -264,8 +270,12 @@ impl MembershipReport {
         report.records = digest;
         report.repeats = records.repeats;
         report.blind = records.blind(confidence, args.seed).context("text")?;
-        if let Some(blind) = &report.blind {
-            report.signal = Signal::of(&set, &report.area, Some(blind));
+        match &report.blind {
+            Some(blind) => report.signal = Signal::of(&set, &report.area, Some(blind)),
+            None => {
+                let why = "the scores come without texts (a column text)";
+                report.no_blind = Some(why.to_owned());
+            }
         }
         Ok(report)
     }
@@ -297,10 +307,12 @@ impl MembershipReport {
             signal: Signal::of(set, &area, None),
             area,
             provable_area,
+            passable_area: provable_area,
             at_fpr,
             accuracy,
             copies: Vec::new(),
             blind: None,
+            no_blind: None,
             roc: thinned(set.roc()),
             band: band(&set.thinned(seed), confidence)?,
             confidence,

@@ -148,7 +148,7 @@ fn sample(report: &MembershipReport) -> String {
         )
     });
     format!(
-        "{}, {}{groups}; each interval holds with probability {}, those of TPRs at the threshold whose FPR is certified. Scores that told them all apart would show an AUC of at least {}.",
+        "{}, {}{groups}; each interval holds with probability {}, those of TPRs for the FPR and the rate at it together. Scores that told them all apart would show an AUC of at least {}.",
         count_of(report.members as u64, "member"),
         count_of(report.non_members as u64, "non-member"),
         shortest(report.confidence.get()),
@@ -199,6 +199,12 @@ fn line(heat: &HeatLine) -> (String, Vec<Shade>) {
 
 fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> String {
     let mut said = says(report);
+    // A difference of the sets is as good an explanation, as far as anyone knows.
+    if let (Signal::Leak, Some(why)) = (report.signal, &report.no_blind) {
+        said.push_str(&format!(
+            " Whether the texts alone tell them apart was not checked: {why}."
+        ));
+    }
     if let (Exit::Exceeded, Some(limit)) = (exit, args.max_auc) {
         said = format!("The AUC is certainly above the limit of {limit}. {said}");
     } else if let Some(limit) = args
@@ -263,7 +269,13 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
             (high * 1e3).ceil() / 1e3,
         ));
     }
+    if report.no_blind.is_some() {
+        said.push_str(" What the texts alone give was not checked.");
+    }
     said.push_str(match report.signal {
+        Signal::Leak if report.no_blind.is_some() => {
+            " Training records leave a trace that this attack finds, unless the two sets differ in themselves."
+        }
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
         Signal::Reversed | Signal::Unseen | Signal::Alike => {

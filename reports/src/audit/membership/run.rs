@@ -170,10 +170,7 @@ pub(in crate::audit) fn measured(
         Vec::new()
     };
     let groups = groups(args, &cuts);
-    let scores = match args.on.scores_out {
-        Some(_) => by_record(&attacked, &kept, groups.as_ref())?,
-        None => String::new(),
-    };
+    let grouped_by = groups.clone();
     let digest = RecordsDigest::of(&[&cuts[0].texts, &cuts[1].texts])?;
     let records = Records {
         groups,
@@ -195,21 +192,32 @@ pub(in crate::audit) fn measured(
         reference: apart,
     };
     let report = MembershipReport::of_attacks(&attacked, records, args, confidence)?;
+    let scores = match args.on.scores_out {
+        Some(_) => by_record(&attacked, &kept, grouped_by.as_ref(), &report)?,
+        None => String::new(),
+    };
     interrupt.check()?;
     Ok((report, Details { heat, scores }))
 }
 
-/// Scores as `--scores` reads them, and those of every attack beside; `kept` numbers the records in their
-/// files.
+/// Scores as `--scores` reads them, those of every attack beside, and whether it was checked that the texts alone don't tell
+/// the sides apart, which the scores don't show. `kept` numbers the records in their files.
 fn by_record(
     attacked: &[Attacked],
     kept: &[Vec<usize>; 2],
     groups: Option<&[Vec<String>; 2]>,
+    report: &MembershipReport,
 ) -> Result<String> {
+    let checked = match &report.blind {
+        Some(blind) if blind.shifted => "apart",
+        Some(_) => "alike",
+        None => "unchecked",
+    };
     let mut out = csv::Writer::from_writer(Vec::new());
     let mut header = vec!["id", "member", "score"];
     header.extend(groups.map(|_| "group"));
     header.extend(attacked.iter().map(|attack| attack.name));
+    header.push("texts_alone");
     out.write_record(header)?;
     for (side, (name, member)) in [("member", "1"), ("non-member", "0")]
         .into_iter()
@@ -224,6 +232,7 @@ fn by_record(
             cells.extend(scores.first().cloned());
             cells.extend(groups.map(|groups| groups[side][row].clone()));
             cells.extend(scores);
+            cells.push(checked.to_owned());
             out.write_record(cells)?;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Attacks, MembershipReport, Signal};
 use crate::contract::{Align, Table};
-use crate::number::{grouped, nearest, shortest};
+use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
 use reticent_attacks::membership::{AccuracyRule, Area, AreaMethod, GroupRule};
@@ -230,7 +230,35 @@ fn percent(rate: f64) -> String {
 impl MembershipReport {
     /// Whether so many records could have passed the limit, or shown a leak where there is none.
     pub(super) fn could_show(&self, limit: Option<f64>) -> bool {
-        self.provable_area > limit.unwrap_or(0.5)
+        match limit {
+            Some(limit) => self.passable_area > limit,
+            None => self.provable_area > 0.5,
+        }
+    }
+
+    /// Why these scores leave open whether the AUC is above the limit. An interval that holds the limit does not: what is
+    /// asked is whether the AUC is certainly above it.
+    pub(in crate::audit) fn undecided(&self, limit: Option<f64>) -> Option<String> {
+        // No area is above 1.
+        let limit = limit.filter(|limit| *limit < 1.0)?;
+        let why = match self.signal {
+            Signal::Alike => "all scores are equal, and tell no record from another".to_owned(),
+            Signal::Reversed => {
+                "members score lower than non-members: losses and perplexities need --lower-is-member"
+                    .to_owned()
+            }
+            _ if !self.could_show(Some(limit)) => format!(
+                "scores that told all of {} from all of {} would show at least {}; give more records, or a limit below that",
+                count_of(self.members as u64, "member"),
+                count_of(self.non_members as u64, "non-member"),
+                rounded_down(self.passable_area, 3)
+            ),
+            _ => return None,
+        };
+        Some(format!(
+            "--max-auc: whether the AUC is above {} is not known, since {why}",
+            shortest(limit)
+        ))
     }
 
     /// How it is set off where no limit is passed. It concludes nothing where the sets differ in themselves, where the

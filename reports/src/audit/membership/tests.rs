@@ -1,5 +1,6 @@
 use super::*;
 use crate::audit::args::{Audit, Command};
+use crate::audit::diff::DiffReport;
 use crate::page::{Mood, View};
 use crate::schema::problems;
 use clap::Parser;
@@ -99,7 +100,7 @@ fn the_signal_is_said_whichever_way_it_points() {
         let inputs = inputs(&args, report.confidence).unwrap();
         let text = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
         let text = text.to_text(View::full());
-        assert!(text.contains("2\u{202f}995 non-members needed"), "{text}");
+        assert!(text.contains("4\u{202f}380 non-members needed"), "{text}");
         assert!(
             text.contains("assumed: fpr [0.01,0.001], confidence 0.95"),
             "{text}"
@@ -136,6 +137,65 @@ fn records_that_could_show_nothing_are_open() {
         let page = page::page(&report, &args, exit, &[], &inputs).unwrap();
         assert_eq!((page.has_mood(), exit), (mood, Exit::Finished), "{limit:?}");
         assert!(page.said().contains(says), "{}", page.said());
+        // What could not have been passed is not kept.
+        let open = report.undecided(args.max_auc);
+        assert_eq!(
+            open.is_some(),
+            limit.is_some() && mood == Mood::Open,
+            "{open:?}"
+        );
+    }
+}
+
+/// Scores of the wrong sign keep no limit, and all of 1 is none.
+#[test]
+fn limits_are_not_kept_by_scores_that_say_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shift, says) in [(-0.5, "--lower-is-member"), (0.0, "")] {
+        let path = write(folder.path(), "scores.csv", &rows("id,member,score", shift));
+        let open = report(&args(&["--scores", &path]))
+            .unwrap()
+            .undecided(Some(0.6));
+        assert_eq!(open.is_some(), !says.is_empty());
+        assert!(open.unwrap_or_default().contains(says));
+    }
+    let alike = "id,member,score\n".to_owned()
+        + &(0..80)
+            .map(|i| format!("{i},{},1\n", i % 2))
+            .collect::<String>();
+    let path = write(folder.path(), "alike.csv", &alike);
+    let report = report(&args(&["--scores", &path])).unwrap();
+    let open = report.undecided(Some(0.6)).unwrap();
+    assert!(open.contains("whether the AUC is above 0.6 is not known, since all scores are equal"));
+    assert_eq!(report.undecided(Some(1.0)), None);
+}
+
+/// Scores without their texts say that the sets may differ in themselves, in the headline, the document and the card.
+#[test]
+fn scores_without_texts_say_that_the_sets_were_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    for (columns, missing) in [("id,member,score", true), ("id,member,score,text", false)] {
+        let path = write(folder.path(), "scores.csv", &rows(columns, 0.5));
+        let args = args(&["--scores", &path]);
+        let report = report(&args).unwrap();
+        assert_eq!(report.no_blind.is_some(), missing);
+        let inputs = inputs(&args, report.confidence).unwrap();
+        let page = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
+        let text = page.to_text(View::full()).replace('\n', " ");
+        for said in [
+            "Whether the texts alone tell them apart was not checked",
+            "What the texts alone give was not checked.",
+            "unless the two sets differ in themselves",
+        ] {
+            assert_eq!(text.contains(said), missing, "{text}");
+        }
+        let document = Envelope::new("membership", inputs, &report)
+            .to_text()
+            .unwrap();
+        assert_eq!(
+            document.contains("\"no_blind\": \"the scores come without texts"),
+            missing
+        );
     }
 }
 
@@ -462,4 +522,88 @@ fn the_plot_has_curve_band_and_chance() {
         svg.contains("<polygon") && svg.contains("chance") && svg.contains("95 % interval"),
         "{svg}"
     );
+}
+
+/// A document's confidence, interval and accuracy follow from its curve and counts: `audit diff` refuses one where they don't,
+/// with the place.
+#[test]
+fn edited_documents_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = rows("id,member,score", 0.5);
+    let some: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .filter(|(i, _)| *i == 0 || i % 8 == 3)
+        .map(|(_, line)| line)
+        .collect();
+    let path = write(folder.path(), "scores.csv", &(some.join("\n") + "\n"));
+    let args = args(&["--scores", &path, "--confidence", "0.99"]);
+    let confidence = Confidence::new(0.99).unwrap();
+    let report = MembershipReport::of(read::read(&args).unwrap(), &args, confidence).unwrap();
+    assert_eq!((report.members, report.non_members), (50, 50));
+    let inputs = inputs(&args, confidence).unwrap();
+    let good = Envelope::new("membership", inputs, &report)
+        .to_text()
+        .unwrap();
+    let good: serde_json::Value = serde_json::from_str(&good).unwrap();
+    let level = 0.05;
+    DiffReport::of(&good, &good, level).unwrap();
+    let with = |edits: &[(&str, serde_json::Value)]| {
+        let mut document = good.clone();
+        for (place, value) in edits {
+            *document.pointer_mut(place).unwrap() = value.clone();
+        }
+        document
+    };
+    let area = &good["area"];
+    let half = |value: &serde_json::Value| (value.as_f64().unwrap() / 2.0).into();
+    for (edits, said) in [
+        (
+            vec![("/confidence", 0.9999.into())],
+            "confidence must be inputs.confidence, 0.99, got 0.9999",
+        ),
+        (
+            vec![
+                ("/confidence", 0.9999.into()),
+                ("/inputs/confidence", 0.9999.into()),
+            ],
+            "as roc and confidence say",
+        ),
+        (
+            vec![("/area", serde_json::Value::Null)],
+            "area must be an object, got nothing",
+        ),
+        (
+            vec![("/area/lower", half(&area["lower"]))],
+            "area.lower must be",
+        ),
+        (
+            vec![
+                ("/area/lower", half(&area["lower"])),
+                ("/roc", serde_json::Value::Null),
+            ],
+            "",
+        ),
+        (
+            vec![
+                ("/confidence", 0.9999.into()),
+                ("/inputs/confidence", 0.9999.into()),
+                ("/roc", serde_json::Value::Null),
+            ],
+            "as accuracy.estimate and confidence say",
+        ),
+    ] {
+        let refused = DiffReport::of(&good, &with(&edits), level);
+        match said {
+            // Without the curve nothing says otherwise.
+            "" => drop(refused.unwrap()),
+            said => {
+                let refused = format!("{:#}", refused.unwrap_err());
+                assert!(
+                    refused.starts_with("NEW: ") && refused.contains(said),
+                    "{refused}"
+                );
+            }
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::audit::extract::run as extract;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt};
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, open_limit};
 use crate::number::shortest;
 use crate::page::{Mood, Output, Page, Section};
 use anyhow::{Result, ensure};
@@ -57,10 +57,12 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         &Envelope::new("report", inputs(args)?, &document),
         &page(&document, members.as_ref(), args, exit, &heat)?,
     )?;
-    if let (Some(found), Exit::Finished) = (&document.exposure, exit) {
-        exposure::check_limit(found)?;
-    }
-    Ok(exit)
+    let exposure = document.exposure.as_ref();
+    let exposure = exposure.and_then(ExposureReport::undecided);
+    let membership = document.membership.as_ref();
+    let membership = membership.and_then(|found| found.undecided(args.max_auc));
+    let open: Vec<String> = exposure.into_iter().chain(membership).collect();
+    open_limit(exit, (!open.is_empty()).then(|| open.join("; ")))
 }
 
 fn inputs(args: &Args) -> Result<Inputs> {
