@@ -165,6 +165,48 @@ pub(crate) fn entities(path: &Path) -> Result<Vec<TaggedSentence>> {
     Ok(out)
 }
 
+/// Names by their places in articles: `12.3 17 PER:0-2` says of the fourth sentence of the thirteenth article that it has 17
+/// words, of which the first two are a person.
+pub(crate) fn marked(marks: &str, articles: &[Vec<Vec<String>>]) -> Result<Vec<TaggedSentence>> {
+    let mut out = Vec::new();
+    for line in marks.lines() {
+        let mut parts = line.split(' ');
+        let mut numbers = |mark: char| -> Result<(usize, usize)> {
+            let part = parts.next().unwrap_or_default();
+            let (one, two) = part.split_once(mark).unwrap_or((part, "0"));
+            Ok((one.parse()?, two.parse()?))
+        };
+        let (article, sentence) = numbers('.')?;
+        let (length, _) = numbers(' ')?;
+        let words = articles
+            .get(article)
+            .and_then(|article| article.get(sentence))
+            .filter(|words| words.len() == length)
+            .ok_or_else(|| format!("no sentence for {line:?}: another version of the text"))?;
+        let mut labels = vec![1u32; length];
+        for part in parts {
+            let wrong = || format!("{part:?} is no name in {line:?}");
+            let (kind, place) = part.split_once(':').ok_or_else(wrong)?;
+            let (first, end) = place.split_once('-').ok_or_else(wrong)?;
+            let begins = NAME_LABELS
+                .iter()
+                .position(|label| label.strip_prefix("B-") == Some(kind));
+            let begins = begins.ok_or_else(wrong)?;
+            let of = labels
+                .get_mut(first.parse()?..end.parse()?)
+                .ok_or_else(wrong)?;
+            for (at, label) in of.iter_mut().enumerate() {
+                *label = 1 << (begins + usize::from(at > 0));
+            }
+        }
+        out.push(TaggedSentence {
+            words: words.clone(),
+            labels,
+        });
+    }
+    Ok(out)
+}
+
 /// Names in the columns of Universal NER: number, word, tag. Other names than persons, places and organisations
 /// were not marked.
 pub(crate) fn universal(path: &Path) -> Result<Vec<TaggedSentence>> {

@@ -23,6 +23,9 @@ impl Hasher for Identity {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
         }
     }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
     fn write_u32(&mut self, key: u32) {
         self.0 = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
@@ -134,8 +137,9 @@ impl Chain {
                 .as_chunks::<LANES>()
                 .0,
         ) {
+            // They stay far from the ends of an i16; without checks many are added at once.
             for (sum, weight) in zip(sums, weights) {
-                *sum += i16::from(*weight);
+                *sum = sum.wrapping_add(i16::from(*weight));
             }
         }
     }
@@ -174,7 +178,6 @@ impl Chain {
     /// The same from what each word says by itself.
     pub(super) fn between(&self, emissions: &[f32], passing: &mut Passing, out: &mut Vec<f32>) {
         match self.labels.div_ceil(4) {
-            3 => self.lattice.marginals::<12>(emissions, passing, out),
             5 => self.lattice.marginals::<20>(emissions, passing, out),
             _ => self
                 .lattice
@@ -393,7 +396,7 @@ fn times<const W: usize>(row: &[f32; W], matrix: &[[f32; W]; W]) -> [f32; W] {
 
 /// The exponential of a number that is not above 0, to the last bits of an f32; 0 below the least normal one.
 #[inline]
-fn exp(x: f32) -> f32 {
+pub(super) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let bounded = x.max(-86.0);
     let whole = (bounded * std::f32::consts::LOG2_E + ROUND) - ROUND;

@@ -8,13 +8,20 @@ use super::lists::{Lists, NONE};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     lower: u64,
-    exact: u64,
     shape: u64,
+    /// Its last three letters.
+    ending: u64,
     class: Class,
-    prefixes: [u64; 4],
-    suffixes: [u64; 4],
     lists: u8,
     known: Known,
+}
+
+/// What only the word itself is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Letters {
+    exact: u64,
+    prefixes: [u64; 4],
+    suffixes: [u64; 4],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +34,15 @@ enum Class {
     Mark,
 }
 
+const CLASSES: [Class; 6] = [
+    Class::Lower,
+    Class::Title,
+    Class::Upper,
+    Class::Mixed,
+    Class::Digits,
+    Class::Mark,
+];
+
 impl Class {
     fn capital(self) -> bool {
         matches!(self, Self::Title | Self::Upper | Self::Mixed)
@@ -36,11 +52,9 @@ impl Class {
 /// Stands for what lies before the first and after the last word.
 pub(super) const OUTSIDE: Form = Form {
     lower: 1,
-    exact: 1,
     shape: 1,
+    ending: 1,
     class: Class::Mark,
-    prefixes: [1; 4],
-    suffixes: [1; 4],
     lists: NONE,
     known: Known {
         lists: 0,
@@ -48,10 +62,19 @@ pub(super) const OUTSIDE: Form = Form {
     },
 };
 
+/// Letters of [`OUTSIDE`].
+pub(super) const NO_LETTERS: Letters = Letters {
+    exact: 1,
+    prefixes: [1; 4],
+    suffixes: [1; 4],
+};
+
 /// The forms of a sentence's words.
 #[derive(Debug, Default)]
 pub(super) struct Forms {
     forms: Vec<Form>,
+    /// Where they are needed.
+    letters: Vec<Letters>,
     /// Hardly a small letter in it: capitals say nothing.
     shouted: bool,
 }
@@ -115,49 +138,123 @@ fn shape(word: &str) -> u64 {
     text_hash(out[..length].iter().copied())
 }
 
-impl Form {
-    pub(super) fn of(word: &str, lists: &Lists, lexicon: &Lexicon) -> Self {
-        let plain = if word.starts_with('@') && word.len() > 1 {
-            "<user>".to_owned()
-        } else if word.contains("://") || word.starts_with("www.") {
-            "<link>".to_owned()
-        } else {
-            word.chars()
-                .map(|c| {
-                    if c.is_numeric() {
-                        '0'
-                    } else if c == '’' {
-                        '\''
-                    } else {
-                        c
-                    }
-                })
-                .flat_map(char::to_lowercase)
-                .collect()
+/// A word in small letters, whatever its digits; names of users and links are all alike.
+fn plain(word: &str) -> String {
+    if word.starts_with('@') && word.len() > 1 {
+        return "<user>".to_owned();
+    }
+    if word.contains("://") || word.starts_with("www.") {
+        return "<link>".to_owned();
+    }
+    if word.is_ascii() {
+        let small = |b: u8| {
+            if b.is_ascii_digit() {
+                '0'
+            } else {
+                char::from(b.to_ascii_lowercase())
+            }
         };
-        let ends: Vec<usize> = plain
-            .char_indices()
-            .map(|(at, _)| at)
-            .chain([plain.len()])
-            .collect();
-        let count = ends.len() - 1;
-        let prefix = |n: usize| text_hash(plain[..ends[n.min(count)]].bytes());
-        let suffix = |n: usize| text_hash(plain[ends[count.saturating_sub(n)]..].bytes());
-        Self {
-            lower: text_hash(plain.bytes()),
+        return word.bytes().map(small).collect();
+    }
+    let small = word.chars().map(|c| match c {
+        c if c.is_numeric() => '0',
+        '’' => '\'',
+        c => c,
+    });
+    small.flat_map(char::to_lowercase).collect()
+}
+
+impl Form {
+    pub(super) fn of(word: &str, lists: &Lists, lexicon: &Lexicon) -> (Self, Letters) {
+        let plain = plain(word);
+        let prefix = |n: usize| {
+            let end = plain
+                .char_indices()
+                .nth(n)
+                .map_or(plain.len(), |(at, _)| at);
+            text_hash(plain[..end].bytes())
+        };
+        let suffix = |n: usize| {
+            let start = plain
+                .char_indices()
+                .rev()
+                .nth(n - 1)
+                .map_or(0, |(at, _)| at);
+            text_hash(plain[start..].bytes())
+        };
+        let lower = text_hash(plain.bytes());
+        let letters = Letters {
             exact: text_hash(word.bytes()),
-            shape: shape(word),
-            class: class(word),
             prefixes: [1, 2, 3, 4].map(prefix),
             suffixes: [1, 2, 3, 4].map(suffix),
-            lists: lists.of(word.strip_prefix('#').unwrap_or(word)),
+        };
+        let form = Self {
+            lower,
+            shape: shape(word),
+            ending: letters.suffixes[2],
+            class: class(word),
+            lists: word.strip_prefix('#').map_or_else(
+                || lists.of(lower),
+                |tag| lists.of(text_hash(tag.to_lowercase().bytes())),
+            ),
             known: lexicon.known(word, &plain),
-        }
+        };
+        (form, letters)
+    }
+}
+
+/// What a word's place in a sentence says, whichever word it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    class: Class,
+    first: bool,
+    shouted: bool,
+}
+
+impl Place {
+    pub(super) const COUNT: usize = 4 * CLASSES.len();
+
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        CLASSES.into_iter().flat_map(|class| {
+            (0..4).map(move |of| Self {
+                class,
+                first: of & 1 == 1,
+                shouted: of & 2 == 2,
+            })
+        })
+    }
+
+    /// Its number among all.
+    pub(super) fn number(self) -> usize {
+        4 * self.class as usize + usize::from(self.first) + 2 * usize::from(self.shouted)
+    }
+
+    pub(super) fn feature(self, out: impl FnMut(u32)) {
+        let mut sink = Each {
+            out,
+            template: 2501,
+        };
+        sink.push([
+            self.class as u64,
+            u64::from(self.first),
+            u64::from(self.shouted),
+        ]);
     }
 }
 
 /// How far the features for names look to each side.
 pub(super) const REACH: isize = 2;
+
+/// Which features of words are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of them.
+    Whole,
+    /// Those that look at letters.
+    Letters,
+    /// Those that look at the lists and clusters a word stands in alone, which many words share.
+    Shared,
+}
 
 /// The features of one word: each a template and what fills it, mixed into a number.
 struct Each<F> {
@@ -179,28 +276,56 @@ impl<F: FnMut(u32)> Each<F> {
     }
 }
 
+impl<F: FnMut(u32)> Each<F> {
+    /// Only if it is wanted; the templates after it keep their numbers.
+    #[inline]
+    fn push_if<const N: usize>(&mut self, wanted: bool, parts: [u64; N]) {
+        if wanted {
+            self.push(parts);
+        } else {
+            self.template += 1;
+        }
+    }
+}
+
 impl Form {
+    /// Equal for words whose shared features are equal.
+    pub(super) fn shared(&self) -> u64 {
+        let [few, many] = self.known.clusters;
+        u64::from_le_bytes([
+            self.class as u8,
+            self.lists,
+            self.known.lists,
+            few,
+            many,
+            0,
+            0,
+            0,
+        ])
+    }
+
     /// Of the features for names, those of this word alone, for the word that it stands `offset` words behind.
-    pub(super) fn alone(&self, offset: isize, out: impl FnMut(u32)) {
+    pub(super) fn alone(&self, own: &Letters, part: Part, offset: isize, out: impl FnMut(u32)) {
+        let (letters, shared) = (part != Part::Shared, part != Part::Letters);
         let mut sink = Each {
             out,
             template: 2100 + 50 * (offset + REACH).unsigned_abs() as u64,
         };
-        sink.push([self.lower]);
-        sink.push([self.shape]);
-        sink.push([u64::from(self.known.clusters[0])]);
-        sink.push([u64::from(self.known.clusters[1])]);
+        sink.push_if(letters, [self.lower]);
+        sink.push_if(letters, [self.shape]);
+        sink.push_if(shared, [u64::from(self.known.clusters[0])]);
+        sink.push_if(shared, [u64::from(self.known.clusters[1])]);
         if offset.abs() < REACH {
-            sink.push([u64::from(self.lists), self.class as u64]);
-            sink.push([u64::from(self.known.lists), self.class as u64]);
-            sink.push([self.suffixes[2]]);
-            sink.push([self.prefixes[2]]);
+            sink.push_if(shared, [u64::from(self.lists), self.class as u64]);
+            sink.push_if(shared, [u64::from(self.known.lists), self.class as u64]);
+            sink.push_if(letters, [self.ending]);
+            sink.push_if(letters, [own.prefixes[2]]);
         }
-        if offset == 0 {
-            sink.push([self.exact]);
+        if offset == 0 && letters {
+            sink.push([own.exact]);
             for n in [0, 1, 3] {
-                sink.push([self.prefixes[n]]);
-                sink.push([self.suffixes[n]]);
+                sink.push([own.prefixes[n]]);
+                sink.push([own.suffixes[n]]);
             }
         }
     }
@@ -208,19 +333,33 @@ impl Form {
     /// Of the features for names, those of this word and the next: what they say of the first and of the second.
     pub(super) fn followed_by(
         &self,
+        part: Part,
         next: &Self,
-        mut of_first: impl FnMut(u32),
-        mut of_second: impl FnMut(u32),
+        of_first: impl FnMut(u32),
+        of_second: impl FnMut(u32),
     ) {
-        let pair = |template, class, other: &Self, out: &mut dyn FnMut(u32)| {
-            let mut sink = Each { out, template };
-            sink.push([self.lower, next.lower]);
-            sink.push([
-                u64::from(self.lists),
-                u64::from(next.lists),
-                next.class as u64,
-            ]);
-            sink.push([other.lower, class]);
+        self.pair(part, 2400, next, (self.class, next), of_first);
+        self.pair(part, 2450, next, (next.class, self), of_second);
+    }
+
+    /// What is said of one of the two, by its class and the other's form.
+    #[inline]
+    fn pair(
+        &self,
+        part: Part,
+        template: u64,
+        next: &Self,
+        (class, other): (Class, &Self),
+        out: impl FnMut(u32),
+    ) {
+        let (letters, shared) = (part != Part::Shared, part != Part::Letters);
+        let class = class as u64;
+        let mut sink = Each { out, template };
+        sink.push_if(letters, [self.lower, next.lower]);
+        let lists = [self, next].map(|form| u64::from(form.lists));
+        sink.push_if(shared, [lists[0], lists[1], next.class as u64]);
+        sink.push_if(letters, [other.lower, class]);
+        if shared {
             sink.push([
                 u64::from(self.known.lists),
                 u64::from(next.known.lists),
@@ -232,21 +371,25 @@ impl Form {
                 sink.push([one, two]);
                 sink.push([u64::from(other.known.clusters[of]), class]);
             }
-        };
-        pair(2400, self.class as u64, next, &mut of_first);
-        pair(2450, next.class as u64, self, &mut of_second);
+        }
     }
 }
 
 impl Forms {
     pub(super) fn of(words: &[&str], lists: &Lists, lexicon: &Lexicon) -> Self {
         let mut out = Self::default();
-        out.refill(words.iter().map(|word| Form::of(word, lists, lexicon)));
+        let (forms, letters): (Vec<_>, _) = words
+            .iter()
+            .map(|word| Form::of(word, lists, lexicon))
+            .unzip();
+        out.refill(forms.into_iter());
+        out.letters = letters;
         out
     }
 
-    /// Other words in the place of these.
+    /// Other words in the place of these, without their letters.
     pub(super) fn refill(&mut self, forms: impl Iterator<Item = Form>) {
+        self.letters.clear();
         self.forms.clear();
         self.forms.extend(forms);
         let count = |wanted: &[Class]| {
@@ -266,7 +409,14 @@ impl Forms {
         index.and_then(|i| self.forms.get(i)).unwrap_or(&OUTSIDE)
     }
 
-    fn capital(&self, index: usize) -> bool {
+    fn letters(&self, index: usize, offset: isize) -> &Letters {
+        let index = index.checked_add_signed(offset);
+        index
+            .and_then(|i| self.letters.get(i))
+            .unwrap_or(&NO_LETTERS)
+    }
+
+    pub(super) fn capital(&self, index: usize) -> bool {
         self.forms[index].class.capital()
     }
 
@@ -280,13 +430,14 @@ impl Forms {
         for offset in -2..=2 {
             sink.push([self.at(i, offset).lower]);
         }
-        sink.push([f.exact]);
+        let own = self.letters(i, 0);
+        sink.push([own.exact]);
         for n in 0..4 {
-            sink.push([f.prefixes[n]]);
-            sink.push([f.suffixes[n]]);
+            sink.push([own.prefixes[n]]);
+            sink.push([own.suffixes[n]]);
         }
         for offset in [-2, -1, 1, 2] {
-            sink.push([self.at(i, offset).suffixes[2]]);
+            sink.push([self.at(i, offset).ending]);
             sink.push([self.at(i, offset).shape]);
         }
         sink.push([f.shape]);
@@ -294,26 +445,48 @@ impl Forms {
         sink.push([self.at(i, -1).lower, f.lower]);
         sink.push([f.lower, self.at(i, 1).lower]);
         sink.push([self.at(i, -1).lower, self.at(i, 1).lower]);
-        sink.push([self.at(i, -1).lower, f.suffixes[2]]);
-        sink.push([f.suffixes[2], self.at(i, 1).lower]);
+        sink.push([self.at(i, -1).lower, f.ending]);
+        sink.push([f.ending, self.at(i, 1).lower]);
         sink.push([self.at(i, -2).lower, self.at(i, -1).lower]);
-        sink.push([
-            self.at(i, -1).suffixes[2],
-            f.suffixes[2],
-            self.at(i, 1).suffixes[2],
-        ]);
+        sink.push([self.at(i, -1).ending, f.ending, self.at(i, 1).ending]);
         sink.push([u64::from(f.lists), f.class as u64]);
     }
 
     /// For names.
-    pub(super) fn names(&self, i: usize, out: &mut Vec<u32>) {
-        let mut push = |feature| out.push(feature);
-        for offset in -REACH..=REACH {
-            self.at(i, offset).alone(offset, &mut push);
-        }
-        self.at(i, -1).followed_by(self.at(i, 0), |_| {}, &mut push);
-        self.at(i, 0).followed_by(self.at(i, 1), &mut push, |_| {});
+    pub(super) fn names(&self, i: usize, mut push: impl FnMut(u32)) {
+        self.alone(i, &mut push);
+        self.at(i, -1)
+            .followed_by(Part::Whole, self.at(i, 0), |_| {}, &mut push);
+        self.at(i, 0)
+            .followed_by(Part::Whole, self.at(i, 1), &mut push, |_| {});
         self.together(i, push);
+    }
+
+    /// Of the features for names, those of each word around this one by itself, and of the place of this one.
+    pub(super) fn alone(&self, i: usize, mut out: impl FnMut(u32)) {
+        for offset in -REACH..=REACH {
+            let letters = self.letters(i, offset);
+            self.at(i, offset)
+                .alone(letters, Part::Whole, offset, &mut out);
+        }
+        self.place(i).feature(out);
+    }
+
+    /// How a word is written and whether it begins a sentence, and what kind of sentence.
+    pub(super) fn place(&self, i: usize) -> Place {
+        Place {
+            class: self.forms[i].class,
+            first: i == 0,
+            shouted: self.shouted,
+        }
+    }
+
+    /// Whether no capital is near a word.
+    pub(super) fn low(&self, i: usize) -> bool {
+        let end = (i + 2).min(self.len());
+        !self.forms[i.saturating_sub(1)..end]
+            .iter()
+            .any(|form| form.class.capital())
     }
 
     /// Of the features for names, those that no pair of words settles.
@@ -325,7 +498,8 @@ impl Forms {
         let [last, f, next] = [-1, 0, 1].map(|offset: isize| self.at(i, offset));
         let class = f.class as u64;
         sink.push([last.shape, f.shape, next.shape]);
-        sink.push([class, u64::from(i == 0), u64::from(self.shouted)]);
+        // The next number is that of the place.
+        sink.template += 1;
         let [before, after] = [last, next].map(|form| u64::from(form.known.clusters[0]));
         sink.push([before, after, class]);
         let [before, own, after] = [last, f, next].map(|form| u64::from(form.known.lists));
@@ -362,7 +536,7 @@ impl Forms {
         ]);
         let after = self.at(end, 1).known.clusters[0];
         sink.push([u64::from(after), u64::from(two.known.clusters[0]), place]);
-        sink.push([two.suffixes[2], place]);
+        sink.push([two.ending, place]);
     }
 
     /// For subjects and objects, after the parts of speech.
@@ -377,7 +551,7 @@ impl Forms {
             sink.push([tag(offset)]);
         }
         sink.push([f.lower]);
-        sink.push([f.suffixes[1], tag(0)]);
+        sink.push([self.letters(i, 0).suffixes[1], tag(0)]);
         for offset in [-2, -1, 1, 2] {
             sink.push([self.at(i, offset).lower, tag(0)]);
         }

@@ -1,14 +1,19 @@
 //! Words that are often parts of names, as evidence for the chain of names, not as a verdict.
 
+use super::chain::Identity;
+use super::features::text_hash;
 use crate::policy::listed;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 /// In no list.
 pub(super) const NONE: u8 = 0;
 
-/// Which lists a word stands in, one bit each.
+type Bits = HashMap<u64, u8, BuildHasherDefault<Identity>>;
+
+/// Which lists a word stands in, one bit each, by the hash of the word in small letters.
 #[derive(Debug)]
-pub(super) struct Lists(HashMap<String, u8>);
+pub(super) struct Lists(Bits);
 
 const FIRST: u8 = 1;
 const PLACE: u8 = 2;
@@ -21,7 +26,8 @@ const SPOT: u8 = 128;
 
 impl Lists {
     pub(super) fn new() -> Self {
-        let mut all: HashMap<String, u8> = HashMap::new();
+        let mut all = Bits::default();
+        let hash = |word: &str| text_hash(word.to_lowercase().bytes());
         for (words, bit) in [
             (FIRST_NAMES, FIRST),
             (LAST_NAMES, LAST),
@@ -32,7 +38,7 @@ impl Lists {
             (SPOTS, SPOT),
         ] {
             for word in words.split_whitespace() {
-                *all.entry(word.to_lowercase()).or_default() |= bit;
+                *all.entry(hash(word)).or_default() |= bit;
             }
         }
         let (places, peoples) = listed();
@@ -42,14 +48,14 @@ impl Lists {
                 .flat_map(|w| w.split_whitespace())
                 .filter(|w| w.len() > 3)
             {
-                *all.entry(word.to_lowercase()).or_default() |= bit;
+                *all.entry(hash(word)).or_default() |= bit;
             }
         }
         Self(all)
     }
 
-    pub(super) fn of(&self, word: &str) -> u8 {
-        self.0.get(&word.to_lowercase()).copied().unwrap_or(NONE)
+    pub(super) fn of(&self, hash: u64) -> u8 {
+        self.0.get(&hash).copied().unwrap_or(NONE)
     }
 }
 

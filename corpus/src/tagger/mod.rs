@@ -5,11 +5,13 @@
 //! `models/tagger.md` says what they were trained on and how well they do. A tag comes with
 //! its probability given the sentence, so that two thresholds make two policies of one model.
 
+mod between;
 mod chain;
 mod features;
 mod file;
 mod lexicon;
 mod lists;
+mod said;
 mod train;
 mod vocabulary;
 mod words;
@@ -19,10 +21,12 @@ pub use train::{TaggedSentence, TaggerMaterial, TaggerTraining};
 
 use crate::error::{Error, Result};
 use crate::policy::{EntityKind, Role, RoleTag, Tagger};
-use chain::Chain;
+use between::{Between, Evidence, Room, evidence};
+use chain::{Chain, MOST_LABELS, Sums};
 use features::Forms;
 use lexicon::Lexicon;
 use lists::Lists;
+use said::Said;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use vocabulary::Vocabulary;
@@ -68,6 +72,12 @@ struct Model {
     chains: [Chain; 3],
     lists: Lists,
     lexicon: Lexicon,
+    /// What may stand beside what in the chain of names.
+    between: Between,
+    /// What its features say.
+    said: Said,
+    /// [`PLAIN`] in steps of its weights.
+    plain: [i16; 2],
     /// What threads that look at no text keep for the next one.
     idle: Mutex<Vec<Vocabulary>>,
 }
@@ -225,6 +235,14 @@ impl TaggerModel {
         Model::train(material, how).map(Self)
     }
 
+    /// This model with the names learnt further from more sentences, its parts of speech, roles and lexicon as they are.
+    ///
+    /// # Errors
+    /// A sentence whose labels do not fit its words.
+    pub fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
+        self.0.further(names, how).map(Self)
+    }
+
     /// Tags the words of one sentence.
     #[must_use]
     pub fn tag_words(&self, words: &[&str]) -> Vec<WordTags> {
@@ -253,6 +271,9 @@ pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
 impl Model {
     fn of(chains: [Chain; 3], lexicon: Lexicon) -> Self {
         Self {
+            between: Between::new(&chains[1]),
+            said: Said::new(&chains[1]),
+            plain: PLAIN.map(|most| (most / chains[1].scale) as i16),
             chains,
             lexicon,
             lists: Lists::new(),
@@ -265,7 +286,7 @@ impl Model {
         let length = forms.len();
         let speech = self.chains[0].marginals(length, |i, out| forms.speech(i, out));
         let tags = tags(&speech);
-        let names = self.chains[1].marginals(length, |i, out| forms.names(i, out));
+        let names = self.names(&forms);
         let roles = self.chains[2].marginals(length, |i, out| forms.roles(&tags, i, out));
         let (speech, names, roles) = (
             speech.as_chunks().0,
@@ -282,6 +303,46 @@ impl Model {
     }
 }
 
+impl Model {
+    /// Probabilities of [`NAME_LABELS`] for each word.
+    fn names(&self, forms: &Forms) -> Vec<f32> {
+        let mut features = Vec::new();
+        let said = |features: &mut Vec<u32>| {
+            let mut sums: Sums = [0; MOST_LABELS];
+            for feature in features.drain(..) {
+                self.chains[1].add(feature, &mut sums);
+            }
+            evidence(&sums)
+        };
+        let words: Vec<Option<Evidence>> = (0..forms.len())
+            .map(|at| {
+                forms.alone(at, |feature| features.push(feature));
+                let first = said(&mut features);
+                (!plain(forms, at, &first, &self.plain)).then(|| {
+                    forms.names(at, |feature| features.push(feature));
+                    said(&mut features)
+                })
+            })
+            .collect();
+        let mut out = Vec::new();
+        self.between
+            .marginals(&words, &mut Room::default(), &mut out);
+        out
+    }
+}
+
+/// What must be said for none of the labels of a name beyond this, in the logarithm of the odds, for a word to be plain:
+/// where no capital is near, and where there is one beside it.
+const PLAIN: [f32; 2] = [1.0, -3.0];
+
+/// Whether a word without a capital is in no name, by what is known before it is looked at together with its neighbours.
+fn plain(forms: &Forms, at: usize, evidence: &Evidence, most: &[i16; 2]) -> bool {
+    !forms.capital(at) && {
+        let most = most[usize::from(!forms.low(at))];
+        evidence.iter().all(|of| *of <= most)
+    }
+}
+
 /// The likeliest part of speech of each word.
 fn tags(speech: &[f32]) -> Vec<u8> {
     speech
@@ -295,7 +356,7 @@ impl TaggerModel {
     fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
         let idle = || self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();
-        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.0.chains[1]));
+        let mut vocabulary = kept.unwrap_or_else(|| Vocabulary::new(&self.0.said));
         look(&mut vocabulary);
         idle().push(vocabulary);
     }

@@ -118,7 +118,9 @@ impl Model {
                 &names,
                 &lexicon,
                 |_| Vec::new(),
-                |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| forms.names(i, out),
+                |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| {
+                    forms.names(i, |feature| out.push(feature))
+                },
             ),
             how,
         )?;
@@ -132,6 +134,53 @@ impl Model {
         ];
         Ok(Self::of(chains, lexicon))
     }
+}
+
+impl Model {
+    /// This model with its names learnt further from more sentences; the rest stays.
+    pub(super) fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
+        let (name, n) = TASKS[NAMES];
+        check(name, n, names)?;
+        let all: Vec<&TaggedSentence> = names.iter().collect();
+        let sentences = prepare(
+            &all,
+            &self.lexicon,
+            |_| Vec::new(),
+            |forms: &Forms, _: &[u8], i, out: &mut Vec<u32>| {
+                forms.names(i, |feature| out.push(feature))
+            },
+        );
+        let counts = counts(&sentences);
+        let chain = &self.chains[NAMES];
+        let mut hashes: Vec<u32> = counts
+            .iter()
+            .filter(|(_, count)| **count >= how.least_count)
+            .map(|(hash, _)| *hash)
+            .chain(chain.hashes.iter().copied())
+            .collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let most = how.most_features[NAMES];
+        if hashes.len() > most {
+            let learner = fit(n, &sentences, &hashes, how, Some(chain));
+            hashes = telling(&learner, &hashes, &counts, most);
+        }
+        let learner = fit(n, &sentences, &hashes, how, Some(chain));
+        let chain = learner.finish(&hashes, most).in_steps(how.steps[NAMES]);
+        let [speech, _, roles] = &self.chains;
+        Ok(Self::of(
+            [speech.clone(), chain, roles.clone()],
+            self.lexicon.clone(),
+        ))
+    }
+}
+
+fn counts(sentences: &[Prepared]) -> Rows {
+    let mut counts = Rows::default();
+    for feature in sentences.iter().flat_map(|s| s.features.iter().flatten()) {
+        *counts.entry(*feature).or_default() += 1;
+    }
+    counts
 }
 
 fn check(name: &'static str, labels: usize, sentences: &[TaggedSentence]) -> Result<()> {
@@ -189,10 +238,7 @@ struct Learner<'a> {
 
 fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Chain> {
     let n = TASKS[task].1;
-    let mut counts: Rows = Rows::default();
-    for feature in sentences.iter().flat_map(|s| s.features.iter().flatten()) {
-        *counts.entry(*feature).or_default() += 1;
-    }
+    let counts = counts(sentences);
     let mut hashes: Vec<u32> = counts
         .iter()
         .filter(|(_, c)| **c >= how.least_count)
@@ -200,24 +246,29 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
         .collect();
     hashes.sort_unstable();
     let most = how.most_features[task];
-    let learner = fit(n, sentences, &hashes, how);
+    let learner = fit(n, sentences, &hashes, how, None);
     if task != NAMES || hashes.len() <= most {
         return Ok(learner.finish(&hashes, most));
     }
-    // Of the many features for names those that say most and most often; they are learnt anew, so that they make up
-    // for the others.
+    let hashes = telling(&learner, &hashes, &counts, most);
+    Ok(fit(n, sentences, &hashes, how, None).finish(&hashes, most))
+}
+
+/// Of the many features for names those that say most and most often; they are learnt anew, so that they make up
+/// for the others.
+fn telling(learner: &Learner<'_>, hashes: &[u32], counts: &Rows, most: usize) -> Vec<u32> {
     let mut order: Vec<(f32, u32)> = hashes
         .iter()
         .enumerate()
         .map(|(row, hash)| {
-            let count = counts.get(hash).copied().unwrap_or(0);
+            let count = counts.get(hash).copied().unwrap_or(1);
             (learner.size(row).sqrt() * (count as f32).sqrt(), *hash)
         })
         .collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    hashes = order.into_iter().take(most).map(|(_, hash)| hash).collect();
+    let mut hashes: Vec<u32> = order.into_iter().take(most).map(|(_, hash)| hash).collect();
     hashes.sort_unstable();
-    Ok(fit(n, sentences, &hashes, how).finish(&hashes, most))
+    hashes
 }
 
 /// The place of the chain of names.
@@ -229,6 +280,7 @@ fn fit<'a>(
     sentences: &[Prepared],
     hashes: &[u32],
     how: &'a TaggerTraining,
+    from: Option<&Chain>,
 ) -> Learner<'a> {
     let rows: Rows = (0u32..)
         .zip(hashes)
@@ -252,6 +304,9 @@ fn fit<'a>(
         transitions: vec![0.0; (n + 1) * n],
         transition_squares: vec![0.0; (n + 1) * n],
     };
+    if let Some(chain) = from {
+        learner.go_on_from(chain, &rows);
+    }
     let mut choices = Choices::new(how.seed, Purpose::Tagger);
     for _ in 0..how.rounds {
         for at in choices.distinct(sentences.len(), sentences.len()) {
@@ -261,7 +316,27 @@ fn fit<'a>(
     learner
 }
 
+/// What a weight that was learnt before has seen already, as the sum of squared gradients.
+const SEEN: f32 = 1.0;
+
 impl Learner<'_> {
+    /// The weights of a chain that was learnt before, to begin with.
+    fn go_on_from(&mut self, chain: &Chain, rows: &Rows) {
+        let weights: Vec<i8> = chain.weights().collect();
+        for (hash, of) in chain.hashes.iter().zip(weights.chunks(self.n)) {
+            let Some(row) = rows.get(hash) else {
+                continue;
+            };
+            let from = *row as usize * self.n;
+            for (at, weight) in of.iter().enumerate() {
+                self.weights[from + at] = f32::from(*weight) * chain.scale;
+                self.squares[from + at] = SEEN;
+            }
+        }
+        self.transitions.clone_from(&chain.transitions);
+        self.transition_squares.fill(SEEN);
+    }
+
     /// One step on one sentence: towards what the labels allow, away from what is expected.
     fn step(&mut self, features: &[Vec<u32>], labels: &[u32], choices: &mut Choices) {
         let n = self.n;

@@ -1,78 +1,133 @@
 //! Words that were met before, with what the chain of names adds up of each by itself: most words of a text are few.
 
-use super::chain::{Chain, MOST_LABELS, Passing, Sums};
-use super::features::{Form, Forms, OUTSIDE, REACH};
-use super::{Model, NAME_LABELS};
+use super::between::{Evidence, INSIDE, Room, add};
+use super::features::{Form, Forms, Letters, NO_LETTERS, OUTSIDE, Part, Place, REACH};
+use super::said::Said;
+use super::{Model, plain};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Labels of names, rounded up.
-const LANES: usize = 16;
 /// Places around a word that a word is looked at from.
 const PLACES: usize = 2 * REACH.unsigned_abs() + 1;
 /// Words kept at most, and the longest of them in bytes.
-const MOST_WORDS: usize = 1 << 14;
+const MOST_WORDS: usize = 1 << 15;
 const LONGEST_WORD: usize = 32;
 /// Words of all sentences kept, at most: those of about a megabyte of text.
 const MOST_IN_SENTENCES: usize = 1 << 18;
 
-const _: () = assert!(NAME_LABELS.len() <= LANES && LANES <= MOST_LABELS);
-
 /// Short keys from the text at hand, which forgets them once there are many.
 #[derive(Debug, Default, Clone, Copy)]
 struct Quick(u64);
+
+impl Quick {
+    #[inline]
+    fn mix(&mut self, part: u64) {
+        self.0 = (self.0.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
 
 impl Hasher for Quick {
     fn finish(&self) -> u64 {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
-        let mut mix = |part: u64| {
-            self.0 = (self.0.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        };
         let (eights, rest) = bytes.as_chunks::<8>();
         for eight in eights {
-            mix(u64::from_le_bytes(*eight));
+            self.mix(u64::from_le_bytes(*eight));
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        mix(u64::from_le_bytes(last));
+        self.mix(u64::from_le_bytes(last));
         self.0 ^= self.0 >> 32;
     }
 }
+
+/// What a word says of itself and of the words around it.
+type Around = [Evidence; PLACES];
 
 /// One word, and what it says of the words around it.
 #[derive(Debug, Clone)]
 struct Word {
     form: Form,
-    alone: [[i16; LANES]; PLACES],
+    /// Number of what it shares with other words.
+    shared: u32,
+    alone: Around,
 }
 
-/// A pair of words, by their numbers, and what it says of each.
+/// Two that follow each other, by their numbers, and what they say of each.
 #[derive(Debug, Clone)]
 struct Pair {
     key: u64,
-    of_first: [i16; LANES],
-    of_second: [i16; LANES],
+    of_first: Evidence,
+    of_second: Evidence,
 }
 
 /// Pairs that are kept: each in the one place that its numbers give.
-const PAIRS: usize = 1 << 14;
+#[derive(Debug)]
+struct Pairs(Vec<Pair>);
+
+const PAIRS: usize = 1 << 13;
 const NO_PAIR: Pair = Pair {
     key: u64::MAX,
-    of_first: [0; LANES],
-    of_second: [0; LANES],
+    of_first: [0; INSIDE],
+    of_second: [0; INSIDE],
 };
 
+impl Pairs {
+    fn new() -> Self {
+        Self(vec![NO_PAIR; PAIRS])
+    }
+
+    /// The place of a pair, which is filled if it is another's.
+    #[inline]
+    fn of(&mut self, first: u32, second: u32, said: impl FnOnce() -> [Evidence; 2]) -> &Pair {
+        let key = u64::from(first) << 32 | u64::from(second);
+        let place = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % PAIRS;
+        let pair = &mut self.0[place];
+        if pair.key != key {
+            let [of_first, of_second] = said();
+            *pair = Pair {
+                key,
+                of_first,
+                of_second,
+            };
+        }
+        pair
+    }
+}
+
 /// What was said of sentences, by the numbers of their words: a text is looked at again with one secret masked, for each
-/// of its secrets.
-#[derive(Debug, Default)]
+/// of its secrets. A sentence is kept when it is met a second time.
+#[derive(Debug)]
 struct Sentences {
+    met: Vec<u64>,
     said: HashMap<Box<[u32]>, Box<[f32]>, BuildHasherDefault<Quick>>,
     words: usize,
 }
 
+/// Sentences of which it is known that they were met.
+const MET: usize = 1 << 12;
+
 impl Sentences {
+    fn new() -> Self {
+        Self {
+            met: vec![0; MET],
+            said: HashMap::default(),
+            words: 0,
+        }
+    }
+
+    /// Whether a sentence was met lately, as it is now.
+    fn meet(&mut self, sentence: &[u32]) -> bool {
+        let mut quick = Quick::default();
+        for pair in sentence.chunks(2) {
+            quick.mix(u64::from(pair[0]) << 32 | u64::from(pair[pair.len() - 1]));
+        }
+        let hash = quick.finish();
+        let place = &mut self.met[(hash >> 40) as usize % MET];
+        std::mem::replace(place, hash) == hash
+    }
+
     fn enter(&mut self, sentence: &[u32], said: &[f32]) {
         self.words += sentence.len();
         if self.words > MOST_IN_SENTENCES {
@@ -88,39 +143,81 @@ impl Sentences {
 pub(super) struct Vocabulary {
     numbers: HashMap<Box<str>, u32, BuildHasherDefault<Quick>>,
     words: Vec<Word>,
-    pairs: Vec<Pair>,
+    pairs: Pairs,
+    /// What words share, and what is said of it.
+    shared: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    alone: Vec<Around>,
+    shared_pairs: Pairs,
+    places: [Evidence; Place::COUNT],
     sentences: Sentences,
     sentence: Vec<u32>,
     forms: Forms,
-    emissions: Vec<f32>,
-    passing: Passing,
+    said: Vec<Option<Evidence>>,
+    room: Room,
 }
 
-impl Word {
-    fn of(form: Form, chain: &Chain) -> Self {
-        let mut alone = [[0; LANES]; PLACES];
-        for (of, offset) in alone.iter_mut().zip(-REACH..) {
-            let mut sums: Sums = [0; MOST_LABELS];
-            form.alone(offset, |feature| chain.add(feature, &mut sums));
-            of.copy_from_slice(&sums[..LANES]);
-        }
-        Self { form, alone }
-    }
+/// Of one part of a form's features what they say for each place around it.
+fn around(form: &Form, letters: &Letters, part: Part, said: &Said) -> Around {
+    let mut offsets = -REACH..;
+    std::array::from_fn(|_| {
+        let offset = offsets.next().unwrap_or(REACH);
+        said.of(|features| form.alone(letters, part, offset, |feature| features.push(feature)))
+    })
+}
+
+/// Of one part of two forms' features what they say of each.
+fn together(first: &Form, second: &Form, part: Part, said: &Said) -> [Evidence; 2] {
+    let (mut of_first, mut of_second) = (said.lookup(), said.lookup());
+    first.followed_by(
+        part,
+        second,
+        |feature| of_first.push(feature),
+        |feature| of_second.push(feature),
+    );
+    [of_first.end(), of_second.end()]
 }
 
 impl Vocabulary {
-    /// Number 0 is what stands outside of a sentence.
-    pub(super) fn new(chain: &Chain) -> Self {
-        Self {
+    pub(super) fn new(said: &Said) -> Self {
+        let mut places = [[0; INSIDE]; Place::COUNT];
+        for place in Place::all() {
+            places[place.number()] =
+                said.of(|features| place.feature(|feature| features.push(feature)));
+        }
+        let mut vocabulary = Self {
             numbers: HashMap::default(),
-            words: vec![Word::of(OUTSIDE, chain)],
-            pairs: vec![NO_PAIR; PAIRS],
-            sentences: Sentences::default(),
+            words: Vec::new(),
+            pairs: Pairs::new(),
+            shared: HashMap::default(),
+            alone: Vec::new(),
+            shared_pairs: Pairs::new(),
+            places,
+            sentences: Sentences::new(),
             sentence: Vec::new(),
             forms: Forms::default(),
-            emissions: Vec::new(),
-            passing: Passing::default(),
+            said: Vec::new(),
+            room: Room::default(),
+        };
+        // Number 0 is what stands outside of a sentence.
+        vocabulary.enter(OUTSIDE, &NO_LETTERS, said);
+        vocabulary
+    }
+
+    fn enter(&mut self, form: Form, letters: &Letters, said: &Said) {
+        let alone = &mut self.alone;
+        let shared = *self.shared.entry(form.shared()).or_insert_with(|| {
+            alone.push(around(&form, letters, Part::Shared, said));
+            alone.len() as u32 - 1
+        });
+        let mut alone = around(&form, letters, Part::Letters, said);
+        for (sum, more) in alone.iter_mut().zip(&self.alone[shared as usize]) {
+            add(sum, more);
         }
+        self.words.push(Word {
+            form,
+            shared,
+            alone,
+        });
     }
 
     fn number(&mut self, word: &str, model: &Model) -> u32 {
@@ -128,15 +225,15 @@ impl Vocabulary {
             return *number;
         }
         let number = self.words.len() as u32;
-        let form = Form::of(word, &model.lists, &model.lexicon);
-        self.words.push(Word::of(form, &model.chains[1]));
+        let (form, letters) = Form::of(word, &model.lists, &model.lexicon);
+        self.enter(form, &letters, &model.said);
         if word.len() <= LONGEST_WORD {
             self.numbers.insert(word.into(), number);
         }
         number
     }
 
-    /// The probabilities of [`NAME_LABELS`] for each word of a sentence, put behind `out`.
+    /// The probabilities of [`NAME_LABELS`](super::NAME_LABELS) for each word of a sentence, put behind `out`.
     pub(super) fn names<'a>(
         &mut self,
         words: impl Iterator<Item = &'a str>,
@@ -146,71 +243,75 @@ impl Vocabulary {
         if self.words.len() > MOST_WORDS {
             self.numbers.clear();
             self.words.truncate(1);
-            self.pairs.fill(NO_PAIR);
-            self.sentences = Sentences::default();
+            self.pairs = Pairs::new();
+            self.sentences = Sentences::new();
         }
-        let chain = &model.chains[1];
         self.sentence.clear();
         for word in words {
             let number = self.number(word, model);
             self.sentence.push(number);
         }
-        if let Some(said) = self.sentences.said.get(&*self.sentence) {
+        let again = self.sentences.meet(&self.sentence);
+        if again && let Some(said) = self.sentences.said.get(&*self.sentence) {
             out.extend_from_slice(said);
             return;
         }
+        self.look(model);
+        let before = out.len();
+        model.between.marginals(&self.said, &mut self.room, out);
+        if again {
+            self.sentences.enter(&self.sentence, &out[before..]);
+        }
+    }
+
+    /// What is said of each word of the sentence at hand.
+    fn look(&mut self, model: &Model) {
+        let table = &model.said;
         let all = &self.words;
         self.forms.refill(
             self.sentence
                 .iter()
                 .map(|number| all[*number as usize].form),
         );
-        self.emissions.clear();
-        let number = |at: Option<usize>| {
-            at.and_then(|at| self.sentence.get(at))
-                .copied()
-                .unwrap_or(0)
+        let word = |at: usize, offset: isize| {
+            let at = at.checked_add_signed(offset);
+            let number = at.and_then(|at| self.sentence.get(at)).copied();
+            number.unwrap_or(0)
         };
-        let mut place = paired(&mut self.pairs, all, chain, 0, number(Some(0)));
+        self.said.clear();
         for at in 0..self.sentence.len() {
-            let mut sums: Sums = [0; MOST_LABELS];
-            let mut add = |of: &[i16; LANES]| {
-                for (sum, of) in sums.iter_mut().zip(of) {
-                    *sum += of;
-                }
-            };
+            let mut said = self.places[self.forms.place(at).number()];
             for (from, offset) in (-REACH..=REACH).enumerate() {
-                add(&all[number(at.checked_add_signed(offset)) as usize].alone[from]);
+                add(&mut said, &all[word(at, offset) as usize].alone[from]);
             }
-            add(&self.pairs[place].of_second);
-            let [own, next] = [at, at + 1].map(|at| number(Some(at)));
-            place = paired(&mut self.pairs, all, chain, own, next);
-            add(&self.pairs[place].of_first);
-            self.forms
-                .together(at, |feature| chain.add(feature, &mut sums));
-            chain.emission(&sums, &mut self.emissions);
+            if plain(&self.forms, at, &said, &model.plain) {
+                self.said.push(None);
+                continue;
+            }
+            for offset in [-1, 0] {
+                let [first, second] = [word(at, offset), word(at, offset + 1)];
+                let pair = self.pairs.of(first, second, || {
+                    let [one, two] = [first, second].map(|number| &all[number as usize]);
+                    let shared = self.shared_pairs.of(one.shared, two.shared, || {
+                        together(&one.form, &two.form, Part::Shared, table)
+                    });
+                    let mut both = together(&one.form, &two.form, Part::Letters, table);
+                    add(&mut both[0], &shared.of_first);
+                    add(&mut both[1], &shared.of_second);
+                    both
+                });
+                let of = if offset < 0 {
+                    &pair.of_second
+                } else {
+                    &pair.of_first
+                };
+                add(&mut said, of);
+            }
+            let rest = table.of(|features| {
+                self.forms.together(at, |feature| features.push(feature));
+            });
+            add(&mut said, &rest);
+            self.said.push(Some(said));
         }
-        let before = out.len();
-        chain.between(&self.emissions, &mut self.passing, out);
-        self.sentences.enter(&self.sentence, &out[before..]);
     }
-}
-
-/// Where a pair of words is kept.
-fn paired(pairs: &mut [Pair], all: &[Word], chain: &Chain, first: u32, second: u32) -> usize {
-    let key = u64::from(first) << 32 | u64::from(second);
-    let place = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % pairs.len();
-    if pairs[place].key != key {
-        let (mut of_first, mut of_second): (Sums, Sums) = ([0; MOST_LABELS], [0; MOST_LABELS]);
-        all[first as usize].form.followed_by(
-            &all[second as usize].form,
-            |feature| chain.add(feature, &mut of_first),
-            |feature| chain.add(feature, &mut of_second),
-        );
-        let pair = &mut pairs[place];
-        pair.key = key;
-        pair.of_first.copy_from_slice(&of_first[..LANES]);
-        pair.of_second.copy_from_slice(&of_second[..LANES]);
-    }
-    place
 }

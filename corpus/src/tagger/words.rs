@@ -68,11 +68,12 @@ fn stop(word: &str) -> bool {
 
 /// Cuts what stands between two white spaces into words.
 fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
-    if whole(&text[chunk.clone()]) {
+    let piece = &text[chunk.clone()];
+    // Most are a word as they stand.
+    if piece.bytes().all(|b| b.is_ascii_alphanumeric()) || whole(piece) {
         words.push(chunk);
         return;
     }
-    let piece = &text[chunk.clone()];
     let mut start = chunk.start;
     let mut tail = Vec::new();
     let mut end = chunk.end;
@@ -173,9 +174,11 @@ fn word(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     if range.is_empty() {
         return;
     }
-    let plain = text[range.clone()].to_ascii_lowercase();
-    for form in CLITICS {
-        if plain.len() > form.len() && plain.ends_with(form) {
+    let plain = &text.as_bytes()[range.clone()];
+    let contracted = plain.iter().any(|b| matches!(b, b'\'' | 0xe2));
+    for form in CLITICS.iter().filter(|_| contracted) {
+        let split = plain.len().checked_sub(form.len()).filter(|at| *at > 0);
+        if split.is_some_and(|at| plain[at..].eq_ignore_ascii_case(form.as_bytes())) {
             let at = range.end - form.len();
             words.push(range.start..at);
             words.push(at..range.end);

@@ -1,0 +1,147 @@
+//! What features say of names, laid out for looking up many at once.
+
+use super::between::{Evidence, INSIDE};
+use super::chain::Chain;
+
+/// What one feature says for each label of a name, beyond what it says for none; with more than eight bits, the rest
+/// stands in further ones.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    feature: u32,
+    of: [i8; INSIDE],
+}
+
+/// All features of a chain of names, by the first bits of their hashes.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// Rising.
+    entries: Vec<Entry>,
+    /// Where the entries of each beginning start.
+    starts: Vec<u32>,
+    /// A bit for each hash by its last bits: most features say nothing, and this says so.
+    filter: Vec<u64>,
+}
+
+const START_BITS: u32 = 16;
+const FILTER_BITS: u32 = 20;
+/// Features looked up at once: more than a word has of its own or together with another.
+const AT_ONCE: usize = 32;
+
+/// Features that are looked up together: while one is waited for, others are on their way.
+#[derive(Debug)]
+pub(super) struct Lookup<'a> {
+    said: &'a Said,
+    features: [u32; AT_ONCE],
+    count: usize,
+    sum: Evidence,
+}
+
+impl Said {
+    pub(super) fn new(chain: &Chain) -> Self {
+        let weights: Vec<i8> = chain.weights().collect();
+        let mut entries = Vec::with_capacity(chain.hashes.len());
+        let mut starts = vec![0u32; (1 << START_BITS) + 1];
+        let mut filter = vec![0u64; 1 << (FILTER_BITS - 6)];
+        for (feature, of) in chain.hashes.iter().zip(weights.chunks(chain.labels)) {
+            let mut rest: Evidence = [0; INSIDE];
+            for (rest, weight) in rest.iter_mut().zip(&of[1..]) {
+                *rest = i16::from(*weight) - i16::from(of[0]);
+            }
+            while rest != [0; INSIDE] {
+                let part = rest.map(|of| of.clamp(-127, 127) as i8);
+                for (rest, part) in rest.iter_mut().zip(part) {
+                    *rest -= i16::from(part);
+                }
+                entries.push(Entry {
+                    feature: *feature,
+                    of: part,
+                });
+                starts[(feature >> (32 - START_BITS)) as usize + 1] += 1;
+            }
+            let bit = feature & ((1 << FILTER_BITS) - 1);
+            filter[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        // Behind the last, so that every bucket has a first one.
+        entries.push(Entry {
+            feature: u32::MAX,
+            of: [0; INSIDE],
+        });
+        Self {
+            entries,
+            starts,
+            filter,
+        }
+    }
+
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        Lookup {
+            said: self,
+            features: [0; AT_ONCE],
+            count: 0,
+            sum: [0; INSIDE],
+        }
+    }
+
+    /// Of features that are given one after the other, all together.
+    pub(super) fn of(&self, features: impl FnOnce(&mut Lookup<'_>)) -> Evidence {
+        let mut lookup = self.lookup();
+        features(&mut lookup);
+        lookup.end()
+    }
+}
+
+impl Lookup<'_> {
+    /// One more, unless nothing is said of it.
+    #[inline]
+    pub(super) fn push(&mut self, feature: u32) {
+        let bit = feature & ((1 << FILTER_BITS) - 1);
+        if self.count == AT_ONCE {
+            self.sum_up();
+        }
+        self.features[self.count % AT_ONCE] = feature;
+        let known = self.said.filter[(bit >> 6) as usize] >> (bit & 63) & 1;
+        self.count += known as usize;
+    }
+
+    fn sum_up(&mut self) {
+        let Said {
+            entries, starts, ..
+        } = self.said;
+        let count = self.count.min(AT_ONCE);
+        // The first entry of each bucket, which is most often the one: none waits for another.
+        let mut first = [Entry::default(); AT_ONCE];
+        let mut from = [0u32; AT_ONCE];
+        for ((feature, from), first) in self.features[..count].iter().zip(&mut from).zip(&mut first)
+        {
+            *from = starts[(feature >> (32 - START_BITS)) as usize];
+            *first = entries[*from as usize];
+        }
+        let mut sum = self.sum;
+        for ((feature, from), first) in self.features[..count].iter().zip(from).zip(first) {
+            let mut entry = first;
+            let mut at = from as usize;
+            while entry.feature <= *feature {
+                if entry.feature == *feature {
+                    for (sum, of) in sum.iter_mut().zip(&entry.of) {
+                        *sum = sum.wrapping_add(i16::from(*of));
+                    }
+                }
+                at += 1;
+                let Some(next) = entries.get(at) else {
+                    break;
+                };
+                entry = *next;
+            }
+        }
+        self.sum = sum;
+        self.count = 0;
+    }
+
+    pub(super) fn end(mut self) -> Evidence {
+        self.sum_up();
+        self.sum
+    }
+}
