@@ -51,6 +51,9 @@ pub struct TaggerTraining {
     pub steps: [u8; 3],
     /// Features kept, of each chain: those with the largest weights.
     pub most_features: [usize; 3],
+    /// Of names that are learnt further, the share that the weights before have in those after: 0.5 is the mean of both.
+    /// A feature without weights in the model before had 0 there.
+    pub kept: f32,
 }
 
 impl Default for TaggerTraining {
@@ -64,6 +67,7 @@ impl Default for TaggerTraining {
             least_count: 2,
             steps: [31, 15, 31],
             most_features: [30_000, 80_000, 40_000],
+            kept: 0.0,
         }
     }
 }
@@ -165,7 +169,8 @@ impl Model {
             let learner = fit(n, &sentences, &hashes, how, Some(chain));
             hashes = telling(&learner, &hashes, &counts, most);
         }
-        let learner = fit(n, &sentences, &hashes, how, Some(chain));
+        let mut learner = fit(n, &sentences, &hashes, how, Some(chain));
+        learner.draw_back(chain, &hashes);
         let chain = learner.finish(&hashes, most).in_steps(how.steps[NAMES]);
         let [speech, _, roles] = &self.chains;
         Ok(Self::of(
@@ -335,6 +340,27 @@ impl Learner<'_> {
         }
         self.transitions.clone_from(&chain.transitions);
         self.transition_squares.fill(SEEN);
+    }
+
+    /// Draws the weights back towards those of the chain they began from, by the share that is kept of them; the
+    /// features are in order.
+    fn draw_back(&mut self, chain: &Chain, hashes: &[u32]) {
+        let kept = self.how.kept.clamp(0.0, 1.0);
+        for weight in self.weights.iter_mut().chain(&mut self.transitions) {
+            *weight *= 1.0 - kept;
+        }
+        let before: Vec<i8> = chain.weights().collect();
+        for (hash, of) in chain.hashes.iter().zip(before.chunks(self.n)) {
+            if let Ok(row) = hashes.binary_search(hash) {
+                let weights = &mut self.weights[row * self.n..][..self.n];
+                for (weight, before) in weights.iter_mut().zip(of) {
+                    *weight += kept * f32::from(*before) * chain.scale;
+                }
+            }
+        }
+        for (weight, before) in self.transitions.iter_mut().zip(&chain.transitions) {
+            *weight += kept * before;
+        }
     }
 
     /// One step on one sentence: towards what the labels allow, away from what is expected.

@@ -318,6 +318,20 @@ fn training_learns_what_the_labels_and_sets_of_labels_say() {
     assert_eq!(read.tag_words(&["Zorba", "left"]), tags);
     material.names.push(sentence(&["one", "two"], &[1]));
     assert!(TaggerModel::train(&material, &how).is_err());
+    // Learnt further from sentences that say otherwise: what is kept of the weights before holds against it.
+    let otherwise = vec![sentence(&["ask", "Zorba", "now"], &[1, 1 << 5, 1]); 200];
+    let organisation = |kept| {
+        let how = TaggerTraining {
+            kept,
+            ..how.clone()
+        };
+        let further = model.further(&otherwise, &how).unwrap();
+        further.tag_words(&["ask", "Zorba", "now"])[1].name[5]
+    };
+    let before = model.tag_words(&["ask", "Zorba", "now"])[1].name[5];
+    let [forgotten, mean, all] = [0.0, 0.5, 1.0].map(organisation);
+    assert!((all - before).abs() < 1e-3, "{all} for {before}");
+    assert!(before < 0.1 && before < mean && mean < forgotten && forgotten > 0.9);
 }
 
 /// The card names the file it describes.
