@@ -7,6 +7,7 @@ use crate::engine::contour::nodes::Nodes;
 use crate::loss::Stretch;
 use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage};
 use crate::quantity::error::Result;
+use std::cell::Cell;
 
 /// |φ|^T below e to this is enough for anyone.
 const LN_ENOUGH: f64 = -90.0;
@@ -18,6 +19,8 @@ const LN_SCAN: f64 = -30.0;
 const HALVINGS: usize = 30;
 /// Values that the scan of one block may take.
 const MOST_VALUES: usize = 4000;
+/// Terms that all scans at one order may take, some half of a second.
+const MOST_TERMS: usize = 30_000_000;
 
 /// Bounds on the transform of a masked law at one order, by a shift of the whole line of integration to
 /// x + ib: a sum of lumps that turn by y times the change of the loss's imaginary part.
@@ -220,6 +223,8 @@ struct Scanned {
     speed: f64,
     /// Bound on the error of a value.
     error: f64,
+    /// What is left of [`MOST_TERMS`].
+    terms: Cell<usize>,
 }
 
 impl Scanned {
@@ -245,6 +250,7 @@ impl Scanned {
             loss,
             speed: speed * (1.0 + ROOM) + 2.0 * off * most,
             error: 2.0 * off + 2.0 * nodes.mass_error(c) + phases + ROUND * (count + 8.0),
+            terms: Cell::new(MOST_TERMS),
         })
     }
 
@@ -254,6 +260,10 @@ impl Scanned {
         let mut most: f64 = 0.0;
         let mut y = low;
         for _ in 0..MOST_VALUES {
+            let Some(left) = self.terms.get().checked_sub(self.loss.len()) else {
+                return 1.0;
+            };
+            self.terms.set(left);
             let value = self.value(y) + self.error;
             // As far as the way down to it lasts, and half of the way to what is enough.
             let room = (0.5 * (1.0 - value)).max(enough - value);
