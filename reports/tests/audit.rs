@@ -225,7 +225,30 @@ fn a_limit_that_is_left_open_ends_with_2() {
         ),
         (
             vec!["membership", "--scores", &many, "--max-auc", "0.999"],
+            0,
+        ),
+        (
+            vec![
+                "membership",
+                "--scores",
+                &leak,
+                "--lower-is-member",
+                "--max-auc",
+                "0.6",
+            ],
             2,
+        ),
+        (
+            vec!["epsilon", "--counts", "1000,100,5", "--max-epsilon", "1"],
+            2,
+        ),
+        (
+            vec!["epsilon", "--rates", "0,50,45,50", "--max-epsilon", "1"],
+            2,
+        ),
+        (
+            vec!["epsilon", "--counts", "10,5,5", "--max-epsilon", "inf"],
+            0,
         ),
         (vec!["membership", "--scores", &leak, "--max-auc", "0.6"], 1),
         (

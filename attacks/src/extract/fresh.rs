@@ -33,34 +33,30 @@ impl std::str::FromStr for SecretShape {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refused = |got: String| Error::Unsuitable {
+        // Nothing of it is shown: its lists name the secret, and so may what stands beside its fields.
+        let refused = |got: &str| Error::Unsuitable {
             what: "shape of a secret",
-            needed: "fields such as {digits:6}, {letters:4}, {upper:2} or {list:red|green}, on one line",
-            got,
+            needed: "fields such as {digits:6}, {letters:4}, {upper:2} or {list:red|green}, on one line, at its beginning \
+                     and its end; what is fixed before it belongs to the context",
+            got: got.to_owned(),
         };
         if text.contains(['\n', '\r']) {
-            return Err(refused("a line break".to_owned()));
+            return Err(refused("a line break"));
         }
-        // It may be the secret itself.
         if !text.contains('{') {
-            return Err(refused("a text without a field".to_owned()));
+            return Err(refused("a text without a field"));
         }
         let template: CanaryTemplate =
             format!("{PREFIX}{text}")
                 .parse()
                 .map_err(|error| match error {
-                    reticent_corpus::Error::Template { problem, .. } => {
-                        refused(format!("{text:?}: {problem}"))
+                    reticent_corpus::Error::Template { .. } => {
+                        refused("a text in which some field is none of these, or is not closed")
                     }
                     other => other.into(),
                 })?;
         if template.prefix() != PREFIX || !template.suffix().is_empty() {
-            return Err(Error::Unsuitable {
-                what: "shape of a secret",
-                needed: "one that begins and ends with a field, such as {digits:6}; what is fixed before it \
-                        belongs to the context",
-                got: text.to_owned(),
-            });
+            return Err(refused("a text that begins or ends beside its fields"));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -91,7 +87,7 @@ impl SecretShape {
             return Err(Error::Unsuitable {
                 what: "secret",
                 needed: "a text of its shape",
-                got: format!("another text than {} ({id})", self.text),
+                got: format!("another text ({id})"),
             });
         }
         if count < 2 || all < 2 {

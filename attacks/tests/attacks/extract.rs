@@ -522,12 +522,14 @@ fn fresh_candidates_are_drawn_once() {
     assert_eq!(shared(draw("a", 1), draw("b", 1)), 1, "only the secret");
     assert_eq!(shared(draw("a", 1), draw("a", 2)), 1);
     for (text, says) in [
-        ("ID {digits:6}", "begins and ends with a field"),
-        ("{digits:6}.", "begins and ends with a field"),
+        ("ID {digits:6}", "begins or ends beside its fields"),
+        ("{digits:6}.", "begins or ends beside its fields"),
         ("123456", "a text without a field"),
-        ("{digit:6}", "unknown field"),
-        ("{digits:0}", "a number from 1 to 64"),
-        ("{digits:6", "a { without its }"),
+        ("{digit:6}", "some field is none of these"),
+        ("{digits:0}", "some field is none of these"),
+        ("{digits:6", "is not closed"),
+        ("{list:123456|b", "is not closed"),
+        ("{list:123456|b}x", "begins or ends beside its fields"),
         ("{digits:3}\n{digits:3}", "a line break"),
     ] {
         let error = text.parse::<SecretShape>().unwrap_err().to_string();

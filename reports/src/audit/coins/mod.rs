@@ -128,7 +128,9 @@ impl CoinsReport {
     /// Why so few coins leave open whether ε is above the limit.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
-        let limit = self.limit.filter(|limit| self.provable.get() <= limit)?;
+        // No ε is above infinity.
+        let limit = self.limit.filter(|limit| limit.get().is_finite());
+        let limit = limit.filter(|limit| self.provable.get() <= limit)?;
         Some(format!(
             "--max-epsilon: whether ε is above {} is not known, since so few coins prove {} at most; plant more canaries, or give a limit below that",
             shortest(limit.get()),

@@ -20,6 +20,12 @@ const MOST_EPSILON: f64 = 1000.0;
 /// Rounding of exposures that were written in decimal.
 const ROUNDING: f64 = 1e-6;
 
+/// Of more records no scores are made again from the curve.
+const MOST_RANKED: u64 = 1 << 22;
+
+/// The share of an interval's width by which it may differ where corners of the curve were left out.
+const SPREAD: f64 = 0.1;
+
 /// Checks the part of a document, or the document itself.
 ///
 /// # Errors
@@ -226,38 +232,76 @@ fn membership(value: &Value, place: &str) -> Result<()> {
     accuracy(value, place)
 }
 
-/// Where the whole curve is there, and no groups, scores in its order have the area and its interval.
+/// The area is that of the curve. Where there are no groups, scores in its order have the interval too: nearly, where corners
+/// of the curve were left out, in between which they count as equal.
 fn from_roc(value: &Value, place: &str) -> Result<()> {
     let area = &value["area"];
+    let (least, most) = below(value, place)?;
+    let estimate = number(&area["estimate"], 1.0, || format!("{place}area.estimate"))?;
+    ensure!(
+        (least - ROUNDING..=most + ROUNDING).contains(&estimate),
+        "{place}area.estimate must be from {least} to {most}, as {place}roc says, got {}",
+        got(&area["estimate"])
+    );
     let (Some(set), Some(confidence)) = (ranked(value), confidence(value)) else {
         return Ok(());
     };
     let found = set.area(confidence, 0)?;
     // Disjoint pairs depend on the order of the records.
-    let known = area["method"] == "delong" && found.method == AreaMethod::Delong;
+    if area["method"] != "delong" || found.method != AreaMethod::Delong {
+        return Ok(());
+    }
     let (lower, upper) = ends(&found.bounds);
-    let all = [
-        ("estimate", found.estimate, true),
-        ("lower", lower, known),
-        ("upper", upper, known),
-    ];
-    for (key, own, _) in all.into_iter().filter(|(_, _, known)| *known) {
+    let records = set.members().len() + set.non_members().len();
+    let room = match records < CORNERS {
+        true => ROUNDING,
+        false => most - least + SPREAD * (upper - lower),
+    };
+    for (key, own) in [
+        ("estimate", found.estimate),
+        ("lower", lower),
+        ("upper", upper),
+    ] {
         ensure!(
             area[key]
                 .as_f64()
-                .is_some_and(|end| (end - own).abs() <= ROUNDING),
-            "{place}area.{key} must be {own}, as {place}roc and {place}confidence say, got {}",
+                .is_some_and(|end| (end - own).abs() <= room),
+            "{place}area.{key} must be {own} to within {room}, as {place}roc and {place}confidence say, got {}",
             got(&area[key])
         );
     }
     Ok(())
 }
 
-/// Scores that have this curve; nothing where it may have been thinned, records are grouped, or it is of other records.
+/// The least and the largest area below a curve through these corners, which rises.
+fn below(value: &Value, place: &str) -> Result<(f64, f64)> {
+    let roc = value["roc"].as_array();
+    let roc = roc.with_context(|| format!("{place}roc must be a list of corners"))?;
+    let mut corners = Vec::with_capacity(roc.len() + 1);
+    for (i, corner) in roc.iter().enumerate() {
+        let at = |key: &str| number(&corner[key], 1.0, || format!("{place}roc[{i}].{key}"));
+        corners.push((at("fpr")?, at("tpr")?));
+    }
+    corners.push((1.0, 1.0));
+    let (mut least, mut most) = (0.0, 0.0);
+    let mut before = (0.0, 0.0);
+    for (i, (fpr, tpr)) in corners.into_iter().enumerate() {
+        ensure!(
+            fpr >= before.0 - ROUNDING && tpr >= before.1 - ROUNDING,
+            "{place}roc[{i}] must be no less than the corner before"
+        );
+        least += (fpr - before.0) * before.1;
+        most += (fpr - before.0) * tpr;
+        before = (fpr, tpr);
+    }
+    Ok((least, most))
+}
+
+/// Scores that have this curve; nothing where records are grouped, or it is of other records.
 fn ranked(value: &Value) -> Option<ScoreSet> {
     let roc = value["roc"].as_array()?;
     let (m, n) = (value["members"].as_u64()?, value["non_members"].as_u64()?);
-    if !value["groups"].is_null() || m.saturating_add(n) >= CORNERS as u64 {
+    if !value["groups"].is_null() || m.saturating_add(n) > MOST_RANKED {
         return None;
     }
     let (mut inside, mut outside) = (Vec::new(), Vec::new());

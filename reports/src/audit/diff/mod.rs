@@ -182,6 +182,8 @@ enum Waiting {
         new: Value,
         /// The lower end that a perfect attack would have in the new one.
         highest: f64,
+        /// Why the new one's scores say nothing of what leaks, if they don't.
+        silent: Option<&'static str>,
         costs: f64,
     },
     Rate {
@@ -431,6 +433,7 @@ impl Waiting {
                 old,
                 new,
                 highest,
+                silent,
                 ..
             } => {
                 let end = |value: &Value, key: &str, open: f64| value[key].as_f64().unwrap_or(open);
@@ -440,9 +443,15 @@ impl Waiting {
                     quantity: format!("membership, AUC of {attack}"),
                     old: end(&old, "estimate", f64::NAN),
                     new: end(&new, "estimate", f64::NAN),
-                    says: apart(before, ends(&new)),
-                    could_say: highest > before.1,
-                    how: how("the documents' intervals", before.1, highest),
+                    says: match silent {
+                        Some(_) => Change::Unseen,
+                        None => apart(before, ends(&new)),
+                    },
+                    could_say: silent.is_none() && highest > before.1,
+                    how: silent.map_or_else(
+                        || how("the documents' intervals", before.1, highest),
+                        str::to_owned,
+                    ),
                 }
             }
             Self::Rate { quantity, old, new } => {
@@ -580,9 +589,23 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         old: old["area"].clone(),
         new: new["area"].clone(),
         highest: highest_area(new),
+        silent: says_nothing(new),
         // Half of each interval's failure probability is on the side that counts.
         costs: f64::midpoint(costs[0], costs[1]),
     })
+}
+
+/// Why scores say nothing of what leaks: they were read the wrong way round, or are all equal.
+fn says_nothing(document: &Value) -> Option<&'static str> {
+    let upper = document["area"]["upper"].as_f64();
+    let corners = document["roc"].as_array().map_or(0, Vec::len);
+    if upper.is_some_and(|upper| upper < 0.5) {
+        Some("members score lower than non-members in NEW, as losses do without --lower-is-member")
+    } else if corners == 2 && document["area"]["estimate"] == 0.5 {
+        Some("all scores are equal in NEW")
+    } else {
+        None
+    }
 }
 
 /// The largest lower end that an area of so many independent records of a kind can have, at the document's confidence: a

@@ -18,6 +18,7 @@ pub(super) fn exposure(bits: &[f64]) -> Value {
 pub(super) fn membership(low: f64, high: f64, confidence: f64) -> Value {
     json!({"schema": 1, "type": "membership", "confidence": confidence,
         "attacks": {"decides": "reference", "rows": []}, "records": records("aa", "k"),
+        "roc": [{"fpr": 0.0, "tpr": 0.0}, {"fpr": 1.0, "tpr": 1.0}],
         "area": {"estimate": f64::midpoint(low, high), "lower": low, "upper": high}})
 }
 
@@ -475,7 +476,7 @@ fn rows_that_could_not_speak_say_so() {
         document["summary"] = json!({"p_max": 1.0, "p_mean": 1.0});
         document
     };
-    // (.005)^(1/5) = .3466 of five members; (.0125)^(1/5) = .4163 of five passages, at half of 5 %.
+    // (.005)^(1/10) = .5887 of ten members; (.0125)^(1/5) = .4163 of five passages, at half of 5 %.
     for (old, new, spoke, why) in [
         (
             exposure(&[0.1; 5]),
@@ -497,12 +498,12 @@ fn rows_that_could_not_speak_say_so() {
             "first guess, p would be",
         ),
         (
-            area(5, 0.35),
+            area(10, 0.59),
             None,
             vec![false],
-            "would begin at 0.3466, and the old one's ends at 0.35",
+            "would begin at 0.5888, and the old one's ends at 0.59",
         ),
-        (area(5, 0.34), None, vec![true], ""),
+        (area(10, 0.58), None, vec![true], ""),
         (
             area(50, 1.0),
             None,
@@ -626,6 +627,69 @@ fn documents_that_contradict_themselves_are_refused() {
 }
 
 /// A document may come from anybody: each field out of its range is refused by name.
+/// An area and its interval are those of the curve, however many records there are; scores that say nothing are compared with
+/// none.
+#[test]
+fn areas_that_their_curve_does_not_have_are_refused() {
+    use reticent_attacks::membership::ScoreSet;
+    // Some hundred corners are left of a thousand.
+    let document = |shift: f64, every: usize| {
+        let score = |i: u32, more: f64| f64::from(i * 7919 % 1009) / 1009.0 + more;
+        let inside = (0..600).map(|i| score(i, shift)).collect();
+        let set = ScoreSet::new(inside, (0..600).map(|i| score(i + 300, 0.0)).collect()).unwrap();
+        let area = set.area(Confidence::new(0.99).unwrap(), 0).unwrap();
+        let (lower, upper) = super::super::ends(&area.bounds);
+        let roc: Vec<Value> = (set.roc().iter().enumerate())
+            .filter(|(i, _)| i % every == 0)
+            .map(|(_, corner)| json!({"fpr": corner.fpr, "tpr": corner.tpr}))
+            .collect();
+        let mut out = membership(lower, upper, 0.99);
+        (out["members"], out["non_members"]) = (600.into(), 600.into());
+        out["roc"] = roc.into();
+        out["area"] =
+            json!({"estimate": area.estimate, "lower": lower, "upper": upper, "method": "delong"});
+        out
+    };
+    let said = |new: &Value| {
+        let found = DiffReport::of(&document(0.0, 3), new, 0.05);
+        found.map_or_else(|error| format!("{error:#}"), |report| report.said())
+    };
+    let leak = document(0.3, 3);
+    assert!(said(&leak).starts_with("The new model leaks more"));
+    for (key, value, words) in [
+        ("estimate", json!(0.5), "area.estimate must be from"),
+        ("lower", json!(0.5), "area.lower must be"),
+        ("lower", Value::Null, "area.lower must be"),
+    ] {
+        let mut edited = leak.clone();
+        edited["area"][key] = value;
+        edited["area"]["lower"] = match key {
+            "estimate" => json!(0.4),
+            _ => edited["area"]["lower"].clone(),
+        };
+        let said = said(&edited);
+        assert!(said.starts_with("NEW: ") && said.contains(words), "{said}");
+    }
+    let mut blind = leak.clone();
+    blind["roc"] = Value::Null;
+    assert!(said(&blind).contains("NEW: roc must be a list"));
+    let mut equal = membership(0.4, 0.6, 0.99);
+    (equal["members"], equal["non_members"]) = (600.into(), 600.into());
+    for (new, why) in [
+        (
+            document(-0.3, 3),
+            "members score lower than non-members in NEW",
+        ),
+        (equal, "all scores are equal in NEW"),
+    ] {
+        let report = DiffReport::of(&leak, &new, 0.05).unwrap();
+        assert!(
+            report.is_silent() && report.rows[0].how.contains(why),
+            "{report:?}"
+        );
+    }
+}
+
 #[test]
 fn fields_out_of_their_range_are_refused() {
     let mut good = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 3]),

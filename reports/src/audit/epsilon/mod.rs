@@ -40,6 +40,21 @@ impl Counted {
         }
     }
 
+    /// The same trials, each guess the other way round.
+    const fn turned(self) -> Self {
+        match self {
+            Self::OneRun(counts) => Self::OneRun(OneRunCounts {
+                correct: counts.guesses - counts.correct,
+                ..counts
+            }),
+            Self::Rates(counts) => Self::Rates(RateCounts {
+                tp: counts.members - counts.tp,
+                fp: counts.non_members - counts.fp,
+                ..counts
+            }),
+        }
+    }
+
     /// The bound that assumes no family of mechanisms.
     fn bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
         Ok(match self {
@@ -59,6 +74,9 @@ pub struct EpsilonReport {
     pub bounds: Vec<AuditBound>,
     /// The largest ε that the first bound can reach with so many trials: all of them told right.
     pub provable: Upper<Epsilon>,
+    /// What the first bound would be with each guess the other way round.
+    #[serde(skip)]
+    turned: f64,
 }
 
 /// Computes and prints.
@@ -118,6 +136,7 @@ impl EpsilonReport {
     /// δ = 1, zero copies.
     pub fn of(counts: Counted, terms: &AuditTerms) -> Result<Self> {
         let provable = counts.best().bound(terms)?.lower.into_inner();
+        let turned = counts.turned().bound(terms)?.lower.get().get();
         let mut bounds = vec![counts.bound(terms)?];
         // The pure ε of a Gaussian is infinite: there is nothing to bound.
         if terms.delta.get() > 0.0 {
@@ -130,6 +149,7 @@ impl EpsilonReport {
             counts,
             bounds,
             provable: Upper::new(provable),
+            turned,
         })
     }
 
@@ -164,12 +184,22 @@ impl EpsilonReport {
 
     /// Why such counts leave open whether ε is above the limit.
     fn undecided(&self, args: &EpsilonArgs) -> Option<String> {
-        let limit = args.max_epsilon;
-        let limit = limit.filter(|limit| self.provable.get() <= limit)?;
+        // No ε is above infinity.
+        let limit = args.max_epsilon.filter(|limit| limit.get().is_finite())?;
+        let why = if self.turned > limit.get() {
+            "guesses are wrong more often than chance explains: count them the other way round"
+                .to_owned()
+        } else if self.provable.get() <= &limit {
+            format!(
+                "such counts prove {} at most, with every guess right; give more trials, or a limit below that",
+                rounded_up(self.provable.get().get(), 4)
+            )
+        } else {
+            return None;
+        };
         Some(format!(
-            "--max-epsilon: whether ε is above {} is not known, since such counts prove {} at most, with every guess right; give more trials, or a limit below that",
-            shortest(limit.get()),
-            rounded_up(self.provable.get().get(), 4)
+            "--max-epsilon: whether ε is above {} is not known, since {why}",
+            shortest(limit.get())
         ))
     }
 

@@ -147,8 +147,15 @@ impl ExtractReport {
     /// Why so few passages leave open whether more than the limit comes out.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
-        // No share is above 1.
-        let limit = limit.filter(|limit| *limit < 1.0 && self.largest_provable() <= *limit)?;
+        // No share is above 1, and none of these where all their intervals lie below the limit.
+        let limit = limit.filter(|limit| {
+            let kept = (self.prompts.iter()).all(|row| {
+                let shared = self.shared(row.contrast.map_or(row.verbatim, |c| c.only_model));
+                let upper = shared.and_then(|rate| rate.bounds.upper);
+                upper.is_some_and(|upper| upper.get().get() <= *limit)
+            });
+            *limit < 1.0 && self.largest_provable() <= *limit && !kept
+        })?;
         Some(format!(
             "--max-rate: whether more than {} comes out is not known, since all passages coming out would show {} at least; give more of them, or a limit below that",
             shortest(limit),

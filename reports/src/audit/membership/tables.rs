@@ -1,6 +1,7 @@
 //! Tables and sentences of the membership report.
 
 use super::{Attacks, MembershipReport, Signal};
+use crate::audit::ends;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
@@ -228,21 +229,28 @@ fn percent(rate: f64) -> String {
 }
 
 impl MembershipReport {
-    /// Whether so many records could have passed the limit, or shown a leak where there is none.
+    /// Whether so many records could have passed the limit, or shown a leak where there is none. An area that is certainly
+    /// below the limit, whichever way round its scores are read, keeps it.
     pub(super) fn could_show(&self, limit: Option<f64>) -> bool {
         match limit {
-            Some(limit) => self.passable_area > limit,
+            Some(limit) => self.passable_area > limit || self.surely_below(limit),
             None => self.provable_area > 0.5,
         }
     }
 
+    fn surely_below(&self, limit: f64) -> bool {
+        let (lower, upper) = ends(&self.area.bounds);
+        self.signal != Signal::Alike && upper.max(1.0 - lower) <= limit
+    }
+
     /// Why these scores leave open whether the AUC is above the limit. An interval that holds the limit does not: what is
-    /// asked is whether the AUC is certainly above it.
+    /// asked is whether the AUC is certainly above it. Nor does one that lies below it, whichever way round scores are read.
     pub(in crate::audit) fn undecided(&self, limit: Option<f64>) -> Option<String> {
         // No area is above 1.
         let limit = limit.filter(|limit| *limit < 1.0)?;
         let why = match self.signal {
             Signal::Alike => "all scores are equal, and tell no record from another".to_owned(),
+            _ if self.surely_below(limit) => return None,
             Signal::Reversed => {
                 "members score lower than non-members: losses and perplexities need --lower-is-member"
                     .to_owned()
