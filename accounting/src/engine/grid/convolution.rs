@@ -190,7 +190,7 @@ impl Convolution {
     /// ln δ(ε), near the ε it was made for.
     pub(crate) fn value(&self, epsilon: f64) -> LnBounds {
         let upper = self.above.ln_delta(epsilon, self.theta, 1.0);
-        let lower = self.below.ln_delta(epsilon, self.theta, -1.0).min(upper);
+        let lower = self.below.ln_delta(epsilon, self.theta, -1.0);
         LnBounds {
             lower,
             middle: if lower.is_finite() {
@@ -200,6 +200,12 @@ impl Convolution {
             },
             upper,
         }
+    }
+
+    /// Whether the window begins above `epsilon`.
+    #[cfg(test)]
+    pub(super) fn begins_above(&self, epsilon: f64) -> bool {
+        self.above.begins_above(epsilon)
     }
 
     /// Every error at `epsilon`, relative to δ: the larger of both sides.

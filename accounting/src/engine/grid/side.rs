@@ -229,16 +229,16 @@ impl Side {
             skip: if skip.is_finite() { skip as i64 } else { 0 },
         };
         let (sum, transform, rounding) = self.composed.sum(&gains);
-        let most = |z: f64| {
-            // It rises to z = ln(θ/(θ−1)) and falls from there.
-            let peak = -(-1.0 / theta).ln_1p();
-            gain(z.max(peak).max(0.0), theta).0 * (1.0 + GAIN_ERROR)
-        };
+        // The gain rises to z = ln(θ/(θ−1)) and falls from there.
+        let peak = -(-1.0 / theta).ln_1p();
+        let most = |z: f64| gain(z.max(0.0), theta).0 * (1.0 + GAIN_ERROR);
         let end = first + self.length as f64 * self.spacing;
         let outside = if sign > 0.0 {
-            self.outside[1] * most(end)
+            // What wraps around counts where it comes to lie, and may weigh more where it is: beyond the window,
+            // and before it where the window begins above ε.
+            self.outside[1] * most(end.max(peak)) + self.outside[0] * most(first.min(peak))
         } else {
-            (self.outside[0] + self.outside[1]) * most(f64::NEG_INFINITY)
+            (self.outside[0] + self.outside[1]) * most(peak)
         };
         let ln_front = self.front - (theta - 1.0) * epsilon;
         Pieces {
@@ -253,6 +253,11 @@ impl Side {
             rounding,
             outside,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn begins_above(&self, epsilon: f64) -> bool {
+        self.origin + self.start as f64 * self.spacing > epsilon
     }
 
     /// Numbers that stand for the measure.

@@ -356,3 +356,68 @@ fn gains_that_vanish_as_numbers_still_count() {
         );
     }
 }
+
+/// Grids are laid around a tilt, and searches read them elsewhere: where the window lies above ε, so does what it leaves
+/// out on its left, which wraps around to where it weighs next to nothing.
+#[test]
+fn every_reading_of_a_grid_brackets_delta() {
+    let laplace = |scale: f64, rate: f64, sampling, times| {
+        repeat(
+            times,
+            Mechanism::SubsampledLaplace {
+                scale: NoiseMultiplier::new(scale).unwrap(),
+                sampling_rate: SamplingRate::new(rate).unwrap(),
+                sampling,
+            },
+        )
+    };
+    let cut_down = Sampling::TruncatedPoisson {
+        max_batch: 1,
+        records: 2_294_099,
+    };
+    let rare = laplace(90.26, 0.154, cut_down, 11_404_399);
+    let few = laplace(2.0, 0.01, Sampling::Poisson, 200);
+    let fixed = laplace(20.0, 1e-4, Sampling::WithoutReplacement, 50_000);
+    let mut before = 0;
+    for (run, neighbours, epsilons) in [
+        (&rare, Neighbours::ZeroOut, [0.0, 1e-6, 1e-5, 1e-4]),
+        (&few, Neighbours::AddRemove, [0.0, 0.05, 0.3, 1.0]),
+        (&fixed, Neighbours::Replace, [0.0, 1e-4, 1e-2, 0.1]),
+    ] {
+        for direction in [Direction::Remove, Direction::Add] {
+            let loss = loss(run, neighbours, direction);
+            let known = epsilons.map(|epsilon| {
+                let ends = Solver::new(&loss).ln_delta(epsilon, 1e-4).unwrap().0;
+                (epsilon, ends)
+            });
+            let moments = Moments::new(steps(&loss), -760.0).unwrap();
+            for factor in [0.1, 0.5, 1.0, 1.5, 2.0, 4.0, 20.0] {
+                let theta = 1.0 + factor * (moments.tilt(epsilons[2]) - 1.0);
+                let wanted = Wanted {
+                    theta,
+                    relative: 1e-4,
+                    ln_delta: -10.0,
+                    finer: 1.0,
+                    effort: Effort::Full,
+                };
+                let Ok(grid) = Convolution::new(&moments, wanted) else {
+                    continue;
+                };
+                for (epsilon, known) in known {
+                    let read = grid.value(epsilon);
+                    let what = format!(
+                        "{neighbours:?} {direction:?} {factor} {epsilon}: {read:?} {known:?}"
+                    );
+                    assert!(read.lower <= read.upper, "{what}");
+                    assert!(
+                        read.upper >= known.lower && read.lower <= known.upper,
+                        "{what}"
+                    );
+                    before += usize::from(grid.begins_above(epsilon));
+                }
+            }
+        }
+    }
+    // Windows that begin above ε are among them.
+    assert!(before >= 4, "{before}");
+}
