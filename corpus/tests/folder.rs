@@ -212,7 +212,7 @@ fn tampering_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("prepared");
     sample().write(&folder, false).unwrap();
-    let cases: [(&str, &str, &str, &str); 13] = [
+    let cases: [(&str, &str, &str, &str); 14] = [
         (
             "prepared.json",
             "\"schema\": 1",
@@ -260,6 +260,12 @@ fn tampering_is_noticed() {
             "\"vocabulary\": \"characters\"",
             "\"vocabulary\": \"bytes\"",
             "the vocabulary is Characters",
+        ),
+        (
+            "tokenizer.json",
+            "{",
+            "{ ",
+            "it is not the tokenizer that prepared.json has the SHA-256 of",
         ),
         (
             "records.jsonl",

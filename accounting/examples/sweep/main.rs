@@ -7,6 +7,7 @@
 //! It ends early after SECONDS, and asks only those of the NUMBERS (7,35,…) that stand beside what was printed
 //! before; runs of different seeds ask different questions, so that the tables of several short runs add up to
 //! a long one's.
+//! Of every third question the contour and the grid are asked alone: their ends must hold beside each other.
 //! Prints what fails, slow answers, ends wider than asked and the most memory held. Exit code 1 when an answer is
 //! not a number, not ordered, contradicts its inverse, or is wider than asked without saying why.
 //!
@@ -19,7 +20,7 @@
 mod draw;
 
 use draw::{Chance, Kind};
-use reticent_accounting::pld::{Answer, Looseness};
+use reticent_accounting::pld::{Answer, Engine, Looseness};
 use reticent_accounting::{
     Delta, Direction, Epsilon, Error, GroupSize, Mechanism, Neighbours, PrivacyLoss, Probability,
     Query, Result, Tolerance,
@@ -31,6 +32,9 @@ const SLOW: f64 = 5.0;
 
 /// Answers below this are lost among the smallest numbers, whatever else keeps their ends apart.
 const SMALLEST: f64 = 1e-290;
+
+/// Of every so many questions both engines are asked alone too.
+const ENGINES_OF: u64 = 3;
 
 /// Resident memory that no answer should need, in kB.
 const MOST_MEMORY: u64 = 50_000;
@@ -187,6 +191,43 @@ impl Question {
         Ok(met.high.is_finite().then_some(width))
     }
 
+    /// What contour and grid alone say of ε or δ must hold beside the answer: both ends of the run, and of
+    /// the laws that its upper end rests on.
+    fn each_engine(self, loss: &PrivacyLoss) -> Result<Vec<String>> {
+        let rough = Tolerance::new(1e-3)?;
+        let mut wrong = Vec::new();
+        for loss in std::iter::once(loss.clone()).chain(loss.dominating()) {
+            let by = |engine| -> Option<(f64, f64)> {
+                match self {
+                    Self::Epsilon { delta, .. } => {
+                        let delta = Delta::new(delta).ok()?;
+                        loss.epsilon_by(engine, delta, rough).ok()
+                    }
+                    Self::Delta { epsilon } => {
+                        let epsilon = Epsilon::new(epsilon).ok()?;
+                        let ends = loss.delta_by(engine, epsilon, rough).ok()?;
+                        let number = |end: Option<Delta>, other| end.map_or(other, Delta::get);
+                        let low = ends.lower.map(|end| *end.get());
+                        let high = ends.upper.map(|end| *end.get());
+                        Some((number(low, 0.0), number(high, 1.0)))
+                    }
+                    _ => None,
+                }
+            };
+            let Some(contour) = by(Engine::Contour) else {
+                continue;
+            };
+            let Some(grid) = by(Engine::Grid) else {
+                continue;
+            };
+            let (low, high) = (contour.0.max(grid.0), contour.1.min(grid.1));
+            if low > high * (1.0 + 1e-9) {
+                wrong.push(format!("contour {contour:?}, grid {grid:?}"));
+            }
+        }
+        Ok(wrong)
+    }
+
     /// δ at both ends of ε must lie on both sides of δ.
     fn invert(self, loss: &PrivacyLoss) -> Result<Vec<String>> {
         let Self::Epsilon { delta, tolerance } = self else {
@@ -308,6 +349,9 @@ impl Tally {
             Ok((met, width)) => {
                 let mut wrong = question.wrong(met, unbounded);
                 wrong.extend(question.invert(&loss).unwrap_or_default());
+                if number.is_multiple_of(ENGINES_OF) {
+                    wrong.extend(question.each_engine(&loss).unwrap_or_default());
+                }
                 if !wrong.is_empty() {
                     self.wrong += 1;
                     println!(
@@ -339,6 +383,7 @@ impl Tally {
             }
             Err(error) => {
                 self.failed += 1;
+                self.wrong += u64::from(error.to_string().contains("contradict"));
                 println!("FAILED #{number} {case:?} {question:?}: {error}");
             }
         }

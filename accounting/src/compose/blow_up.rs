@@ -148,6 +148,14 @@ impl Solver {
             let (lower, upper) = in_order(lower, upper)?;
             return Ok((lower, upper, Engine::Closed));
         }
+        let below = match &mut self.below {
+            Some(below) => Some(below.blow_up(x, below.modest(tolerance))?.0),
+            None => None,
+        };
+        // What is all but certain from below takes no engine from above.
+        if let Some(below) = below.filter(|below| 1.0 - below <= tolerance) {
+            return Ok((below, 1.0, Engine::Closed));
+        }
         let (lower, upper, engine) = self.blow_up_of_pair(x, tolerance)?;
         let (lower, upper) = common.map_or((lower, upper), |common| {
             (lower.max(common.0), upper.min(common.1))
@@ -156,10 +164,7 @@ impl Solver {
             Some(informed) => upper.min(informed.blow_up(x, tolerance)?.1),
             None => upper,
         };
-        let lower = match &mut self.below {
-            Some(below) => below.blow_up(x, below.modest(tolerance))?.0,
-            None => lower,
-        };
+        let lower = below.unwrap_or(lower);
         let (lower, upper) = in_order(lower, upper)?;
         Ok((lower, upper, engine))
     }

@@ -10,6 +10,7 @@ use crate::error::json_problem;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::prepare::{Copies, Facts, PrepareOptions, Prepared};
+use crate::random::sha256;
 use crate::record::{Record, TokenId, TrainingSet, misplaced, record_id};
 use crate::tokenize::Tokenizer;
 use reticent_disk as disk;
@@ -31,7 +32,7 @@ impl Prepared {
             .map_err(|error| wrong(&path, json_problem(&error)))?;
         check_sheet(&path, &sheet)?;
         let facts = &sheet.facts;
-        let tokenizer = load_tokenizer(&folder.join(TOKENIZER), facts)?;
+        let tokenizer = load_tokenizer(&folder.join(TOKENIZER), &sheet)?;
         let path = folder.join(RECORDS);
         let lines: Vec<RecordLine<'_>> = read_lines(&path)?;
         let frame = Frame::new(&tokenizer, &sheet.options);
@@ -119,7 +120,16 @@ fn check_sheet(path: &Path, sheet: &PreparedDocument) -> Result<()> {
     Ok(())
 }
 
-fn load_tokenizer(path: &Path, facts: &Facts) -> Result<Tokenizer> {
+fn load_tokenizer(path: &Path, sheet: &PreparedDocument) -> Result<Tokenizer> {
+    let facts = &sheet.facts;
+    if sha256(read_text(path)?.as_bytes()) != sheet.tokenizer_sha256 {
+        return Err(wrong(
+            path,
+            format!(
+                "it is not the tokenizer that {FACTS} has the SHA-256 of, and the tokens would stand for other texts; prepare the folder again (`audit prepare`)"
+            ),
+        ));
+    }
     let tokenizer = Tokenizer::load(path, facts.vocabulary)?;
     let size = tokenizer.vocabulary_size();
     expect(path, "vocabulary size", size, facts.vocabulary_size)?;

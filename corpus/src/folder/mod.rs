@@ -59,6 +59,8 @@ struct PreparedDocument {
     options: PrepareOptions,
     facts: Facts,
     stability: Product,
+    /// SHA-256 of `tokenizer.json`, in hexadecimal: another one would read other texts in the same tokens.
+    tokenizer_sha256: String,
 }
 
 /// The whole pipeline's stability.

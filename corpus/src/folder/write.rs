@@ -13,6 +13,7 @@ use crate::prepare::{
     Copies, Done, DoneNow, Facts, Identity, Preparation, PrepareOptions, Prepared, Put,
     RestartCause,
 };
+use crate::random::sha256;
 use crate::record::{Record, Side, TokenId, content_digest, numbered};
 use crate::tokenize::Tokenizer;
 use reticent_disk::DiskFile;
@@ -363,7 +364,8 @@ impl FolderWriter {
         if let Some(plan) = plan {
             write_text(&folder.join(CANARIES), &plan.to_json()?)?;
         }
-        write_text(&folder.join(TOKENIZER), &tokenizer.to_json()?)?;
+        let tokens = tokenizer.to_json()?;
+        write_text(&folder.join(TOKENIZER), &tokens)?;
         if let Some(settings) = tokenizer.settings() {
             write_text(&folder.join(SETTINGS), &settings)?;
         }
@@ -376,6 +378,7 @@ impl FolderWriter {
                 all_copies: facts.stability(Copies::All),
                 single_copy: facts.stability(Copies::Single),
             },
+            tokenizer_sha256: sha256(tokens.as_bytes()),
         };
         let path = folder.join(FACTS);
         let sheet = serde_json::to_string_pretty(&sheet).map_err(|error| Error::Prepared {

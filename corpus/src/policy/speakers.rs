@@ -59,6 +59,67 @@ pub(super) fn is_question(text: &str, start: usize, end: usize) -> bool {
     MODALS.contains(&&text[start..end]) && PRONOUNS.contains(&next)
 }
 
+/// Greetings, names of identifiers and of Greek letters: capitals alone make names of them.
+const NO_NAMES: [&str; 52] = [
+    "Hallo",
+    "Hola",
+    "Ciao",
+    "Danke",
+    "Gracias",
+    "Merci",
+    "Bonjour",
+    "Salut",
+    "Guten Tag",
+    "Guten Morgen",
+    "Buenos dias",
+    "Buenos días",
+    "SSN",
+    "IBAN",
+    "BIC",
+    "PIN",
+    "CVV",
+    "CVC",
+    "ID",
+    "IDs",
+    "DNI",
+    "NIE",
+    "NIF",
+    "VAT",
+    "ZIP",
+    "URL",
+    "PDF",
+    "FAQ",
+    "OTP",
+    "SMS",
+    "DOB",
+    "EIN",
+    "ITIN",
+    "Beta",
+    "Gamma",
+    "Delta",
+    "Epsilon",
+    "Zeta",
+    "Theta",
+    "Iota",
+    "Kappa",
+    "Lambda",
+    "Omicron",
+    "Rho",
+    "Sigma",
+    "Tau",
+    "Upsilon",
+    "Phi",
+    "Chi",
+    "Psi",
+    "Omega",
+    "Alpha",
+];
+
+/// Whether what was taken for a whole name is none.
+pub(super) fn is_no_name(name: &str) -> bool {
+    NO_NAMES.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

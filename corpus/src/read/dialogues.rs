@@ -118,7 +118,10 @@ impl Dialogues {
                 let text = shape::text_of(&object, (self.chat.as_ref(), self.loss_on))
                     .map_err(|problem| self.wrong(&problem))?;
                 let Some(text) = text else {
-                    let missing = format!("none of turns, log, {} in it", shape::SHAPES);
+                    let missing = match object.contains_key("text") {
+                        true => "a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)".to_owned(),
+                        false => format!("none of turns, log, {} in it", shape::SHAPES),
+                    };
                     return Err(self.wrong(&missing));
                 };
                 let whole = Whole {
@@ -287,7 +290,11 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     let head = head.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(head);
     let head = head.trim_ascii_start();
     match head.first() {
-        Some(b'[') => true,
+        // A bracket begins many a line of a log too.
+        Some(b'[') => {
+            let inside = head[1..].trim_ascii_start().first();
+            inside.is_none_or(|first| b"{[]\"".contains(first))
+        }
         Some(b'{') => {
             let line = head.split(|b| *b == b'\n').next().unwrap_or(head);
             let text: std::result::Result<serde_json::Map<String, serde_json::Value>, _> =

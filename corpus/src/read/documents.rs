@@ -1,6 +1,6 @@
 //! The documents of a file or folder as one stream.
 
-use super::files::{CorpusFile, is_stdin, list};
+use super::files::{CorpusFile, is_stdin, left_out, list_with_others};
 use super::format::{Format, Raw, all_heeded};
 use super::users::Users;
 use super::{ChatTemplate, Entry, LINE_LIMIT, Object, shape};
@@ -169,6 +169,8 @@ pub struct Documents {
     /// Whether the objects are written again, so that their numbers have to be those of the file.
     exact: bool,
     skipped: Vec<Error>,
+    /// That the folder has files of other endings.
+    others: Option<Error>,
     users: Option<Users>,
     joined: u32,
 }
@@ -196,9 +198,11 @@ impl Documents {
     /// # Errors
     /// As [`Documents::open`]; [`ReadOptions::text`] or [`ReadOptions::separator`] where no file has such a thing.
     pub fn with(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let files = list(path)?;
+        let (files, others) = list_with_others(path)?;
         all_heeded(&files, options)?;
-        Ok(Self::of(files, options))
+        let mut out = Self::of(files, options);
+        out.others = left_out(path, &others);
+        Ok(out)
     }
 
     /// The same from a document on, in files that are as they were when its place was noted.
@@ -310,6 +314,7 @@ impl Documents {
             stdin: None,
             exact: false,
             skipped: Vec::new(),
+            others: None,
             joined: 1,
         }
     }
@@ -327,8 +332,9 @@ impl Documents {
         &self.skipped
     }
 
+    /// The same, and that a folder has files of other endings.
     pub(crate) fn into_skipped(self) -> Vec<Error> {
-        self.skipped
+        self.skipped.into_iter().chain(self.others).collect()
     }
 
     /// How many bytes of the files have been read, compressed where they are.

@@ -21,23 +21,28 @@ pub(super) struct CorpusFile {
 /// names. Hidden ones, links to folders, and files of other endings are left out; a link to a file is that
 /// file.
 pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
-    if is_stdin(path) {
-        return Ok(vec![CorpusFile {
+    Ok(list_with_others(path)?.0)
+}
+
+/// The same, and of a folder the files of other endings.
+pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<PathBuf>)> {
+    let single = |bytes| {
+        let file = CorpusFile {
             path: path.to_path_buf(),
             prefix: String::new(),
-            bytes: 0,
-        }]);
+            bytes,
+        };
+        Ok((vec![file], Vec::new()))
+    };
+    if is_stdin(path) {
+        return single(0);
     }
     let about = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
     if !about.is_dir() {
-        return Ok(vec![CorpusFile {
-            path: path.to_path_buf(),
-            prefix: String::new(),
-            bytes: about.len(),
-        }]);
+        return single(about.len());
     }
-    let mut files = Vec::new();
-    collect(path, path, &mut files)?;
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    collect(path, path, &mut files, &mut others)?;
     if files.is_empty() {
         return Err(Error::Place {
             path: path.to_path_buf(),
@@ -48,7 +53,22 @@ pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
             ),
         });
     }
-    Ok(files)
+    Ok((files, others))
+}
+
+/// That a folder has files whose endings say nothing, so that nobody takes what is read for all of it.
+pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
+    let first = others.first()?;
+    let shown = first.strip_prefix(folder).unwrap_or(first).display();
+    let problem = match others.len() {
+        1 => format!("{shown} does not end in"),
+        count => format!("{count} files, {shown} first, do not end in"),
+    };
+    Some(Error::Place {
+        path: folder.to_path_buf(),
+        place: "folder".to_owned(),
+        problem: format!("{problem} .{}", ENDINGS.join(", .")),
+    })
 }
 
 /// Whether a path stands for stdin; a file of that name is `./-`.
@@ -89,7 +109,12 @@ pub(crate) fn regular(path: &Path) -> Result<bool> {
     Ok(!is_stdin(path) && list(path)?.iter().all(|file| file.path.is_file()))
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()> {
+fn collect(
+    root: &Path,
+    folder: &Path,
+    files: &mut Vec<CorpusFile>,
+    others: &mut Vec<PathBuf>,
+) -> Result<()> {
     let failed = |source| unreadable(folder, source);
     let mut entries: Vec<std::fs::DirEntry> = std::fs::read_dir(folder)
         .map_err(failed)?
@@ -102,7 +127,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()
             continue;
         }
         if entry.file_type().map_err(failed)?.is_dir() {
-            collect(root, &path, files)?;
+            collect(root, &path, files, others)?;
         } else if ENDINGS.contains(&ending(&path).as_str()) {
             let bytes = match std::fs::metadata(&path) {
                 Ok(about) if about.is_file() => about.len(),
@@ -116,6 +141,8 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<CorpusFile>) -> Result<()
                 bytes,
                 path,
             });
+        } else {
+            others.push(path);
         }
     }
     Ok(())

@@ -52,7 +52,10 @@ impl Format {
         let mut format = Self::begin(path, Raw::File(file), options, false, read)?;
         match &mut format {
             Self::JsonLines(reader) => reader.lines.go_on(bytes, lines),
-            Self::Blocks(reader) => reader.lines.go_on(bytes, lines),
+            Self::Blocks(reader) => {
+                reader.begins = false;
+                reader.lines.go_on(bytes, lines);
+            }
             _ => {}
         }
         Ok(format)
@@ -104,7 +107,7 @@ impl Format {
                 Some(b'[' | b'{') if sniff(&head) => {
                     Self::Dialogues(Dialogues::open(path, whole, options)?)
                 }
-                Some(b'{') => json(whole, field),
+                Some(b'{') if !is_braced_text(&head) => json(whole, field),
                 _ if options.text.is_some() || field.is_some() => rows(whole, field)?,
                 _ => blocks(whole),
             };
@@ -237,6 +240,13 @@ fn parquet(
 fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: bool, _: Arc<AtomicU64>) -> Result<Format> {
     let problem = "this build reads no Parquet; build with the feature parquet";
     Err(wrong_format(path, problem.to_owned()))
+}
+
+/// Whether what begins with a brace is no JSON: behind it stands neither a key nor the end of the object.
+fn is_braced_text(head: &[u8]) -> bool {
+    let behind = head.trim_ascii_start().get(1..).unwrap_or_default();
+    let first = behind.trim_ascii_start().first();
+    first.is_some_and(|first| !matches!(first, b'"' | b'}'))
 }
 
 /// The first bytes behind a byte order mark, and the source with them in front again.

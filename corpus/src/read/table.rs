@@ -74,6 +74,14 @@ impl Rows {
                 .position(|cell| cell.trim_ascii() == name.as_bytes())
         };
         let needed = |name: &str, advice: &str| {
+            let named = |cell: &&[u8]| cell.trim_ascii() == name.as_bytes();
+            if header.iter().filter(named).count() > 1 {
+                return Err(Error::Line {
+                    path: path.to_path_buf(),
+                    line: 1,
+                    problem: format!("the column {name} is there twice"),
+                });
+            }
             column(name).ok_or_else(|| {
                 // Without a header the first line is somebody's text.
                 let columns = header.len();

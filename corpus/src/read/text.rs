@@ -202,6 +202,10 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
+/// What a file of JSON Lines is told whose name says plain text.
+const JSON_AS_PLAIN: &str =
+    "JSON in its lines and a name of plain text; name it FILE.jsonl, or give it by stdin (-)";
+
 /// Blocks of lines between blank ones.
 pub(super) struct Blocks {
     pub(super) lines: Lines,
@@ -212,6 +216,8 @@ pub(super) struct Blocks {
     rest: Option<(u64, String)>,
     /// Documents so far.
     count: u64,
+    /// Whether nothing was read yet.
+    pub(super) begins: bool,
 }
 
 impl Blocks {
@@ -222,6 +228,7 @@ impl Blocks {
             separator,
             rest: None,
             count: 0,
+            begins: true,
         }
     }
 
@@ -230,8 +237,24 @@ impl Blocks {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
         }
-        let line = self.lines.next_line()?;
+        let line = self.next_line()?;
         Ok(line.map(|line| (self.lines.number, line)))
+    }
+
+    /// The next line; the first one that is not blank must be no JSON object: escapes would hide secrets.
+    fn next_line(&mut self) -> Result<Option<String>> {
+        let line = self.lines.next_line()?;
+        if self.begins
+            && let Some(line) = line.as_deref().filter(|line| !line.trim().is_empty())
+        {
+            self.begins = false;
+            if line.trim_start().starts_with('{')
+                && serde_json::from_str::<serde_json::Map<_, _>>(line).is_ok()
+            {
+                return Err(self.lines.problem(JSON_AS_PLAIN.to_owned()));
+            }
+        }
+        Ok(line)
     }
 
     /// The document up to the next separator, with its blank lines; blank ones are left out.
@@ -282,7 +305,7 @@ impl Blocks {
             return self.between(&separator);
         }
         let mut open: Option<(u64, Document)> = None;
-        while let Some(line) = self.lines.next_line()? {
+        while let Some(line) = self.next_line()? {
             match (&mut open, line.trim().is_empty()) {
                 (None, true) => {}
                 (Some(_), true) => break,

@@ -3,8 +3,11 @@
 use crate::policy::MASKED;
 use std::ops::Range;
 
-/// A sentence longer than this is cut: nothing a tagger learns reaches so far.
+/// A sentence longer than this is cut at the next white space: nothing a tagger learns reaches so far.
 pub(crate) const LONGEST_SENTENCE: usize = 256;
+
+/// The most words that are given at once, where no white space comes: work on a sentence may grow with its square.
+const MOST_AT_ONCE: usize = 2 * LONGEST_SENTENCE;
 
 /// Endings of words that are words of their own, with either apostrophe.
 const CLITICS: [&str; 14] = [
@@ -21,6 +24,10 @@ const LONGEST_SHORT_FORM: usize = 8;
 /// Gives the words of each sentence, in bytes of the text.
 pub(crate) fn sentences(text: &str, mut each: impl FnMut(&[Range<usize>])) {
     let mut sentence: Vec<Range<usize>> = Vec::new();
+    let mut give = |sentence: &mut Vec<Range<usize>>| {
+        sentence.chunks(MOST_AT_ONCE).for_each(&mut each);
+        sentence.clear();
+    };
     let mut start = 0;
     for line in text.split_inclusive(['\n', '\r']) {
         let mut at = start;
@@ -34,15 +41,11 @@ pub(crate) fn sentences(text: &str, mut each: impl FnMut(&[Range<usize>])) {
             }
             at += piece.len();
             if ended || sentence.len() >= LONGEST_SENTENCE {
-                each(&sentence);
-                sentence.clear();
+                give(&mut sentence);
             }
         }
         start += line.len();
-        if !sentence.is_empty() {
-            each(&sentence);
-            sentence.clear();
-        }
+        give(&mut sentence);
     }
 }
 
@@ -229,6 +232,18 @@ mod tests {
             ]]
         );
         assert!(words(" \n\t ").is_empty());
+    }
+
+    /// Without white space too, sentences end.
+    #[test]
+    fn no_sentence_is_long() {
+        for text in ["=".repeat(3000), "\0_".repeat(1500)] {
+            let mut found = words(&text);
+            assert!(found.len() > 1 && found.iter().all(|s| !s.is_empty()));
+            assert!(found.iter().all(|s| s.len() <= super::MOST_AT_ONCE));
+            let rejoined: String = found.drain(..).flatten().collect();
+            assert_eq!(rejoined, text);
+        }
     }
 
     /// Whatever the text, words lie in it in order, apart, on boundaries of characters, and

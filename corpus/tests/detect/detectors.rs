@@ -328,6 +328,67 @@ fn secret_keys_without_a_digit_are_found_by_what_they_are_called() {
     }
 }
 
+/// A password with a digit or a mark behind a word and a colon; a private key to its last line.
+#[test]
+fn passwords_and_private_keys_are_found_whole() {
+    let pem =
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n+/x=\n-----END RSA PRIVATE KEY-----";
+    for (text, secret) in [
+        ("password: hunter2, thanks", "hunter2"),
+        ("{\"Password\": \"s3cret!x\"}", "s3cret!x"),
+        (pem, pem),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMIIEpA",
+            "-----BEGIN PRIVATE KEY-----\nMIIEpA",
+        ),
+    ] {
+        let expected = [("api-key".to_owned(), secret.to_owned())];
+        assert_eq!(found(only("api-key").as_ref(), text), expected, "{text}");
+    }
+    for text in [
+        "Password: please reset it",
+        "my password is long",
+        "-----BEGIN CERTIFICATE-----",
+    ] {
+        assert_eq!(found(only("api-key").as_ref(), text), [], "{text}");
+    }
+}
+
+/// Groups of digits with others beside them are a list, unless a word says that they are a telephone number.
+#[test]
+fn a_list_of_numbers_is_no_telephone_number() {
+    for text in [
+        "10 20 30 40 50 60 70 80",
+        "100 200 300 400 500 600",
+        "in 2019 2020 2021 2022 2023",
+        "1000 2000 3000 4000",
+        "0 1 1 2 3 5 8 13 21 34 55 89 144 233 377 610 987",
+    ] {
+        assert_eq!(found(only("phone").as_ref(), text), [], "{text}");
+    }
+    for text in ["it is 91 555 12 34", "call 91 555 12 34 56 7"] {
+        assert_eq!(spans(only("phone").as_ref(), text).len(), 1, "{text}");
+    }
+}
+
+/// What is not seen parts nothing, and digits of other scripts are digits.
+#[test]
+fn characters_of_no_width_hide_nothing() {
+    for (kind, secret) in [
+        ("phone", "415\u{200d}-555-0133"),
+        ("card", "4111\u{200b}1111\u{200b}1111\u{200b}1111"),
+        ("email", "jo\u{ad}hn@\u{2060}example.com"),
+        (
+            "phone",
+            "\u{664}\u{661}\u{665}-\u{665}\u{665}\u{665}-\u{660}\u{661}\u{663}\u{663}",
+        ),
+    ] {
+        let text = format!("here {secret} ends");
+        let hits = found(only(kind).as_ref(), &text);
+        assert_eq!(hits, [(kind.to_owned(), secret.to_owned())], "{text}");
+    }
+}
+
 #[test]
 fn wrong_options_are_named_with_their_range() {
     let options = |kind: &str, least| DetectorOptions {

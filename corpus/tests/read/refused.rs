@@ -4,7 +4,7 @@ use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 27] = [
+    let cases: [(&str, &[u8], &str); 30] = [
         (
             "e.jsonl",
             b"",
@@ -19,6 +19,21 @@ fn every_bad_input_names_the_place_and_the_value() {
             "e.jsonl",
             b"{\"text\":\" \"}",
             ": empty corpus: no document with text in it",
+        ),
+        (
+            "x.log",
+            b"\n{\"text\":\"joe\\u0040example.com\"}\n",
+            ", line 2: JSON in its lines and a name of plain text; name it FILE.jsonl, or give it by stdin (-)",
+        ),
+        (
+            "x.csv",
+            b"id,text,text\n1,a,b\n",
+            ", line 1: the column text is there twice",
+        ),
+        (
+            "x.json",
+            b"[{\"text\":\"a\"}]",
+            "a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)",
         ),
         (
             "x.jsonl",

@@ -446,6 +446,24 @@ fn a_limit_is_held_against_the_upper_end() {
     assert_eq!(passed(epsilon(upper * (1.0 - 1e-9))), Some(true));
 }
 
+/// A row that promises secrets nothing leads, as it does on the page of the plan.
+#[test]
+fn a_limit_is_held_against_what_is_not_promised_to_secrets() {
+    let mut document = answer::answer(&asked("account --sigma 1.1 --steps 100")).unwrap();
+    let mut row = document.body.guarantees[0].clone();
+    row.notion = Notion::Confidentiality;
+    row.about = Some(reticent_accounting::training::Subject::Secret);
+    let infinite = reticent_accounting::Epsilon::new(f64::INFINITY).unwrap();
+    row.epsilon = Some(reticent_accounting::Bounds {
+        lower: None,
+        upper: Some(reticent_accounting::Upper::new(infinite)),
+    });
+    document.body.guarantees.push(row);
+    let allowed = Some(reticent_accounting::Epsilon::new(1e6).unwrap());
+    let limit = answer::limit(&document.body, allowed).unwrap();
+    assert!(limit.passed && limit.promised.is_infinite());
+}
+
 /// Where δ is flat, ε is certified a thousandth less closely than the δ that a calibration asks for.
 #[test]
 fn the_noise_of_a_calibration_is_within_its_limit() {

@@ -261,6 +261,24 @@ pub(super) fn phone(c: Candidate<'_>) -> Option<Candidate<'_>> {
     ((7..=15).contains(&count) && !dotted_further(c)).then_some(c)
 }
 
+/// The same in groups with nothing else that says so: in a list of numbers it takes a word for a telephone.
+pub(super) fn grouped_phone(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let digit_beside = |mut beside: std::str::Chars<'_>, back: bool| {
+        let mut next = || match back {
+            true => beside.next_back(),
+            false => beside.next(),
+        };
+        next() == Some(' ') && next().is_some_and(|c| c.is_ascii_digit())
+    };
+    let listed = digit_beside(c.text[..c.start].chars(), true)
+        || digit_beside(c.text[c.end..].chars(), false);
+    let mut c = phone(c)?;
+    if listed {
+        c.score = 0.4;
+    }
+    Some(c)
+}
+
 fn dotted_further(c: Candidate<'_>) -> bool {
     let joins = |c: char| ".-/".contains(c);
     let mut after = c.text[c.end..].chars();

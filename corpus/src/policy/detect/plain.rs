@@ -16,7 +16,7 @@ impl<'a> Plain<'a> {
         let mut copied = 0;
         for (at, c, as_typed) in replaced(text) {
             plain.push_str(&text[copied..at]);
-            plain.push(as_typed);
+            plain.extend(as_typed.shown());
             copied = at + c.len_utf8();
             saved.push((plain.len(), copied - plain.len()));
         }
@@ -38,14 +38,14 @@ impl<'a> Plain<'a> {
 }
 
 /// The characters that are replaced: where each is, it, and what was typed for it.
-fn replaced(text: &str) -> impl Iterator<Item = (usize, char, char)> {
+fn replaced(text: &str) -> impl Iterator<Item = (usize, char, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
         // Nothing else begins one of them.
         while let Some(ahead) = bytes[at..]
             .iter()
-            .position(|byte| matches!(byte, 0xc2 | 0xe2 | 0xe3 | 0xef))
+            .position(|byte| matches!(byte, 0xc2 | 0xd9 | 0xdb | 0xe2 | 0xe3 | 0xef))
         {
             let here = at + ahead;
             let c = text[here..].chars().next()?;
@@ -58,14 +58,39 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, char, char)> {
     })
 }
 
+/// What was typed for a character.
+#[derive(Debug, Clone, Copy)]
+enum Typed {
+    As(char),
+    /// It is not seen: it would only part what belongs together.
+    Nothing,
+}
+
+impl Typed {
+    const fn shown(self) -> Option<char> {
+        match self {
+            Self::As(c) => Some(c),
+            Self::Nothing => None,
+        }
+    }
+}
+
 /// The ASCII character that stands for one that looks like it.
-fn typed(c: char) -> Option<char> {
+fn typed(c: char) -> Option<Typed> {
+    let from = |first: char, ascii: u8| {
+        char::from_u32(u32::from(c) - u32::from(first) + u32::from(ascii)).map(Typed::As)
+    };
     match c {
         // Hyphens, the figure dash, the en dash, minus signs.
-        '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some('-'),
-        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(' '),
+        '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
+        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
+        // The soft hyphen, spaces and joiners of no width.
+        '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' => Some(Typed::Nothing),
+        // Digits of Arabic and Persian.
+        '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
+        '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),
         // Full-width forms lie in the order of ASCII.
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
+        '\u{ff01}'..='\u{ff5e}' => from('\u{ff01}', b'!'),
         _ => None,
     }
 }
@@ -94,6 +119,16 @@ mod tests {
             assert_eq!(Plain::of(&text[start..end]).text, part);
         }
         assert_eq!(plain.place(plain.text.len()), text.len());
+        // What is not seen lies within a span, or before or behind it.
+        let text = "x a\u{200b}b\u{200d}c\u{ad} \u{661}\u{6f2}";
+        let plain = Plain::of(text);
+        assert_eq!(plain.text, "x abc 12");
+        assert_eq!(
+            &text[plain.place(2)..plain.place(5)],
+            "a\u{200b}b\u{200d}c\u{ad}"
+        );
+        assert_eq!(&text[plain.place(3)..plain.place(4)], "b\u{200d}");
+        assert_eq!(&text[plain.place(6)..], "\u{661}\u{6f2}");
         assert!(matches!(Plain::of("naïve 1—2").text, Cow::Borrowed(_)));
     }
 }

@@ -111,7 +111,7 @@ fn phones() -> Vec<Rule> {
             .checked(checks::phone),
         Rule::new("phone", 0.5, r"\b\d{2,5}(?:[ .-]\d{2,5}){2,4}\b")
             .near(PHONE_WORDS)
-            .checked(checks::phone),
+            .checked(checks::grouped_phone),
         // Two groups, or none: only beside a word that says so.
         Rule::new("phone", 0.4, r"\b\d{2,5}[ .-]\d{4,8}\b")
             .near(PHONE_WORDS)
@@ -150,6 +150,10 @@ fn references() -> Vec<Rule> {
 const SECRET_KEY: &str =
     r#"secret[_ -]?(?:access[_ -]?)?key["']?(?: is)?[ :=]{0,3}["']?[A-Za-z0-9/+]{40}"#;
 
+/// A password that is said to be one.
+const PASSWORD: &str =
+    r#"\b(?:password|passwd|pwd|passcode|passphrase)["']?(?: is)? ?[:=] ?["']?[!-~]{5,64}"#;
+
 /// Keys by the prefix their issuers give them; those without one by their entropy.
 fn keys() -> Vec<Rule> {
     let patterns = [
@@ -172,6 +176,15 @@ fn keys() -> Vec<Rule> {
             Rule::new("api-key", 0.95, SECRET_KEY)
                 .any_case()
                 .checked(secret_key),
+            Rule::new("api-key", 0.9, PASSWORD)
+                .any_case()
+                .checked(password),
+            Rule::new(
+                "api-key",
+                1.0,
+                r"-----BEGIN (?:[A-Z0-9]{2,9} ){0,3}PRIVATE KEY-----",
+            )
+            .checked(pem),
         ])
         .collect()
 }
@@ -185,6 +198,51 @@ fn token_end(c: Candidate<'_>) -> Option<Candidate<'_>> {
 fn secret_key(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let start = c.end - 40;
     Some(longer(Candidate { start, ..c }, b"/+="))
+}
+
+/// The password without the words before it: one with a digit or a mark in it, as `please` may follow too.
+fn password(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    let found = c.found();
+    let value = &found[found.find([':', '='])? + 1..];
+    let value = value.trim_start_matches([' ', '"', '\'']);
+    let start = c.end - value.len();
+    let value = value.split(['"', '\'', ',', ';', '<', '}']).next()?;
+    let value = value.trim_end_matches(['.', '!', '?', ')']);
+    let odd = |c: char| !c.is_ascii_alphabetic();
+    (value.len() >= 4 && value.contains(odd)).then_some(Candidate {
+        start,
+        end: start + value.len(),
+        ..c
+    })
+}
+
+/// A private key to its end, or as far as its lines go on.
+fn pem(c: Candidate<'_>) -> Option<Candidate<'_>> {
+    /// No key is longer, in bytes.
+    const LONGEST: usize = 16 << 10;
+    let is_inside = |b: &u8| {
+        b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'\n' | b'\r' | b' ' | b'\\')
+    };
+    let behind = &c.text.as_bytes()[c.end..];
+    let inside = behind
+        .iter()
+        .take(LONGEST)
+        .take_while(|b| is_inside(b))
+        .count();
+    let end = c.end + inside;
+    let closing = c.text[end..].strip_prefix("-----END ").and_then(|rest| {
+        let name = rest
+            .bytes()
+            .take_while(|b| b.is_ascii_uppercase() || *b == b' ')
+            .count();
+        rest[name..]
+            .starts_with("-----")
+            .then_some("-----END ".len() + name + "-----".len())
+    });
+    Some(Candidate {
+        end: end + closing.unwrap_or(0),
+        ..c
+    })
 }
 
 /// A JSON web token: three parts between dots.

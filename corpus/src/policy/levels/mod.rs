@@ -8,7 +8,7 @@ pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
-use super::speakers::{is_question, without_speakers};
+use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use schemars::JsonSchema;
@@ -244,7 +244,9 @@ pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag>
     let mut found = Vec::new();
     tagger.names(&without_speakers(text), &mut found);
     found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
-    joined(found, text, least)
+    let mut names = joined(found, text, least);
+    names.retain(|name| !is_no_name(&text[name.range.clone()]));
+    names
 }
 
 /// What is sure enough, the words of one name in one piece.

@@ -423,10 +423,14 @@ impl ShardPlan {
         missed: HashSet<String>,
     ) -> Result<PreparationContext> {
         let document = &self.document;
-        let mut file: SealedReader = self.folder.open(
-            CHOICES,
-            "the last stage removes it when the folder is prepared: write the plan again",
-        )?;
+        let done = match self.out().is_dir() {
+            true => format!(
+                "{} is there, so that all stages are done",
+                self.out().display()
+            ),
+            false => "the last stage removes it: remove the plan, and write it again".to_owned(),
+        };
+        let mut file: SealedReader = self.folder.open(CHOICES, &done)?;
         let whole: WholeChoices<'static> = file.json(0)?;
         let mut planted = Planted {
             plan: whole.plan.map(Cow::into_owned),

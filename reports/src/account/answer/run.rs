@@ -179,9 +179,19 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
 }
 
 /// The row that a limit is held against: the first by the loss law where one is known, of the group
-/// if there is one. Of a run, the records of a secret where its recipe promises something to secrets.
+/// if there is one. Of a run, the records of a secret where its recipe promises something to secrets; that it promises
+/// them nothing comes first.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
+    let unprotected = |row: &&Guarantee| {
+        let upper = row.epsilon.and_then(|bounds| bounds.upper);
+        row.about == Some(Subject::Secret)
+            && row.notion != Notion::GroupDp
+            && upper.is_some_and(|upper| upper.get().get().is_infinite())
+    };
+    if let Some(row) = guarantees.iter().find(unprotected) {
+        return Some(row);
+    }
     // Of a group the tighter of two methods comes first; where no law is known there are only rows by Rényi
     // divergences.
     let methods = [&[Method::Pld, Method::GroupLemma][..], &[Method::Rdp]];

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 For any trainer: the same file with canaries in it and nothing else changed, and canaries.json, which `audit exposure \
 --canary-file` takes after training. A canary is a line of a document's text, of a chat's last answer or of a pair's completion; a line of JSON without one \
-stays as it is, byte for byte, and so does all else of one with it: numbers, escapes, spaces, ends of lines. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
+stays as it is, byte for byte, and so does all else of one with it but how its text escapes characters: numbers, spaces, ends of lines. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
 
 Examples:
   audit plant train.jsonl --canaries 10x20 --out planted/

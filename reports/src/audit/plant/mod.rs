@@ -170,15 +170,17 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     let folder = OutputFolder::create(&args.out).context("--out")?;
     let name = args.data.file_name().context("FILE: it has no name")?;
     let name = name.to_str().context("FILE: its name is not UTF-8")?;
-    let text =
-        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
-    let first = unmarked(&text).lines().find(|line| !line.trim().is_empty());
-    let is_object = |line: &str| serde_json::from_str::<serde_json::Map<_, _>>(line).is_ok();
+    let kept = match args.coins {
+        true => "coins.json",
+        false => "canaries.json",
+    };
     ensure!(
-        is_lines(name) || !first.is_some_and(is_object),
-        "FILE: {} has JSON in its lines and a name of plain text, in which canaries would be lines of their own; name it FILE.jsonl",
+        !name.eq_ignore_ascii_case(kept),
+        "FILE: {} has the name of the plan that is written beside it; name it otherwise",
         args.data.display()
     );
+    let text =
+        read_regular_text(&args.data).with_context(|| format!("FILE: {}", args.data.display()))?;
     let field = args.text_field.as_deref();
     let read = documents(&args.data, &text, field)?;
     let total = read.len();
@@ -227,9 +229,9 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         in_blocks(&text, &documents, &changed)?
     };
     folder.write(name, made.as_bytes()).context("--out")?;
-    let (kept, json) = match &coins {
-        Some(coins) => ("coins.json", coins.to_json()?),
-        None => ("canaries.json", plan.to_json()?),
+    let json = match &coins {
+        Some(coins) => coins.to_json()?,
+        None => plan.to_json()?,
     };
     folder
         .write(kept, format!("{json}\n").as_bytes())

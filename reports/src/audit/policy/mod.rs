@@ -234,6 +234,14 @@ impl PolicyReport {
                 self.by_kind(),
             ))
         };
+        if self
+            .marked
+            .values()
+            .any(|counts| counts.caught < counts.covered)
+        {
+            let traces = "A secret that is covered is missed all the same where its record would be masked otherwise without it: what is left tells that it was there.";
+            page = page.answer(Section::text("", vec![traces.to_owned()]));
+        }
         let mut covered = Vec::new();
         for (cover, how) in COVERS {
             let kinds: Vec<&str> = self

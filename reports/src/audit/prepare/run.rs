@@ -263,6 +263,16 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             ),
         ));
     }
+    if f.escaped > 0 {
+        let verb = if f.escaped == 1 { "has" } else { "have" };
+        facts.push((
+            "masks in the text",
+            format!(
+                "{} {verb} <MASK> or another special token in the text that was read: it stands as <\\MASK>, ordinary characters; prepare the text as it was before it was redacted",
+                count_of(f.escaped, "record")
+            ),
+        ));
+    }
     facts.extend(cut(prepared).map(|cut| ("cut", cut)));
     if let Some(documents) = prepared.taken_up {
         facts.push((
