@@ -378,7 +378,8 @@ impl FolderWriter {
                 all_copies: facts.stability(Copies::All),
                 single_copy: facts.stability(Copies::Single),
             },
-            tokenizer_sha256: sha256(tokens.as_bytes()),
+            // As it stands in the file, with the line's end.
+            tokenizer_sha256: sha256(format!("{tokens}\n").as_bytes()),
         };
         let path = folder.join(FACTS);
         let sheet = serde_json::to_string_pretty(&sheet).map_err(|error| Error::Prepared {

@@ -33,7 +33,7 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.json",
             b"[{\"text\":\"a\"}]",
-            "a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)",
+            ", dialogue 1 (byte 13): a list is one of dialogues; records with a text stand one to a line (jq -c '.[]' writes them so)",
         ),
         (
             "x.jsonl",
