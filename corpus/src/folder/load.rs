@@ -28,8 +28,13 @@ impl Prepared {
     /// A missing file, another schema, or any contradiction, with the file and the numbers.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(FACTS);
-        let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?)
-            .map_err(|error| wrong(&path, json_problem(&error)))?;
+        let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?).map_err(|error| {
+            let problem = json_problem(&error);
+            wrong(
+                &path,
+                format!("{problem}; if an earlier version wrote the folder, prepare it again (`audit prepare`)"),
+            )
+        })?;
         check_sheet(&path, &sheet)?;
         let facts = &sheet.facts;
         let tokenizer = load_tokenizer(&folder.join(TOKENIZER), &sheet)?;

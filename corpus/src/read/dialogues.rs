@@ -290,11 +290,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     let head = head.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(head);
     let head = head.trim_ascii_start();
     match head.first() {
-        // A bracket begins many a line of a log too.
-        Some(b'[') => {
-            let inside = head[1..].trim_ascii_start().first();
-            inside.is_none_or(|first| b"{[]\"".contains(first))
-        }
+        Some(b'[') => true,
         Some(b'{') => {
             let line = head.split(|b| *b == b'\n').next().unwrap_or(head);
             let text: std::result::Result<serde_json::Map<String, serde_json::Value>, _> =

@@ -104,10 +104,10 @@ impl Format {
             let (head, whole) = peeked(path, source)?;
             let begins = head.trim_ascii_start().first();
             let format = match begins {
-                Some(b'[' | b'{') if sniff(&head) => {
+                Some(b'[' | b'{') if sniff(&head) && !is_text(&head) => {
                     Self::Dialogues(Dialogues::open(path, whole, options)?)
                 }
-                Some(b'{') if !is_braced_text(&head) => json(whole, field),
+                Some(b'{') if !is_text(&head) => json(whole, field),
                 _ if options.text.is_some() || field.is_some() => rows(whole, field)?,
                 _ => blocks(whole),
             };
@@ -242,11 +242,14 @@ fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: bool, _: Arc<AtomicU64>) -> 
     Err(wrong_format(path, problem.to_owned()))
 }
 
-/// Whether what begins with a brace is no JSON: behind it stands neither a key nor the end of the object.
-fn is_braced_text(head: &[u8]) -> bool {
-    let behind = head.trim_ascii_start().get(1..).unwrap_or_default();
-    let first = behind.trim_ascii_start().first();
-    first.is_some_and(|first| !matches!(first, b'"' | b'}'))
+/// Whether what begins with a bracket or brace, as lines of logs do, goes on as no list of objects and no object.
+fn is_text(head: &[u8]) -> bool {
+    let (begin, behind) = match head.trim_ascii_start() {
+        [begin, behind @ ..] => (*begin, behind.trim_ascii_start()),
+        [] => return true,
+    };
+    let inside: &[u8] = if begin == b'[' { b"{[]\"" } else { b"\"}" };
+    behind.first().is_some_and(|first| !inside.contains(first))
 }
 
 /// The first bytes behind a byte order mark, and the source with them in front again.
