@@ -219,6 +219,10 @@ fn stdin_is_told_apart() {
         assert_eq!(read(table, &named), (vec!["a".to_owned()], Some("CSV")));
         let all = (vec![table.trim_end().to_owned()], Some("plain text"));
         assert_eq!(read(table, &plain), all);
+        for log in ["[INFO] a", "{name} a", "[7 a"] {
+            let all = (vec![log.to_owned()], Some("plain text"));
+            assert_eq!(read(log, &plain), all);
+        }
     }
     assert_eq!(with("a.txt", b"a", &plain).1, None);
 }
