@@ -34,6 +34,7 @@ pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 #[cfg(feature = "findings")]
 pub(crate) use exit::open_limit;
+#[cfg(feature = "findings")]
 pub(crate) use failure::indented;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
