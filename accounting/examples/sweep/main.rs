@@ -191,8 +191,8 @@ impl Question {
         Ok(met.high.is_finite().then_some(width))
     }
 
-    /// What contour and grid alone say of ε or δ must hold beside the answer: both ends of the run, and of
-    /// the laws that its upper end rests on.
+    /// Where the contour and the grid contradict each other about ε or δ, of the run or of a law that its upper end
+    /// rests on.
     fn each_engine(self, loss: &PrivacyLoss) -> Result<Vec<String>> {
         let rough = Tolerance::new(1e-3)?;
         let mut wrong = Vec::new();
