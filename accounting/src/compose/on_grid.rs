@@ -109,6 +109,16 @@ impl Solver {
         -whole.exp_m1()
     }
 
+    /// ln δ(∞): the mass of infinite loss, of which what is missing from a law may be a part.
+    pub(super) fn ln_infinite(&self) -> LnBounds {
+        let upper = (self.infinite() * (1.0 + 1e-13)).ln();
+        LnBounds {
+            lower: f64::NEG_INFINITY,
+            middle: upper,
+            upper,
+        }
+    }
+
     /// A single step that says everything, if there is just one.
     pub(crate) fn single_law(&self) -> Option<&crate::loss::LossDistribution> {
         match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {

@@ -289,6 +289,9 @@ impl Solver {
             };
             return Ok((ends, source));
         }
+        if epsilon == f64::INFINITY {
+            return Ok((self.ln_infinite(), Source::Closed));
+        }
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Source::Closed));
         }

@@ -138,8 +138,11 @@ impl PrivacyLoss {
         let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
         let single = self.delta(each, tolerance)?.bounds;
         let single = single.upper.map_or(1.0, |end| end.get().get());
-        if single <= 0.0 || epsilon.get().is_infinite() {
-            return Ok(Upper::new(Delta::clamped(single.signum().max(0.0))));
+        if single <= 0.0 {
+            return Ok(Upper::new(Delta::clamped(0.0)));
+        }
+        if epsilon.get().is_infinite() {
+            return Ok(Upper::new(Delta::clamped(1.0)));
         }
         let ln_most = single.ln() + ln_geometric_sum(k, each.get());
         Ok(Upper::new(Delta::clamped(

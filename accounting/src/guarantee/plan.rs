@@ -75,7 +75,8 @@ impl Plan {
     /// Every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp`
     /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
     /// and the row for an adversary who may know the secret; with a prior, the posterior by
-    /// blow-up and by two Fano bounds; with a Gaussian slack, μ-GDP.
+    /// blow-up, by Fano's inequality for the Kullback–Leibler, Rényi and χ² divergences, and by total
+    /// variation; with a Gaussian slack, μ-GDP.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] for an estimated mechanism,

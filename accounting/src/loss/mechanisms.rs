@@ -513,7 +513,9 @@ fn approximate(epsilon: f64, delta: f64, steps: f64, times: u64) -> Result<Fold>
     } else {
         (steps * epsilon).exp_m1() / epsilon.exp_m1()
     };
-    let total = delta * sum * (1.0 + 1e-14);
+    // The rounding of kε is one of its power, relatively.
+    let room = 1e-14 + 2.0 * f64::EPSILON * steps * epsilon;
+    let total = delta * sum * (1.0 + room);
     if epsilon.is_infinite() || (total.is_nan() || total >= 1.0) && delta > 0.0 {
         return Ok(Fold::Unbounded);
     }

@@ -1,4 +1,4 @@
-//! One step of any mechanism as two laws on the line: what engine B integrates.
+//! One step of any mechanism as two laws on the line: what the grid engine integrates.
 //!
 //! A [`LossDistribution`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both have densities that
 //! are sums of Gaussians or of exponentials, and [`Atom`]s. Pieces and atoms are disjoint

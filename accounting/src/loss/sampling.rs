@@ -18,8 +18,8 @@ const LEAST_NOISE: f64 = 1e-6;
 
 /// `times` noisy sums over batches drawn by `sampling`.
 ///
-/// Next to no noise stands between two laws that are simple: adding noise tells less, and telling in which
-/// batches the records are tells more, as batches without them tell nothing.
+/// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing, from
+/// above by one that tells in which batches the records are, as batches without them tell nothing.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a sampler that is not covered for the question.
@@ -37,9 +37,16 @@ pub(super) fn sampled(
         return by(noise);
     }
     let below = by(LEAST_NOISE)?;
-    // One record more may take another's place in a truncated batch.
-    let truncated = matches!(sampling, Sampling::TruncatedPoisson { .. });
-    let noise = if truncated { 0.5 * noise } else { noise };
+    let noise = match sampling {
+        // One record more may take another's place.
+        Sampling::TruncatedPoisson { .. } => 0.5 * noise,
+        Sampling::Poisson
+        | Sampling::WithoutReplacement
+        | Sampling::WithReplacement
+        | Sampling::Shuffled
+        | Sampling::BallsInBins
+        | Sampling::RandomAllocation { .. } => noise,
+    };
     Ok(Fold::Bracket(Box::new(Bracket {
         above: plain(shape, noise, 1.0, query, direction, times)?,
         more_informed: None,

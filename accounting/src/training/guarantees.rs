@@ -68,8 +68,11 @@ impl TrainingPlan {
 
     /// One record, by the notion's own neighbours and by the other ones.
     fn of_a_record(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
-        let each = [Neighbours::Replace, Neighbours::AddRemove]
-            .map(|neighbours| self.guarantee_of_a_record(neighbours, tolerance));
+        let both = match narrower(self.run.recipe(), self.secrets.everything_private) {
+            None => [Neighbours::AddRemove, Neighbours::Replace],
+            Some(_) => [Neighbours::Replace, Neighbours::AddRemove],
+        };
+        let each = both.map(|neighbours| self.guarantee_of_a_record(neighbours, tolerance));
         let rows: Vec<Option<Guarantee>> = each.into_iter().collect::<Result<_>>()?;
         Ok(rows.into_iter().flatten().collect())
     }

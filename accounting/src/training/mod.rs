@@ -131,7 +131,7 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl TrainingPlan {
-    /// The δ of a promise where none is given: 1e-6, or less than one over the number of records.
+    /// The δ of a promise where none is given: 1e-6, or 1/N for N records if that is smaller.
     ///
     /// ```
     /// use reticent_accounting::training::TrainingPlan;

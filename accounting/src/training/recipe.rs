@@ -145,7 +145,7 @@ impl NoisySteps {
     }
 
     /// The Gaussian mechanism on these batches, as often as there are steps: one after the other for each noise multiplier
-    /// where it falls. Steps beyond the planned ones have the last.
+    /// where it falls, for steps beyond the planned ones too.
     ///
     /// ```
     /// use reticent_accounting::Mechanism;

@@ -104,9 +104,11 @@ impl SampledExposure {
         }
         let n = costs.len() as u64;
         let k = costs.iter().filter(|c| **c <= nll).count() as u64;
+        // Each end counts ties where they make it safe.
+        let below = costs.iter().filter(|c| **c < nll).count() as u64;
         let bits = |share: f64| -share.log2();
         let high = clopper_pearson_upper(k, n, confidence)?.get().get();
-        let low = clopper_pearson_lower(k, n, confidence)?.get().get();
+        let low = clopper_pearson_lower(below, n, confidence)?.get().get();
         let fitted =
             SkewNormal::fit(costs).and_then(|law| law.exposure(nll).map_err(|e| e.to_string()));
         Ok(Self {

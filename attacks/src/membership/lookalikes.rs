@@ -59,18 +59,15 @@ pub fn lookalikes(texts: &[(String, Vec<String>)], seed: u64) -> Vec<Option<Stri
         .iter()
         .flat_map(|(_, secrets)| secrets.iter().map(String::as_str))
         .collect();
-    let mut words: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    // As often as it stands in secrets, so that common words are as common in what is drawn.
+    let mut words: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for secret in &known {
         for piece in pieces(secret) {
             if let Piece::Word(place, word) = piece {
-                words.entry(place).or_default().insert(word);
+                words.entry(place).or_default().push(word);
             }
         }
     }
-    let words: BTreeMap<usize, Vec<&str>> = words
-        .into_iter()
-        .map(|(place, all)| (place, all.into_iter().collect()))
-        .collect();
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let mut fresh: BTreeMap<&str, Option<String>> = BTreeMap::new();
     for secret in known.iter().copied() {
@@ -126,7 +123,9 @@ fn draw(secret: &str, words: &BTreeMap<usize, Vec<&str>>, random: &mut ChaCha20R
                 }
             }
             Piece::Word(place, word) => match words.get(&place) {
-                Some(all) if all.len() > 1 => out.push_str(all[random.random_range(0..all.len())]),
+                Some(all) if all.iter().any(|other| *other != word) => {
+                    out.push_str(all[random.random_range(0..all.len())])
+                }
                 _ => out.extend(word.chars().map(|c| letter(c, random))),
             },
         }

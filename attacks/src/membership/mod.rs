@@ -1,7 +1,7 @@
 //! Membership inference: scores of single records, and what a set of scores proves.
 //!
 //! Every score rises with membership. A [`Panel`] holds one table of token scores per model and
-//! computes every attack on every record from it; [`ScoreSet`] evaluates scores of known members and
+//! computes every [`Attack`] on every record from it, [`lira`] and [`rmia`] work from shadow models; [`ScoreSet`] evaluates scores of known members and
 //! non-members, whatever computed them.
 
 mod accuracy;

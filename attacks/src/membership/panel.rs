@@ -50,7 +50,7 @@ pub type Frame<'f> = &'f dyn Fn(&str) -> Result<Vec<TokenId>>;
 impl Panel {
     /// One pass of the audited model over the texts, and over what stands beside them.
     ///
-    /// Neighbours are dropped for all where one text has no digit to mutate: an attack that
+    /// Neighbours by other digits are dropped for all where one text has no digit: an attack that
     /// leaves records out would judge another sample than the others.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Panel {
         self.reference.as_ref()
     }
 
-    /// Texts without a digit; with one there are no neighbours.
+    /// Texts without a digit; with one, neighbours by other digits are dropped for all.
     #[must_use]
     pub const fn without_digits(&self) -> usize {
         self.without_digits

@@ -5,8 +5,6 @@ use crate::error::{Error, Result};
 use crate::search::cost;
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// A record as one model scores it: its tokens but the first, and what the model says of each.
 ///
@@ -33,8 +31,7 @@ pub struct Evidence<'t> {
 }
 
 /// An attack: what it computes and what it needs. Every score rises with membership.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Attack {
     /// −mean NLL.
     Loss,
@@ -50,7 +47,7 @@ pub enum Attack {
     MinKPlusPlus(f64),
     /// Mean over neighbours of mean NLL − mean NLL.
     Neighbourhood,
-    /// Gains over losses of ln p against the reference, where the model's first choice is wrong.
+    /// EZ-MIA (2026): gains over losses of ln p against the reference, where the model's first choice is wrong.
     Ez,
     /// Share of windows whose NLL is smaller than under the reference, over ten lengths.
     Wbc,
@@ -84,7 +81,16 @@ impl Attack {
     /// Whether it reads what the whole vocabulary gets at a place.
     #[must_use]
     pub const fn reads_vocabulary(self) -> bool {
-        matches!(self, Self::MinKPlusPlus(_) | Self::Ez)
+        match self {
+            Self::MinKPlusPlus(_) | Self::Ez => true,
+            Self::Loss
+            | Self::Reference
+            | Self::LowerCase
+            | Self::Zlib
+            | Self::MinK(_)
+            | Self::Neighbourhood
+            | Self::Wbc => false,
+        }
     }
 
     /// Its name on the command line and in tables.

@@ -56,7 +56,7 @@ impl ScoreSet {
         match rule {
             ThresholdRule::Fixed(threshold) => bound(self, number(threshold)?, m, terms),
             ThresholdRule::Split { seed } => {
-                let (first, second) = self.halves(seed)?;
+                let (first, second) = self.halves_of_all(seed)?;
                 let size = |set: &Self| (set.members.len() + set.non_members.len()) as u64;
                 let mut best = (0.0, f64::INFINITY);
                 for threshold in first.pooled_cuts() {

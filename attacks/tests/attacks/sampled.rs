@@ -30,6 +30,9 @@ fn a_sample_certifies_what_it_can() {
     assert!(found.at_most.get().is_infinite());
     assert!((found.point.into_inner() - 10_001_f64.log2()).abs() < 1e-12);
     assert!(SampledExposure::of(&[], 1.0, level(0.95)).is_err());
+    // A model that prefers nothing: its canary may be the last of those alike, or the first.
+    let alike = SampledExposure::of(&[1.0; 100], 1.0, level(0.95)).unwrap();
+    assert!(*alike.at_least.get() <= 0.0 && alike.at_most.get().is_infinite());
 }
 
 /// Both ends against the exact rank, on 1000 random models of 1000 candidates with a sample of 200:

@@ -7,7 +7,7 @@ use super::norm::{self, NormTrace};
 use super::{Network, Sequence, drop_out};
 use crate::error::{Error, Result};
 use crate::model::{
-    HeadNormsAt, LayerLayout, Layout, LinearAt, Lora, LoraModule, NormAt, Residual,
+    HeadNormsAt, LayerLayout, Layout, LinearAt, Lora, LoraModule, NormAt, NormPlace, Residual,
     TransformerConfig,
 };
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
@@ -349,7 +349,10 @@ impl Pass<'_> {
 
     /// Whether an `after` norm stands on the residual sum, not on the block's output.
     fn after_sum(&self) -> bool {
-        self.c.norm_place() == crate::model::NormPlace::After
+        match self.c.norm_place() {
+            NormPlace::After => true,
+            NormPlace::Before | NormPlace::Both | NormPlace::Output => false,
+        }
     }
 
     /// x + after(y), or after(x + y).

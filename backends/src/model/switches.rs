@@ -21,11 +21,11 @@ pub enum NormKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NormPlace {
-    /// x + block(norm(x)), and a norm after the last layer.
+    /// Pre-norm: x + block(norm(x)), and a norm after the last layer.
     Before,
-    /// norm(x + block(x)), and a norm after the embedding.
+    /// Post-norm: norm(x + block(x)), and a norm after the embedding.
     After,
-    /// x + norm(block(norm(x))), and a norm after the last layer.
+    /// Sandwich norm: x + norm(block(norm(x))), and a norm after the last layer.
     Both,
     /// x + norm(block(x)), and a norm after the last layer.
     Output,
@@ -104,7 +104,7 @@ pub struct Switches {
     pub head_norms: HeadNorms,
     /// The layers that slide, in ascending order; all where absent.
     pub sliding_layers: Option<Vec<usize>>,
-    /// Layers whose queries and keys are not turned, in ascending order.
+    /// Layers without rotary positions (NoPE), in ascending order.
     pub unturned_layers: Vec<usize>,
     /// Rows of the position table before that of the first position.
     pub position_offset: usize,

@@ -152,7 +152,12 @@ impl Stage {
         // Records without loss fill a batch that is cut down, as they do where it is accounted.
         let drawn = match *steps.sampling {
             Sampling::TruncatedPoisson { .. } => records.size() as usize,
-            _ => records.len(),
+            Sampling::Poisson
+            | Sampling::WithoutReplacement
+            | Sampling::WithReplacement
+            | Sampling::Shuffled
+            | Sampling::BallsInBins
+            | Sampling::RandomAllocation { .. } => records.len(),
         };
         let work = Work::Private {
             rates: Rates::uniform(rate, drawn),

@@ -1,4 +1,4 @@
-//! The policy for ordinary text when nothing is said: identifiers, names, street addresses and sure dates.
+//! The policy for ordinary text when nothing is said: identifiers, names, street addresses and dates of high confidence.
 
 use super::addresses::Addresses;
 use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
@@ -13,7 +13,7 @@ const SURE_DATE: f32 = 0.9;
 /// What a word needs to count as part of a name.
 const LIKELY_NAME: f32 = 0.5;
 
-/// Detectors of identifiers, sure dates, names by the tagger that ships, and street addresses.
+/// Detectors of identifiers and of dates with confidence 0.9 or more, names by the tagger that ships, and street addresses.
 #[derive(Debug)]
 pub(crate) struct General {
     detectors: Detectors,

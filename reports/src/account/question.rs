@@ -50,7 +50,7 @@ impl RunArgs {
 /// What is asked about it.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct QuestionArgs {
-    /// The slack of every (epsilon, delta) promise [default: 1e-6, or less than one over the records].
+    /// The delta of every (epsilon, delta) promise [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Ask for the delta at this epsilon instead of the epsilon at --delta.

@@ -1,9 +1,9 @@
 //! Guarantees as tables.
 
 use super::words::{method, neighbours, promise};
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Table, dash};
 use crate::number::{rounded_down, rounded_up, shortest};
-use reticent_accounting::{Bounds, Convention, Delta, Epsilon, Guarantee, Notion, Probability};
+use reticent_accounting::{Bounds, Convention, Guarantee, Notion};
 
 const DIGITS: usize = 6;
 
@@ -52,7 +52,7 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
     let mut gaussians = Vec::new();
     for row in rows {
         let range = match (&row.delta_bounds, &row.epsilon) {
-            (Some(delta), _) => Some(slacks(delta)),
+            (Some(delta), _) => Some(ends(delta)),
             (None, Some(epsilon)) => Some(ends(epsilon)),
             (None, None) => None,
         };
@@ -75,7 +75,7 @@ pub(in crate::account) fn tables(rows: &[Guarantee], how: bool) -> Vec<Table> {
         }
         gaussians.extend(gaussian(row));
         if let (Some(prior), Some(posterior)) = (row.prior, &row.posterior) {
-            let (upper, lower) = chances(posterior);
+            let (upper, lower) = ends(posterior);
             posteriors.row([
                 promise(row),
                 shortest(prior.get()),
@@ -118,30 +118,8 @@ fn gaussian(row: &Guarantee) -> Option<Table> {
 }
 
 /// Upper end rounded up, lower end rounded down, a dash where an end is unknown.
-fn ends(bounds: &Bounds<Epsilon>) -> (String, String) {
-    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), DIGITS));
-    let lower = bounds
-        .lower
-        .map(|end| rounded_down(end.get().get(), DIGITS));
+fn ends<T: Copy + Into<f64>>(bounds: &Bounds<T>) -> (String, String) {
+    let upper = (bounds.upper).map(|end| rounded_up((*end.get()).into(), DIGITS));
+    let lower = (bounds.lower).map(|end| rounded_down((*end.get()).into(), DIGITS));
     (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
-}
-
-fn slacks(bounds: &Bounds<Delta>) -> (String, String) {
-    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), DIGITS));
-    let lower = bounds
-        .lower
-        .map(|end| rounded_down(end.get().get(), DIGITS));
-    (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
-}
-
-fn chances(bounds: &Bounds<Probability>) -> (String, String) {
-    let upper = bounds.upper.map(|end| rounded_up(end.get().get(), DIGITS));
-    let lower = bounds
-        .lower
-        .map(|end| rounded_down(end.get().get(), DIGITS));
-    (upper.unwrap_or_else(dash), lower.unwrap_or_else(dash))
-}
-
-pub(in crate::account) fn dash() -> String {
-    "-".to_owned()
 }

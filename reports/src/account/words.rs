@@ -2,6 +2,7 @@
 
 use super::answer::headline;
 use super::plan::Asked;
+use crate::contract::dash;
 use crate::number::{rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::Subject;
@@ -50,9 +51,7 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
     {
         return format!(
             "At epsilon {}, delta is at most {}: {}.",
-            asked
-                .epsilon
-                .map_or_else(|| "-".to_owned(), |e| shortest(e.get())),
+            asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
             rounded_up(delta.get().get(), 6),
             promise(row)
         );

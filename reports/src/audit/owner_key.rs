@@ -106,7 +106,7 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
 pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
     let Some((path, _)) = place() else {
         bail!(
-            "{VARIABLE}: must name the file of the owner's key, which what passes between processes is sealed with"
+            "{VARIABLE}: must name the file of the owner's key, which authenticates what passes between processes"
         );
     };
     ensure!(

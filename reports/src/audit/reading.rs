@@ -1,7 +1,7 @@
 //! Corpora as the commands read them.
 
 use crate::audit::args::Reading;
-use crate::contract::{Progress, indented, note};
+use crate::contract::{Progress, note};
 use anyhow::Result;
 use reticent_corpus::prepare::Phase;
 use reticent_corpus::read::{ReadOptions, read_readable};
@@ -42,7 +42,7 @@ pub(in crate::audit) fn documents(
 
 /// Says on stderr which file is left out, and why.
 pub(in crate::audit) fn warn(error: &Error) {
-    note(&indented(&format!("left out: {error}")));
+    note(&format!("left out: {error}"));
 }
 
 /// The lines of a list of secrets; blank ones and copies are left out.

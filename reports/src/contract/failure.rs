@@ -63,26 +63,14 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
         Some(stop) => (stop.to_string(), Exit::INTERRUPTED),
         None => (format!("error: {}", describe(error)), Exit::NOT_FINISHED),
     };
-    note(&indented(&line));
+    note(&line);
     ExitCode::from(code)
-}
-
-/// The lines behind the first one farther in, so that a line break in a file's name begins no line that looks like one of
-/// ours.
-pub(crate) fn indented(text: &str) -> String {
-    text.replace('\n', "\n    ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
-
-    #[test]
-    fn what_follows_a_line_break_looks_like_no_line_of_ours() {
-        let lines = indented("error: a\nerror: b.jsonl: not found");
-        assert!(lines.lines().skip(1).all(|line| line.starts_with("    ")));
-    }
 
     #[test]
     fn a_quoted_cause_is_not_said_twice() {

@@ -34,8 +34,6 @@ pub use envelope::{Envelope, Inputs, SCHEMA};
 pub use exit::Exit;
 #[cfg(feature = "findings")]
 pub(crate) use exit::open_limit;
-#[cfg(feature = "findings")]
-pub(crate) use failure::indented;
 pub use failure::{Interrupted, describe, fail};
 #[cfg(feature = "findings")]
 pub use files::read_regular_text;
@@ -55,6 +53,7 @@ pub use progress::Progress;
 pub use spelled::{Number, to_json};
 pub(crate) use stdout::in_one_line;
 pub use stdout::{note, print, print_json, printable, printable_json};
+pub(crate) use table::dash;
 pub use table::{Align, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]

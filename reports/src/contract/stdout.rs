@@ -78,7 +78,13 @@ fn is_hidden(c: char) -> bool {
 
 /// Says a line on stderr, as a terminal may see it; a closed stderr leaves nobody to tell.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", printable(line));
+    let _ = writeln!(std::io::stderr(), "{}", printable(&indented(line)));
+}
+
+/// The lines behind the first one farther in, so that a line break in a file's name begins no line that looks like one of
+/// ours.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n    ")
 }
 
 /// Whether stdout was open when the process began. What is closed then is opened as nothing by the standard
@@ -130,6 +136,12 @@ fn write_to(out: &mut impl Write, text: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_follows_a_line_break_looks_like_no_line_of_ours() {
+        let lines = indented("error: a\nerror: b.jsonl: not found");
+        assert!(lines.lines().skip(1).all(|line| line.starts_with("    ")));
+    }
 
     #[test]
     fn nothing_moves_the_cursor() {

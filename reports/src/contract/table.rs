@@ -26,6 +26,11 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// What stands in a cell without a value.
+pub(crate) fn dash() -> String {
+    "-".to_owned()
+}
+
 impl Table {
     /// An empty table with these columns.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {

@@ -53,7 +53,13 @@ pub const fn assumed_neighbours(sampler: Option<Sampler>) -> Neighbours {
         Some(Sampler::Shuffled) => Neighbours::ZeroOut,
         // A batch of fixed size keeps it.
         Some(Sampler::WithoutReplacement | Sampler::WithReplacement) => Neighbours::Replace,
-        _ => Neighbours::AddRemove,
+        None
+        | Some(
+            Sampler::Poisson
+            | Sampler::TruncatedPoisson
+            | Sampler::BallsInBins
+            | Sampler::RandomAllocation,
+        ) => Neighbours::AddRemove,
     }
 }
 
@@ -217,9 +223,8 @@ fn fitting(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Res
             name("epoch_steps")
         );
     }
-    let by_epoch = allocated || matches!(sampler, Sampler::Shuffled | Sampler::BallsInBins);
     match given.epoch_steps {
-        Some(steps) if !by_epoch => bail!(
+        Some(steps) if turns(sampler) == Turns::ByChance => bail!(
             "{}: belongs to {} shuffled, balls-in-bins or random-allocation, got {steps}",
             name("epoch_steps"),
             name("sampler")
@@ -290,11 +295,34 @@ pub fn rate(
 /// Where each record has one turn an epoch, what counts is the epochs, and the accountant takes the
 /// fewest steps that one may have, ⌊1/q⌋.
 fn per_epoch(given: &Schedule, sampler: Sampler, rate: SamplingRate) -> u64 {
-    let one_turn = matches!(sampler, Sampler::Shuffled | Sampler::BallsInBins);
     match given.epoch_steps {
         Some(steps) => steps,
-        None if one_turn => ((1.0 / rate.get()) * (1.0 + 1e-12)).floor().max(1.0) as u64,
+        None if turns(sampler) == Turns::One => {
+            ((1.0 / rate.get()) * (1.0 + 1e-12)).floor().max(1.0) as u64
+        }
         None => Steps::per_epoch(rate).get(),
+    }
+}
+
+/// How often a record is used in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turns {
+    /// In as many batches as it is drawn for.
+    ByChance,
+    /// In one batch.
+    One,
+    /// In a number of batches that is given.
+    Several,
+}
+
+const fn turns(sampler: Sampler) -> Turns {
+    match sampler {
+        Sampler::Poisson
+        | Sampler::TruncatedPoisson
+        | Sampler::WithoutReplacement
+        | Sampler::WithReplacement => Turns::ByChance,
+        Sampler::Shuffled | Sampler::BallsInBins => Turns::One,
+        Sampler::RandomAllocation => Turns::Several,
     }
 }
 

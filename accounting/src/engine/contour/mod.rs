@@ -1,4 +1,4 @@
-//! Engine A: contour inversion of the moment generating function of the privacy loss, with
+//! The contour engine: inversion of the moment generating function of the privacy loss, with
 //! every error bounded and added on the safe side.
 //!
 //! With L the loss of one step, K(s) = ln E_Q e^{sL} and T steps,

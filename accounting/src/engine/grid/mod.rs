@@ -1,4 +1,4 @@
-//! Engine B: the loss law on a grid, above and below, composed by FFT under an exponential tilt.
+//! The grid engine: the loss law on a grid, above and below, composed by FFT under an exponential tilt.
 //!
 //! For every law there is: atoms, few steps, heterogeneous steps, where the contour's integrand
 //! does not decay.

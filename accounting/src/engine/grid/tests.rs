@@ -1,4 +1,4 @@
-//! Engine B against closed forms, the contour and brute force.
+//! The grid engine against closed forms, the contour and brute force.
 
 use super::convolution::{Convolution, Effort, Wanted};
 use super::moments::{Moments, steps};

@@ -1,7 +1,7 @@
 //! Miss rates from secrets labelled by hand.
 
 use crate::guarantee::redaction::Redaction;
-use crate::numeric::statistics::{check_sample_confidence, clopper_pearson_upper};
+use crate::numeric::statistics::{check_sample_confidence, share_of_sampled};
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Confidence, MissRate};
@@ -276,7 +276,7 @@ impl LabelledSecrets {
     ///
     /// Bound: upper. Without sizes all labels are one simple random sample. Sampling without
     /// replacement is covered for a confidence of at least 0.75 (Hoeffding 1956: a
-    /// hypergeometric count has the lighter tail).
+    /// hypergeometric count has the lighter tail), but for all labels missed save one, where the bound is 1.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -337,9 +337,7 @@ impl LabelledSecrets {
 
     fn kind(&self, counts: StratumCounts, weight: f64, each: Confidence) -> Result<KindRates> {
         let bound = |missed: u64| -> Result<f64> {
-            Ok(clopper_pearson_upper(missed, counts.labelled, each)?
-                .get()
-                .get())
+            Ok(share_of_sampled(missed, counts.labelled, each)?.get().get())
         };
         let gamma = bound(counts.missed)?;
         let eta = if self.conservative_labelled {

@@ -263,10 +263,17 @@ impl Redaction {
         let (gamma, eta) = (self.miss().get(), self.missed_by_both().get());
         let e = epsilon.get();
         if e == f64::INFINITY || gamma <= eta {
-            // Nothing is missed by one policy alone: only what both miss is left.
-            let bounds = Bounds::between(Delta::clamped(eta), Delta::clamped(eta));
+            // Of what one policy alone misses only infinite losses are left; none where both miss it.
+            let mut rest = (0.0, 0.0);
+            if gamma > eta {
+                let infinite = with.delta(epsilon, tolerance)?.bounds;
+                let ends = infinite.lower.zip(infinite.upper);
+                rest = ends.map_or((0.0, 1.0), |(l, u)| (l.get().get(), u.get().get()));
+            }
+            let part = |share: f64| Delta::clamped(eta + (gamma - eta) * share);
+            let upper = Delta::clamped(part(rest.1).get() * (1.0 + 4.0 * f64::EPSILON));
             return Ok(Answer {
-                bounds,
+                bounds: Bounds::between(part(rest.0), upper),
                 engine: Engine::Closed,
                 looseness: None,
             });
@@ -318,6 +325,7 @@ fn around(loss: &PrivacyLoss, epsilon: f64, goal: f64) -> Result<(LnBounds, Engi
 mod tests {
     use super::*;
     use crate::mechanism::Mechanism;
+    use crate::quantity::neighbours::Neighbours;
     use crate::quantity::{MissRate, NoiseMultiplier, SamplingRate, Steps, Tolerance, UnitName};
 
     fn plan(sigma: f64, q: f64, steps: u64) -> Plan {
@@ -330,6 +338,44 @@ mod tests {
         );
         plan.tolerance = Tolerance::new(1e-9).unwrap();
         plan
+    }
+
+    /// Where the loss of one record ends, the lemma has nothing left to multiply; what is lost without bound stays at ε = ∞.
+    #[test]
+    fn the_lemma_ends_where_the_loss_of_one_record_does() {
+        let mut plan = plan(1.0, 0.01, 100);
+        plan.group = GroupSize::new(3).unwrap();
+        // Adding a record loses −100 ln 0.99 at most.
+        for (epsilon, least, most) in [(3.0, 1e-7, 1e-4), (3.02, 1e-7, 1e-4), (9.0, 1e-12, 1e-9)] {
+            let rows = plan.guarantees_at(Epsilon::new(epsilon).unwrap()).unwrap();
+            let lemma = |row: &&Guarantee| row.method == Method::GroupLemma;
+            let delta = rows.iter().find(lemma).unwrap().delta.unwrap().get();
+            assert!((least..most).contains(&delta), "{epsilon}: {delta:e}");
+        }
+        plan.group = GroupSize::ONE;
+        plan.neighbours = Neighbours::Replace;
+        plan.mechanism = Mechanism::ApproxDp {
+            epsilon: Epsilon::new(1.0).unwrap(),
+            delta: Delta::new(0.01).unwrap(),
+            neighbours: Neighbours::Replace,
+        };
+        plan.redaction = Some(Redaction::single_policy(MissRate::new(0.1).unwrap()));
+        for mechanism in [
+            plan.mechanism.clone(),
+            Mechanism::NonPrivate {
+                why: "plain".into(),
+            },
+        ] {
+            plan.mechanism = mechanism;
+            let at = |epsilon: f64| plan.guarantees_at(Epsilon::new(epsilon).unwrap()).unwrap();
+            for (finite, infinite) in at(1e300).iter().zip(at(f64::INFINITY)) {
+                let of = |row: &Guarantee| row.delta.unwrap().get();
+                assert!(
+                    of(&infinite) >= of(finite) * (1.0 - 1e-9),
+                    "{infinite:?} {finite:?}"
+                );
+            }
+        }
     }
 
     /// Rows with an ε at δ, asked again at that ε: δ must come back, up to the slope.

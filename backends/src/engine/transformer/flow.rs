@@ -113,7 +113,7 @@ fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
             let sum = flow.add(x, y);
             flow.norm(model, sum, after)
         }
-        (Some(after), _) => {
+        (Some(after), NormPlace::Before | NormPlace::Both | NormPlace::Output) => {
             let y = flow.norm(model, y, after);
             flow.add(x, y)
         }

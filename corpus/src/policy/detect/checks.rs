@@ -288,7 +288,7 @@ fn dotted_further(c: Candidate<'_>) -> bool {
         || (before.next().is_some_and(joins) && digit(before.next()))
 }
 
-/// No month: `May I have your name?`
+/// Refuses `May` where it begins a question: `May I have your name?`
 pub(super) fn no_question(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (!is_question(c.text, c.start, c.end)).then_some(c)
 }

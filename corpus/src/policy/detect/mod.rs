@@ -110,12 +110,8 @@ impl Detectors {
         }
         let wanted = |kind: &str| options.kinds.iter().any(|k| k == kind);
         let packs: BTreeSet<Country> = options.countries.iter().copied().collect();
-        let mut rules: Vec<engine::Rule> = rules::rules()
-            .into_iter()
-            .chain(grammar::rules())
-            .chain(packs.into_iter().flat_map(Country::rules))
-            .filter(|rule| wanted(rule.kind))
-            .collect();
+        let rules = all_rules(packs).filter(|rule| wanted(rule.kind));
+        let mut rules: Vec<engine::Rule> = rules.collect();
         // Of spans over the same text the first gives its kind, and this one is surer than a telephone number.
         rules.sort_by_key(|rule| rule.pattern != countries::WRITTEN_SSN);
         Ok(Self {
@@ -136,6 +132,12 @@ impl Detectors {
         let known = self.kinds.iter().find(|k| k.as_ref() == name);
         known.map_or_else(|| name.into(), Arc::clone)
     }
+}
+
+/// Every rule, of all countries.
+fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = engine::Rule> {
+    let general = rules::rules().into_iter().chain(grammar::rules());
+    general.chain(packs.into_iter().flat_map(Country::rules))
 }
 
 impl Policy for Detectors {
@@ -160,5 +162,18 @@ impl Policy for Detectors {
                 push("api-key", range.start, range.end, score)
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule of a kind that no list names would never run.
+    #[test]
+    fn the_lists_name_the_kinds_of_all_rules() {
+        let listed: BTreeSet<&str> = IDENTIFYING.into_iter().chain(NUMERIC).collect();
+        let rules = all_rules(Country::ALL.into_iter().collect());
+        assert_eq!(rules.map(|rule| rule.kind).collect::<BTreeSet<_>>(), listed);
     }
 }

@@ -423,14 +423,14 @@ impl ShardPlan {
         missed: HashSet<String>,
     ) -> Result<PreparationContext> {
         let document = &self.document;
-        let done = match self.out().is_dir() {
-            true => format!(
-                "{} is there, so that all stages are done",
-                self.out().display()
-            ),
-            false => "the last stage removes it: remove the plan, and write it again".to_owned(),
-        };
-        let mut file: SealedReader = self.folder.open(CHOICES, &done)?;
+        if !self.folder.path.exists() && self.out().is_dir() {
+            return Err(Error::Prepared {
+                path: self.out().to_path_buf(),
+                problem: "it is there: all stages of the plan are done".to_owned(),
+            });
+        }
+        let again = "the last stage removes it: remove the plan, and write it again";
+        let mut file: SealedReader = self.folder.open(CHOICES, again)?;
         let whole: WholeChoices<'static> = file.json(0)?;
         let mut planted = Planted {
             plan: whole.plan.map(Cow::into_owned),

@@ -23,6 +23,7 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::mpsc::sync_channel;
 
 /// Sections of what scan leaves, before those of the parts: copies within the shard, and what the policy finds in it,
 /// where it is made to miss some of that.
@@ -96,7 +97,7 @@ impl ShardPlan {
             ShardStage::Write(shard) => {
                 self.write_shard(index("the shard", shard, self.shards())?, threads, watch)?
             }
-            ShardStage::Join => return Ok(self.join(watch)?.map(Some)),
+            ShardStage::Join => return Ok(self.join(threads, watch)?.map(Some)),
         };
         Ok(go_on.then_some(None))
     }
@@ -433,8 +434,12 @@ impl ShardPlan {
         Ok(true)
     }
 
-    /// The prepared folder.
-    fn join(&self, watch: &dyn Fn(Phase, u64) -> bool) -> Result<Option<Preparation>> {
+    /// The prepared folder. With more than one thread, what is written was read and checked by another one.
+    fn join(
+        &self,
+        threads: usize,
+        watch: &dyn Fn(Phase, u64) -> bool,
+    ) -> Result<Option<Preparation>> {
         let place = OutputFolder::take_or_compare(self.out())?;
         let settled = self.settled(0..0, HashSet::new())?;
         let mut distinct = 0;
@@ -444,38 +449,44 @@ impl ShardPlan {
         }
         let mut out = place.begin(self.corpus().held_out > 0)?;
         let mut run = Run::new(&settled, self.corpus());
-        let mut read = 0;
-        for shard in self.all() {
-            let mut file = self.left_by(ShardStage::Write(shard as u64))?;
-            let first = run.join(file.json::<Done>(DONE)?);
-            let mut records = file.stream(RECORDS)?;
-            let mut head = Vec::new();
-            while records.left() > 0 {
-                records.take(HEAD, &mut head)?;
-                let mut parts = [(); 3].map(|()| Vec::new());
-                let (numbers, _) = head[1..].as_chunks::<8>();
-                let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
-                let point = numbers.next().unwrap_or_default();
-                for (part, length) in parts.iter_mut().zip(numbers) {
-                    records.take(length, part)?;
+        let (mut first, mut read) = (0, 0);
+        let mut enter = |written: Written| {
+            match written {
+                Written::Shard(done) => first = run.join(*done),
+                Written::Records(records) => {
+                    for (put, lines) in records {
+                        read += framed(&lines);
+                        let put = match put {
+                            Put::Training(point) => Put::Training(first + point),
+                            Put::HeldOut => Put::HeldOut,
+                        };
+                        out.put(put, &lines)?;
+                    }
                 }
-                let put = match head[0] {
-                    0 => Put::Training(first + point),
-                    _ => Put::HeldOut,
-                };
-                let lines = Lines::of_parts(parts).ok_or_else(|| records.damaged())?;
-                out.put(put, &lines)?;
-                read += HEAD
-                    + lines
-                        .parts()
-                        .iter()
-                        .map(|part| part.len() as u64)
-                        .sum::<u64>();
             }
-            records.end()?;
-            if !watch(Phase::Prepare, read) {
-                return Ok(None);
-            }
+            Ok(watch(Phase::Prepare, read))
+        };
+        let whole = match threads {
+            1 => self.written(&mut enter)?,
+            _ => std::thread::scope(|scope| {
+                let (tell, told) = sync_channel(AHEAD);
+                scope.spawn(move || {
+                    let sent = self.written(&mut |written| Ok(tell.send(Ok(written)).is_ok()));
+                    if let Err(error) = sent {
+                        // Nobody listens where the writer has failed by itself.
+                        let _ = tell.send(Err(error));
+                    }
+                });
+                for written in told {
+                    if !enter(written?)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            })?,
+        };
+        if !whole {
+            return Ok(None);
         }
         let facts: Facts = run.finish(distinct)?;
         let made = Preparation {
@@ -493,7 +504,57 @@ impl ShardPlan {
         })?;
         Ok(Some(made))
     }
+
+    /// Tells what the shards' writes left, in order, until `told` says no: then false.
+    fn written(&self, told: &mut dyn FnMut(Written) -> Result<bool>) -> Result<bool> {
+        for shard in self.all() {
+            let mut file = self.left_by(ShardStage::Write(shard as u64))?;
+            if !told(Written::Shard(Box::new(file.json(DONE)?)))? {
+                return Ok(false);
+            }
+            let mut records = file.stream(RECORDS)?;
+            let mut head = Vec::new();
+            while records.left() > 0 {
+                let (mut some, mut bytes) = (Vec::new(), 0);
+                while records.left() > 0 && bytes < BLOCK {
+                    records.take(HEAD, &mut head)?;
+                    let mut parts = [(); 3].map(|()| Vec::new());
+                    let (numbers, _) = head[1..].as_chunks::<8>();
+                    let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
+                    let point = numbers.next().unwrap_or_default();
+                    for (part, length) in parts.iter_mut().zip(numbers) {
+                        records.take(length, part)?;
+                    }
+                    let put = match head[0] {
+                        0 => Put::Training(point),
+                        _ => Put::HeldOut,
+                    };
+                    let lines = Lines::of_parts(parts).ok_or_else(|| records.damaged())?;
+                    bytes += framed(&lines);
+                    some.push((put, lines));
+                }
+                if !told(Written::Records(some))? {
+                    return Ok(false);
+                }
+            }
+            records.end()?;
+        }
+        Ok(true)
+    }
 }
+
+/// A piece of what the writes left.
+enum Written {
+    /// What a shard counted, before its records.
+    Shard(Box<Done>),
+    /// Records with the numbers of their units in the shard.
+    Records(Vec<(Put, Lines)>),
+}
+
+/// Bytes of records that are told at once.
+const BLOCK: u64 = 1 << 20;
+/// Pieces that wait for the writer.
+const AHEAD: usize = 8;
 
 /// Data with strings in no order, as the same bytes each time.
 fn sorted_json(data: &impl Serialize) -> Vec<u8> {
@@ -526,6 +587,15 @@ fn part_of(key: &[u8; 20], parts: u64) -> u64 {
 
 /// Before the lines of a record: where it goes, its point, and the lengths of the three parts.
 const HEAD: u64 = 1 + 4 * 8;
+
+/// Bytes of a record in the file of its stage.
+fn framed(lines: &Lines) -> u64 {
+    HEAD + lines
+        .parts()
+        .map(|part| part.len() as u64)
+        .iter()
+        .sum::<u64>()
+}
 
 /// Records on their way into the file of a stage.
 struct Framed<'a> {

@@ -150,6 +150,8 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             .into_iter()
             .filter(|row| !known.contains(&terms(row))),
     );
+    // Differential privacy is defined for both neighbours: those that are asked about come first.
+    rows.sort_by_key(|row| row.notion != Notion::Dp || row.neighbours != asked.plan.neighbours);
     Ok(rows)
 }
 

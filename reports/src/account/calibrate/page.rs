@@ -3,8 +3,9 @@
 use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::{cell, ends};
-use crate::account::tables::{dash, tables, tightest};
+use crate::account::tables::{tables, tightest};
 use crate::account::words::notes;
+use crate::contract::dash;
 use crate::contract::{Csv, Envelope};
 use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};

@@ -32,7 +32,7 @@ pub struct Curve {
     /// The largest.
     #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
     pub to: Option<f64>,
-    /// The slack of --over [default: 1e-6, or less than one over the records].
+    /// The delta of --over [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over")]
     pub delta: Option<Delta>,
     /// Where to evaluate it, separated by commas [default: where it bends].

@@ -3,8 +3,8 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::tables::dash;
 use crate::contract::Csv;
+use crate::contract::dash;
 use crate::contract::{Align, Envelope, Number, Table};
 use crate::number::{capital, count_of, described, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};

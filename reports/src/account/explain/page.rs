@@ -3,8 +3,8 @@
 use super::{Explanation, OneWay, Step};
 use crate::account::answer::{what_is_asked, what_runs};
 use crate::account::plan::Asked;
-use crate::account::tables::dash;
 use crate::account::words::promise;
+use crate::contract::dash;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};

@@ -5,9 +5,7 @@ use super::promises::{or_left_out, query};
 use crate::number::shortest;
 use anyhow::Result;
 use reticent_accounting::confidentiality::Reach;
-use reticent_accounting::reconstruction::ceiling::{
-    at_least_ceiling, best_exposure_ceiling, exposure_ceiling,
-};
+use reticent_accounting::reconstruction::ceiling::{best_exposure_ceiling, exposure_ceiling};
 use reticent_accounting::reconstruction::membership::area_ceiling;
 use reticent_accounting::reconstruction::redacted::{MissedBy, guess_ceiling};
 use reticent_accounting::training::{Canaries, Recipe};
@@ -191,6 +189,15 @@ fn planted(
     // A canary has no more contents than the plan of canaries says.
     let candidates = canaries.candidates;
     let most = candidates.map_or(f64::INFINITY, f64::log2);
+    // No two canaries have one content: given the others, each is one of N − m + 1, and ranks say so much more.
+    let distinct = candidates.map_or(0.0, |candidates| {
+        let left = candidates - count as f64 + 1.0;
+        if left >= 1.0 {
+            (candidates / left).log2() * (1.0 + 1e-12)
+        } else {
+            f64::INFINITY
+        }
+    });
     let loss = zero_out(run, records)?;
     let level = Probability::new(LEVEL)?;
     let bits = best_exposure_ceiling(&loss, count, level, tolerance()?)?;
@@ -205,12 +212,13 @@ fn planted(
         about,
         records,
         before: Some(chance.min(most)),
-        at_most: Upper::new(bits.get().min(most)),
+        at_most: Upper::new((bits.get() + distinct).min(most)),
         candidates,
     }];
     if let Some(candidates) = candidates {
-        let each = exposure_ceiling(&loss, most, tolerance()?)?;
-        let each = vec![each; usize::try_from(count).unwrap_or(usize::MAX).min(1 << 20)];
+        let each = exposure_ceiling(&loss, (most - distinct).max(0.0), tolerance()?)?;
+        // The sum of all, rounded up: nothing makes them independent.
+        let any = each.get().get() * count as f64 * (1.0 + 4.0 * f64::EPSILON);
         found.push(Bounded {
             quantity: Ceiling::AnyRankedFirst,
             about: format!(
@@ -219,7 +227,7 @@ fn planted(
             ),
             records,
             before: Some((count as f64 / candidates).min(1.0)),
-            at_most: Upper::new(at_least_ceiling(&each, 1)?.get().get()),
+            at_most: Upper::new(any.min(1.0)),
             candidates: Some(candidates),
         });
     }

@@ -7,7 +7,7 @@ use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::noise_found;
 use crate::account::mechanism::words::noisy_steps;
-use crate::contract::{Align, Envelope, Table};
+use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
@@ -247,7 +247,6 @@ pub(super) fn promises(rows: &[Promised]) -> Table {
         let lower = bounds
             .and_then(|b| b.lower)
             .map(|l| rounded_down(l.get().get(), 5));
-        let dash = || "-".to_owned();
         let upper = promised
             .estimate
             .map(estimated)
@@ -279,7 +278,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
         };
         table.row([
             row.about.clone(),
-            row.before.map_or_else(|| "-".into(), shown),
+            row.before.map_or_else(dash, shown),
             shown(*row.at_most.get()),
         ]);
     }

@@ -94,6 +94,38 @@ fn replaced(sigma: f64, rate: f64, steps: u64, records: u32, delta: f64) -> f64 
     found.bounds.upper.unwrap().get().get()
 }
 
+/// However many canaries there are, what is allowed after training is not below the chance before it; draws that are
+/// distinct cost more than independent ones.
+#[test]
+fn ceilings_of_canaries_grow_with_their_number() {
+    let folder = Folder::new();
+    let ranked = |canaries: f64, candidates: f64| {
+        let text = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\n[training]\nsigma = 4.0\nsteps = 100\nsample_rate = 0.01\n[secrets]\n\
+             canary_copies = 1\ncandidates = {candidates:.0}\ncanaries = {canaries:.0}\n"
+        );
+        let run = of_file(&folder.write("plan.toml", &text)).unwrap();
+        let document = serde_json::to_value(sheet(&run).unwrap()).unwrap();
+        let rows = document["ceilings"].as_array().unwrap();
+        let ranked = rows
+            .iter()
+            .find(|row| row["quantity"] == "any-ranked-first")
+            .unwrap();
+        let number = |key: &str| ranked[key].as_f64().unwrap();
+        (number("before"), number("at_most"))
+    };
+    for canaries in [1e6, 4e6, 6.4e7] {
+        let (before, most) = ranked(canaries, 1e12);
+        assert!(
+            before < most && most < 2.0 * before,
+            "{canaries}: {before:e} {most:e}"
+        );
+    }
+    // 50 of 100 contents, each drawn once: the last one had 51 left.
+    let (_, most) = ranked(50.0, 100.0);
+    assert!(most > 50.0 / 51.0, "{most}");
+}
+
 fn plans() -> Vec<String> {
     let head = |recipe: &str| format!("schema = 1\nrecipe = \"{recipe}\"\ndelta = 1e-5\n");
     let secrets = "[secrets]\nrecords = 2\nrecords_before = 5\nprior = 1e-6\ncandidates = 1000\ncanaries = 3\n";

@@ -2,8 +2,8 @@
 
 use super::document::{Infeasible, Protection, Row, Setting};
 use crate::account::csv::{cell, ends};
-use crate::account::tables::dash;
 use crate::contract::Csv;
+use crate::contract::dash;
 use crate::contract::{Align, Envelope, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};

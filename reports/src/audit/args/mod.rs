@@ -54,8 +54,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
 const AFTER: &str = "\
-Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound \
-or a limit you set is passed; 2 not finished (bad input or usage), or a limit you set is left open; 130 interrupted.
+Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound, \
+a limit you set is passed, or `diff` finds more; 2 not finished (bad input or usage), or a limit you set is left open; 130 interrupted.
 
 Example:
   audit demo";
@@ -133,7 +133,7 @@ pub enum Command {
     Train(Box<Train>),
     /// How well a model predicts a text.
     Perplexity(Perplexity),
-    /// How well a classifier tells the classes of texts.
+    /// How well a classifier predicts the classes of texts.
     Classify(Classify),
     /// Turn a model of another layout into a folder that transformers and audit read.
     Convert(Convert),

@@ -96,7 +96,7 @@ pub struct Preparing {
     /// The key or column that says whose a document is, for --unit user: one value, not a list; all documents are in memory then.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user_field: Option<String>,
-    /// The redaction policy: general (identifiers, names, street addresses, sure dates), customers (patterns for
+    /// The redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns for
     /// customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
     /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
     /// a file: a composed policy (.toml or .json), or a list of patterns (.json).

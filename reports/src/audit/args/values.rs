@@ -74,7 +74,7 @@ impl std::fmt::Display for ModelArg {
 /// A redaction policy by name, or the patterns of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyArg {
-    /// Identifiers, names, street addresses and sure dates.
+    /// Identifiers, names, street addresses and dates found with confidence 0.9 or more.
     General,
     /// Patterns for customer-service dialogues.
     Customers,

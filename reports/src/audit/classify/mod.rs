@@ -1,10 +1,10 @@
-//! What `audit classify` says: how well a classifier tells the classes of texts that it was not trained on.
+//! What `audit classify` says: how well a classifier predicts the classes of texts that it was not trained on.
 
 pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use anyhow::Result;
@@ -162,9 +162,7 @@ impl ClassifyReport {
                 grouped(class.records),
                 grouped(class.told),
                 grouped(class.right),
-                class
-                    .f1()
-                    .map_or_else(|| "–".to_owned(), |f1| nearest(f1, 4)),
+                class.f1().map_or_else(dash, |f1| nearest(f1, 4)),
             ]);
         }
         let not_said = [

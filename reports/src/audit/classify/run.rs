@@ -1,4 +1,4 @@
-//! `audit classify`: how well a classifier tells the classes of texts.
+//! `audit classify`: how well a classifier predicts the classes of texts.
 
 use crate::audit::args::Classify as Args;
 use crate::audit::classify::{ClassifyReport, Measured, numbered};

@@ -2,7 +2,7 @@
 
 use super::{Arm, DemoReport};
 use crate::audit::exposure::MASKED_SECRET;
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Table, dash};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::{Bounds, Convention, Epsilon};
 use reticent_attacks::exposure::CeilingOutcome;
@@ -27,7 +27,7 @@ pub(super) fn promises(report: &DemoReport) -> Table {
         let promised = arm.promise().is_some();
         let delta = arm.guarantees.iter().find_map(|g| g.delta);
         let delta = delta.filter(|_| promised);
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
         table.row([
             arm.name.clone(),
             epsilon(arm.epsilon(Convention::Definition, false)),
@@ -48,7 +48,7 @@ pub(super) fn promises(report: &DemoReport) -> Table {
 fn epsilon(bounds: Option<Bounds<Epsilon>>) -> String {
     match bounds.and_then(|b| b.upper) {
         Some(upper) => rounded_up(upper.get().get(), 3),
-        None => "–".to_owned(),
+        None => dash(),
     }
 }
 
@@ -93,8 +93,8 @@ pub(super) fn in_top_ten(arm: &Arm) -> usize {
 fn ceiling(arm: &Arm) -> String {
     let candidates = arm.exposure.finding.candidates as f64;
     match &arm.exposure.ceiling {
-        Some(_) if arm.claim().is_none() => "–".to_owned(),
-        None => "–".to_owned(),
+        Some(_) if arm.claim().is_none() => dash(),
+        None => dash(),
         Some(ceiling) => exposure_at_most(*ceiling.exposure_at_most.get(), 3, Some(candidates)),
     }
 }
@@ -133,7 +133,7 @@ pub(super) fn ranks(report: &DemoReport) -> Table {
             let same = |c: &&reticent_attacks::exposure::CanaryFinding| c.id == canary.id;
             match arm.exposure.finding.canaries.iter().find(same) {
                 Some(found) => grouped(found.rank.max),
-                None => "–".to_owned(),
+                None => dash(),
             }
         }));
         table.row(row);

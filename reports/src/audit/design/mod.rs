@@ -6,7 +6,7 @@ use self::args::Design as Args;
 use crate::account::mechanism::load;
 use crate::audit::args::preparing::unit;
 use crate::audit::exposure::promise::{guarantees, reconstruction_loss, with_noise};
-use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table};
+use crate::contract::{Align, Csv, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::verdict::{FALSE_ALARM, Power, split};
@@ -424,7 +424,7 @@ impl DesignReport {
                 two(row.expected.get().get()),
                 rounded_up(row.provable.get().get(), 3),
                 row.promised
-                    .map_or_else(|| "–".to_owned(), |p| rounded_up(p.get().get(), 3)),
+                    .map_or_else(dash, |p| rounded_up(p.get().get(), 3)),
                 match row.method {
                     EpsilonMethod::EValue => "e-values",
                     _ => "ranks",

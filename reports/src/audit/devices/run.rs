@@ -1,6 +1,6 @@
 //! `audit devices`: what this machine has to run models on.
 
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
 use crate::number::count_of;
 use crate::page::{Output, Page, Section};
 use anyhow::Result;
@@ -115,7 +115,7 @@ impl Body {
             ("this build", Align::Left),
         ]);
         for found in &self.devices {
-            let driver = found.driver.clone().unwrap_or_else(|| "–".into());
+            let driver = found.driver.clone().unwrap_or_else(dash);
             let covered = if found.covered { "runs it" } else { "does not" };
             table.row([
                 found.device.clone(),

@@ -457,12 +457,12 @@ impl Waiting {
             Self::Rate { quantity, old, new } => {
                 let (before, after) = (rate(&old, level)?, rate(&new, level)?);
                 let all = Rate::of(after.trials, after.trials, Confidence::new(1.0 - level)?)?;
-                let (line, highest) = (ends(&before).1, ends(&all).0);
+                let (line, highest) = (super::ends(&before.bounds).1, super::ends(&all.bounds).0);
                 Row {
                     quantity,
                     old: before.estimate,
                     new: after.estimate,
-                    says: apart(ends(&before), ends(&after)),
+                    says: apart(super::ends(&before.bounds), super::ends(&after.bounds)),
                     could_say: highest > line,
                     how: how("Clopper–Pearson intervals", line, highest),
                 }
@@ -538,10 +538,6 @@ fn apart(old: (f64, f64), new: (f64, f64)) -> Change {
     } else {
         Change::Unseen
     }
-}
-
-fn ends(rate: &Rate) -> (f64, f64) {
-    super::ends(&rate.bounds)
 }
 
 /// A rate at this row's share of the level.

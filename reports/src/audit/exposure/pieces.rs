@@ -4,9 +4,7 @@ use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use reticent_attacks::Draw;
-use reticent_attacks::exposure::{
-    CanaryFinding, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
-};
+use reticent_attacks::exposure::{ExposureFinding, ExposureNull, ExposureSummary, Statistic};
 use std::collections::BTreeMap;
 
 /// What stands in the place of a secret unless `--show-secrets` is given.
@@ -46,8 +44,8 @@ pub(super) fn measured(
     }
 }
 
-fn bits(canary: &CanaryFinding) -> String {
-    let (low, high) = (canary.exposure.min, canary.exposure.max);
+/// Two decimals, of both ends where they differ.
+fn bits(low: f64, high: f64) -> String {
     if high - low < 0.005 {
         format!("{low:.2}")
     } else {
@@ -75,7 +73,7 @@ pub(super) fn canary_table(
             canary.id.clone(),
             canary.copies.to_string(),
             range(canary.rank.min, canary.rank.max),
-            bits(canary),
+            bits(canary.exposure.min, canary.exposure.max),
             nearest(canary.p_value, 2),
             nearest(canary.nll, 4),
             secret.map_or_else(|| MASKED_SECRET.to_owned(), Clone::clone),
@@ -99,15 +97,9 @@ pub fn summary_table(summary: &ExposureSummary) -> Table {
         ("mean", summary.mean()),
         ("median", summary.median()),
     ] {
-        let (low, high) = (statistic.lower(), statistic.upper());
-        let measured = if high - low < 0.005 {
-            format!("{low:.2}")
-        } else {
-            format!("{low:.2} to {high:.2}")
-        };
         table.row([
             name.to_owned(),
-            measured,
+            bits(statistic.lower(), statistic.upper()),
             format!("{:.2}", statistic.null_mean()),
             format!("{:.2}", statistic.null_95()),
             nearest(statistic.p_value(), 2),

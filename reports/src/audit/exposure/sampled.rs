@@ -1,7 +1,7 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
 use super::{MASKED_SECRET, Planting, can_exceed, never_above};
-use crate::contract::{Align, Envelope, Exit, Inputs, Table};
+use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
     count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
 };
@@ -343,7 +343,7 @@ impl SampledReport {
                 canary
                     .fitted
                     .as_ref()
-                    .map_or_else(|| "–".to_owned(), |f| format!("{:.1}", f.get())),
+                    .map_or_else(dash, |f| format!("{:.1}", f.get())),
                 canary
                     .secret
                     .clone()

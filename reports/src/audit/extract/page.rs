@@ -1,7 +1,7 @@
 //! The extraction report as a page.
 
 use super::ExtractReport;
-use super::tables::{beside_baseline, copies, draws, draws_by_copies, ends, own_rates, says};
+use super::tables::{beside_baseline, copies, draws, draws_by_copies, own_rates, says};
 use crate::number::{grouped, shortest};
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Measured, Plot};
@@ -106,7 +106,7 @@ fn by_copies(report: &ExtractReport) -> Plot {
     let rows: Vec<Measured> = strata
         .iter()
         .map(|stratum| {
-            let (low, high) = ends(&stratum.beyond_baseline);
+            let (low, high) = crate::audit::ends(&stratum.beyond_baseline.bounds);
             Measured {
                 estimate: stratum.beyond_baseline.estimate,
                 lower: Some(low),

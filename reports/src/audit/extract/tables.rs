@@ -138,16 +138,12 @@ fn percent(rate: &Rate) -> String {
 }
 
 fn interval(rate: &Rate) -> String {
-    let (low, high) = ends(rate);
+    let (low, high) = crate::audit::ends(&rate.bounds);
     format!(
         "{:.1} to {:.1} %",
         (low * 1e3).floor() / 10.0,
         (high * 1e3).ceil() / 10.0
     )
-}
-
-pub(super) fn ends(rate: &Rate) -> (f64, f64) {
-    crate::audit::ends(&rate.bounds)
 }
 
 /// The result as a sentence.

@@ -43,7 +43,7 @@ pub struct CellDocument {
     /// Perplexity of the held-out text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<Value>,
-    /// How well a classifier tells the classes of the held-out text.
+    /// How well a classifier predicts the classes of the held-out text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classification: Option<Value>,
     /// Exposure of the canaries.

@@ -2,7 +2,7 @@
 
 use super::{Attacks, MembershipReport, Signal};
 use crate::audit::ends;
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
@@ -36,12 +36,12 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
         for point in certified.iter().filter_map(|&at| row.at_fpr.get(at)) {
             cells.extend(match &point.found {
                 Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
-                None => ["-".to_owned(), "-".to_owned()],
+                None => [dash(), dash()],
             });
         }
         cells.extend(match &row.accuracy {
             Some(accuracy) => [shown(accuracy.estimate), interval(&accuracy.bounds)],
-            None => ["-".to_owned(), "-".to_owned()],
+            None => [dash(), dash()],
         });
         table.row(cells);
     }
@@ -127,8 +127,8 @@ pub(super) fn table(report: &MembershipReport) -> Table {
             ]),
             None => table.row([
                 name,
-                "-".to_owned(),
-                "-".to_owned(),
+                dash(),
+                dash(),
                 format!(
                     "this sample can't certify it: {} non-members needed",
                     grouped(point.non_members_needed)
@@ -138,7 +138,7 @@ pub(super) fn table(report: &MembershipReport) -> Table {
         table.row([
             format!("the same, plug-in {}", percent(point.fpr)),
             shown(*point.plug_in.get()),
-            "-".to_owned(),
+            dash(),
             "as papers print it: no certificate".to_owned(),
         ]);
     }
@@ -201,10 +201,7 @@ pub(super) fn copy_table(report: &MembershipReport) -> Table {
         for point in &stratum.at_fpr {
             cells.extend(match &point.found {
                 Some(found) => [shown(found.tpr.estimate), interval(&found.tpr.bounds)],
-                None => [
-                    format!("{} plug-in", shown(*point.plug_in.get())),
-                    "-".to_owned(),
-                ],
+                None => [format!("{} plug-in", shown(*point.plug_in.get())), dash()],
             });
         }
         table.row(cells);
@@ -212,14 +209,14 @@ pub(super) fn copy_table(report: &MembershipReport) -> Table {
     table
 }
 
-/// Three decimals, the ends of an interval rounded outwards.
+/// Three decimals.
 fn shown(value: f64) -> String {
     format!("{value:.3}")
 }
 
+/// Three decimals, the lower end rounded down and the upper one up.
 fn interval(bounds: &Bounds<Probability>) -> String {
-    let lower = bounds.lower.map_or(0.0, |l| l.get().get());
-    let upper = bounds.upper.map_or(1.0, |u| u.get().get());
+    let (lower, upper) = crate::audit::ends(bounds);
     let (low, high) = ((lower * 1e3).floor() / 1e3, (upper * 1e3).ceil() / 1e3);
     format!("{low:.3} to {high:.3}")
 }

@@ -18,7 +18,7 @@ crash or a full disk the same command goes on there and writes the same bytes. W
 the tokenizer or the corpus are others, or that folder is damaged, it says so and starts over.
 
 Several processes, on one machine or many, write the same folder by a plan: --shards writes the plan, --run or --stage follow it. \
-What passes between them lies beside the plan, sealed under the owner's key (RETICENT_OWNER_KEY names its file), until the folder is there.
+What passes between them lies beside the plan until the folder is there: text, authenticated (not encrypted) under the owner's key (RETICENT_OWNER_KEY names its file).
 
 Example:
   audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/

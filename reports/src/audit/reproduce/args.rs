@@ -70,7 +70,7 @@ impl std::fmt::Display for Text {
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 Each claim of a paper stands beside what was measured here, and is judged by a rule that is fixed in the program \
-before a run: reproduced, not reproduced, or not testable, because. DIR has report.json and report.html then, and the grid under \
+before a run: reproduced, not reproduced, or not testable (with the reason). DIR has report.json and report.html then, and the grid under \
 them; the same command goes on where it was stopped. A model that learned nothing, or an attack that finds nothing \
 in ordinary training, reproduces no silence.
 

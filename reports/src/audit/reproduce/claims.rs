@@ -709,28 +709,28 @@ pub(super) const OURS: &[Claim] = &[
         "blow-up",
         "blow-up-50-2e-4",
         "the blow-up at the paper's size: 50 examples, posterior 2e-4",
-        "–",
+        "-",
         by(is("σ by the blow-up, 50 examples, 2e-4", 1.1963, 1e-3)),
     ),
     claim(
         "blow-up",
         "blow-up-50-1e-3",
         "50 examples, posterior 1e-3",
-        "–",
+        "-",
         by(is("σ by the blow-up, 50 examples, 1e-3", 1.0762, 1e-3)),
     ),
     claim(
         "blow-up",
         "blow-up-100-2e-4",
         "100 examples, posterior 2e-4",
-        "–",
+        "-",
         by(is("σ by the blow-up, 100 examples, 2e-4", 2.0684, 1e-3)),
     ),
     claim(
         "blow-up",
         "blow-up-100-1e-3",
         "100 examples, posterior 1e-3",
-        "–",
+        "-",
         by(is("σ by the blow-up, 100 examples, 1e-3", 1.8159, 1e-3)),
     ),
     claim(
@@ -755,14 +755,14 @@ pub(super) const OURS: &[Claim] = &[
         "exposure-proves",
         "exposure-proves",
         "ranks of ten canaries prove more against ordinary training than against CRT",
-        "–",
+        "-",
         by(at_most("ε at least, of CRT", "ε at least, of SGD", 0.5)),
     ),
     claim(
         "exposure-proves",
         "evalues-beside-ranks",
         "of about fifty canaries e-values prove more against ordinary training than ranks",
-        "–",
+        "-",
         by(Rule::Ordered(&[
             "ε at least, of SGD with coins",
             "ε at least by e-values, of SGD with coins",
@@ -772,7 +772,7 @@ pub(super) const OURS: &[Claim] = &[
         "exposure-proves",
         "coins-beside-ranks",
         "in or out by a coin, the same canaries prove less than by their ranks, which speak of a replacement: two changes",
-        "–",
+        "-",
         Test::By(
             at_most(
                 "ε at least by coins, of SGD with coins",
@@ -786,7 +786,7 @@ pub(super) const OURS: &[Claim] = &[
         "exposure-proves",
         "evalues-of-crt",
         "e-values prove more against ordinary training than against CRT",
-        "–",
+        "-",
         Test::By(
             at_most(
                 "ε at least by e-values, of CRT with coins",
@@ -806,7 +806,7 @@ pub(super) const OURS: &[Claim] = &[
         "exposure-proves",
         "coins-of-crt",
         "and so do coins",
-        "–",
+        "-",
         Test::By(
             at_most(
                 "ε at least by coins, of CRT with coins",
@@ -826,7 +826,7 @@ pub(super) const OURS: &[Claim] = &[
         "joint",
         "joint-weights",
         "weights and noise chosen together need no more noise than the paper's weights, at the same kept mass",
-        "–",
+        "-",
         by(most(
             "σ chosen together over σ of the paper's weights",
             1.0 + 1e-6,
@@ -846,21 +846,21 @@ pub(super) const OURS: &[Claim] = &[
         "dominance",
         "dominance",
         "the dominance lemma holds for all three relations",
-        "–",
+        "-",
         Test::Open("it is a proof, not a measurement: PROPOSITIONS.md names its tests"),
     ),
     claim(
         "rank-delta",
         "rank-audits-at-delta",
         "rank audits at δ > 0 prove a positive ε of ordinary training",
-        "–",
+        "-",
         by(least("ε at least at δ = 0.01, of SGD", 0.1)),
     ),
     claim(
         "rank-delta",
         "delta-costs",
         "and no more than at δ = 0",
-        "–",
+        "-",
         by(least("ε that δ = 0.01 costs the audit", 0.0)),
     ),
 ];

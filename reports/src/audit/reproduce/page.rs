@@ -3,7 +3,7 @@
 use super::claims::{DETECTORS, PRINTED_SHARES};
 use super::rules::shown;
 use super::{Judged, Judgement, Reproduction, Series};
-use crate::contract::{Align, Table};
+use crate::contract::{Align, Table, dash};
 use crate::number::{count_of, nearest};
 use crate::page::{Page, Section};
 
@@ -139,7 +139,7 @@ fn here(claim: &Judged) -> String {
     }
     let said = claim.measured.iter().map(|series: &Series| {
         let values = match &series.points[..] {
-            [] => "–".to_owned(),
+            [] => dash(),
             [only] => shown(only),
             [first, .., last] => format!(
                 "{} at {}, {} at {}",

@@ -14,7 +14,7 @@ Example:
   audit tokenizer public.txt --size 8000 --declared-public --out tokenizer.json
   audit prepare data.jsonl --tokenizer tokenizer.json --vocabulary declared-public --out prepared/")]
 pub struct TokenizerArgs {
-    /// Public text: JSON Lines {\"text\"}, CSV, Parquet, plain text, or a folder of them.
+    /// Public text: JSON Lines {"text"}, CSV, Parquet, plain text, or a folder of them.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// Tokens, from 257 to 1048576: every byte, the end of a text, and what is joined of them.
