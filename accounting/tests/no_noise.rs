@@ -6,7 +6,7 @@ use reticent_accounting::{
     SamplingRate, Steps, Tolerance, UnitName,
 };
 
-const SIGMAS: [f64; 4] = [1e-5, 1e-7, 1e-9, 1e-140];
+const SIGMAS: [f64; 3] = [1e-5, 1e-8, 1e-140];
 
 fn run(sigma: f64, rate: f64, sampling: Sampling) -> Mechanism {
     Mechanism::Repeat {

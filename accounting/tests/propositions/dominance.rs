@@ -40,7 +40,7 @@ fn twice(law: Vec<f64>, steps: u64) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Replace of k independently sampled records: N(K, σ²) against N(−K, σ²), both directions.
     #[test]
