@@ -136,18 +136,17 @@ impl PrivacyLoss {
         let k = f64::from(group.get());
         // Rounded down: a smaller ε has a larger δ.
         let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
-        let single = self.delta(each, tolerance)?.bounds;
-        let single = single.upper.map_or(1.0, |end| end.get().get());
-        if single <= 0.0 {
+        // As a logarithm: below the smallest number the sum may still bring it back.
+        let (single, _) = Solver::new(self).ln_delta(each.get(), 0.5 * tolerance.get())?;
+        if single.upper == f64::NEG_INFINITY {
             return Ok(Upper::new(Delta::clamped(0.0)));
         }
         if epsilon.get().is_infinite() {
             return Ok(Upper::new(Delta::clamped(1.0)));
         }
-        let ln_most = single.ln() + ln_geometric_sum(k, each.get());
-        Ok(Upper::new(Delta::clamped(
-            ln_most.min(0.0).exp() * (1.0 + 1e-13),
-        )))
+        let ln_most = single.upper + ln_geometric_sum(k, each.get());
+        let most = ln_most.min(0.0).exp() * (1.0 + 1e-13);
+        Ok(Upper::new(Delta::clamped(most.max(f64::MIN_POSITIVE))))
     }
 }
 

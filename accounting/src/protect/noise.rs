@@ -9,10 +9,12 @@ use super::rates::RateProfile;
 use super::screen::{self, Grid, Outline};
 use super::secret::{Ends, Proof, Secret};
 use super::{Incidence, parallel};
+use crate::guarantee::calibrate::search::{Trial, interpolate};
 use crate::quantity::bound::Bounds;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
+use std::f64::consts::LN_2;
 
 /// A plan whose secrets are to be protected: who is sampled how often, for how long.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +147,7 @@ impl Protection<'_> {
             proof,
             tolerance,
             binding: first,
-            sigma: 0.0,
+            ln_sigma: f64::NEG_INFINITY,
             cleared: vec![false; outlines.len()],
             checked: 0,
         };
@@ -153,7 +155,7 @@ impl Protection<'_> {
         while search.round()? {}
         let too_small = self.certainly_too_small(&search)?;
         Ok(Noise {
-            sigma: NoiseMultiplier::new(search.sigma)?,
+            sigma: NoiseMultiplier::new(search.sigma())?,
             too_small,
             binding: Some(search.binding),
             checked: search.checked,
@@ -201,7 +203,7 @@ impl Protection<'_> {
         let tolerance = fine(search.tolerance)?;
         let mut share = search.tolerance.get();
         for _ in 0..6 {
-            let sigma = search.sigma * (1.0 - share.min(0.9));
+            let sigma = search.sigma() * (1.0 - share.min(0.9));
             if sigma < LEAST {
                 return Ok(None);
             }
@@ -307,33 +309,43 @@ struct Search<'a> {
     proof: Proof,
     tolerance: Tolerance,
     binding: usize,
-    sigma: f64,
+    /// Of the noise so far: −∞ before any.
+    ln_sigma: f64,
     cleared: Vec<bool>,
     checked: usize,
 }
 
 impl Search<'_> {
+    fn sigma(&self) -> f64 {
+        self.ln_sigma.exp()
+    }
+
     fn promise(&self, secret: usize) -> f64 {
         self.plan.secrets[secret].posterior().get()
     }
 
-    /// Whether the promise is certified at `sigma`: a rough look decides unless it is close.
-    fn holds(&self, secret: usize, sigma: f64) -> Result<bool> {
+    /// ln of the posterior over the promise at σ = e^`x`, above zero unless the promise is certified there: a rough look
+    /// decides unless it is close.
+    fn at(&self, secret: usize, x: f64) -> Result<Trial> {
         let promise = self.promise(secret);
+        let mut margin = f64::INFINITY;
         for tolerance in [
             Tolerance::new(ROUGH)?,
             self.tolerance,
             fine(self.tolerance)?,
         ] {
-            let ends = self.plan.ends(secret, self.proof, sigma, tolerance)?;
+            let ends = self.plan.ends(secret, self.proof, x.exp(), tolerance)?;
+            margin = (0.5 * (ends.lower + ends.upper) / promise).ln();
             if ends.upper <= promise {
-                return Ok(true);
+                let margin = margin.min(0.0);
+                return Ok(Trial { x, margin });
             }
             if ends.lower > promise {
-                return Ok(false);
+                break;
             }
         }
-        Ok(false)
+        let margin = margin.max(f64::MIN_POSITIVE);
+        Ok(Trial { x, margin })
     }
 
     /// Makes `secret` the binding one: the least σ, from the present one on, at which it holds.
@@ -341,46 +353,53 @@ impl Search<'_> {
         self.checked += 1;
         self.binding = secret;
         self.cleared[secret] = true;
-        let mut low = self.sigma;
-        let mut high = if low > 0.0 { 1.02 * low } else { 1.0 };
-        while !self.holds(secret, high)? {
-            low = high;
-            high *= if self.sigma > 0.0 { 1.1 } else { 2.0 };
-            if high > MOST {
+        let (mut low, mut high, stride) = if self.ln_sigma.is_finite() {
+            let low = self.at(secret, self.ln_sigma)?;
+            let next = self.at(secret, self.ln_sigma + 1.02f64.ln())?;
+            (Some(low), next, 1.1f64.ln())
+        } else {
+            (None, self.at(secret, 0.0)?, LN_2)
+        };
+        while high.margin > 0.0 {
+            low = Some(high);
+            if high.x + stride > MOST.ln() {
                 return Err(Error::Unsupported {
                     what: "a promise".into(),
                     why: format!("no noise multiplier up to {MOST:e} certifies it"),
                 });
             }
+            high = self.at(secret, high.x + stride)?;
         }
-        while low <= 0.0 {
-            let next = 0.5 * high;
-            if next < LEAST {
-                self.sigma = high;
+        let low = loop {
+            match low {
+                Some(low) if low.margin > 0.0 => break low,
+                // It was refused there, and holds: nothing is to be raised.
+                Some(low) => {
+                    self.ln_sigma = low.x;
+                    return Ok(());
+                }
+                None => {}
+            }
+            let next = high.x - stride;
+            if next < LEAST.ln() {
+                self.ln_sigma = high.x;
                 return Ok(());
             }
-            if self.holds(secret, next)? {
-                high = next
-            } else {
-                low = next
+            match self.at(secret, next)? {
+                next if next.margin > 0.0 => low = Some(next),
+                next => high = next,
             }
-        }
-        while high - low > 0.5 * self.tolerance.get() * high {
-            let middle = 0.5 * (low + high);
-            if self.holds(secret, middle)? {
-                high = middle
-            } else {
-                low = middle
-            }
-        }
-        self.sigma = high;
+        };
+        let at = |x: f64, _: f64| self.at(secret, x);
+        let (_, safe) = interpolate(&at, low, high, 0.5 * self.tolerance.get())?;
+        self.ln_sigma = safe.x;
         Ok(())
     }
 
     /// Clears whom the cells clear at the present σ, from coarse cells to fine ones; the others
     /// with the ratio of their last cell's bound to their promise.
     fn screened(&mut self) -> Result<Vec<(f64, usize)>> {
-        let noise = NoiseMultiplier::new(self.sigma)?;
+        let noise = NoiseMultiplier::new(self.sigma())?;
         let mut left: Vec<(f64, usize)> = (0..self.outlines.len())
             .filter(|secret| !self.cleared[*secret])
             .map(|secret| (f64::INFINITY, secret))
@@ -413,13 +432,13 @@ impl Search<'_> {
         let mut size = 4;
         while done < left.len() {
             let batch = &left[done..(done + size).min(left.len())];
-            let ends = self.plan.each(batch, self.proof, self.sigma, coarse)?;
+            let ends = self.plan.each(batch, self.proof, self.sigma(), coarse)?;
             self.checked += batch.len();
             let mut worst: Option<(f64, usize)> = None;
             for (secret, ends) in batch.iter().zip(ends) {
                 let promise = self.promise(*secret);
                 let holds = ends.upper <= promise
-                    || ends.lower <= promise && self.holds(*secret, self.sigma)?;
+                    || ends.lower <= promise && self.at(*secret, self.ln_sigma)?.margin <= 0.0;
                 if holds {
                     self.cleared[*secret] = true;
                 } else if worst.is_none_or(|(ratio, _)| ends.upper / promise > ratio) {

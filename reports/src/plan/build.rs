@@ -533,6 +533,17 @@ impl Builder<'_> {
                 );
             }
         }
+        if let (Some(after), Some(before)) = (wish.records, wish.records_before)
+            && before < after
+        {
+            bail!(
+                "{}: must be at least {} ({}), got {}",
+                self.name("records_before"),
+                after.get(),
+                self.name("records"),
+                before.get()
+            );
+        }
         let everything_private = self.everything_private()?;
         let redacted = redaction(self.request, everything_private)?;
         let facts = self.corpus.map(|corpus| corpus.secrets);
@@ -607,6 +618,17 @@ impl Builder<'_> {
     fn canaries(&self) -> Result<Option<Stated<Canaries>>> {
         let wish = &self.request.secrets;
         if let Some(planted) = self.corpus.and_then(|corpus| corpus.canaries) {
+            for (key, given, found) in [
+                ("canaries", wish.canaries, planted.count),
+                ("canary_copies", wish.canary_copies, planted.records),
+            ] {
+                if let Some(given) = given.filter(|given| *given != found) {
+                    bail!(
+                        "{}: must be {found}, as the corpus was prepared, got {given}",
+                        self.name(key)
+                    );
+                }
+            }
             let canaries = Canaries {
                 candidates: planted
                     .candidates
@@ -615,10 +637,17 @@ impl Builder<'_> {
             };
             return Ok(Some(Stated::counted(canaries, PREPARED)));
         }
+        let copies = wish.canary_copies;
         let Some(count) = wish.canaries else {
+            if let Some(copies) = copies {
+                bail!(
+                    "{}: belongs to {}, got {copies}",
+                    self.name("canary_copies"),
+                    self.name("canaries")
+                );
+            }
             return Ok(None);
         };
-        let copies = wish.canary_copies;
         let records = copies.or(wish.records.map(|records| u64::from(records.get())));
         let Some(records) = records else {
             bail!(
@@ -628,6 +657,8 @@ impl Builder<'_> {
                 self.name("records")
             );
         };
+        GroupSize::new(u32::try_from(records).unwrap_or(u32::MAX))
+            .with_context(|| self.name("canary_copies"))?;
         Ok(Some(self.given(
             Canaries {
                 count,

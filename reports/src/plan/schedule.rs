@@ -76,10 +76,10 @@ pub fn noisy_steps(
 ) -> Result<NoisySteps> {
     let given = &request.schedule;
     let sampler = given.sampler.unwrap_or_default();
-    fitting(request, sampler, records)?;
+    fitting(request, sampler)?;
+    let sampling = sampling(request, sampler, records)?;
     let sampling_rate = rate(request, records, defaults)?;
     let steps_per_epoch = per_epoch(given, sampler, *sampling_rate);
-    let sampling = sampling(request, sampler, records)?;
     let steps = steps(request, steps_per_epoch, defaults)?;
     let noise_decay = noise_decay(request, steps_per_epoch, *steps)?;
     Ok(NoisySteps {
@@ -178,12 +178,11 @@ pub fn steps(
     )
 }
 
-/// Refuses what another sampler would need, and what this one lacks.
-fn fitting(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<()> {
+/// Refuses what another sampler would need.
+fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
     let (given, name) = (&request.schedule, |key: &str| request.name(key));
-    let truncated = sampler == Sampler::TruncatedPoisson;
     if let Some(most) = given.max_batch
-        && !truncated
+        && sampler != Sampler::TruncatedPoisson
     {
         bail!(
             "{}: belongs to {} truncated-poisson, got {most}",
@@ -191,36 +190,13 @@ fn fitting(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Res
             name("sampler")
         );
     }
-    if truncated && given.max_batch.is_none() {
-        bail!(
-            "{}: is needed with {} truncated-poisson",
-            name("max_batch"),
-            name("sampler")
-        );
-    }
-    if truncated && records.is_none() {
-        bail!(
-            "{}: is needed with {} truncated-poisson",
-            name("private"),
-            name("sampler")
-        );
-    }
-    let allocated = sampler == Sampler::RandomAllocation;
     if let Some(selected) = given.selected
-        && !allocated
+        && sampler != Sampler::RandomAllocation
     {
         bail!(
             "{}: belongs to {} random-allocation, got {selected}",
             name("selected"),
             name("sampler")
-        );
-    }
-    if allocated && (given.selected.is_none() || given.epoch_steps.is_none()) {
-        bail!(
-            "{}: is needed with {} random-allocation, and {}",
-            name("selected"),
-            name("sampler"),
-            name("epoch_steps")
         );
     }
     match given.epoch_steps {
@@ -326,9 +302,16 @@ const fn turns(sampler: Sampler) -> Turns {
     }
 }
 
+/// The sampler with what it needs.
 fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Result<Sampling> {
-    let given = &request.schedule;
-    let missing = |key: &str| format!("{}: is needed with this sampler", request.name(key));
+    let (given, name) = (&request.schedule, |key: &str| request.name(key));
+    let missing = |key: &str| {
+        format!(
+            "{}: is needed with {} truncated-poisson",
+            name(key),
+            name("sampler")
+        )
+    };
     Ok(match sampler {
         Sampler::Poisson => Sampling::Poisson,
         Sampler::TruncatedPoisson => Sampling::TruncatedPoisson {
@@ -339,10 +322,18 @@ fn sampling(request: &PlanRequest, sampler: Sampler, records: Option<u64>) -> Re
         Sampler::WithReplacement => Sampling::WithReplacement,
         Sampler::Shuffled => Sampling::Shuffled,
         Sampler::BallsInBins => Sampling::BallsInBins,
-        Sampler::RandomAllocation => Sampling::RandomAllocation {
-            selected: given.selected.with_context(|| missing("selected"))?,
-            steps: given.epoch_steps.with_context(|| missing("epoch_steps"))?,
-        },
+        Sampler::RandomAllocation => {
+            let both = given.selected.zip(given.epoch_steps);
+            let (selected, steps) = both.with_context(|| {
+                format!(
+                    "{}: is needed with {} random-allocation, and {}",
+                    name("selected"),
+                    name("sampler"),
+                    name("epoch_steps")
+                )
+            })?;
+            Sampling::RandomAllocation { selected, steps }
+        }
     })
 }
 

@@ -423,12 +423,7 @@ impl ShardPlan {
         missed: HashSet<String>,
     ) -> Result<PreparationContext> {
         let document = &self.document;
-        if !self.folder.path.exists() && self.out().is_dir() {
-            return Err(Error::Prepared {
-                path: self.out().to_path_buf(),
-                problem: "it is there: all stages of the plan are done".to_owned(),
-            });
-        }
+        self.open_still()?;
         let again = "the last stage removes it: remove the plan, and write it again";
         let mut file: SealedReader = self.folder.open(CHOICES, again)?;
         let whole: WholeChoices<'static> = file.json(0)?;
@@ -468,6 +463,17 @@ impl ShardPlan {
             return Err(self.changed());
         }
         Ok(settled)
+    }
+
+    /// Refuses what comes after the last stage.
+    pub(super) fn open_still(&self) -> Result<()> {
+        if !self.folder.path.exists() && self.out().is_dir() {
+            return Err(Error::Prepared {
+                path: self.out().to_path_buf(),
+                problem: "it is there: all stages of the plan are done".to_owned(),
+            });
+        }
+        Ok(())
     }
 
     fn changed(&self) -> Error {

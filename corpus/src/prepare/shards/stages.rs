@@ -167,6 +167,7 @@ impl ShardPlan {
     }
 
     fn left_by(&self, stage: ShardStage) -> Result<SealedReader> {
+        self.open_still()?;
         let again = format!("audit prepare with {stage} writes it");
         self.folder.open(&stage.file().unwrap_or_default(), &again)
     }

@@ -107,8 +107,9 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
         && asked.plan.group == GroupSize::ONE
     {
         notes.push(format!(
-            "How many {unit}s hold one secret is counted in private text and stands in no manifest: each row is about \
-             one {unit}. Ask with --group.",
+            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and stands in no \
+             manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \
+             what holds of the text that was prepared.",
             unit = asked.plan.unit
         ));
     }

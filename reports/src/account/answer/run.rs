@@ -123,16 +123,31 @@ fn document(
 
 /// With the rows that `audit train` printed of the run in front, where a manifest says what it was: of
 /// one record, and of the records of a secret where they were given; a count of private text is not
-/// published. A group that is asked for, and δ at an ε, are questions of their own.
+/// published. A group that is asked for, and δ at an ε, are questions of their own; what is promised to no secret is
+/// promised to none of several, at no ε.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let single = asked.plan.group == GroupSize::ONE && asked.epsilon.is_none();
     let whole = |plan: &&TrainingPlan| plan.mechanism() == asked.plan.mechanism;
-    let Some(plan) = asked.run.of_manifest().filter(whole).filter(|_| single) else {
+    let Some(plan) = asked.run.of_manifest().filter(whole) else {
         return Ok(others);
     };
     let mut plan = plan.clone();
     plan.delta.value = asked.plan.delta;
+    if asked.plan.group != GroupSize::ONE || asked.epsilon.is_some() {
+        let mut rows = plan.guarantees_about(Subject::Secret, asked.plan.tolerance)?;
+        rows.retain(protects_nothing);
+        if asked.epsilon.is_some() {
+            for row in &mut rows {
+                row.epsilon = None;
+                row.delta = Some(Delta::new(1.0)?);
+                row.delta_bounds = Some(Bounds::at_most(Delta::new(1.0)?));
+            }
+        }
+        rows.extend(others);
+        return Ok(rows);
+    }
     let mut rows = plan.guarantees(asked.plan.tolerance)?;
+    // Differential privacy is defined for both neighbours: those that are asked about come first.
+    rows.sort_by_key(|row| row.notion != Notion::Dp || row.neighbours != asked.plan.neighbours);
     let terms = |row: &Guarantee| {
         let unit = row.unit.clone();
         (
@@ -150,8 +165,6 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
             .into_iter()
             .filter(|row| !known.contains(&terms(row))),
     );
-    // Differential privacy is defined for both neighbours: those that are asked about come first.
-    rows.sort_by_key(|row| row.notion != Notion::Dp || row.neighbours != asked.plan.neighbours);
     Ok(rows)
 }
 
@@ -185,13 +198,7 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
 /// them nothing comes first.
 #[must_use]
 pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
-    let unprotected = |row: &&Guarantee| {
-        let upper = row.epsilon.and_then(|bounds| bounds.upper);
-        row.about == Some(Subject::Secret)
-            && row.notion != Notion::GroupDp
-            && upper.is_some_and(|upper| upper.get().get().is_infinite())
-    };
-    if let Some(row) = guarantees.iter().find(unprotected) {
+    if let Some(row) = guarantees.iter().find(|row| protects_nothing(row)) {
         return Some(row);
     }
     // Of a group the tighter of two methods comes first; where no law is known there are only rows by Rényi
@@ -206,9 +213,25 @@ pub fn headline(guarantees: &[Guarantee]) -> Option<&Guarantee> {
             Some(Subject::Secret) => row.notion != Notion::GroupDp,
             Some(Subject::Record | Subject::Canary) => false,
         };
-        let of_group = guarantees.iter().find(|row| by(row) && groups(row));
-        of_group.or_else(|| guarantees.iter().find(by))
+        // What papers say of other neighbours stands behind the definition's.
+        let first = |fits: &dyn Fn(&&Guarantee) -> bool| {
+            let defined = |row: &&Guarantee| row.convention == Convention::Definition && fits(row);
+            guarantees
+                .iter()
+                .find(defined)
+                .or_else(|| guarantees.iter().find(fits))
+        };
+        first(&|row| by(row) && groups(row)).or_else(|| first(&by))
     })
+}
+
+/// Whether a row says that nothing is promised to a secret.
+fn protects_nothing(row: &Guarantee) -> bool {
+    let epsilon = row.epsilon.and_then(|bounds| bounds.upper);
+    let delta = row.delta_bounds.and_then(|bounds| bounds.upper);
+    let nothing = epsilon.is_some_and(|end| end.get().get().is_infinite())
+        || delta.is_some_and(|end| end.get().get() >= 1.0);
+    row.about == Some(Subject::Secret) && row.notion != Notion::GroupDp && nothing
 }
 
 /// The answer with what δ says at a limit that lies between both ends of the row it is held against: the noise

@@ -383,6 +383,24 @@ fn errors_name_key_value_and_range() {
             "secrets.canaries: must be a whole number from 1 on",
         ),
         (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanary_copies = 3\n",
+            ),
+            "secrets.canary_copies: belongs to secrets.canaries, got 3",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 2\ncanary_copies = 10001\n",
+            ),
+            "secrets.canary_copies: group size must lie in [1, 10000]",
+        ),
+        (
+            plan(
+                "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\nrecords = 3\nrecords_before = 2\n",
+            ),
+            "secrets.records_before: must be at least 3",
+        ),
+        (
             plan("[data]\nprepared = \"nowhere\"\n[training]\nsigma = 1\n"),
             "prepared.json",
         ),

@@ -47,7 +47,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
     }
     if let Some(limit) = report.limit {
         let said = match (report.passed_limit(), report.open_limit()) {
-            (Some(_), _) => "passed: a canary is certainly above",
+            (Some(_), _) => "exceeded: a canary is certainly above",
             (None, Some(_)) if report.inconclusive => {
                 "not known: the model gives its canaries no finite perplexity, and a canary may be above"
             }

@@ -141,7 +141,8 @@ fn a_limit_is_passed_by_what_is_certain_only() {
     let limited = |mut report: ExposureReport, limit| {
         report.limit = limit;
         let said = report.to_page("m").unwrap().to_text(View::full());
-        let passed = said.contains("limit: passed") && page_of(&report).contains("role=\"alert\"");
+        let passed =
+            said.contains("limit: exceeded") && page_of(&report).contains("role=\"alert\"");
         assert_eq!(passed, report.exit() == Exit::Exceeded);
         // Rank 1 of a million is 19.93 bits.
         let useful = limit.is_some_and(|limit| limit < 19.93);
