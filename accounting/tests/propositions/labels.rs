@@ -135,7 +135,8 @@ proptest! {
         prop_assert!(rates.redaction().is_ok());
     }
 
-    /// The split: each bound is Clopper–Pearson at 1 − α/bounds, the strata weighted by their sizes.
+    /// The split: each bound is Clopper–Pearson at 1 − α/bounds, or 1 where all but one were missed; the strata weighted by
+    /// their sizes.
     #[test]
     fn strata_are_weighted_by_their_sizes(a in (1u64..50, 0.0f64..1.0, 50u64..500), b in (1u64..50, 0.0f64..1.0, 50u64..500), conservative: bool) {
         let missed = |k: &(u64, f64, u64)| (k.0 as f64 * k.1) as u64;
@@ -150,7 +151,10 @@ proptest! {
         prop_assert_eq!(sample.bounds(), bounds);
         let rates = sample.rates(confidence(0.9)).unwrap();
         let each = confidence(1.0 - 0.1 / bounds as f64);
-        let bound = |k: &(u64, f64, u64)| clopper_pearson_upper(missed(k), k.0, each).unwrap().get().get();
+        let bound = |k: &(u64, f64, u64)| match missed(k) {
+            all if all > 0 && all + 1 == k.0 => 1.0,
+            some => clopper_pearson_upper(some, k.0, each).unwrap().get().get(),
+        };
         let weight = |k: &(u64, f64, u64)| k.2 as f64 / (a.2 + b.2) as f64;
         let wanted = weight(&a) * bound(&a) + weight(&b) * bound(&b);
         prop_assert!((rates.gamma.get().get() - wanted).abs() < 1e-12);
