@@ -146,8 +146,12 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
         return Ok(rows);
     }
     let mut rows = plan.guarantees(asked.plan.tolerance)?;
-    // Differential privacy is defined for both neighbours: those that are asked about come first.
-    rows.sort_by_key(|row| row.notion != Notion::Dp || row.neighbours != asked.plan.neighbours);
+    // Where it is defined for both neighbours, those that are asked about come first.
+    rows.sort_by_key(|row| {
+        row.notion != Notion::Dp
+            || row.convention != Convention::Definition
+            || row.neighbours != asked.plan.neighbours
+    });
     let terms = |row: &Guarantee| {
         let unit = row.unit.clone();
         (
