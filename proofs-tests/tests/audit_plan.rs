@@ -139,9 +139,12 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
                 |row: &&Value| row["about"] == "secret" && row["epsilon"]["upper"] == "inf";
             rows.filter(nothing).count()
         };
-        let two = format!("compose {recipe}/manifest.json --group 2 --format json");
-        let two = document(&account(at, &two));
-        assert_eq!(open(&two), open(&whole), "{recipe}");
+        // Rates of single records are not those of several.
+        if recipe != "protect" {
+            let two = format!("compose {recipe}/manifest.json --group 2 --format json");
+            let two = document(&account(at, &two));
+            assert_eq!(open(&two), open(&whole), "{recipe}");
+        }
         assert!(recipe != "crt" || open(&whole) == 1, "{whole}");
         // The same plan from a file, for both commands.
         if recipe == "dpsgd" {
