@@ -260,8 +260,8 @@ impl ScoreSet {
         ))
     }
 
-    /// Two halves at random of all records, so that which record is in which says nothing about the coins; nothing for
-    /// fewer than two records.
+    /// Two halves at random of all records, so that which record is in which says nothing about the coins; an error
+    /// for fewer than two records.
     pub(super) fn halves_of_all(&self, seed: u64) -> Result<(Self, Self)> {
         let mut all: Vec<(f64, bool)> = self.members.iter().map(|score| (*score, true)).collect();
         all.extend(self.non_members.iter().map(|score| (*score, false)));

@@ -470,15 +470,15 @@ impl ShardPlan {
         let whole = match threads {
             1 => self.written(&mut enter)?,
             _ => std::thread::scope(|scope| {
-                let (tell, told) = sync_channel(AHEAD);
+                let (sender, receiver) = sync_channel(AHEAD);
                 scope.spawn(move || {
-                    let sent = self.written(&mut |written| Ok(tell.send(Ok(written)).is_ok()));
+                    let sent = self.written(&mut |written| Ok(sender.send(Ok(written)).is_ok()));
                     if let Err(error) = sent {
                         // Nobody listens where the writer has failed by itself.
-                        let _ = tell.send(Err(error));
+                        let _ = sender.send(Err(error));
                     }
                 });
-                for written in told {
+                for written in receiver {
                     if !enter(written?)? {
                         return Ok(false);
                     }
@@ -506,11 +506,11 @@ impl ShardPlan {
         Ok(Some(made))
     }
 
-    /// Tells what the shards' writes left, in order, until `told` says no: then false.
-    fn written(&self, told: &mut dyn FnMut(Written) -> Result<bool>) -> Result<bool> {
+    /// Passes what the shards' writes left to `visit`, in order, until that returns false; then false.
+    fn written(&self, visit: &mut dyn FnMut(Written) -> Result<bool>) -> Result<bool> {
         for shard in self.all() {
             let mut file = self.left_by(ShardStage::Write(shard as u64))?;
-            if !told(Written::Shard(Box::new(file.json(DONE)?)))? {
+            if !visit(Written::Shard(Box::new(file.json(DONE)?)))? {
                 return Ok(false);
             }
             let mut records = file.stream(RECORDS)?;
@@ -534,7 +534,7 @@ impl ShardPlan {
                     bytes += framed(&lines);
                     some.push((put, lines));
                 }
-                if !told(Written::Records(some))? {
+                if !visit(Written::Records(some))? {
                     return Ok(false);
                 }
             }
@@ -552,7 +552,7 @@ enum Written {
     Records(Vec<(Put, Lines)>),
 }
 
-/// Bytes of records that are told at once.
+/// Bytes of records that are passed on at once.
 const BLOCK: u64 = 1 << 20;
 /// Pieces that wait for the writer.
 const AHEAD: usize = 8;
