@@ -61,8 +61,8 @@ impl Solver {
             ends.lower = f64::NEG_INFINITY;
         }
         let mut ends = common.map_or(ends, |common| ends.meet(common));
-        if alone.is_none() && ends.width() > 2.0 * goal && ends.upper > NEARLY_ONE {
-            ends.lower = ends.lower.max(self.ln_delta_nearly_one(epsilon));
+        if alone.is_none() && ends.width() > 2.0 * goal {
+            self.moderate_delta(&mut ends, epsilon);
         }
         let upper = match &mut self.more_informed {
             Some(informed) => {
@@ -96,8 +96,21 @@ impl Solver {
         Ok(self.inverted(found, delta, tolerance))
     }
 
-    /// What is known without an engine of runs that lose far more than their losses vary.
-    fn add_moderate(&mut self, found: &mut Found, delta: f64) {
+    /// What is known of δ(ε) without an engine of runs that lose far more than their losses vary.
+    fn moderate_delta(&mut self, ends: &mut LnBounds, epsilon: f64) {
+        let moments = self.ln_delta_by_concentration(epsilon);
+        let (by_moments, most) = moments.unwrap_or((f64::NEG_INFINITY, 0.0));
+        ends.upper = ends.upper.min(most);
+        if self.below.is_none() && !self.loss.bounds_only() {
+            ends.lower = ends.lower.max(by_moments);
+            if ends.upper > NEARLY_ONE {
+                ends.lower = ends.lower.max(self.ln_delta_nearly_one(epsilon));
+            }
+        }
+    }
+
+    /// The same of ε(δ).
+    fn moderate_epsilon(&mut self, found: &mut Found, delta: f64) {
         let (by_moments, most) =
             (self.epsilon_by_concentration(delta)).unwrap_or((0.0, f64::INFINITY));
         found.upper = found.upper.min(most);
@@ -134,7 +147,7 @@ impl Solver {
             Some(source) => self.epsilon_alone(source, delta, tolerance)?,
         };
         if alone.is_none() && !close(&found) {
-            self.add_moderate(&mut found, delta);
+            self.moderate_epsilon(&mut found, delta);
         }
         if !looked && !close(&found) {
             common = common.map(|common| self.with_events(common, delta, tolerance));

@@ -1,11 +1,12 @@
-//! Both ends of ε of runs that lose far more than their loss varies, from moments of P of small order.
+//! Both ends of δ and of ε of runs that lose far more than their loss varies, from moments of P of small order.
 //!
-//! With K(s) = ln E_P e^{sL} of the composed loss and s, d > 0
+//! With K(s) = ln E_P e^{sL} of the composed loss, s > 0 and 0 < d ≤ 1
 //!
-//!   ε(δ) ≤ (K(s) − ln δ)/s,   ε(δ) ≥ (ln(1 − δ) − K(−d))/d,
+//!   δ(ε) ≤ P(L > ε) ≤ e^{K(s) − sε},   1 − δ(ε) = E_P min(1, e^{ε − L}) ≤ E_P e^{d(ε − L)} = e^{K(−d) + dε},
 //!
-//! the first as δ(ε) ≤ P(L > ε) ≤ e^{K(s) − sε}, the second as 1 − δ(ε) = E_P min(1, e^{ε − L}) ≤ E_P e^{d(ε − L)}
-//! for 0 < d ≤ 1.
+//! and solved for ε
+//!
+//!   ε(δ) ≤ (K(s) − ln δ)/s,   ε(δ) ≥ (ln(1 − δ) − K(−d))/d.
 //!
 //! A pair of mixtures has L = A − B, the logarithms of two sums of exponentials, both convex. On a cell of a
 //! component's deviation z a chord of the one and a tangent of the other are a line above L, or below it; e to
@@ -14,7 +15,7 @@
 use super::solver::Solver;
 use crate::loss::{LossDistribution, Pair};
 use crate::numeric::search::minimiser_to;
-use crate::numeric::special::ln_normal_tail;
+use crate::numeric::special::{ln_add_exp, ln_normal_tail};
 
 /// Cells of a deviation: as wide as this out to the first end, twice as wide out to the second.
 const WIDTH: f64 = 0.25;
@@ -126,6 +127,37 @@ impl Concentration {
         at(ln)
     }
 
+    /// ln of an upper end of δ(ε).
+    fn ln_delta_above(&self, epsilon: f64) -> f64 {
+        let exponent = Self::best(|s| {
+            let ln = self.ln_moment(s);
+            ln - s * epsilon + ROOM * (ln.abs() + s * epsilon.abs())
+        });
+        if exponent.is_nan() {
+            0.0
+        } else {
+            ln_add_exp(exponent, self.missing.ln()).min(0.0)
+        }
+    }
+
+    /// ln of a lower end of δ(ε) of a run that attains its pairs.
+    fn ln_delta_below(&self, epsilon: f64) -> f64 {
+        if !self.whole {
+            return f64::NEG_INFINITY;
+        }
+        let exponent = Self::best(|d| {
+            let ln = self.ln_moment(-d);
+            ln + d * epsilon + ROOM * (ln.abs() + d * epsilon.abs())
+        });
+        let rest = exponent.exp() * (1.0 + ROOM) + self.missing;
+        // Not a number counts as nothing.
+        if rest < 1.0 {
+            (-rest).ln_1p() - f64::EPSILON
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
     /// An upper end of ε(δ).
     fn upper(&self, delta: f64) -> f64 {
         let ln_delta = (delta - self.missing).ln();
@@ -155,12 +187,29 @@ impl Concentration {
 
 impl Solver {
     /// Both ends of ε(δ) from moments of small order; none where some step is not covered.
-    pub(super) fn epsilon_by_concentration(&self, delta: f64) -> Option<(f64, f64)> {
+    pub(super) fn epsilon_by_concentration(&mut self, delta: f64) -> Option<(f64, f64)> {
+        let moments = self.concentration()?;
+        Some((moments.lower(delta), moments.upper(delta)))
+    }
+
+    /// The same of ln δ(ε), for any real ε.
+    pub(super) fn ln_delta_by_concentration(&mut self, epsilon: f64) -> Option<(f64, f64)> {
+        let moments = self.concentration()?;
+        Some((
+            moments.ln_delta_below(epsilon),
+            moments.ln_delta_above(epsilon),
+        ))
+    }
+
+    /// The moments, prepared once.
+    fn concentration(&mut self) -> Option<&Concentration> {
         if self.loss.unbounded || self.loss.is_stated() {
             return None;
         }
-        let moments = Concentration::of(self)?;
-        Some((moments.lower(delta), moments.upper(delta)))
+        if self.concentration.is_none() {
+            self.concentration = Some(Concentration::of(self));
+        }
+        self.concentration.as_ref().and_then(Option::as_ref)
     }
 }
 
@@ -254,7 +303,7 @@ mod tests {
     use crate::loss::{Direction, PrivacyLoss, Query};
     use crate::mechanism::Mechanism;
     use crate::quantity::neighbours::Neighbours;
-    use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps};
+    use crate::quantity::{Delta, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
 
     fn repeat(times: u64, each: Mechanism) -> Mechanism {
         Mechanism::Repeat {
@@ -313,6 +362,12 @@ mod tests {
                             low <= truth.1 * (1.0 + 1e-9) && high >= truth.0 * (1.0 - 1e-9),
                             "{low} {truth:?} {high} {run:?} {neighbours:?} {direction:?} {delta}"
                         );
+                        let (low, high) = solver.ln_delta_by_concentration(found.upper).unwrap();
+                        let ends = solver.ln_delta(found.upper, 1e-6).unwrap().0;
+                        assert!(
+                            low <= ends.upper + 1e-9 && high >= ends.lower - 1e-9,
+                            "{low} {ends:?} {high} {run:?} {neighbours:?} {direction:?} {delta}"
+                        );
                         // Chernoff's bound at the best order: within what a deviation of the loss explains.
                         assert!(
                             delta > 0.5 || high <= 1.6 * truth.1 + 1.0,
@@ -320,6 +375,32 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+    }
+
+    /// δ and ε speak alike of losses that neither engine reaches: δ(1e6) was one half where ε(1e-5) was 270 000.
+    #[test]
+    fn far_out_deltas_know_what_epsilons_know() {
+        let run = Mechanism::dp_sgd(
+            noise(0.004),
+            SamplingRate::new(0.01).unwrap(),
+            Steps::new(100),
+        );
+        for direction in Direction::BOTH {
+            let query = Query::single(Neighbours::AddRemove);
+            let loss = PrivacyLoss::of(&run, query, direction).unwrap();
+            let tolerance = Tolerance::DEFAULT;
+            for delta in [1e-5, 0.3] {
+                let at = Delta::new(delta).unwrap();
+                let epsilon = loss.epsilon(at, tolerance).unwrap().bounds;
+                let ends = [*epsilon.lower.unwrap().get(), *epsilon.upper.unwrap().get()];
+                let [below, above] = ends.map(|epsilon| {
+                    let of = loss.delta(epsilon, tolerance).unwrap().bounds;
+                    (of.lower.unwrap().get().get(), of.upper.unwrap().get().get())
+                });
+                assert!(above.1 <= delta * (1.0 + 1e-6), "{above:?} {delta}");
+                assert!(below.1 >= delta && above.0 <= delta, "{below:?} {above:?}");
             }
         }
     }

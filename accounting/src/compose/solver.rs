@@ -1,5 +1,6 @@
 //! δ(ε) by whichever engine can certify it.
 
+use super::concentration::Concentration;
 use super::ladder::{Ends, Question, Source};
 use super::nearly_one::Partition;
 use super::single_hit::OneHit;
@@ -58,6 +59,8 @@ pub(crate) struct Solver {
     pub(crate) keeps_long: bool,
     /// The run's outcomes in cells.
     pub(crate) partition: Option<Partition>,
+    /// Moments of small order, where they were asked for; none of steps that they don't cover.
+    pub(crate) concentration: Option<Option<Concentration>>,
     /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
     pub(crate) rough: bool,
     /// The same run with more told to the adversary.
@@ -198,6 +201,7 @@ impl Solver {
             finest: false,
             keeps_long: false,
             partition: None,
+            concentration: None,
             rough: false,
             more_informed: around(loss.more_informed.as_deref()),
             below: around(loss.below.as_deref()).map(|mut below| {
