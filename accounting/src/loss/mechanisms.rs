@@ -169,18 +169,14 @@ pub(crate) fn fold(
             noise_multiplier,
             rates,
         } => {
-            let members = rates.len();
-            if members == 0
-                || query.group != GroupSize::ONE && query.group.get() as usize != members
-            {
+            if rates.is_empty() {
                 return Err(refused(
-                    format!(
-                        "a group of {} with {members} rates of its own",
-                        query.group.get()
-                    ),
-                    "ask for a group of 1, or of as many records as there are rates",
+                    "no rates".to_owned(),
+                    "each record of the group needs its own",
                 ));
             }
+            // The records of one secret are in the rates; several secrets have none of their own.
+            single(query, "rates of the records of one group")?;
             let rates: Vec<f64> = rates.iter().map(|rate| rate.get()).collect();
             let mixture = Mixture::poisson_binomial(&rates, 1.0 / noise_multiplier.get())?;
             Ok(Fold::Pair(pair(&mixture, query, direction)?, times))

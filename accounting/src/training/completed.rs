@@ -80,6 +80,13 @@ impl CompletedRun {
         notion(self.narrower(), group)
     }
 
+    /// Whether nothing is promised to some secret: crt trains on its public side without noise, and which
+    /// secrets were missed there is not published.
+    #[must_use]
+    pub fn exposes_secrets(&self) -> bool {
+        self.narrower() == Some(Recipe::Crt)
+    }
+
     /// Whether one promise holds of both runs together. Differential privacy composes with every
     /// notion; what another recipe leaves without noise, a later run can't take back. A run of
     /// protect speaks of secrets, and nothing says in how many records of the other run each was.

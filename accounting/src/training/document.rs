@@ -112,7 +112,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
         )),
         (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
-            let known = ["schema", "unit", INNER];
+            let known = ["schema", "unit", "recipe", INNER];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
                 let why = format!("unknown key; allowed are {}", known.join(", "));
                 return Err(refused(odd, &why));

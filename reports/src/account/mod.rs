@@ -115,11 +115,14 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         no_delta(&plan.question, output)?;
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-    let mechanism = match plan.is_page() {
-        true => plan_page::of_request(&plan.request())?.plan.mechanism(),
-        false => plan::Source::of_plan(plan, neighbours)?.mechanism,
+    let run = match plan.is_page() {
+        true => {
+            let plan = plan_page::of_request(&plan.request())?.plan;
+            plan.completed(plan.mechanism(), None)
+        }
+        false => plan::Source::of_plan(plan, neighbours)?.completed(),
     };
-    print_json(&mechanism::export(&mechanism, export, neighbours)?)?;
+    print_json(&mechanism::export(&run, export, neighbours)?)?;
     output.says_what_was_taken();
     Ok(Exit::Finished)
 }

@@ -58,6 +58,28 @@ impl Run {
         }
     }
 
+    /// The recipe, where it promises less than differential privacy.
+    #[must_use]
+    pub fn narrower(&self) -> Option<Recipe> {
+        match self {
+            Self::Plan(plan) => plan.completed(plan.mechanism(), None).narrower(),
+            Self::Files { completed, .. } => completed.narrower(),
+        }
+    }
+
+    /// The neighbours of its first rows where nobody names them: contents, where it redacts or speaks of secrets.
+    const fn own_neighbours(&self) -> Option<Neighbours> {
+        match self {
+            Self::Files { completed, .. } => match completed.recipe {
+                Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft | Recipe::Protect) => {
+                    Some(Neighbours::Replace)
+                }
+                Some(Recipe::Sgd | Recipe::Dpsgd) | None => None,
+            },
+            Self::Plan(_) => None,
+        }
+    }
+
     /// The plan of a single manifest.
     #[must_use]
     pub fn of_manifest(&self) -> Option<&TrainingPlan> {
@@ -121,6 +143,15 @@ impl Source {
             return Self::of_loaded(vec![loaded], neighbours);
         }
         Self::of_request(&run.request(), neighbours)
+    }
+
+    /// What runs, as one that is over.
+    #[must_use]
+    pub fn completed(self) -> CompletedRun {
+        match self.run {
+            Run::Plan(plan) => plan.completed(self.mechanism, None),
+            Run::Files { completed, .. } => completed,
+        }
     }
 
     /// As [`Self::of_run`], for what speaks of one record: a run that promises less than that is refused.
@@ -280,7 +311,16 @@ impl Asked {
             source.unit.as_ref(),
             source.unit_open,
         )?;
-        let neighbours = source.neighbours;
+        let neighbours = match question.neighbours {
+            Some(_) => source.neighbours,
+            None => source.run.own_neighbours().unwrap_or(source.neighbours),
+        };
+        let narrower = source.run.narrower();
+        if let (Some(recipe), Some(gdp)) = (narrower, question.gdp) {
+            bail!(
+                "--gdp: speaks of whole records, of which {recipe} leaves a part without noise, got {gdp}"
+            );
+        }
         let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
             None => source.inputs.or_assumed("delta", given, delta)?,
@@ -301,8 +341,16 @@ impl Asked {
             },
             ..PlanRequest::default()
         };
-        // Every record is trained on with noise.
-        let redacted = redaction(&request, true)?;
+        // A public side is where both policies may have missed.
+        let redacted = redaction(&request, narrower.is_none())?;
+        if let (Some(recipe @ (Recipe::Sdp | Recipe::Jft | Recipe::Protect)), Some(redacted)) =
+            (narrower, &redacted)
+        {
+            bail!(
+                "--gamma: belongs to runs of dpsgd and crt, got {} for one of {recipe}",
+                redacted.redaction.miss().get()
+            );
+        }
         let inputs = match &redacted {
             Some(found) => found.inputs(inputs)?,
             None => inputs,

@@ -99,3 +99,115 @@ fn events_and_mechanisms_are_translated() {
         serde_json::from_str(&fine(at, "--sigma 1.1 --export mechanism")).unwrap();
     assert_eq!(from_flags, own);
 }
+
+/// A run that promises less than differential privacy says so in a chain, of a group, and in what is written of it:
+/// its contents are exchanged, and where a part has no noise its secrets are promised nothing.
+#[test]
+fn a_narrower_promise_stays_narrow() {
+    let folder = folder();
+    let at = folder.path();
+    let sampled = r#"{"type":"repeat","times":100,"each":{"type":"subsampled-gaussian","noise_multiplier":1.1,
+        "sampling_rate":0.05,"sampling":"poisson"}}"#;
+    let rates = r#"{"type":"repeat","times":20,"each":{"type":"poisson-binomial-gaussian","noise_multiplier":3,
+        "rates":[0.1,0.1,0.05]}}"#;
+    for (recipe, mechanism) in [
+        ("crt", sampled),
+        ("sdp", sampled),
+        ("jft", sampled),
+        ("protect", rates),
+    ] {
+        let text =
+            format!(r#"{{"schema":1,"unit":"turn","recipe":"{recipe}","mechanism":{mechanism}}}"#);
+        std::fs::write(at.join(format!("{recipe}.json")), text).unwrap();
+    }
+    let passes = |line: &str| {
+        let output = run(at, &format!("{line} --max-epsilon 50"), "");
+        let code = output.status.code().unwrap();
+        assert!(code < 2, "{line}: {}", stderr(&output));
+        code == 0
+    };
+    // Nothing is promised to a secret that may be on the public side, whatever follows.
+    for line in [
+        "crt.json",
+        "crt.json plain.json",
+        "crt.json crt.json",
+        "crt.json --group 2",
+    ] {
+        assert!(!passes(&format!("compose {line}")), "{line}");
+        let there = json(at, &format!("compose {line} --at-epsilon 5"));
+        assert_eq!(there["guarantees"][0]["delta"], 1.0, "{line}");
+    }
+    std::fs::write(
+        at.join("said.json"),
+        fine(at, "compose crt.json --format json"),
+    )
+    .unwrap();
+    std::fs::write(
+        at.join("exported.json"),
+        fine(at, "--mechanism crt.json --export mechanism"),
+    )
+    .unwrap();
+    assert!(!passes("compose said.json") && !passes("compose exported.json plain.json"));
+    assert_eq!(
+        json(at, "compose crt.json --prior 1e-6")["guarantees"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["posterior"].is_object())
+            .count(),
+        0
+    );
+    // Contents are compared, where nobody asks for presence, and first where somebody does.
+    let upper = |line: &str| {
+        let rows = json(at, line)["guarantees"].clone();
+        let first = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["group"].is_u64() || !line.contains("--group"));
+        let row = first.unwrap().clone();
+        assert_eq!(row["neighbours"], "replace", "{line}");
+        row["epsilon"]["upper"].as_f64().unwrap()
+    };
+    for files in [
+        "sdp.json",
+        "jft.json",
+        "sdp.json sdp.json",
+        "sdp.json plain.json",
+    ] {
+        for group in ["", " --group 2"] {
+            let asked = upper(&format!("compose {files}{group}"));
+            let contents = upper(&format!("compose {files}{group} --neighbours replace"));
+            let presence = upper(&format!("compose {files}{group} --neighbours add-remove"));
+            assert!(
+                asked.to_bits() == contents.to_bits() && presence.to_bits() == contents.to_bits(),
+                "{files}{group}: {asked} {contents} {presence}"
+            );
+        }
+    }
+    // Several secrets are not the records of one, as many as those are.
+    let secrets = |count: u32| upper(&format!("compose protect.json --group {count}"));
+    assert!(secrets(2) < secrets(3) && upper("compose protect.json") < secrets(2));
+    for (line, why) in [
+        (
+            "compose sdp.json --gamma 0.1",
+            "--gamma: belongs to runs of dpsgd and crt",
+        ),
+        (
+            "compose jft.json --gamma 0.1",
+            "--gamma: belongs to runs of dpsgd and crt",
+        ),
+        (
+            "compose crt.json --gdp 1e-5",
+            "--gdp: speaks of whole records",
+        ),
+        (
+            "compose sdp.json --export dp-event",
+            "--export dp-event: sdp promises less",
+        ),
+    ] {
+        let output = run(at, line, "");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
+    }
+}

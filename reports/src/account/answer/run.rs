@@ -4,8 +4,8 @@ use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
 use crate::contract::Envelope;
 use anyhow::Result;
-use reticent_accounting::pld::losses;
-use reticent_accounting::training::{CompletedRun, Recipe, Subject, TrainingPlan};
+use reticent_accounting::pld::{Engine, losses};
+use reticent_accounting::training::{CompletedRun, Recipe, Subject};
 use reticent_accounting::{
     Bounds, Convention, Delta, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     Notion, Plan, Query, SamplingRate, Steps, Tolerance, UnitName,
@@ -22,6 +22,9 @@ pub struct Guarantees {
     /// What runs: with it this document can be composed with others. Absent in older documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<Mechanism>,
+    /// The recipe, where it promises less than differential privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Recipe>,
     /// Of the manifest of a run of `protect`: what it certifies of each secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretPosteriors>,
@@ -91,18 +94,7 @@ fn document(
     asked: &Asked,
     what_if: impl FnOnce(&Asked) -> Result<Vec<WhatIf>>,
 ) -> Result<Envelope<Guarantees>> {
-    let guarantees = match asked.epsilon {
-        Some(epsilon) => asked.plan.guarantees_at(epsilon),
-        None => asked.plan.guarantees(),
-    };
-    let mut guarantees = by_secret(asked, asked.run.blamed(guarantees)?)?;
-    if let Run::Files { completed, .. } = &asked.run {
-        guarantees = guarantees
-            .into_iter()
-            .map(|row| in_its_notion(row, completed))
-            .collect::<Result<_>>()?;
-    }
-    let guarantees = of_the_run(asked, guarantees)?;
+    let guarantees = of_the_run(asked, of_the_mechanism(asked)?)?;
     let secrets = match asked.run.of_manifest() {
         Some(plan) => SecretPosteriors::of(plan, &asked.plan.mechanism)?,
         None => None,
@@ -110,6 +102,7 @@ fn document(
     let body = Guarantees {
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
+        recipe: asked.run.narrower(),
         secrets,
         // What would change ε says little about δ.
         what_if: if asked.epsilon.is_none() {
@@ -121,30 +114,92 @@ fn document(
     Ok(Envelope::new("guarantees", asked.inputs.clone(), body))
 }
 
-/// With the rows that `audit train` printed of the run in front, where a manifest says what it was: of
+/// What the mechanism promises. A run that promises less than differential privacy speaks of contents: that one is
+/// exchanged for another comes first, and what papers compute for a record's presence stands behind it.
+fn of_the_mechanism(asked: &Asked) -> Result<Vec<Guarantee>> {
+    let of = |plan: &Plan| {
+        asked.run.blamed(match asked.epsilon {
+            Some(epsilon) => plan.guarantees_at(epsilon),
+            None => plan.guarantees(),
+        })
+    };
+    let Run::Files { completed, .. } = &asked.run else {
+        return by_secret(asked, of(&asked.plan)?);
+    };
+    let mut rows = Vec::new();
+    let redacts = matches!(
+        completed.narrower(),
+        Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft)
+    );
+    if redacts && asked.plan.neighbours != Neighbours::Replace {
+        rows = of(&Plan {
+            neighbours: Neighbours::Replace,
+            redaction: None,
+            prior: None,
+            ..asked.plan.clone()
+        })?;
+    }
+    rows.extend(by_secret(asked, of(&asked.plan)?)?);
+    // Of a secret that may have been trained on without noise no posterior is bounded.
+    rows.retain(|row| row.notion != Notion::SecretProtection || !completed.exposes_secrets());
+    rows.into_iter()
+        .map(|row| in_its_notion(row, completed))
+        .collect()
+}
+
+/// The row that nothing is promised to some secret.
+fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
+    let group = asked.plan.group;
+    let row = Guarantee {
+        engine: Some(Engine::Closed),
+        group: (group > GroupSize::ONE).then_some(group),
+        about: Some(Subject::Secret),
+        ..Guarantee::new(
+            completed.notion(group),
+            Neighbours::Replace,
+            asked.plan.unit.clone(),
+            Method::ClosedForm,
+        )
+    };
+    Ok(match asked.epsilon {
+        None => Guarantee {
+            epsilon: Some(Bounds::at_most(Epsilon::new(f64::INFINITY)?)),
+            delta: Some(asked.plan.delta),
+            ..row
+        },
+        Some(_) => Guarantee {
+            delta: Some(Delta::new(1.0)?),
+            delta_bounds: Some(Bounds::at_most(Delta::new(1.0)?)),
+            ..row
+        },
+    })
+}
+
+/// With the rows that `audit train` printed of the run in front, where a single manifest says what it was: of
 /// one record, and of the records of a secret where they were given; a count of private text is not
 /// published. A group that is asked for, and δ at an ε, are questions of their own; what is promised to no secret is
-/// promised to none of several, at no ε.
+/// promised to none of several, at no ε, and by no run that follows.
 fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
-    let whole = |plan: &&TrainingPlan| plan.mechanism() == asked.plan.mechanism;
-    let Some(plan) = asked.run.of_manifest().filter(whole) else {
+    let Run::Files {
+        completed, plan, ..
+    } = &asked.run
+    else {
         return Ok(others);
+    };
+    let whole = plan.as_ref().filter(|plan| {
+        asked.plan.group == GroupSize::ONE
+            && asked.epsilon.is_none()
+            && plan.mechanism() == asked.plan.mechanism
+    });
+    let Some(plan) = whole else {
+        let mut rows = others;
+        if completed.exposes_secrets() {
+            rows.insert(0, exposed(asked, completed)?);
+        }
+        return Ok(rows);
     };
     let mut plan = plan.clone();
     plan.delta.value = asked.plan.delta;
-    if asked.plan.group != GroupSize::ONE || asked.epsilon.is_some() {
-        let mut rows = plan.guarantees_about(Subject::Secret, asked.plan.tolerance)?;
-        rows.retain(protects_nothing);
-        if asked.epsilon.is_some() {
-            for row in &mut rows {
-                row.epsilon = None;
-                row.delta = Some(Delta::new(1.0)?);
-                row.delta_bounds = Some(Bounds::at_most(Delta::new(1.0)?));
-            }
-        }
-        rows.extend(others);
-        return Ok(rows);
-    }
     let mut rows = plan.guarantees(asked.plan.tolerance)?;
     // Where it is defined for both neighbours, those that are asked about come first.
     rows.sort_by_key(|row| {

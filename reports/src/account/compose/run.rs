@@ -13,7 +13,7 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
         no_delta(&wish.question, &mut output)?;
-        print_json(&mechanism::export(&source.mechanism, export, neighbours)?)?;
+        print_json(&mechanism::export(&source.completed(), export, neighbours)?)?;
         output.says_what_was_taken();
         return Ok(Exit::Finished);
     }

@@ -9,9 +9,9 @@ pub(crate) mod words;
 pub(crate) use fold::fold;
 
 use anyhow::{Context, Result, bail};
+use reticent_accounting::Neighbours;
 use reticent_accounting::mechanism::to_event;
-use reticent_accounting::training::{self, Document};
-use reticent_accounting::{Mechanism, Neighbours};
+use reticent_accounting::training::{self, CompletedRun, Document};
 use std::io::Read;
 use std::path::Path;
 
@@ -147,19 +147,25 @@ pub enum Export {
     DpEvent,
 }
 
-/// A mechanism as indented JSON. An event says nothing of neighbours: whoever reads it will take
+/// What ran as indented JSON. An event says nothing of neighbours: whoever reads it will take
 /// its promises to be for those that are asked about, which must be `neighbours`.
 ///
 /// # Errors
-/// A mechanism that the other format can't describe.
-pub(crate) fn export(
-    mechanism: &Mechanism,
-    format: Export,
-    neighbours: Neighbours,
-) -> Result<String> {
-    let value = match format {
-        Export::Mechanism => crate::contract::to_json(mechanism)?,
-        Export::DpEvent => to_event(mechanism, neighbours).context("--export dp-event")?,
+/// A mechanism that the other format can't describe; an event of a run that promises less than its mechanism.
+pub(crate) fn export(run: &CompletedRun, format: Export, neighbours: Neighbours) -> Result<String> {
+    let value = match (format, run.narrower()) {
+        (Export::Mechanism, None) => crate::contract::to_json(&run.mechanism)?,
+        (Export::Mechanism, Some(recipe)) => {
+            let mechanism = crate::contract::to_json(&run.mechanism)?;
+            serde_json::json!({ "recipe": recipe, "mechanism": mechanism })
+        }
+        (Export::DpEvent, None) => {
+            to_event(&run.mechanism, neighbours).context("--export dp-event")?
+        }
+        (Export::DpEvent, Some(recipe)) => bail!(
+            "--export dp-event: {recipe} promises less than differential privacy, which an event can't say; \
+             --export mechanism can"
+        ),
     };
     Ok(serde_json::to_string_pretty(&value)?)
 }
