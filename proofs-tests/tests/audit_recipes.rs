@@ -174,6 +174,7 @@ fn canaries_that_are_caught_are_trained_and_audited_as_the_others() {
         (earlier.len(), &earlier[0]["model"]),
         (1, &Value::from("model-epoch-3"))
     );
+    assert!(earlier[0].get("note").is_none(), "{}", earlier[0]);
     refused(
         at,
         "prepare data.jsonl --canaries 4x10 --canary-recall 0.5 --no-redaction --out x",

@@ -141,6 +141,31 @@ fn a_folder_is_redacted_as_one_stream() {
     let error = refused(at, "prepare in --out p");
     assert!(error.contains("bad.txt, line 3: invalid UTF-8"), "{error}");
     ok(at, "prepare in --out p --skip-unreadable --held-out 0");
+    // What a cut file lost is no part of its last cell.
+    std::fs::write(at.join("cut.csv"), "id,text\na,\"hello\nb,more\n").unwrap();
+    let error = refused(at, "redact cut.csv --out cut.jsonl");
+    assert!(
+        error.contains("the file ends inside of a quoted field") && !at.join("cut.jsonl").exists(),
+        "{error}"
+    );
+    std::fs::write(
+        at.join("whole.csv"),
+        "id,text\na,\"he \"\"llo\"\nb,5\" wide\n",
+    )
+    .unwrap();
+    assert_eq!(json(at, "redact whole.csv --out whole.jsonl")["units"], 2);
+    // Nothing that is read is written over, whatever it is called.
+    std::fs::write(at.join("pii.toml"), "type = \"detectors\"\n").unwrap();
+    let before = std::fs::read(at.join("pii.toml")).unwrap();
+    let error = refused(
+        at,
+        "redact whole.csv --policy pii.toml --out pii.toml --force",
+    );
+    assert!(
+        error.contains("--out: the file is that of --policy"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(at.join("pii.toml")).unwrap(), before);
     let error = refused(at, "prepare in/a.txt --out q --longest 10");
     assert!(error.contains("longer than 10 bytes"), "{error}");
 }
@@ -493,10 +518,13 @@ fn an_incidence_takes_a_free_name() {
     #[cfg(unix)]
     std::os::unix::fs::symlink("old.csv", at.join("link.csv")).unwrap();
     let line = |out: &str| format!("incidence data.jsonl --list list.csv --out {out}");
-    for out in ["data.jsonl", "same.jsonl", "list.csv"] {
+    for (out, words) in [
+        ("data.jsonl", "the file is that of DATA, which is read"),
+        ("same.jsonl", "it is one of the files that are read"),
+        ("list.csv", "the file is that of --list, which is read"),
+    ] {
         let said = refused(at, &line(&format!("{out} --force")));
-        let words = "it is one of the files that are read";
-        assert!(said.contains("--out") && said.contains(words), "{said}");
+        assert!(said.contains("--out: ") && said.contains(words), "{said}");
     }
     #[cfg(unix)]
     {

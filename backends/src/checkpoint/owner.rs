@@ -115,6 +115,19 @@ impl Owner {
         Self::open(checkpoint)
     }
 
+    /// The same with the key of another checkpoint of the same run, where that has one: what one seals the other knows.
+    ///
+    /// # Errors
+    /// As [`Owner::open_or_create`].
+    pub fn open_or_create_beside(checkpoint: &Path, other: &Path) -> Result<Self> {
+        let folder = owner_folder(checkpoint);
+        if let (Ok(other), false) = (Self::open(other), folder.join("key").exists()) {
+            private_folder(&folder)?;
+            write_whole(&folder.join("key"), hexadecimal(&other.key).as_bytes())?;
+        }
+        Self::open_or_create(checkpoint)
+    }
+
     /// Opens the owner's folder of a checkpoint.
     ///
     /// # Errors

@@ -21,16 +21,50 @@ pub(super) struct Rows {
     record: ByteRecord,
 }
 
-/// Fails when one row takes more than the limit: a quote that never closes reads to the end.
+/// Fails when one row takes more than the limit, and where the file ends inside of quotes: what a cut file lost would
+/// otherwise be part of one cell.
 struct Limited {
     inner: Source,
     since: Arc<AtomicU64>,
     limit: u64,
+    place: Quoting,
+}
+
+/// Where a byte of a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    /// Before a field.
+    Before,
+    /// In one without quotes, or behind the closing one.
+    Plain,
+    /// Inside of quotes.
+    Inside,
+    /// Behind a quote, which closes or is doubled.
+    Quote,
+}
+
+impl Quoting {
+    const fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Inside, b'"') => Self::Quote,
+            (Self::Inside, _) | (Self::Before | Self::Quote, b'"') => Self::Inside,
+            (_, b',' | b'\n' | b'\r') => Self::Before,
+            _ => Self::Plain,
+        }
+    }
 }
 
 impl Read for Limited {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
+        self.place = buffer[..count]
+            .iter()
+            .fold(self.place, |place, byte| place.after(*byte));
+        if count == 0 && self.place == Quoting::Inside {
+            return Err(std::io::Error::other(
+                "the file ends inside of a quoted field; was it cut?",
+            ));
+        }
         let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
         // What is buffered for the next rows is no part of this one.
         if since > self.limit + (1 << 17) {
@@ -62,6 +96,7 @@ impl Rows {
             inner: source,
             since: since.clone(),
             limit,
+            place: Quoting::Before,
         };
         let mut reader = ReaderBuilder::new().from_reader(limited);
         let header = reader

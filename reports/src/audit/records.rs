@@ -5,7 +5,7 @@ use reticent_attacks::membership::lookalikes;
 use reticent_backends::model::Model;
 use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{PrepareOptions, Preparer};
-use reticent_corpus::read::{made_up_number, read_documents};
+use reticent_corpus::read::read_documents;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Document, TokenId, Unit};
 use std::collections::HashMap;
@@ -114,12 +114,9 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
     Ok(out)
 }
 
-/// What a document is called beside those of another file: a name made from a line's number says nothing of that one.
+/// What a document is called beside those of another file, which number theirs alike as often as not.
 pub(in crate::audit) fn document_name(path: &Path, id: &str) -> String {
-    match made_up_number(id) {
-        Some(_) => format!("{}, document {id}", path.display()),
-        None => format!("document {id}"),
-    }
+    format!("{}, document {id}", path.display())
 }
 
 /// All units of one document, as the corpus crate cuts them.
@@ -245,7 +242,8 @@ mod tests {
         .unwrap();
         let turns = cut(&path, Unit::Turn, false).unwrap();
         assert_eq!(turns.texts.len(), 4, "repetitions stay");
-        assert_eq!(turns.ties[2], ["document p"]);
+        assert_eq!(turns.ties[2].len(), 1);
+        assert!(turns.ties[2][0].ends_with("d.jsonl, document p"));
         assert_eq!(cut(&path, Unit::Document, false).unwrap().texts.len(), 2);
         assert_eq!(turns.only(&[3]).texts, ["USR: two"]);
     }

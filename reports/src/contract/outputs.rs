@@ -5,8 +5,7 @@ use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The arguments that name a file beside the answer. What is written by other ones is compared where it is written, or
-/// replaces nothing.
+/// The arguments that name a file beside the answer.
 const WRITTEN: [&str; 6] = [
     "html",
     "markdown",
@@ -15,6 +14,16 @@ const WRITTEN: [&str; 6] = [
     "sarif",
     "scores_out",
 ];
+
+/// What stdin is, where it is a file.
+const STDIN: &str = "/dev/stdin";
+
+/// Whether an argument names a file that is written; a folder that is written replaces nothing.
+fn is_written(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    let id = argument.get_id().as_str();
+    WRITTEN.contains(&id) || id == "out" && names.iter().any(|name| name == "FILE")
+}
 
 /// Compares the files that a command line names.
 ///
@@ -47,8 +56,11 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
             "--out: needs a folder, which cannot be streamed (`-` stands for stdout); ./- is a folder of that name"
         );
     }
-    let named = |id: &str| matches.try_get_raw(id).is_ok_and(|values| values.is_some());
-    if !WRITTEN.iter().any(|id| named(id)) {
+    let named = |argument: &Arg| {
+        let values = matches.try_get_raw(argument.get_id().as_str());
+        values.is_ok_and(|values| values.is_some())
+    };
+    if !command.get_arguments().any(|a| is_written(a) && named(a)) {
         return Ok(());
     }
     let mut read = Vec::new();
@@ -58,13 +70,17 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
         let id = argument.get_id().as_str();
         let values = matches.try_get_raw(id).ok().flatten();
         for value in values.into_iter().flatten() {
-            let Some(path) = file(Path::new(value)) else {
+            let value = match super::is_stream(Path::new(value)) && !is_written(argument) {
+                true => Path::new(STDIN),
+                false => Path::new(value),
+            };
+            let Some(path) = file(value) else {
                 if id != "out" {
-                    folders.extend(read_with(Path::new(value)).map(|path| (name(argument), path)));
+                    folders.extend(read_with(value).map(|path| (name(argument), path)));
                 }
                 continue;
             };
-            if WRITTEN.contains(&id) {
+            if is_written(argument) {
                 written.push((name(argument), path));
             } else {
                 read.push((name(argument), path));
@@ -202,6 +218,15 @@ mod tests {
             "{error}"
         );
         assert!(said(&twice[..3]).is_ok());
+        // Stdin is read under no name, and may be a file all the same.
+        let stdin = Path::new(STDIN).canonicalize();
+        if let Some(stdin) = stdin.ok().filter(|stdin| stdin.is_file()) {
+            let error = said(&["-".into(), "--html".into(), stdin.into()]).unwrap_err();
+            assert!(
+                error.starts_with("--html: the file is that of DATA"),
+                "{error}"
+            );
+        }
         // A folder's own files, and those of the base that an adapter names.
         let (model, adapter) = (folder.path().join("model"), folder.path().join("adapter"));
         std::fs::create_dir(&model).unwrap();

@@ -198,7 +198,7 @@ fn a_narrower_promise_stays_narrow() {
             "--gamma: belongs to runs of dpsgd and crt",
         ),
         (
-            "compose crt.json --gdp 1e-5",
+            "compose crt.json --gdp=1e-5",
             "--gdp: speaks of whole records",
         ),
         (

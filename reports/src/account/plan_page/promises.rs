@@ -291,7 +291,9 @@ fn whom(run: &PlannedRun, row: &Guarantee) -> String {
 /// Which secrets of a redacted corpus the first row speaks of.
 fn which(run: &PlannedRun) -> &'static str {
     match (run.counted(), run.plan.worst_secret()) {
-        (Some(_), Some(Standing::Caught)) => "every secret of this corpus, each of them caught",
+        (Some(_), Some(Standing::Caught)) => {
+            "every secret of this corpus, each of them caught, as any other content would be"
+        }
         (Some(_), Some(Standing::Exposed)) => {
             "each secret of this corpus, some of them trained on in the open"
         }

@@ -28,7 +28,8 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         Run::Crt { .. } => {
             if plan.worst_secret() == Some(Standing::Caught) {
                 said.push(
-                    "The policy catches every content that a secret could have, not only the one it has."
+                    "The policy catches every content that a secret could have, not only the one it has, and with none of them is \
+                     the secret's record a duplicate of another one, which deduplication would leave out."
                         .to_owned(),
                 );
             }

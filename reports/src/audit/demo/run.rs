@@ -397,6 +397,7 @@ fn arm(
     let seconds = begun.elapsed().as_secs_f64();
     job.save(
         &folder.join(spec.folder),
+        None,
         &trained.ran,
         trained.trainer.weights(),
     )?;

@@ -265,11 +265,17 @@ impl DiffReport {
         );
         let each = left.max(0.0) / sharing.max(1) as f64;
         let rows = waiting.into_iter().map(|w| w.decided(each));
-        Ok(Self {
+        let report = Self {
             rows: rows.collect::<Result<_>>()?,
             notes,
             level,
-        })
+        };
+        let told = |document: &Value| document["planting"] != "not-told";
+        ensure!(
+            report.exit() == Exit::Exceeded || told(new) && told(&new["exposure"]),
+            "NEW: nothing can be concluded from its silence, since {NOT_TOLD}"
+        );
+        Ok(report)
     }
 
     /// 1 when the new model leaks more, or leaks where the old one was not seen to.
@@ -471,6 +477,9 @@ impl Waiting {
     }
 }
 
+/// Why canaries that do not stand out say nothing.
+const NOT_TOLD: &str = "training was not told of its canaries";
+
 /// That one document has not what the other has.
 fn lacks(what: &str, which: &str) -> String {
     format!("not compared: {what}, which {which} lacks")
@@ -485,7 +494,8 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
                 "the model gives its canaries no finite perplexity"
             }
             Some("no-copy") => "no copy of its canaries reached training",
-            Some("not-told") => "training was not told of its canaries",
+            // A leak of the new model stands all the same.
+            Some("not-told") if which == "OLD" => NOT_TOLD,
             _ => continue,
         };
         bail!("{which}: nothing can be concluded from it, since {why}");

@@ -69,13 +69,30 @@ fn exposures_are_compared_canary_by_canary() {
     for (name, value) in [
         ("inconclusive", json!(true)),
         ("planting", json!("no-copy")),
-        ("planting", json!("not-told")),
     ] {
         let mut nothing = exposure(&high);
         nothing[name] = value;
         let why = DiffReport::of(&old, &nothing, 0.05).unwrap_err();
         let why = why.to_string();
         assert!(why.starts_with("NEW: nothing can be concluded"), "{why}");
+    }
+    // Canaries that training was not told of leak where they stand out, and tell nothing where they don't.
+    let untold = |bits: &[f64]| {
+        let mut document = exposure(bits);
+        document["planting"] = "not-told".into();
+        document
+    };
+    let report = DiffReport::of(&old, &untold(&high), 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Exceeded);
+    for (old, new, whose) in [
+        (&old, untold(&[0.1; 10]), "NEW"),
+        (&untold(&[0.1; 10]), exposure(&high), "OLD"),
+    ] {
+        let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
+        assert!(
+            why.starts_with(whose) && why.ends_with("was not told of its canaries"),
+            "{why}"
+        );
     }
 }
 

@@ -22,7 +22,7 @@ use super::{RecordsDigest, ends};
 use crate::contract::{AtomicFile, Csv, Envelope, Exit, Inputs, Interrupt, open_limit};
 use crate::page::Output;
 use anyhow::{Context, Result};
-use read::Table;
+use read::{TEXTS_ALONE, Table};
 use reticent_accounting::Confidence;
 use reticent_attacks::membership::{
     Accuracy, AccuracyRule, Area, BlindBaseline, CopyStratum, OperatingPoint, Repeats, RocPoint,
@@ -260,6 +260,7 @@ impl MembershipReport {
             Some([members, others]) => RecordsDigest::of(&[members, others])?,
             None => None,
         };
+        let said_apart = table.said_apart;
         let records = ScoredRecords::of(table.scores, table.groups, table.texts, args.seed)
             .context("text")?;
         let set = records.set()?;
@@ -273,8 +274,13 @@ impl MembershipReport {
         match &report.blind {
             Some(blind) => report.signal = Signal::of(&set, &report.area, Some(blind)),
             None => {
-                let why = "the scores come without texts (a column text)";
-                report.no_blind = Some(why.to_owned());
+                let without = "the scores come without texts (a column text)";
+                report.no_blind = Some(match said_apart {
+                    true => format!(
+                        "{without}, and their column {TEXTS_ALONE} says that the texts alone do so too"
+                    ),
+                    false => without.to_owned(),
+                });
             }
         }
         Ok(report)

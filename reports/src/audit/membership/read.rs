@@ -7,12 +7,18 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
+/// The column that says whether the texts alone tell the sides apart, and what stands there where they do.
+pub(super) const TEXTS_ALONE: &str = "texts_alone";
+pub(super) const APART: &str = "apart";
+
 /// What the files hold, members first in both pairs.
 #[derive(Debug, Default)]
 pub(in crate::audit) struct Table {
     pub(in crate::audit) scores: [Vec<f64>; 2],
     pub(in crate::audit) groups: Option<[Vec<String>; 2]>,
     pub(in crate::audit) texts: Option<[Vec<String>; 2]>,
+    /// Whether some row says that the texts alone tell the sides apart, as `--scores-out` writes it.
+    pub(in crate::audit) said_apart: bool,
 }
 
 /// The columns of one file.
@@ -22,6 +28,7 @@ struct Columns {
     score: usize,
     group: Option<usize>,
     text: Option<usize>,
+    texts_alone: Option<usize>,
 }
 
 /// Reads the file or the two files that were named.
@@ -130,11 +137,10 @@ impl Reading {
         if let (Some(texts), Some(column)) = (&mut self.table.texts, columns.text) {
             texts[side].push(row[column].to_owned());
         }
+        let said = columns.texts_alone.map(|column| row[column].trim());
+        self.table.said_apart |= said == Some(APART);
         if let Some(before) = self.seen.insert(id, place.clone()) {
-            bail!(
-                "{place}: the id {:?} is at {before} already; ids must differ",
-                &row[columns.id]
-            );
+            bail!("{place}: its id is already that of {before}; ids must differ");
         }
         self.table.scores[side].push(score);
         Ok(())
@@ -179,6 +185,7 @@ fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Colum
         score: needed("score")?,
         group: column("group"),
         text: column("text"),
+        texts_alone: column(TEXTS_ALONE),
     })
 }
 

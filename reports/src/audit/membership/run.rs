@@ -2,6 +2,7 @@
 
 use crate::audit::args::{AttackArg, GroupBy, MembershipArgs, NeighbourTexts, Protocol};
 use crate::audit::loaded_model::{LoadedModel, cuts_alike, same_tokenizer};
+use crate::audit::membership::read::{APART, TEXTS_ALONE};
 use crate::audit::membership::shadow::{Start, Training, lira_scores, rmia_scores, shadows};
 use crate::audit::membership::{
     AttackSpread, Attacked, Details, HeatLine, LeftOut, MembershipReport, Outputs, Records,
@@ -209,7 +210,7 @@ fn by_record(
     report: &MembershipReport,
 ) -> Result<String> {
     let checked = match &report.blind {
-        Some(blind) if blind.shifted => "apart",
+        Some(blind) if blind.shifted => APART,
         Some(_) => "alike",
         None => "unchecked",
     };
@@ -217,7 +218,7 @@ fn by_record(
     let mut header = vec!["id", "member", "score"];
     header.extend(groups.map(|_| "group"));
     header.extend(attacked.iter().map(|attack| attack.name));
-    header.push("texts_alone");
+    header.push(TEXTS_ALONE);
     out.write_record(header)?;
     for (side, (name, member)) in [("member", "1"), ("non-member", "0")]
         .into_iter()

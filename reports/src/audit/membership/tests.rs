@@ -170,6 +170,23 @@ fn limits_are_not_kept_by_scores_that_say_nothing() {
     assert_eq!(report.undecided(Some(1.0)), None);
 }
 
+/// A column of `--scores-out` is not believed, and not kept back.
+#[test]
+fn scores_say_what_their_file_says_of_the_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    for said in ["apart", "alike"] {
+        let lines = rows("id,member,score", 0.5);
+        let lines = lines.lines().enumerate().map(|(i, line)| match i {
+            0 => format!("{line},texts_alone\n"),
+            _ => format!("{line},{said}\n"),
+        });
+        let path = write(folder.path(), "said.csv", &lines.collect::<String>());
+        let why = report(&args(&["--scores", &path])).unwrap().no_blind;
+        let why = why.unwrap();
+        assert_eq!(why.contains("texts_alone says"), said == "apart", "{why}");
+    }
+}
+
 /// Scores without their texts say that the sets may differ in themselves, in the headline, the document and the card.
 #[test]
 fn scores_without_texts_say_that_the_sets_were_not_compared() {
@@ -463,7 +480,7 @@ fn bad_rows_name_file_line_value_and_range() {
         ("id,member,score\na,1,\n", "line 2: score must be a number"),
         (
             "id,member,score\na,1,1\na,0,2\n",
-            "line 3: the id \"a\" is at",
+            "line 3: its id is already that of",
         ),
         ("id,member,score\na,1\n", "line 2"),
         ("id,member,score\n,1,1\n", "the id must not be empty"),

@@ -200,6 +200,11 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         (
             "redaction",
             match f.secrets.source {
+                SecretSource::Gold if !prepared.options.redact => format!(
+                    "none (--no-redaction); {} of {} not found by the policy from end to end",
+                    grouped(f.uncaught),
+                    count_of(f.secrets.all.distinct, "marked secret")
+                ),
                 SecretSource::Gold => format!(
                     "{} with a mask; {} of {} missed by the policy, {} by both policies",
                     count_of(f.redacted, "record"),

@@ -8,7 +8,7 @@ use crate::audit::extract::run as extract;
 use crate::audit::loaded_model::LoadedModel;
 use crate::audit::membership::run as membership;
 use crate::audit::membership::{HeatLine, MembershipReport};
-use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, open_limit};
+use crate::contract::{Envelope, Exit, Format, Inputs, Interrupt, is_stream, open_limit};
 use crate::number::shortest;
 use crate::page::{Mood, Output, Page, Section};
 use anyhow::{Result, ensure};
@@ -85,9 +85,13 @@ fn inputs(args: &Args) -> Result<Inputs> {
 
 /// The arguments of the membership part, if texts were given.
 fn members(args: &Args) -> Result<Option<MembershipArgs>> {
-    if args.members.is_none() {
+    let Some(members) = &args.members else {
         return Ok(None);
-    }
+    };
+    ensure!(
+        !is_stream(members),
+        "--members: is read by membership and by extraction, and stdin (-) can be read only once; name a file"
+    );
     Ok(Some(MembershipArgs {
         members: args.members.clone(),
         non_members: args.non_members.clone(),

@@ -87,10 +87,11 @@ impl Job<'_> {
         }
     }
 
-    /// Writes checkpoint and owner's folder.
+    /// Writes checkpoint and owner's folder; with the key of another checkpoint of this run, where that has one.
     pub(in crate::audit) fn save(
         &self,
         folder: &Path,
+        other: Option<&Path>,
         ran: &Ran,
         weights: &[Vec<f32>],
     ) -> Result<()> {
@@ -103,7 +104,10 @@ impl Job<'_> {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
             };
-            let owner = Owner::open_or_create(folder)?;
+            let owner = match other {
+                Some(other) => Owner::open_or_create_beside(folder, other)?,
+                None => Owner::open_or_create(folder)?,
+            };
             manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
         let tokenizer = &prepared.tokenizer;
@@ -410,7 +414,9 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         note("done; worker 0 writes the model");
         return Ok(Exit::Finished);
     }
-    job.save(&train.out, &trained.ran, trained.trainer.weights())
+    let first = keep.first();
+    let weights = trained.trainer.weights();
+    job.save(&train.out, first.as_deref(), &trained.ran, weights)
         .context("--out")?;
     let owner = Owner::open_or_create(&train.out).context("--out")?;
     keep.log.into_inner().keep(&owner).context("--out")?;
@@ -474,12 +480,17 @@ impl Keep<'_> {
         self.out.with_file_name(name)
     }
 
+    /// Where the first of them lies.
+    fn first(&self) -> Option<PathBuf> {
+        self.every.map(|every| self.place(every))
+    }
+
     /// Whether nothing lies where a new run writes.
     fn free(&self, state: &Path) -> Result<()> {
-        if let Some(every) = self.every
+        if let Some(first) = self.first()
             && !state.exists()
         {
-            free_for(&self.place(every))?;
+            free_for(&first)?;
         }
         Ok(())
     }
@@ -510,7 +521,8 @@ impl Keep<'_> {
         {
             return Ok(());
         }
-        let saved = self.job.save(&place, &epoch.ran, epoch.weights);
+        let first = self.first();
+        let saved = (self.job).save(&place, first.as_deref(), &epoch.ran, epoch.weights);
         saved
             .with_context(|| place.display().to_string())
             .map_err(failed)
