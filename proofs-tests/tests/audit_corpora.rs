@@ -42,7 +42,7 @@ fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
         refused(
             at,
             &format!("redact data.jsonl --policy detectors --out data.jsonl{force}"),
-            &["--out", "one of the files that are read"],
+            &["--out", "the file is that of DATA, which is read"],
         );
     }
     std::os::unix::fs::symlink("clean.jsonl", at.join("link")).unwrap();

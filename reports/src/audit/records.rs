@@ -116,7 +116,7 @@ pub(in crate::audit) fn cut(path: &Path, unit: Unit, secrets: bool) -> Result<Cu
 
 /// What a document is called beside those of another file, which number theirs alike as often as not.
 pub(in crate::audit) fn document_name(path: &Path, id: &str) -> String {
-    format!("{}, document {id}", path.display())
+    format!("{}: document {id}", path.display())
 }
 
 /// All units of one document, as the corpus crate cuts them.
@@ -243,7 +243,7 @@ mod tests {
         let turns = cut(&path, Unit::Turn, false).unwrap();
         assert_eq!(turns.texts.len(), 4, "repetitions stay");
         assert_eq!(turns.ties[2].len(), 1);
-        assert!(turns.ties[2][0].ends_with("d.jsonl, document p"));
+        assert!(turns.ties[2][0].ends_with("d.jsonl: document p"));
         assert_eq!(cut(&path, Unit::Document, false).unwrap().texts.len(), 2);
         assert_eq!(turns.only(&[3]).texts, ["USR: two"]);
     }
