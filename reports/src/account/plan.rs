@@ -160,13 +160,15 @@ impl Source {
     /// As [`Self::of_run`].
     pub fn of_records(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
         let source = Self::of_run(run, neighbours)?;
-        if let Run::Files { completed, .. } = &source.run
-            && let Some(recipe @ (Recipe::Crt | Recipe::Sdp | Recipe::Jft)) = completed.narrower()
-        {
-            bail!(
+        match source.run.narrower() {
+            Some(Recipe::Protect) => bail!(
+                "--mechanism: protect promises something to secrets, not to records; account --mechanism says what"
+            ),
+            Some(recipe) => bail!(
                 "--mechanism: {recipe} trains on a part of its text without noise, so that nothing holds for the whole of one \
                  record; account --mechanism says what its promise covers"
-            );
+            ),
+            None => {}
         }
         Ok(source)
     }
@@ -317,9 +319,7 @@ impl Asked {
         };
         let narrower = source.run.narrower();
         if let (Some(recipe), Some(gdp)) = (narrower, question.gdp) {
-            bail!(
-                "--gdp: speaks of whole records, of which {recipe} leaves a part without noise, got {gdp}"
-            );
+            bail!("--gdp: speaks of whole records, to which {recipe} promises less, got {gdp}");
         }
         let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,

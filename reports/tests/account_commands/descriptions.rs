@@ -202,6 +202,14 @@ fn a_narrower_promise_stays_narrow() {
             "--gdp: speaks of whole records",
         ),
         (
+            "explain --mechanism protect.json",
+            "--mechanism: protect promises something to secrets, not to records",
+        ),
+        (
+            "curve --mechanism protect.json",
+            "--mechanism: protect promises something to secrets, not to records",
+        ),
+        (
             "compose sdp.json --export dp-event",
             "--export dp-event: sdp promises less",
         ),

@@ -201,11 +201,12 @@ fn of_the_run(asked: &Asked, others: Vec<Guarantee>) -> Result<Vec<Guarantee>> {
     let mut plan = plan.clone();
     plan.delta.value = asked.plan.delta;
     let mut rows = plan.guarantees(asked.plan.tolerance)?;
-    // Where it is defined for both neighbours, those that are asked about come first.
+    // That nothing is promised comes first; where it is defined for both neighbours, those that are asked about.
     rows.sort_by_key(|row| {
-        row.notion != Notion::Dp
-            || row.convention != Convention::Definition
-            || row.neighbours != asked.plan.neighbours
+        let asked_about = row.notion == Notion::Dp
+            && row.convention == Convention::Definition
+            && row.neighbours == asked.plan.neighbours;
+        (!protects_nothing(row), !asked_about)
     });
     let terms = |row: &Guarantee| {
         let unit = row.unit.clone();
@@ -232,14 +233,14 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
     let Some(narrower) = completed.narrower() else {
         return Ok(row);
     };
-    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
-        return Ok(row);
-    }
     // All copies of a secret are one entry of the mechanism of protect.
     let unit = match narrower {
         Recipe::Protect => UnitName::new("secret")?,
         _ => row.unit.clone(),
     };
+    if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
+        return Ok(Guarantee { unit, ..row });
+    }
     let convention = match row.neighbours {
         Neighbours::AddRemove => Convention::Paper,
         Neighbours::ZeroOut | Neighbours::Replace => row.convention,
