@@ -258,8 +258,14 @@ impl Plan {
     #[pyo3(signature = (text, *, neighbours = "add-remove"))]
     fn from_json(text: &str, neighbours: &str) -> PyResult<Self> {
         let document = of("text", read(text, neighbours_of(neighbours)?))?;
+        let run = document.completed();
+        if let Some(recipe) = run.narrower() {
+            return Err(value_error(format!(
+                "text: {recipe} promises less than differential privacy, which a Plan speaks of; account compose says what"
+            )));
+        }
         Ok(Self {
-            mechanism: document.mechanism,
+            mechanism: run.mechanism,
         })
     }
 

@@ -541,7 +541,10 @@ fn an_incidence_takes_a_free_name() {
     // A vocabulary is as careful.
     let line = "tokenizer data.jsonl --size 300 --declared-public --out data.jsonl --force";
     let said = refused(at, line);
-    assert!(said.contains("files that are read"), "{said}");
+    assert!(
+        said.contains("the file is that of DATA, which is read"),
+        "{said}"
+    );
     assert_eq!(text("data.jsonl"), data);
 }
 

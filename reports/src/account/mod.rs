@@ -143,13 +143,17 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
         false => answer::in_brief(asked)?,
     };
     let document = answer::held_to(asked, document, outcome.max_epsilon)?;
+    let narrower = asked.run.narrower();
     if let Some(place) = &outcome.plot {
+        if let Some(recipe) = narrower {
+            bail!("--plot: draws what is promised of whole records, and {recipe} promises less");
+        }
         let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;
     }
     let limit = answer::limit(&document.body, outcome.max_epsilon);
     let mut page = answer::guarantees(asked, &document, limit.as_ref());
-    if output.draws() {
+    if output.draws() && narrower.is_none() {
         // Where the curve can't be certified, the table stands alone.
         if let Ok(drawing) = answer::figure::privacy_curve(&asked.plan) {
             page = page.section(Section::plot("The curve", drawing.to_inline_svg()?));

@@ -30,6 +30,10 @@ pub(crate) fn promise(row: &Guarantee) -> String {
             format!("redacted secret in {records}, for planning only")
         }
         Notion::Gdp => format!("Gaussian differential privacy, {together}"),
+        Notion::SecretProtection if row.unit.as_str() == "secret" => match row.group {
+            Some(group) => format!("guessing a secret in {} records", group.get()),
+            None => "guessing a secret".to_owned(),
+        },
         Notion::SecretProtection => format!("guessing a secret in {records}"),
     };
     let said = match row.same_class {

@@ -105,7 +105,8 @@ fn document(
         recipe: asked.run.narrower(),
         secrets,
         // What would change ε says little about δ.
-        what_if: if asked.epsilon.is_none() {
+        // And nothing of secrets that may be on a public side.
+        what_if: if asked.epsilon.is_none() && asked.run.narrower() != Some(Recipe::Crt) {
             what_if(asked)?
         } else {
             Vec::new()

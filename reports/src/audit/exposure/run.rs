@@ -365,6 +365,12 @@ pub(in crate::audit) fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<T
     let loaded = load(path, Neighbours::AddRemove)?;
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
+    if let (Some(recipe), None) = (document.clone().completed().narrower(), &document.plan) {
+        bail!(
+            "{}: {recipe} promises less than differential privacy, and how it met the canaries stands in the manifest of the run alone",
+            loaded.name
+        );
+    }
     if let Some(other) = document.unit.filter(|other| *other != unit) {
         bail!(
             "one record is a {other} in {} and a {unit} in the canary plan: no promise about one \
