@@ -258,6 +258,11 @@ fn around(
         .as_ref()
         .and_then(|plan| plan.run.recipe())
         .or(own_words.recipe);
+    if recipe.is_none() && narrower_alone(members) {
+        let why =
+            "is missing: none of the guarantees beside it is differential privacy of the unit";
+        return Err(refused("recipe", why));
+    }
     Ok(Document {
         mechanism,
         unit,
@@ -265,6 +270,20 @@ fn around(
         plan,
         canary_records,
     })
+}
+
+/// Whether a document lists guarantees, and none of differential privacy for its own unit: its mechanism
+/// alone would be read as such a promise.
+fn narrower_alone(members: &Map<String, Value>) -> bool {
+    let Some(Value::Array(rows)) = members.get("guarantees") else {
+        return false;
+    };
+    let unit = members.get("inputs").map(|inputs| &inputs["unit"]);
+    let whole = |row: &Value| {
+        matches!(row["notion"].as_str(), Some("dp" | "group-dp"))
+            && unit.is_none_or(|unit| unit.is_null() || row["unit"] == *unit)
+    };
+    !rows.is_empty() && !rows.iter().any(whole)
 }
 
 /// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other

@@ -142,6 +142,14 @@ fn a_narrower_promise_stays_narrow() {
         fine(at, "compose crt.json --format json"),
     )
     .unwrap();
+    for recipe in ["crt", "sdp", "jft", "protect"] {
+        let mut without = json(at, &format!("compose {recipe}.json"));
+        without.as_object_mut().unwrap().remove("recipe").unwrap();
+        std::fs::write(at.join("without.json"), without.to_string()).unwrap();
+        let output = run(at, "compose without.json", "");
+        assert_eq!(output.status.code(), Some(2), "{recipe}");
+        assert!(stderr(&output).contains("recipe: is missing"), "{recipe}");
+    }
     std::fs::write(
         at.join("exported.json"),
         fine(at, "--mechanism crt.json --export mechanism"),
