@@ -3,7 +3,7 @@
 use crate::common::Case;
 use reticent_accounting::{
     Delta, Direction, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, Plan,
-    PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance, UnitName,
+    PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps, Tolerance, UnitName,
 };
 
 const QUESTIONS: [(Neighbours, Direction); 3] = [
@@ -219,6 +219,67 @@ fn trivial_runs_have_trivial_answers() {
     };
     let refused = PrivacyLoss::of(&guess, question, Direction::Remove).unwrap_err();
     assert!(refused.to_string().contains("light noise"), "{refused}");
+}
+
+/// The Gaussian's loss has no largest value, so that δ is above zero at every finite ε: where a square overflows, too.
+#[test]
+fn a_delta_far_out_is_zero_only_where_losses_end() {
+    let noise_multiplier = NoiseMultiplier::new(1.0).unwrap();
+    let plain = Mechanism::Gaussian { noise_multiplier };
+    let sampled = Mechanism::SubsampledGaussian {
+        noise_multiplier,
+        sampling_rate: SamplingRate::new(0.01).unwrap(),
+        sampling: Sampling::Poisson,
+    };
+    for epsilon in [1e3, 1e155, 1e300, 1e308, f64::MAX] {
+        let delta = |run: &Mechanism, direction| {
+            let question = Query::single(Neighbours::AddRemove);
+            let loss = PrivacyLoss::of(run, question, direction).unwrap();
+            let answer = loss.delta(Epsilon::new(epsilon).unwrap(), Tolerance::DEFAULT);
+            answer.unwrap().bounds.upper.unwrap().get().get()
+        };
+        for direction in [Direction::Remove, Direction::Add] {
+            assert!(delta(&plain, direction) > 0.0, "{epsilon}");
+        }
+        assert!(delta(&sampled, Direction::Remove) > 0.0, "{epsilon}");
+        // Who is missed in a hundredth of the draws is known to be absent by e^0.01 at most.
+        assert_eq!(delta(&sampled, Direction::Add), 0.0, "{epsilon}");
+    }
+}
+
+/// What roundings take off the masses of a step comes to 1e-4 and more of so many: the run below such a run must not
+/// count on it.
+#[test]
+fn masses_rounded_inwards_stay_consistent_over_very_many_epochs() {
+    for (noise, steps, epochs, epsilon) in [
+        (0.05626381899626638, 186, 169_527_586, 0.024),
+        (0.07456703511459896, 54, 48_720_956, 616.0),
+    ] {
+        let noise = NoiseMultiplier::new(noise).unwrap();
+        let sampling_rate = SamplingRate::new(1.0 / steps as f64).unwrap();
+        let sampling = Sampling::RandomAllocation { selected: 1, steps };
+        for each in [
+            Mechanism::SubsampledGaussian {
+                noise_multiplier: noise,
+                sampling_rate,
+                sampling,
+            },
+            Mechanism::SubsampledLaplace {
+                scale: noise,
+                sampling_rate,
+                sampling,
+            },
+        ] {
+            let run = Mechanism::Repeat {
+                times: Steps::new(epochs),
+                each: Box::new(each),
+            };
+            let question = Query::single(Neighbours::AddRemove);
+            let loss = PrivacyLoss::of(&run, question, Direction::Add).unwrap();
+            let answer = loss.delta(Epsilon::new(epsilon).unwrap(), Tolerance::DEFAULT);
+            assert!(answer.unwrap().bounds.upper.unwrap().get().get() > 0.999);
+        }
+    }
 }
 
 /// δ = 0 is pure ε: finite only where the loss is bounded.

@@ -1,7 +1,7 @@
 //! Checkpoint folders: what is saved is loaded, and nothing damaged is accepted.
 
 use crate::check;
-use reticent_accounting::training::{CompletedRun, Recipe, Run, Stated, TrainingPlan};
+use reticent_accounting::training::{Base, CompletedRun, Recipe, Run, Stated, TrainingPlan};
 use reticent_accounting::{Mechanism, UnitName};
 use reticent_backends::checkpoint::{Checkpoint, Initial, Manifest, Owner, Phase, weights_digest};
 use reticent_backends::engine::{lstm, open};
@@ -271,6 +271,10 @@ fn what_ran_before_composes() {
     let fresh = Manifest::of(&prepared, &trained.ran, pretrained.clone()).unwrap();
     assert_eq!((&fresh.mechanism, fresh.seeded), (&ran, false));
     // where it began is said by the plan and by the manifest, and compared
+    assert_eq!(fresh.not_covered[0], Base::Unstated.not_covered());
+    trained.ran.plan.base = Some(Base::DeclaredPublic);
+    assert!(Manifest::of(&prepared, &trained.ran, pretrained.clone()).is_err());
+    trained.ran.plan.base = None;
     assert!(Manifest::of(&prepared, &trained.ran, continued(&before, false)).is_err());
     for seeded in [false, true] {
         trained.ran.plan.seeded = seeded;

@@ -137,6 +137,49 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
 
 /// No canary of three exceeds the ceiling, so that it lies above what three that no model ever saw stay below:
 /// log2(3/0.05) bits. One of them would stay below log2(1/0.05).
+/// Whoever reads any page of a run sees what its promise rests on where the weights came from elsewhere.
+#[test]
+fn a_base_of_others_is_named_wherever_something_is_promised() {
+    let from = trained();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let planted = from.join("planted");
+    let planted = planted.display();
+    let small = "--model gpt2 --layers 1 --width 16 --heads 2 --context 256";
+    fine(&audit(
+        at,
+        &format!("train {planted} --recipe sgd --epochs 1 {small} --out base"),
+    ));
+    std::fs::remove_file(at.join("base/manifest.json")).unwrap();
+    let noise = "--recipe dpsgd --sigma 4 --sample-rate 0.2 --epochs 1 --model base";
+    let refused = audit(at, &format!("train {planted} {noise} --out on"));
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    let noise = format!("{noise} --declared-public");
+    let told = "all text behind it was declared public";
+    let train = audit(at, &format!("train {planted} {noise} --out on"));
+    let pages = [
+        train,
+        account(at, &format!("--prepared {planted} {noise} -v")),
+        account(at, "--mechanism on/manifest.json"),
+        account(at, "compose on/manifest.json on/manifest.json"),
+        audit(at, "exposure --model on"),
+        audit(at, "report --model on --format model-card"),
+    ];
+    for page in &pages {
+        let page = String::from_utf8_lossy(fine(page))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(page.contains(told), "{page}");
+    }
+    // What goes on from it keeps it.
+    let on = noise.replace("base --declared-public", "on");
+    let further = audit(at, &format!("train {planted} {on} --out further"));
+    let further = String::from_utf8_lossy(fine(&further)).into_owned();
+    let further = further.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(further.contains(told), "{further}");
+}
+
 #[test]
 fn a_ceiling_is_one_of_all_canaries() {
     let report = exposure(trained(), "--model noisy");

@@ -100,6 +100,7 @@ impl Concentration {
             missing += 2.0 * times * BEYOND;
             parts.push((stretches_of_law(law), times));
         }
+        missing += loss.rounded_away();
         Some(Self {
             parts,
             gaussian: loss.gaussian,

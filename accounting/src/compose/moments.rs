@@ -23,6 +23,13 @@ impl PrivacyLoss {
         }
     }
 
+    /// P-mass that is not there, because masses of laws were rounded inwards; as much as it can be.
+    pub(crate) fn rounded_away(&self) -> f64 {
+        let kept = self.laws.iter();
+        let ln_kept = kept.map(|(law, times)| *times as f64 * law.ln_least_mass());
+        -ln_kept.sum::<f64>().exp_m1()
+    }
+
     /// Both ends of K(c) of the steps that only the grid knows.
     pub(crate) fn ln_moment_of_laws(&self, order: f64) -> Result<(f64, f64)> {
         let (mut lower, mut upper) = (0.0, 0.0);

@@ -52,14 +52,10 @@ impl Partition {
         let laws = loss.laws.iter();
         let laws = laws.map(|(law, times)| (cells_of_law(law), *times as f64));
         let (least, most) = solver.mass_beyond();
-        let kept = loss.laws.iter();
-        let ln_kept: f64 = kept
-            .map(|(law, times)| *times as f64 * law.ln_least_mass())
-            .sum();
         Self {
             parts: pairs.chain(laws).collect(),
             gaussian: loss.gaussian,
-            missing: (most - least * (1.0 - ROOM)).max(0.0) - ln_kept.exp_m1(),
+            missing: (most - least * (1.0 - ROOM)).max(0.0) + loss.rounded_away(),
         }
     }
 

@@ -299,6 +299,18 @@ impl Solver {
         if epsilon >= self.largest_loss() {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Source::Closed));
         }
+        let (mut ends, source) = self.ln_delta_of_less_than_the_largest(epsilon, goal)?;
+        // Some loss is larger, so that this is an exponent that overflowed.
+        ends.upper = ends.upper.max(f64::MIN);
+        Ok((ends, source))
+    }
+
+    /// The same where some loss exceeds ε.
+    fn ln_delta_of_less_than_the_largest(
+        &mut self,
+        epsilon: f64,
+        goal: f64,
+    ) -> Result<(LnBounds, Source)> {
         if let Some(closed) = &self.closed {
             return Ok((closed.ln_delta(epsilon, goal), Source::Closed));
         }

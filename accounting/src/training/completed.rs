@@ -1,8 +1,8 @@
 //! A run that is over: what another run that goes on from its weights, or is composed with it, has
 //! to know.
 
-use super::is_false;
 use super::recipe::{Recipe, open};
+use super::{Base, is_false};
 use crate::guarantee::Notion;
 use crate::mechanism::Mechanism;
 use crate::quantity::GroupSize;
@@ -31,6 +31,9 @@ pub struct CompletedRun {
     /// Whether the key of its owner vouches for what is said of it here.
     #[serde(default, skip_serializing_if = "is_false")]
     pub authenticated: bool,
+    /// The model of others that it began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
 }
 
 /// As [`CompletedRun::narrower`].
@@ -64,6 +67,7 @@ impl CompletedRun {
             canary_records: None,
             everything_private: false,
             authenticated: false,
+            base: None,
         }
     }
 
@@ -148,6 +152,7 @@ impl CompletedRun {
         });
         let narrower = runs.iter().find(|run| run.narrower().is_some());
         let recipe = narrower.filter(|_| composes).and_then(|run| run.recipe);
+        let base = runs.iter().find_map(|run| run.base);
         let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
         if !composes {
             parts.push(open(
@@ -156,6 +161,7 @@ impl CompletedRun {
         }
         Self {
             recipe,
+            base,
             ..Self::of(Mechanism::Sequence { parts })
         }
     }

@@ -64,6 +64,31 @@ pub struct Sizes {
     pub private: u64,
 }
 
+/// A model of others that training begins from. No promise covers the text behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Base {
+    /// Nothing is stated of its text.
+    Unstated,
+    /// All text behind it was declared public.
+    DeclaredPublic,
+}
+
+impl Base {
+    /// What a promise leaves out.
+    #[must_use]
+    pub const fn not_covered(self) -> &'static str {
+        match self {
+            Self::Unstated => {
+                "the base model: the promise is of this training, not of the base's own"
+            }
+            Self::DeclaredPublic => {
+                "the base model: all text behind it was declared public; nothing is promised to a record in that text"
+            }
+        }
+    }
+}
+
 /// A training run.
 ///
 /// ```
@@ -93,6 +118,9 @@ pub struct TrainingPlan {
     /// The run that this one goes on from: both compose, as if on the same records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<Stated<CompletedRun>>,
+    /// The model of others that it begins from, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
     /// Whether the published vocabulary was built from private text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub vocabulary_leaks: bool,
@@ -153,6 +181,7 @@ impl TrainingPlan {
             sizes: None,
             delta: Stated::assumed(Self::default_delta(None)),
             continues: None,
+            base: None,
             vocabulary_leaks: false,
             unbounded_stability: false,
             labelled: false,
@@ -226,7 +255,15 @@ impl TrainingPlan {
             everything_private: self.secrets.everything_private
                 && before.is_none_or(|run| run.narrower().is_none()),
             authenticated: false,
+            base: self.base(),
         }
+    }
+
+    /// The model of others behind it, here or in the runs that it goes on from.
+    #[must_use]
+    pub fn base(&self) -> Option<Base> {
+        self.base
+            .or_else(|| self.continues.as_ref().and_then(|run| run.base))
     }
 
     /// Why nothing is promised, where a part of the run protects nothing.

@@ -9,7 +9,7 @@ use crate::trainer::learning_rate::{Decay, LearningRates};
 use crate::trainer::optimizer::OptimizerSpec;
 use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{
-    CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
+    Base, CompletedRun, Recipe, Stated, StepDecay, Stopping, TrainingPlan,
 };
 use reticent_accounting::{Mechanism, MissRate, Neighbours, Sampling, SamplingRate, UnitName};
 use reticent_corpus::prepare::StageStability;
@@ -273,6 +273,21 @@ pub enum Initial {
     },
 }
 
+impl Initial {
+    /// The model of others that they are.
+    #[must_use]
+    pub const fn base(&self) -> Option<Base> {
+        match self {
+            Self::Pretrained {
+                declared_public: true,
+                ..
+            } => Some(Base::DeclaredPublic),
+            Self::Pretrained { .. } => Some(Base::Unstated),
+            Self::Random { .. } | Self::Continued { .. } => None,
+        }
+    }
+}
+
 /// What no promise rests on, but whoever trains such a model again has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -450,6 +465,10 @@ impl Manifest {
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
         let earlier = plan.continues.as_ref();
+        // Plans of earlier versions say nothing of a base.
+        if plan.base.is_some() && plan.base != self.initial.base() {
+            return differs("initial");
+        }
         if plan.run.recipe() != Some(self.recipe) {
             return differs("recipe");
         }
@@ -494,6 +513,13 @@ impl Manifest {
             return differs("phases");
         }
         Ok(self)
+    }
+
+    /// The model of others behind it, which no promise covers.
+    #[must_use]
+    pub fn base(&self) -> Option<Base> {
+        let planned = self.plan.as_ref().and_then(TrainingPlan::base);
+        self.initial.base().or(planned)
     }
 
     /// The manifest as JSON.

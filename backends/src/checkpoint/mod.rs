@@ -22,7 +22,7 @@ use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
-use reticent_accounting::training::TrainingPlan;
+use reticent_accounting::training::{Base, TrainingPlan};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -201,7 +201,7 @@ struct Config {
 }
 
 /// What the guarantee of a run never covers.
-fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
+fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> Vec<String> {
     let mut list: Vec<String> = [
         "tuning and choice among runs: compose all runs, or account for the selection",
         "metrics, loss curves and reports computed on the training text",
@@ -222,6 +222,9 @@ fn not_covered(plan: &TrainingPlan, vocabulary: Origin) -> Vec<String> {
              records of one class, and nothing of a class"
                 .to_owned(),
         );
+    }
+    if let Some(base) = base {
+        list.insert(0, base.not_covered().to_owned());
     }
     if plan.noiseless {
         list.insert(
@@ -278,10 +281,14 @@ impl Manifest {
             weights: String::new(),
             digests: None,
             canaries: None,
-            not_covered: not_covered(&plan, vocabulary),
+            not_covered: Vec::new(),
             plan: Some(plan),
         };
-        manifest.consistent().map_err(Error::Unsuitable)
+        let mut manifest = manifest.consistent().map_err(Error::Unsuitable)?;
+        if let Some(plan) = &manifest.plan {
+            manifest.not_covered = not_covered(plan, manifest.base(), vocabulary);
+        }
+        Ok(manifest)
     }
 
     /// The mechanism of the private phases alone.
@@ -342,10 +349,6 @@ impl Checkpoint {
         let config = decoder(model)?;
         manifest.adapter = Some(lora.spec().clone());
         manifest.architecture = Some(Box::new(config.clone()));
-        // The run of a checkpoint of ours is composed with this one.
-        if !matches!(manifest.initial, Initial::Continued { .. }) {
-            manifest.not_covered.insert(0, BASE_NOT_COVERED.to_owned());
-        }
         let files = Files {
             kind: Kind::Adapter,
             config: adapter::config_json(lora, config, base)?,
@@ -478,10 +481,6 @@ impl Checkpoint {
         })
     }
 }
-
-/// What the guarantee of an adapter leaves out.
-const BASE_NOT_COVERED: &str =
-    "the base model: the promise is of the adapter's training, not of the base's own";
 
 fn lacks_adapter(folder: &Path) -> Error {
     Error::Checkpoint {

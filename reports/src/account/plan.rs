@@ -7,7 +7,7 @@ use crate::plan::args::Sampler;
 use crate::plan::schedule::assumed_neighbours;
 use crate::plan::{PlanRequest, Redacted, SecretsRequest, UNIT, build, redaction, run_inputs};
 use anyhow::{Context, Result, bail};
-use reticent_accounting::training::{CompletedRun, NoisySteps, Recipe, TrainingPlan};
+use reticent_accounting::training::{Base, CompletedRun, NoisySteps, Recipe, TrainingPlan};
 use reticent_accounting::{
     Epsilon, GroupSize, Mechanism, Neighbours, Plan, Sampling, Tolerance, UnitName,
 };
@@ -77,6 +77,15 @@ impl Run {
                 Some(Recipe::Sgd | Recipe::Dpsgd) | None => None,
             },
             Self::Plan(_) => None,
+        }
+    }
+
+    /// The model of others behind it.
+    #[must_use]
+    pub fn base(&self) -> Option<Base> {
+        match self {
+            Self::Plan(plan) => plan.base(),
+            Self::Files { completed, .. } => completed.base,
         }
     }
 

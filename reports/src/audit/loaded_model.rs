@@ -263,14 +263,17 @@ impl LoadedModel {
     /// What is to be said of the manifest that its promise rests on.
     pub(in crate::audit) fn caveat(&self) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
-        let caveat = self.authentication.caveat()?;
-        let uncovered = manifest.digests.is_none();
-        let earlier = if uncovered {
-            "; an earlier version wrote it, without digests of config.json and tokenizer.json"
-        } else {
-            ""
-        };
-        Some(format!("manifest.json is {caveat}{earlier}"))
+        let mut said = Vec::new();
+        if let Some(caveat) = self.authentication.caveat() {
+            said.push(format!("manifest.json is {caveat}"));
+            if manifest.digests.is_none() {
+                said.push("an earlier version wrote it, without digests of config.json and tokenizer.json".to_owned());
+            }
+        }
+        if let Some(base) = manifest.base() {
+            said.push(format!("not covered is {}", base.not_covered()));
+        }
+        (!said.is_empty()).then(|| said.join("; "))
     }
 
     pub(in crate::audit) fn scorer(&mut self) -> &mut dyn PrefixScorer {

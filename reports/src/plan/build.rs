@@ -12,8 +12,8 @@ use crate::number::rounded_up;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Reach, RedactedAlike, Spread};
 use reticent_accounting::training::{
-    Canaries, CompletedRun, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps, Stated,
-    Stopping, TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
+    Base, Canaries, CompletedRun, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps,
+    Stated, Stopping, TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
 };
 use reticent_accounting::{Epsilon, GroupSize, Neighbours, NoiseMultiplier, Steps, UnitName};
 use std::path::Path;
@@ -90,6 +90,7 @@ impl Builder<'_> {
                 .map(|corpus| Stated::counted(corpus.sizes.clone(), PREPARED)),
             delta: self.or_assumed(request.delta, "delta", delta),
             continues: self.continues()?,
+            base: self.base(),
             vocabulary_leaks: self.corpus.is_some_and(|corpus| corpus.vocabulary_leaks),
             labelled: self.corpus.is_some_and(|corpus| corpus.labelled),
             unbounded_stability: self
@@ -473,6 +474,16 @@ impl Builder<'_> {
         let public = self.request.of_recipe.held_out_is;
         let public = public.map(|whose| whose == Whose::Public);
         plateau.then(|| self.or_assumed(public, "held_out_is", false))
+    }
+
+    /// The model of others, where the run begins from a folder without a manifest of ours.
+    fn base(&self) -> Option<Base> {
+        let others = |model: &&Path| !model.join("manifest.json").exists();
+        self.request.folder().filter(others)?;
+        Some(match self.request.declared_public {
+            true => Base::DeclaredPublic,
+            false => Base::Unstated,
+        })
     }
 
     /// The earlier run of ours, where the run goes on from its checkpoint.

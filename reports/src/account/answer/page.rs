@@ -98,6 +98,9 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
             status(*noisy.sampling)
         ));
     }
+    if let Some(base) = asked.run.base() {
+        notes.push(format!("Not covered: {}.", base.not_covered()));
+    }
     if let Some(plan) = asked.run.of_manifest()
         && !matches!(
             plan.run.recipe(),

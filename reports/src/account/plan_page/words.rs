@@ -1,7 +1,7 @@
 //! What a page assumes and what it does not cover, in sentences.
 
 use super::PlannedRun;
-use crate::number::{nearest, rounded_up, shortest};
+use crate::number::{capital, nearest, rounded_up, shortest};
 use crate::plan::unauthenticated;
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
@@ -175,6 +175,9 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
+    if let Some(base) = run.plan.base() {
+        said.insert(0, capital(base.not_covered()) + ".");
+    }
     if run.plan.run.recipe() == Some(Recipe::Protect) {
         said.push(
             "Preparation: the promise is about the records that are trained on; where duplicates are removed, \

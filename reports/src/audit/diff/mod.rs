@@ -305,6 +305,7 @@ impl DiffReport {
                 Change::More => "more",
                 Change::Less => "less",
                 Change::Appeared => "yes, the old one unseen",
+                Change::Unseen if !row.could_say => "not known",
                 Change::Unseen => "no more than noise",
             };
             table.row([

@@ -236,6 +236,8 @@ pub(super) fn card(report: &ExposureReport) -> String {
             " Promised: ε ≤ {} in the same terms.",
             rounded_up(verdict.promised_at_most(), 4)
         ));
+    } else if let Some(why) = &report.no_verdict {
+        said.push_str(&format!(" No verdict on a promise: {why}."));
     }
     said
 }

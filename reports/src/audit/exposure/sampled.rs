@@ -200,7 +200,16 @@ impl SampledReport {
 
     /// Whether the smallest p that a sample of this size can give is small enough.
     fn could_see(&self) -> bool {
-        self.canaries.len() as f64 / (self.sample as f64 + 1.0) < 0.05
+        self.canaries.len() as f64 / (self.sample as f64 + 1.0) < 0.05 && !self.all_alike()
+    }
+
+    /// Whether no canary is told from any candidate: none is likelier, none less likely.
+    fn all_alike(&self) -> bool {
+        let most = (self.candidates as f64).log2();
+        let alike = |c: &SampledCanary| {
+            c.at_or_below == self.sample && high(&c.exposure).is_none_or(|bits| bits >= most)
+        };
+        self.canaries.iter().all(alike)
     }
 
     fn reach(&self, limit: Option<f64>) -> Reach {
@@ -215,6 +224,10 @@ impl SampledReport {
     fn mute(&self, limit: Option<f64>) -> Option<String> {
         let canaries = self.canaries.len() as u64;
         match self.reach(limit).mute()? {
+            Mute::Leak if self.all_alike() => Some(
+                "every sampled candidate is as likely as the canary: the scores tell none from another"
+                    .to_owned(),
+            ),
             Mute::Leak => Some(format!(
                 "a sample of {} shows no leak of {}, whatever their ranks: it takes one of {} at least",
                 grouped(self.sample),

@@ -278,9 +278,11 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
         }
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",
-        Signal::Reversed | Signal::Unseen | Signal::Alike => {
+        Signal::Unseen => {
             " This attack found no trace; stronger attacks may. It is no proof that nothing leaks."
         }
+        Signal::Reversed => " Members score lower than non-members: they must rise with membership, so nothing can be concluded.",
+        Signal::Alike => " All scores are equal: nothing can be concluded.",
     });
     said
 }

@@ -101,6 +101,11 @@ fn the_signal_is_said_whichever_way_it_points() {
         let text = page::page(&report, &args, Exit::Finished, &[], &inputs).unwrap();
         let text = text.to_text(View::full());
         assert!(text.contains("4\u{202f}380 non-members needed"), "{text}");
+        assert_eq!(
+            text.contains("This attack found no trace"),
+            expected == Signal::Unseen,
+            "{text}"
+        );
         assert!(
             text.contains("assumed: fpr [0.01,0.001], confidence 0.95"),
             "{text}"

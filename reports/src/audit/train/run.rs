@@ -248,8 +248,7 @@ impl TrainedAdapter {
             targets,
         } = &self.spec;
         format!(
-            "A LoRA adapter of rank {rank} (alpha {}) on {} of {}: {} parameters. The guarantees are of its training, \
-             composed with that of a base that is a checkpoint of ours; they do not cover how another base was trained.",
+            "A LoRA adapter of rank {rank} (alpha {}) on {} of {}: {} parameters.",
             shortest(*alpha),
             targets.join(", "),
             self.base,
@@ -571,6 +570,11 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         );
     }
     notes.extend(shown.adapter.as_ref().map(TrainedAdapter::text));
+    notes.extend(
+        run.plan
+            .base()
+            .map(|base| format!("Not covered: {}.", base.not_covered())),
+    );
     notes.extend(shown.caveat.map(str::to_owned));
     if !shown.estimates.is_empty() {
         notes.push("The manifest also holds the paper's estimate, which is no bound.".into());
