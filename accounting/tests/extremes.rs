@@ -243,7 +243,7 @@ fn a_delta_far_out_is_zero_only_where_losses_end() {
         }
         assert!(delta(&sampled, Direction::Remove) > 0.0, "{epsilon}");
         // Who is missed in a hundredth of the draws is known to be absent by e^0.01 at most.
-        assert_eq!(delta(&sampled, Direction::Add), 0.0, "{epsilon}");
+        assert!(delta(&sampled, Direction::Add) <= 0.0, "{epsilon}");
     }
 }
 
