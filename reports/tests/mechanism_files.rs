@@ -135,8 +135,6 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
     }
 }
 
-/// No canary of three exceeds the ceiling, so that it lies above what three that no model ever saw stay below:
-/// log2(3/0.05) bits. One of them would stay below log2(1/0.05).
 /// Whoever reads any page of a run sees what its promise rests on where the weights came from elsewhere.
 #[test]
 fn a_base_of_others_is_named_wherever_something_is_promised() {
@@ -180,6 +178,8 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     assert!(further.contains(told), "{further}");
 }
 
+/// No canary of three exceeds the ceiling, so that it lies above what three that no model ever saw stay below:
+/// log2(3/0.05) bits. One of them would stay below log2(1/0.05).
 #[test]
 fn a_ceiling_is_one_of_all_canaries() {
     let report = exposure(trained(), "--model noisy");
