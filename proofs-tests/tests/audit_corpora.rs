@@ -964,7 +964,7 @@ fn canaries_of_words_that_the_text_lacks() {
     assert_eq!(sampled["words"]["sampled_left_out"], 0);
     assert_eq!(sampled["candidates"], 256.0);
     let prepared = json(&format!(
-        "prepare data.jsonl --canaries 3x2 {format} --out both"
+        "prepare data.jsonl --policy nothing --canaries 3x2 {format} --out both"
     ));
     assert_eq!(
         prepared["sampled"], sampled["sampled"],
@@ -976,7 +976,14 @@ fn canaries_of_words_that_the_text_lacks() {
     );
     let (one, two) = (plan("sampled/canaries.json"), plan("both/canaries.json"));
     assert_eq!(one["template"], two["template"]);
-    assert!(read(at, "both/train.jsonl").contains(&format!("note:{}", secret(&two))));
+    let planted = format!("note:{}", secret(&two));
+    let of_line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    assert!(
+        read(at, "both/train.jsonl")
+            .lines()
+            .any(|line| of_line(line)["text"].as_str().unwrap().contains(&planted)),
+        "a sampled text can hold what JSON escapes: {planted:?}"
+    );
     let coins = json(&format!(
         "plant data.jsonl --canaries 300x1 {format} --coins --out many"
     ));
