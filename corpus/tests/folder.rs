@@ -162,7 +162,7 @@ fn a_folder_in_use_is_not_touched() {
     ));
     assert!(matches!(
         prepared.write(&home.join("letter.txt"), true),
-        Err(Error::Occupied { .. })
+        Err(Error::Output { .. })
     ));
     assert_eq!(names(&home), ["letter.txt"]);
 }

@@ -278,7 +278,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             names
                 .iter()
                 .fold(pairs.clone(), |text, id| text + id + ",once-12\n"),
-            "certified for another incidence",
+            "certified for another run",
         ),
     ] {
         std::fs::write(at.join(name), text).unwrap();

@@ -231,3 +231,21 @@ fn exposure_refuses_with_the_place_and_another_unit() {
         assert!(said(&output).contains(words), "{}", said(&output));
     }
 }
+
+/// An event's (ε, δ) says nothing of who is compared: that it is taken to be for those who are asked about is an assumption.
+#[test]
+fn promises_of_events_are_for_whom_they_are_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let event = json!({"class_name": "EpsilonDeltaDpEvent", "epsilon": 1.0, "delta": 1e-3});
+    std::fs::write(at.join("event.json"), event.to_string()).unwrap();
+    let own =
+        json!({"type": "approx-dp", "epsilon": 1.0, "delta": 1e-3, "neighbours": "add-remove"});
+    std::fs::write(at.join("own.json"), own.to_string()).unwrap();
+    for (file, assumed) in [("event.json", true), ("own.json", false)] {
+        let line = format!("--mechanism {file} --neighbours replace --at-epsilon 2");
+        let page = String::from_utf8(fine(&account(at, &line)).to_vec()).unwrap();
+        let words = "promise neighbours replace";
+        assert_eq!(page.contains(words), assumed, "{file}: {page}");
+    }
+}

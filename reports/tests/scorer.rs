@@ -131,6 +131,12 @@ fn a_process_gives_the_numbers_of_the_folder() {
         let model = through["inputs"]["model"].as_str().unwrap();
         assert!(model.starts_with("command:"), "{model}");
     }
+    // How far the baseline is from the model, whatever draws from them.
+    let apart = |drawn: &str| {
+        let line = "extract --model ckpt --data in.jsonl --unit turn --baseline base --prompt 5 --suffix 6";
+        json(at, &format!("{line} {drawn}"), "")["baseline_apart"].clone()
+    };
+    assert_eq!(apart("--top-k 1"), apart(""));
 }
 
 #[test]
@@ -215,6 +221,12 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     let refused = audit(at, &format!("extract {SCORER} --data in.jsonl"), weak);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("statistics"), "{}", said(&refused));
+    // A report leaves out the part that was not asked for by itself.
+    let line = format!("report {SCORER} --members in.jsonl --non-members out.jsonl");
+    let through = json(at, &line, weak);
+    assert!(through["membership"].is_object() && through["extraction"].is_null());
+    let why = through["no_extraction"].as_str().unwrap();
+    assert!(why.contains("statistics"), "{why}");
 }
 
 /// The model is another one each time (its shuffles come from the system), so the level is the

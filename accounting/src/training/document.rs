@@ -175,6 +175,9 @@ struct Inputs {
     unit: Option<UnitName>,
     #[serde(default, deserialize_with = "present")]
     seeded: Option<bool>,
+    /// Of a curve: what varies from point to point.
+    #[serde(default, deserialize_with = "present")]
+    over: Option<String>,
     #[serde(default)]
     assumed: Vec<String>,
 }
@@ -216,6 +219,10 @@ fn around(
         Some(inputs) => lenient(inputs, "inputs", &[])?,
         None => Inputs::default(),
     };
+    if let Some(axis) = inputs.over.filter(|axis| axis != "gamma") {
+        let why = format!("a curve over {axis} holds another mechanism at each of its points");
+        return Err(refused(INNER, &why));
+    }
     let mechanism = if event::is_event(inner) {
         event::read(inner, neighbours)
     } else {

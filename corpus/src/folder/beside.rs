@@ -314,7 +314,10 @@ fn check_folder(folder: &Path, force: bool) -> Result<()> {
     match std::fs::symlink_metadata(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed(error)),
-        Ok(meta) if !meta.is_dir() => Err(occupied()),
+        Ok(meta) if !meta.is_dir() => Err(Error::Output {
+            path: folder.to_path_buf(),
+            problem: "it exists and is no folder; choose another name".to_owned(),
+        }),
         Ok(_) => {
             let mut entries = std::fs::read_dir(folder).map_err(failed)?;
             let ours = force && folder.join(FACTS).is_file();

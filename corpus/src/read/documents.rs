@@ -498,10 +498,10 @@ pub fn made_up_number(id: &str) -> Option<u64> {
     known.then(|| number.parse().ok())?
 }
 
-/// Whose a document is: the one value, unless it is blank.
+/// Whose a document is: the one value without space around it, which would make two users of one, unless it is blank.
 fn whose(values: &[String]) -> Option<&str> {
     match values {
-        [one] if !one.trim().is_empty() => Some(one),
+        [one] => Some(one.trim()).filter(|user| !user.is_empty()),
         _ => None,
     }
 }

@@ -103,8 +103,8 @@ impl JsonLines {
                 lines.problem("a list; each line must be an object {\"id\",\"text\"}".to_owned())
             );
         }
-        let parsed: Line = serde_json::from_str(&line)
-            .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))?;
+        let parsed: Line =
+            serde_json::from_str(&line).map_err(|error| lines.problem(describe(&error)))?;
         let id = match parsed.id {
             Some(Id::Text(id)) => id,
             Some(Id::Number(id)) => id.to_string(),
@@ -112,8 +112,7 @@ impl JsonLines {
         };
         let longest = self.longest;
         let whole = |lines: &Lines| {
-            object_of(line.as_bytes(), longest)
-                .map_err(|error| lines.problem(format!("invalid JSON: {}", describe(&error))))
+            object_of(line.as_bytes(), longest).map_err(|error| lines.problem(describe(&error)))
         };
         let (mut object, mut answers) = (None, None);
         let text = match (&self.text, parsed.text, parsed.summary) {
@@ -196,9 +195,15 @@ impl JsonLines {
 /// The parser's message with the column, without its line number (always 1 here).
 fn describe(error: &serde_json::Error) -> String {
     let text = json_problem(error);
+    // What is JSON and no record says itself what is wrong.
+    let about = if error.is_data() {
+        ""
+    } else {
+        "invalid JSON: "
+    };
     match text.find(" at line 1 column ") {
-        Some(at) => format!("{} at column {}", &text[..at], error.column()),
-        None => text,
+        Some(at) => format!("{about}{} at column {}", &text[..at], error.column()),
+        None => format!("{about}{text}"),
     }
 }
 

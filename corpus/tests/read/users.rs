@@ -48,7 +48,7 @@ fn a_users_documents_are_one_wherever_they_stand() {
 
 #[test]
 fn columns_say_whose_a_row_is() {
-    let rows = b"author,text\nu,one\nv,two\nu,three\n";
+    let rows = b"author,text\nu,one\nv,two\n\" u\",three\n";
     let texts: Vec<String> = by_user("a.csv", rows)
         .into_iter()
         .map(|d| d.unwrap().text)

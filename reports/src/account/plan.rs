@@ -250,6 +250,7 @@ impl Source {
             .iter()
             .filter_map(|file| Some(format!("{}: {}.", file.name, file.caveat?)))
             .collect();
+        let unnamed = loaded.iter().any(|file| file.unnamed);
         let plan = match &loaded[..] {
             [only] => only.document.plan.clone().map(Box::new),
             _ => None,
@@ -259,6 +260,9 @@ impl Source {
         let mut inputs = Inputs::new().given("files", &names)?;
         if !caveats.is_empty() {
             inputs = inputs.given("not_authenticated", &caveats)?;
+        }
+        if unnamed {
+            inputs = inputs.assumed("promise_neighbours", neighbours)?;
         }
         Ok(Self {
             mechanism: completed.mechanism.clone(),

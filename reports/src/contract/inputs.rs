@@ -42,6 +42,8 @@ pub(super) struct KnownInputs {
     epochs: Option<f64>,
     /// Mechanisms from files, in order; instead of `sigma`, `sample_rate` and `steps`.
     files: Option<Vec<String>>,
+    /// Who is compared by promises (ε, δ) of events, which name nobody: those who are asked about.
+    promise_neighbours: Option<Neighbours>,
     /// Manifests that their owners' keys did not vouch for, and why.
     not_authenticated: Option<Vec<String>>,
 

@@ -58,4 +58,5 @@ pub use table::{Align, Table};
 pub use toml_place::read_toml;
 #[cfg(feature = "findings")]
 pub use toml_place::{toml_line, toml_with_counts};
-pub use values::{number_within, positive, positive_number, quantity, step_count};
+pub(crate) use values::finite;
+pub use values::{limit, number_within, positive, positive_number, quantity, step_count};

@@ -1,6 +1,6 @@
 //! Parsers of argument values: our own types, refused in our own words.
 
-use reticent_accounting::{Steps, number};
+use reticent_accounting::{Epsilon, Steps, number};
 
 /// A named number of the accounting crate: `value_parser = quantity::<NoiseMultiplier>`.
 ///
@@ -18,6 +18,25 @@ use reticent_accounting::{Steps, number};
 /// What is not a number, and what the type refuses.
 pub fn quantity<T: TryFrom<f64, Error: std::fmt::Display>>(text: &str) -> Result<T, String> {
     T::try_from(number(text)?).map_err(|error| error.to_string())
+}
+
+/// An epsilon above which the exit code is 1: finite, since what promises nothing is not above infinity.
+///
+/// # Errors
+/// Anything else.
+pub fn limit(text: &str) -> Result<Epsilon, String> {
+    finite(quantity(text)?)
+}
+
+/// A limit that was read already, as [`limit`] takes it.
+///
+/// # Errors
+/// Infinity.
+pub(crate) fn finite(limit: Epsilon) -> Result<Epsilon, String> {
+    match limit.get().is_finite() {
+        true => Ok(limit),
+        false => Err("a limit must be finite, got inf".to_owned()),
+    }
 }
 
 /// A whole number from 1 on.
@@ -82,6 +101,8 @@ mod tests {
         for bad in ["0", "-1", "inf", "NaN", "ten"] {
             assert!(positive_number(bad).unwrap_err().contains("(0, inf)"));
         }
+        assert!(limit("0").is_ok() && limit("-1").is_err());
+        assert_eq!(limit("inf").unwrap_err(), "a limit must be finite, got inf");
     }
 
     /// A rate just above one would be read as one.

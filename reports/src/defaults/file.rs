@@ -59,7 +59,11 @@ pub struct ProjectFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
     /// The epsilon above which the exit code is 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "finite",
+        default
+    )]
     pub max_epsilon: Option<Epsilon>,
     /// The exposure in bits above which the exit code is 1.
     #[serde(
@@ -83,6 +87,12 @@ fn bits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<f64>
             "must be a number of bits in (0, 1074], got {given}"
         ))),
     }
+}
+
+fn finite<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Epsilon>, D::Error> {
+    let given = Epsilon::deserialize(deserializer)?;
+    let limit = crate::contract::finite(given).map_err(serde::de::Error::custom)?;
+    Ok(Some(limit))
 }
 
 /// A project's defaults, and the file that they stand in.

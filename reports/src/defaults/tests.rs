@@ -58,6 +58,10 @@ fn a_wrong_file_is_one_line_with_place_value_and_range() {
             "schema = 1\nmax_exposure = nan\n",
             "line 2, max_exposure: must be a number of bits in (0, 1074], got NaN",
         ),
+        (
+            "schema = 1\nmax_epsilon = inf\n",
+            "line 2, max_epsilon: a limit must be finite, got inf",
+        ),
         ("schema = 1\nprior = \"often\"\n", "line 2, prior: "),
         ("schema = 1\ngroup = 0\n", "line 2, group: "),
         (

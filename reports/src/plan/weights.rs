@@ -140,8 +140,8 @@ impl RecordRates {
         let mut certified = run.certified(Some(self.noise_multiplier))?;
         ensure!(
             certified.classes == self.certificate && certified.class_of == self.class_of,
-            "the weights were certified for another incidence: secrets are in other records here; \
-             certify them again with account protect"
+            "the weights were certified for another run: the certificate in the file is not that of its noise and steps with \
+             the secrets in these records; certify them again with account protect"
         );
         if noise != Some(self.noise_multiplier) {
             certified = run.certified(noise)?;

@@ -23,6 +23,16 @@ fn documents_that_hold_a_mechanism() {
         parse(&own.to_string(), ASKED).unwrap().unit,
         Some(UnitName::new("dialogue").unwrap())
     );
+    // Of a curve over noise, rate or steps the mechanism is that of its first point.
+    let curve = |over: &str| {
+        json!({"schema": 1, "type": "curve", "inputs": {"over": over}, "mechanism": inner})
+            .to_string()
+    };
+    assert_eq!(parse(&curve("gamma"), ASKED).unwrap().mechanism, plain);
+    assert_eq!(
+        parse(&curve("steps"), ASKED).unwrap_err().to_string(),
+        "mechanism: a curve over steps holds another mechanism at each of its points"
+    );
     // What leaves nothing of a promise stays with the mechanism.
     for (key, value, said) in [
         ("seeded", json!(true), "fixed seed"),

@@ -2,7 +2,7 @@
 
 use crate::account::mechanism::Export;
 use crate::account::question::{QuestionArgs, RunArgs};
-use crate::contract::quantity;
+use crate::contract::{limit, quantity};
 use crate::plan::args::{NoiseArgs, RecipeArgs, recipe};
 use crate::plan::{DecayArg, Optimization, PlanRequest, SecretsRequest};
 use clap::Args;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct OutcomeArgs {
     /// Exit 1 if the epsilon of the first row (of the group row with --group) is above this.
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "at_epsilon")]
+    #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true, conflicts_with = "at_epsilon")]
     pub max_epsilon: Option<Epsilon>,
     /// Draw delta against epsilon into this SVG file.
     #[arg(long, value_name = "FILE")]

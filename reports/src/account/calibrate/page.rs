@@ -40,13 +40,13 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             "The most steps for the promise",
             "steps",
             "number of steps",
-            "No more steps can be counted: any number of them keeps the promise.",
+            "No more steps can be counted, and nothing is said of more.",
         ),
         Solve::Group => (
             "The largest group for the promise",
             "records",
             "group size",
-            "No larger group was tried: all of them keep the promise.",
+            "No larger group can be asked about, and nothing is said of one.",
         ),
     };
     let promise = &body.promise;

@@ -5,7 +5,8 @@ use super::run::{Promise, numbered};
 use crate::account::answer::headline;
 use crate::account::plan::neighbours_of;
 use crate::contract::{Inputs, Number};
-use anyhow::{Result, anyhow, bail};
+use crate::number::shortest;
+use anyhow::{Result, anyhow, bail, ensure};
 use reticent_accounting::calibrate::Target;
 use reticent_accounting::rdp::epsilon_by_renyi;
 use reticent_accounting::redaction::Redaction;
@@ -33,6 +34,12 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
         ));
     }
     if let (Some(bits), Some(probability)) = (wish.max_exposure, wish.chance) {
+        let least = (-bits).exp2();
+        ensure!(
+            probability.get() > least,
+            "--chance: must lie in ({}, 1], above 2^-{bits}, got {probability}",
+            shortest(least)
+        );
         let inputs = inputs
             .given("max_exposure", bits)?
             .given("chance", probability)?;

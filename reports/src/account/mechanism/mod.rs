@@ -25,6 +25,8 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// What it says.
     pub(crate) document: Document,
+    /// Whether it holds a promise, such as (ε, δ) of an event, that does not say who is compared.
+    pub(crate) unnamed: bool,
     /// Of the manifest of a checkpoint: what is to be said where its owner's key did not vouch for it.
     pub(crate) caveat: Option<&'static str>,
 }
@@ -64,6 +66,13 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     }
     let text = read(path).with_context(|| format!("cannot read {name}"))?;
     let document = training::read(&text, neighbours).with_context(|| name.clone())?;
+    // Only what takes its neighbours from the question is another mechanism for others.
+    let others = match neighbours {
+        Neighbours::AddRemove => Neighbours::Replace,
+        _ => Neighbours::AddRemove,
+    };
+    let asked_of_others = training::read(&text, others).with_context(|| name.clone())?;
+    let unnamed = asked_of_others.mechanism != document.mechanism;
     let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
     let caveat = match path.parent() {
         Some(checkpoint) if manifest => caveat(checkpoint, &text)?,
@@ -72,6 +81,7 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     Ok(Loaded {
         name,
         document,
+        unnamed,
         caveat,
     })
 }

@@ -1,6 +1,6 @@
 //! Arguments of `account plan`.
 
-use crate::contract::quantity;
+use crate::contract::limit;
 use clap::Args;
 use reticent_accounting::Epsilon;
 use std::path::PathBuf;
@@ -43,6 +43,6 @@ pub struct PlanFile {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Exit 1 if the epsilon of the first promise is above this.
-    #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
 }

@@ -190,6 +190,15 @@ pub(crate) fn first_promise(run: &PlannedRun, guarantees: &[Guarantee]) -> Resul
     Ok(page::promised(run, first.as_ref()))
 }
 
+/// ε of the first promise, which every summary of a run gives; infinite where nothing is promised.
+///
+/// # Errors
+/// A plan that can't be accounted.
+#[cfg(feature = "audit")]
+pub(crate) fn headline(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Upper<Epsilon>> {
+    promises::headline_of(promises::first(run, guarantees)?.as_slice())
+}
+
 /// Writes the page to stdout and holds the headline against a limit.
 ///
 /// # Errors

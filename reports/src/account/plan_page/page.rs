@@ -147,6 +147,9 @@ fn reason(run: &PlannedRun) -> String {
     if let Some(why) = plan.unprotected() {
         return format!(", because {why}");
     }
+    if delta == 0.0 {
+        return ", because noise of a Gaussian promises nothing finite at delta 0".into();
+    }
     match run.redaction() {
         Some(redaction) if redaction.missed_by_both().get() >= delta => format!(
             ", because both policies may miss a share {} of secrets, which is not below delta {}",

@@ -89,7 +89,13 @@ fn one_promise(wish: &Protect) -> Result<Promise> {
 }
 
 fn promise(prior: Probability, posterior: Probability) -> Result<Promise> {
-    let secret = Secret::new(prior, posterior).map_err(|error| anyhow!("--posterior: {error}"))?;
+    let secret = Secret::new(prior, posterior).map_err(|error| {
+        let flag = match prior.get() > 0.0 {
+            true => "--posterior",
+            false => "--prior",
+        };
+        anyhow!("{flag}: {error}")
+    })?;
     Ok(Promise {
         secret,
         kind: String::new(),

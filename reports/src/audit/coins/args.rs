@@ -1,7 +1,7 @@
 //! Arguments of `audit coins`.
 
 use crate::audit::args::{Audited, Source};
-use crate::contract::quantity;
+use crate::contract::{limit, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, Epsilon};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub struct Coins {
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
     /// Exit with 1 when the bound is above this.
-    #[arg(long, value_name = "EPSILON", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "EPSILON", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]

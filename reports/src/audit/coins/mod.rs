@@ -125,16 +125,21 @@ impl CoinsReport {
         self.limit.filter(|limit| self.bound() > limit.get())
     }
 
-    /// Why so few coins leave open whether ε is above the limit.
+    /// Why it is open whether ε is above the limit: the scores tell nothing, or so few coins could not have shown it.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self) -> Option<String> {
-        // No ε is above infinity.
-        let limit = self.limit.filter(|limit| limit.get().is_finite());
-        let limit = limit.filter(|limit| self.provable.get() <= limit)?;
+        let limit = self.limit.filter(|_| self.passed_limit().is_none())?;
+        let why = match self.is_blind() {
+            Some(why) => why.to_owned(),
+            None if *self.provable.get() <= limit => format!(
+                "so few coins prove {} at most; plant more canaries, or give a limit below that",
+                rounded_up(self.provable.get().get(), 4)
+            ),
+            None => return None,
+        };
         Some(format!(
-            "--max-epsilon: whether ε is above {} is not known, since so few coins prove {} at most; plant more canaries, or give a limit below that",
-            shortest(limit.get()),
-            rounded_up(self.provable.get().get(), 4)
+            "--max-epsilon: whether ε is above {} is not known, since {why}",
+            shortest(limit.get())
         ))
     }
 

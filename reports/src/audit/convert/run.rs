@@ -33,7 +33,7 @@ pub(in crate::audit) fn run(args: &Convert, output: Output) -> Result<Exit> {
                 .given("adapter", adapter.display().to_string())?;
             let behind = match promised {
                 true => {
-                    " Its manifest.json promises what the adapter's does; the owner's folder stays beside the adapter."
+                    " Its manifest.json promises what the adapter's does; the owner's folder stays beside the adapter, and audit exposure takes its canaries by --canary-file."
                 }
                 false => "",
             };

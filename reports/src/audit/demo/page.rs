@@ -257,6 +257,13 @@ fn outcome(arm: &Arm) -> String {
             mean.lower(),
             mean.null_95()
         ),
+        (Leak::Undecided, _) => format!(
+            "leaves open whether it leaks (largest exposure {:.1} bits, where chance stays below {:.1}; mean {:.2}, below {:.2})",
+            max.lower(),
+            max.null_95(),
+            mean.lower(),
+            mean.null_95()
+        ),
         (Leak::Unseen, _) => format!(
             "shows no more than chance (largest exposure {:.1} bits, {:.1} is usual)",
             max.lower(),

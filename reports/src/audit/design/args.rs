@@ -44,7 +44,7 @@ pub struct Design {
     #[arg(long, value_name = "COPIES", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub copies_tried: Vec<u32>,
     /// Most canaries.
-    #[arg(long, value_name = "M", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "M", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..=10_000))]
     pub max_canaries: u64,
     /// δ of the ε that will be bounded; 1e-6 if absent, as audits have it.
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]

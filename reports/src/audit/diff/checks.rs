@@ -131,10 +131,20 @@ fn exposure(value: &Value, place: &str) -> Result<()> {
         let rank = &canary["rank"];
         if !rank.is_null() {
             let end = |key: &str| whole(&rank[key], (1, candidates), || format!("{at}.rank.{key}"));
+            let ends = [("max", end("min")?), ("min", end("max")?)];
             ensure!(
-                end("min")? <= end("max")?,
+                ends[0].1 <= ends[1].1,
                 "{at}.rank.min must be at most {at}.rank.max"
             );
+            for (key, rank) in ends {
+                let own = most - (rank as f64).log2();
+                let same = bits[key].as_f64().is_some_and(|bits| agree(bits, own));
+                ensure!(
+                    same,
+                    "{at}.exposure.{key} must be {own}, as the rank says, got {}",
+                    got(&bits[key])
+                );
+            }
         }
     }
     against_chance(value, candidates, place)

@@ -486,13 +486,25 @@ fn lacks(what: &str, which: &str) -> String {
     format!("not compared: {what}, which {which} lacks")
 }
 
+/// Whether every canary ties with all its candidates, which documents of earlier versions do not say themselves.
+fn is_mute(document: &Value) -> bool {
+    let all = |canary: &Value| {
+        let rank = &canary["rank"];
+        rank["min"] == 1 && rank["max"] == document["candidates"] && canary["unresolved"] == 0
+    };
+    document["candidates"] != 1
+        && document["canaries"]
+            .as_array()
+            .is_some_and(|canaries| !canaries.is_empty() && canaries.iter().all(all))
+}
+
 /// What two exposure documents can be compared by.
 fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Waiting>> {
     let (old, new) = (pair.old, pair.new);
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
         let why = match document["planting"].as_str() {
-            _ if document["inconclusive"] == true => {
-                "the model gives its canaries no finite perplexity"
+            _ if document["inconclusive"] == true || is_mute(document) => {
+                "the model gives its canaries no finite perplexity, or all their candidates the same one"
             }
             Some("no-copy") => "no copy of its canaries reached training",
             // A leak of the new model stands all the same.

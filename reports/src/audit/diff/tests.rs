@@ -276,7 +276,7 @@ fn ranks_meet_the_old_promise_where_the_new_model_has_none() {
     let mut old = exposure(&[1.0; 10]);
     old["verdict"] = verdict(0.0, 5.0, 20);
     let new = |rank: u64, copies: u64| {
-        let mut new = exposure(&[1.0; 10]);
+        let mut new = exposure(&[(1e6 / rank as f64).log2(); 10]);
         for canary in new["canaries"].as_array_mut().unwrap() {
             canary["rank"] = json!({"min": rank, "max": rank});
         }
@@ -617,6 +617,11 @@ fn documents_that_contradict_themselves_are_refused() {
         }
     }
     assert_eq!(said(&found), "");
+    let mut less = found.clone();
+    less["canaries"][3]["exposure"]["min"] = 0.25.into();
+    let refused = said(&less);
+    let words = "NEW: canaries[3].exposure.min must be 1, as the rank says, got 0.25";
+    assert!(refused.starts_with(words), "{refused}");
     let report = json!({"schema": 1, "type": "report", "exposure": exposure(&[1.0; 10]),
         "membership": membership(0.5, 0.6, 0.99), "extraction": extraction(10),
         "inputs": {"members": "in.jsonl", "canary_file": "canaries.json"}});

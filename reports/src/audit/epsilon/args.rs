@@ -1,6 +1,6 @@
 //! Arguments of `audit epsilon`.
 
-use crate::contract::{positive, quantity};
+use crate::contract::{limit, positive, quantity};
 use clap::{ArgGroup, Args};
 use reticent_accounting::{Confidence, Delta, Epsilon, Neighbours, UnitName};
 use reticent_attacks::{OneRunCounts, RateCounts};
@@ -38,7 +38,7 @@ pub struct EpsilonArgs {
     #[arg(long, value_name = "R", value_parser = positive)]
     pub copies: Option<u64>,
     /// Exit with 1 when the bound that assumes no family of mechanisms is above this.
-    #[arg(long, value_name = "EPSILON", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "EPSILON", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
     /// Also write a page.
     #[arg(long, value_name = "FILE")]

@@ -184,8 +184,7 @@ impl EpsilonReport {
 
     /// Why such counts leave open whether ε is above the limit.
     fn undecided(&self, args: &EpsilonArgs) -> Option<String> {
-        // No ε is above infinity.
-        let limit = args.max_epsilon.filter(|limit| limit.get().is_finite())?;
+        let limit = args.max_epsilon?;
         let why = if self.turned > limit.get() {
             "guesses are wrong more often than chance explains: count them the other way round"
                 .to_owned()

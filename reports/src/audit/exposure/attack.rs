@@ -1,8 +1,8 @@
 //! Measuring the exposure of planted canaries, and holding it against what was promised.
 
-use crate::audit::exposure::pieces::is_cut_off;
+use crate::audit::exposure::pieces::left_open;
 use crate::audit::exposure::promise::{alternatives, guarantees, reconstruction_loss, with_noise};
-use crate::audit::exposure::{Ceiling, ExposureReport, Planting, SequentialReport};
+use crate::audit::exposure::{Ceiling, ExposureReport, Planting, SequentialReport, Silence};
 use crate::contract::{Interrupt, Progress};
 use crate::number::{grouped, rounded_up, shortest};
 use crate::verdict::{FALSE_ALARM, Measurement, Mistake, Power, Promise, Terms, judge, split};
@@ -176,12 +176,9 @@ impl<'a> Attack<'a> {
                 .collect();
             report.secrets = Some(secrets);
         }
-        if self.is_dead(&ranking) {
-            report.inconclusive = true;
-            report.no_verdict = Some(
-                "nothing can be concluded: the model gives its canaries no finite perplexity"
-                    .into(),
-            );
+        if let Some(silence) = self.silence(&ranking.counts) {
+            report.inconclusive = Some(silence);
+            report.no_verdict = Some(format!("nothing can be concluded: {}", silence.why()));
             return Ok((report, Vec::new()));
         }
         let seen = match self.seen() {
@@ -321,6 +318,7 @@ impl<'a> Attack<'a> {
             self.planting(),
         );
         let progress = Progress::of(targets.len() as u64, "ranking canaries", "canaries");
+        let mut counts = Vec::new();
         for (number, (canary, target)) in self.plan.canaries.iter().zip(targets).enumerate() {
             let target = std::slice::from_ref(target);
             let options = self.options();
@@ -337,6 +335,7 @@ impl<'a> Attack<'a> {
                 "--stop-at: nothing can be concluded: the model gives {} no finite perplexity",
                 canary.id
             );
+            counts.push(count);
             let guesses = guesses
                 .into_iter()
                 .next()
@@ -347,20 +346,28 @@ impl<'a> Attack<'a> {
             progress.at(number as u64 + 1);
             if test.rejected_after().is_some() {
                 report.stop();
-                break;
+                return Ok(report);
             }
+        }
+        if let Some(silence) = self.silence(&counts) {
+            bail!("--stop-at: nothing can be concluded: {}", silence.why());
         }
         Ok(report)
     }
 
-    /// Whether the model says nothing of any canary: exp of the mean loss per character, and so per
-    /// token, is no finite number.
-    fn is_dead(&self, ranking: &Ranking) -> bool {
-        let mut canaries = self.plan.canaries.iter().zip(&ranking.counts);
+    /// Why the model says nothing of its canaries: exp of the mean loss per character, and so per token, is no finite number
+    /// for one of them, or each ties with all its candidates.
+    fn silence(&self, counts: &[RankCount]) -> Option<Silence> {
+        let mut canaries = self.plan.canaries.iter().zip(counts);
         let silent = |(canary, count): (&Canary, &RankCount)| {
             is_silent(count.nll, canary.secret.chars().count())
         };
-        canaries.any(silent)
+        let alike = |count: &RankCount| count.ties + 1 == count.candidates;
+        if canaries.any(silent) {
+            Some(Silence::NoPerplexity)
+        } else {
+            counts.iter().all(alike).then_some(Silence::AllAlike)
+        }
     }
 
     /// The exposures alone, of another model with the same tokens.
@@ -406,7 +413,8 @@ impl<'a> Attack<'a> {
         let mut canaries = self.plan.canaries.iter().zip(&found);
         ensure!(
             !canaries.any(|(canary, found)| is_silent(found.nll, canary.secret.chars().count())),
-            "--sample: nothing can be concluded: the model gives its canaries no finite perplexity"
+            "--sample: nothing can be concluded: {}",
+            Silence::NoPerplexity.why()
         );
         Ok(found)
     }
@@ -492,11 +500,10 @@ impl<'a> Attack<'a> {
             power,
         };
         match judge(&promise, &measured) {
-            Ok(verdict) if is_cut_off(&report.finding) && !verdict.is_contradicted() => {
-                report.no_verdict =
-                    Some("the search was cut off before the ranks were known".to_owned());
-            }
-            Ok(verdict) => report.verdict = Some(verdict),
+            Ok(verdict) => match left_open(&report.finding) {
+                Some(why) if !verdict.is_contradicted() => report.no_verdict = Some(why.to_owned()),
+                _ => report.verdict = Some(verdict),
+            },
             Err(mismatch) => report.no_verdict = Some(mismatch.to_string()),
         }
         Ok(true)

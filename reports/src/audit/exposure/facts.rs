@@ -46,12 +46,9 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         }
     }
     if let Some(limit) = report.limit {
-        let said = match (report.passed_limit(), report.open_limit()) {
+        let said = match (report.passed_limit(), report.left_open()) {
             (Some(_), _) => "exceeded: a canary is certainly above",
-            (None, Some(_)) if report.inconclusive => {
-                "not known: the model gives its canaries no finite perplexity, and a canary may be above"
-            }
-            (None, Some(_)) => "not known: the search was cut off, and a canary may be above",
+            (None, Some(why)) => &format!("not known: {why}, and a canary may be above"),
             (None, None) if !report.could_pass(limit) => {
                 "of no use: no canary has so many bits, so that none can be above"
             }

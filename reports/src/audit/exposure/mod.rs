@@ -106,9 +106,10 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
-    /// Whether the model is dead (infinite perplexity): then no number here says anything of a leak.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub inconclusive: bool,
+    /// Whether the model says nothing of its canaries: then no number here says anything of a leak.
+    #[serde(serialize_with = "as_bool", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bool>")]
+    pub inconclusive: Option<Silence>,
     /// That the manifest which the promise rests on is not authenticated; absent where it is, or
     /// where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +128,36 @@ pub struct ExposureReport {
     pub limit: Option<f64>,
     /// What shows that training met the canaries.
     pub planting: Planting,
+}
+
+/// Why a model says nothing of its canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// It gives one of them no finite perplexity.
+    NoPerplexity,
+    /// It gives every candidate of every canary the same.
+    AllAlike,
+}
+
+impl Silence {
+    /// In words.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::NoPerplexity => "the model gives its canaries no finite perplexity",
+            Self::AllAlike => {
+                "every candidate is as likely as the canary, so that the scores tell none from another"
+            }
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "what serde asks for")]
+fn as_bool<S: serde::Serializer>(
+    silence: &Option<Silence>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_bool(silence.is_some())
 }
 
 /// An earlier checkpoint, with the same canaries.
@@ -152,7 +183,7 @@ impl ExposureReport {
             ceiling: None,
             verdict: None,
             no_verdict: None,
-            inconclusive: false,
+            inconclusive: None,
             manifest: None,
             earlier: Vec::new(),
             secrets: None,
@@ -181,26 +212,33 @@ impl ExposureReport {
     fn passed_limit(&self) -> Option<f64> {
         let largest = self.finding.summary.max().lower();
         self.limit
-            .filter(|limit| !self.inconclusive && largest > *limit)
+            .filter(|limit| self.inconclusive.is_none() && largest > *limit)
     }
-    /// The limit, where nothing can be concluded, or the search was cut off before it could tell whether an exposure is
-    /// above it.
+    /// The limit, where it is not known whether an exposure is above it.
     pub(super) fn open_limit(&self) -> Option<f64> {
-        let largest = self.finding.summary.max();
-        let cut = pieces::is_cut_off(&self.finding) && self.passed_limit().is_none();
-        self.limit
-            .filter(|limit| self.inconclusive || cut && largest.upper() > *limit)
+        self.limit.filter(|_| self.left_open().is_some())
+    }
+    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, or ranks were left open.
+    pub(super) fn left_open(&self) -> Option<&'static str> {
+        let limit = self.limit?;
+        if let Some(silence) = self.inconclusive {
+            return Some(silence.why());
+        }
+        let may_pass = self.passed_limit().is_none() && self.finding.summary.max().upper() > limit;
+        pieces::left_open(&self.finding).filter(|_| may_pass)
     }
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
-        let why = match self.inconclusive {
-            true => "the model gives its canaries no finite perplexity",
-            false => "the search was cut off; give a larger --budget",
+        let (limit, why) = (self.open_limit()?, self.left_open()?);
+        let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
+        let remedy = match cut_off && self.inconclusive.is_none() {
+            true => "; give a larger --budget",
+            false => "",
         };
-        self.open_limit().map(|limit| {
-            format!("--max-exposure: whether the largest exposure is above {limit} is not known, since {why}")
-        })
+        Some(format!(
+            "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"
+        ))
     }
     /// The exit code: 1 when a promise is contradicted, or when the largest exposure is above the limit.
     #[must_use]
@@ -218,8 +256,7 @@ impl ExposureReport {
     }
     /// Whether the ranks show a leak.
     pub(super) fn has_seen(&self) -> bool {
-        Leak::of(&self.finding.summary) != Leak::Unseen
-            || self.finding.bound().lower.get().get() > 0.0
+        Leak::of(&self.finding.summary).is_seen() || self.finding.bound().lower.get().get() > 0.0
     }
     /// Whether any exposure could be above a limit.
     pub(super) fn could_pass(&self, limit: f64) -> bool {
@@ -267,14 +304,16 @@ impl ExposureReport {
         });
         provable > 0.0
             || ExposureSummary::of(&best, finding.draw)
-                .is_ok_and(|summary| Leak::of(&summary) != Leak::Unseen)
+                .is_ok_and(|summary| Leak::of(&summary).is_seen())
     }
     /// How the page is set off. A promise or a limit speaks of a leak where it could be contradicted or passed, and ranks
     /// that show nothing are open where they say nothing either.
     #[must_use]
     pub fn mood(&self) -> Mood {
-        let unknown = pieces::is_cut_off(&self.finding) || self.planting.caveat().is_some();
-        let otherwise = match self.inconclusive || self.open_limit().is_some() {
+        let unknown = pieces::left_open(&self.finding).is_some()
+            || self.planting.caveat().is_some()
+            || Leak::of(&self.finding.summary) == Leak::Undecided;
+        let otherwise = match self.inconclusive.is_some() || self.open_limit().is_some() {
             true => Mood::Open,
             false => Mood::of_leak(self.has_seen(), self.reach(), unknown),
         };
@@ -329,6 +368,8 @@ pub enum Leak {
     Single,
     /// No single one stands out, but together they are more than chance.
     Together,
+    /// One of the two is above what 95 % of models show that never saw them, which of two happens to more than 5 %.
+    Undecided,
     /// Maximum and mean are what chance gives.
     Unseen,
 }
@@ -342,9 +383,20 @@ impl Leak {
             Self::Single
         } else if summary.mean().p_value() < EACH {
             Self::Together
+        } else if [summary.max(), summary.mean()]
+            .iter()
+            .any(|of| of.lower() > of.null_95())
+        {
+            Self::Undecided
         } else {
             Self::Unseen
         }
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub const fn is_seen(self) -> bool {
+        matches!(self, Self::Single | Self::Together)
     }
 }
 

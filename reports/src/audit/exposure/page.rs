@@ -2,7 +2,7 @@
 
 use super::dose::{dose_plot, dose_table};
 use super::facts::{extraction, facts, work};
-use super::pieces::{Column, canary_table, exposure_plot, is_cut_off, measured, summary_table};
+use super::pieces::{Column, canary_table, exposure_plot, left_open, measured, summary_table};
 use super::{ExposureReport, Leak, caveats};
 use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up, shortest};
@@ -204,10 +204,9 @@ pub(super) fn card(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let epsilon = finding.bound();
-    let (sign, cut) = if is_cut_off(finding) {
-        ("≤", " The search was cut off before every rank was found.")
-    } else {
-        ("=", "")
+    let (sign, cut) = match left_open(finding) {
+        Some(why) => ("≤", format!(" These are ranges, since {why}.")),
+        None => ("=", String::new()),
     };
     let planted = match report.planting.caveat() {
         Some(why) => format!("were ranked, and {why}"),
@@ -228,7 +227,7 @@ pub(super) fn card(report: &ExposureReport) -> String {
         epsilon.copies,
         shortest(epsilon.confidence.get()),
     );
-    if report.inconclusive {
+    if report.inconclusive.is_some() {
         return summary(report);
     }
     if let Some(verdict) = &report.verdict {
@@ -261,7 +260,7 @@ pub(super) fn summary(report: &ExposureReport) -> String {
         ),
         (None, None) => String::new(),
     };
-    let unseen = !report.inconclusive && !report.has_seen();
+    let unseen = report.inconclusive.is_none() && !report.has_seen();
     let caveats = [report.planting.caveat().map(str::to_owned), report.mute()];
     let caveats = caveats.into_iter().flatten().filter(|_| unseen);
     let caveat: String = caveats.map(|why| format!(" But {why}.")).collect();
@@ -290,7 +289,10 @@ fn bits(value: f64) -> String {
 
 /// Before a number that is a lower end only.
 fn at_least(finding: &ExposureFinding) -> &'static str {
-    if is_cut_off(finding) { "at least " } else { "" }
+    match left_open(finding) {
+        Some(_) => "at least ",
+        None => "",
+    }
 }
 
 /// What the ranks show.
@@ -298,11 +300,18 @@ fn found(report: &ExposureReport) -> String {
     let finding = &report.finding;
     let (max, mean) = (finding.summary.max(), finding.summary.mean());
     let count = finding.canaries.len();
-    if report.inconclusive {
-        return "Nothing can be concluded: the model gives its canaries no finite perplexity."
-            .into();
+    if let Some(silence) = report.inconclusive {
+        return format!("Nothing can be concluded: {}.", silence.why());
     }
-    match Leak::of(&finding.summary) {
+    let leak = Leak::of(&finding.summary);
+    if let Some(why) = left_open(finding).filter(|_| !leak.is_seen()) {
+        return format!(
+            "Whether these {count} canaries leak is not known: {why}, and the largest exposure is {}; {:.1} is usual for the maximum of {count} canaries never trained on.",
+            measured(finding, max, 1),
+            max.null_mean()
+        );
+    }
+    match leak {
         Leak::Single => format!(
             "The model leaks: the most exposed of {count} canaries gives away {}{:.1} bits, where 95 % of models that never saw them stay below {:.1}.",
             at_least(finding),
@@ -315,18 +324,25 @@ fn found(report: &ExposureReport) -> String {
             mean.lower(),
             mean.null_95()
         ),
-        Leak::Unseen if is_cut_off(finding) => format!(
-            "Whether these {count} canaries leak is not known: the search was cut off, and the largest exposure is {}; {:.1} is usual for the maximum of {count} canaries never trained on.",
-            measured(finding, max, 1),
-            max.null_mean()
-        ),
-        Leak::Unseen if finding.bound().lower.get().get() > 0.0 => format!(
+        Leak::Unseen | Leak::Undecided if finding.bound().lower.get().get() > 0.0 => format!(
             "The model leaks: no canary stands out, the largest exposure is {:.1} bits and {:.1} is usual for the maximum of {count} canaries never trained on, but together they prove ε ≥ {} with confidence {}.",
             max.lower(),
             max.null_mean(),
             rounded_down(finding.bound().lower.get().get(), 4),
             shortest(finding.bound().confidence.get())
         ),
+        Leak::Undecided => {
+            let (name, of) = match max.lower() > max.null_95() {
+                true => ("largest", max),
+                false => ("mean", mean),
+            };
+            format!(
+                "Whether these {count} canaries leak is not decided: their {name} exposure is {:.2} bits, where 95 % of models that never saw them stay below {:.2} (p = {}), but a leak is said of maximum or mean at p below 0.025; plant more canaries.",
+                of.lower(),
+                of.null_95(),
+                nearest(of.p_value(), 2)
+            )
+        }
         Leak::Unseen => format!(
             "No leak of these {count} canaries was seen: the largest exposure is {:.1} bits, and {:.1} is usual for the maximum of {count} canaries never trained on.",
             max.lower(),

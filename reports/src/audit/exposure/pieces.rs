@@ -19,20 +19,28 @@ fn range(low: u64, high: u64) -> String {
     }
 }
 
-/// Whether the search was cut off before every rank was found: exposures are then ranges, and a low
-/// lower end says nothing.
-pub(super) fn is_cut_off(finding: &ExposureFinding) -> bool {
-    finding.canaries.iter().any(|canary| canary.unresolved > 0)
+/// Why exposures are ranges of which a low lower end says nothing.
+pub(super) fn left_open(finding: &ExposureFinding) -> Option<&'static str> {
+    if finding.canaries.iter().any(|canary| canary.unresolved > 0) {
+        return Some("the search was cut off before every rank was found");
+    }
+    // Ties of a few candidates change nothing that is said.
+    let summary = &finding.summary;
+    let matters = |of: &Statistic| of.lower() <= of.null_95() && of.upper() > of.null_95();
+    [summary.max(), summary.mean()]
+        .into_iter()
+        .any(matters)
+        .then_some("too many candidates are as likely as the canaries")
 }
 
-/// What was measured, to so many decimals; both ends where the search was cut off.
+/// What was measured, to so many decimals; both ends where ranks were left open.
 pub(super) fn measured(
     finding: &ExposureFinding,
     statistic: &Statistic,
     decimals: usize,
 ) -> String {
     let (low, high) = (statistic.lower(), statistic.upper());
-    if is_cut_off(finding) {
+    if left_open(finding).is_some() {
         // Away from each other, so that the truth is between what is shown.
         format!(
             "between {} and {} bits",

@@ -314,8 +314,18 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
         Some(_) => read_plan(path, read_text)?,
         None => read_plan(path, read_regular_text)?,
     };
-    let owner =
-        Owner::open(model).context("the owner's key, without which the seal can't be checked")?;
+    // A merged model's canaries are its adapter's: the key beside the plan fits the seal, or it does not.
+    let beside = path
+        .parent()
+        .filter(|folder| folder.extension().is_some_and(|end| end == "owner"))
+        .map(|folder| folder.with_extension(""));
+    let owner = match (Owner::open(model), beside) {
+        (Err(_), Some(trained)) if args.canary_file.is_some() => Owner::open(&trained),
+        (own, _) => own,
+    };
+    let owner = owner.context(
+        "the owner's key, without which the seal can't be checked (of a merged adapter: --canary-file ADAPTER.owner/canaries.json)",
+    )?;
     ensure!(
         owner.digest(&plan)? == seal.digest,
         "--canary-file: {} is not the plan this model was trained with (its seal differs)",

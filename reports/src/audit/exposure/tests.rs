@@ -120,6 +120,18 @@ fn a_maximum_never_stands_without_its_null() {
     assert!(page_of(&quiet()).contains("No leak of these 10 canaries was seen"));
 }
 
+/// A maximum above the line that is drawn for it, at p = 0.034: maximum and mean are each asked at 0.025.
+#[test]
+fn above_its_line_and_not_at_its_level_is_not_decided() {
+    let report = ExposureReport::new(finding([
+        301_110, 51_999, 709_999, 498_999, 3_499, 929_999, 609_999, 243_999, 800_000, 376_999,
+    ]));
+    let words = "is not decided: their largest exposure is 8.16 bits, where 95 % of models that never \
+        saw them stay below 7.61 (p = 0.034)";
+    assert!(report.says().contains(words), "{}", report.says());
+    assert_eq!(report.mood(), Mood::Open);
+}
+
 fn page_of(report: &ExposureReport) -> String {
     report.to_page("m").unwrap().to_html().unwrap()
 }
@@ -318,7 +330,7 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
     assert_eq!(cut.mood(), Mood::Open);
     let mut dead = with(quiet(), Planted);
-    dead.inconclusive = true;
+    dead.inconclusive = Some(Silence::NoPerplexity);
     assert_eq!(dead.mood(), Mood::Open);
     let limited = |bits| {
         let mut report = with(leaking(), NotChecked);
@@ -467,7 +479,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     // A model that tells no candidate from another.
     let constant = sampled(&[7.0; 999], [7.0; 10]).to_page("m", None).unwrap();
     assert_eq!(constant.has_mood(), Mood::Open);
-    let why = "Nothing can be concluded: every sampled candidate is as likely as the canary";
+    let why = "Nothing can be concluded: every candidate is as likely as the canary";
     assert!(constant.said().contains(why), "{}", constant.said());
     let limited = middle.to_page("m", Some(20.0)).unwrap();
     assert_eq!(limited.has_mood(), Mood::Open);
@@ -563,7 +575,7 @@ fn models_that_never_saw_the_canaries_raise_no_alarm() {
 #[test]
 fn a_dead_model_shows_nothing_and_an_unauthenticated_manifest_is_said() {
     let mut report = quiet();
-    report.inconclusive = true;
+    report.inconclusive = Some(Silence::NoPerplexity);
     report.no_verdict = Some("nothing can be concluded: no finite perplexity".into());
     report.manifest = Some("manifest.json is not authenticated".into());
     let (text, page) = (

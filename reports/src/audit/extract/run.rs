@@ -292,19 +292,17 @@ fn study(
         if passages.is_empty() {
             continue;
         }
-        let found = one_length(&passages, args.near, sampler, model.scorer(), interrupt)?;
+        let (found, own) = one_length(&passages, args.near, sampler, model.scorer(), interrupt)?;
         let base = match &mut baseline {
             Some(base) => {
                 let found = one_length(&passages, None, sampler, base.scorer(), interrupt);
-                Some(found.context("--baseline")?)
+                let (found, its) = found.context("--baseline")?;
+                let a_token = |ln: &f64| ln / suffix as f64;
+                both.extend(own.iter().map(a_token).zip(its.iter().map(a_token)));
+                Some(found)
             }
             None => None,
         };
-        let a_token = |found: &Continuation| found.ln_once / suffix as f64;
-        both.extend(
-            base.iter()
-                .flat_map(|base| found.iter().map(a_token).zip(base.iter().map(a_token))),
-        );
         let rate = |hits: &[bool]| {
             let count = hits.iter().filter(|hit| **hit).count();
             Rate::of(count as u64, hits.len() as u64, confidence)
@@ -380,14 +378,16 @@ fn forced(
     Ok(found?)
 }
 
+/// What a model makes of the passages, and how likely each suffix is to the model itself, whatever draws from it.
 fn one_length(
     passages: &[Passage],
     near: Option<f64>,
     sampler: SamplerSettings,
     model: &mut dyn PrefixScorer,
     interrupt: &Interrupt,
-) -> Result<Vec<Continuation>> {
+) -> Result<(Vec<Continuation>, Vec<f64>)> {
     let mut found = forced(passages, model, interrupt)?;
+    let own = found.iter().map(|found| found.ln_once).collect();
     if near.is_some() {
         let mut watch = watched("generating", interrupt);
         let measured = measure_distances(model, passages, &mut found, STATES, &mut watch);
@@ -401,7 +401,7 @@ fn one_length(
             found.ln_once = ln_once;
         }
     }
-    Ok(found)
+    Ok((found, own))
 }
 
 fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bool> {

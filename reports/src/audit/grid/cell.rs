@@ -138,16 +138,10 @@ impl CellDocument {
         self.number(part, place)
     }
 
-    /// ε of one record as the definition compares, at most: infinite where nothing is promised.
+    /// ε of the first promise, at most: infinite where nothing is promised.
     #[must_use]
     pub fn promise(&self) -> Option<f64> {
-        let guarantees = self.training.as_ref()?["guarantees"].as_array()?;
-        let own = guarantees.iter().filter(|row| {
-            let notion = row["notion"].as_str().unwrap_or_default();
-            row["convention"] == "definition" && !notion.starts_with("group")
-        });
-        let upper = Quantity::At("epsilon.upper".to_owned());
-        own.filter_map(|row| upper.of(row).ok()).next()
+        self.number(Work::Train, "headline")
     }
 
     /// How long its own run took: training and attacks.
@@ -224,7 +218,7 @@ pub struct Row {
     /// The area under the ROC curve of membership inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auc: Option<Number>,
-    /// ε of one record as the definition compares, at most.
+    /// ε of the first promise, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promise: Option<Number>,
     /// ε at least, by the coins of canaries.

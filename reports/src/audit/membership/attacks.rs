@@ -171,9 +171,14 @@ impl MembershipReport {
                 row(judged, known, &records, args, confidence)
             })
             .collect::<Result<Vec<_>>>()?;
+        // Where each record costs the model the same, nothing but the text sets its scores apart.
+        let flat = judged.iter().any(|j| j.mean_nll && j.set.is_alike());
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
         let each = shared_confidence(confidence, sets.len())?;
-        report.signal = says(&sets, args, confidence, report.blind.as_ref())?;
+        report.signal = match says(&sets, args, confidence, report.blind.as_ref())? {
+            Signal::Unseen if flat => Signal::Alike,
+            signal => signal,
+        };
         report.provable_area = provable(&sets[0], each, args.seed)?;
         report.attacks = Some(Attacks {
             decides,

@@ -154,7 +154,7 @@ pub(super) fn of_argument(error: reticent_corpus::Error, data: &Path, out: &Path
         E::Write { .. } if PrepareFiles::stopped(out) => {
             "--out (what was done stays; the same command goes on there)"
         }
-        E::Write { .. } | E::Occupied { .. } => "--out",
+        E::Write { .. } | E::Occupied { .. } | E::Output { .. } => "--out",
         E::Read { path, .. } | E::Place { path, .. } | E::Line { path, .. }
             if path.starts_with(data) =>
         {

@@ -195,7 +195,13 @@ fn measured(
         document.membership = Some(report);
         heat = shown.heat;
     }
-    if let Some(args) = texts {
+    let told = [Some(&model), reference.as_ref()];
+    let mute = told.into_iter().flatten().any(|m| !m.has_statistics());
+    if mute && args.secrets.is_none() && texts.is_some() {
+        document.no_extraction = Some(
+            "a scorer gives no `statistics`, and extraction needs the model's first choice at each place".into(),
+        );
+    } else if let Some(args) = texts {
         // Records too short for a passage are no failure of the report.
         match extract::measured(args, &mut model, reference.as_mut(), interrupt)? {
             Ok(report) => document.extraction = Some(report),

@@ -4,6 +4,7 @@ use super::pool::AGREEMENT;
 use super::process::Process;
 use super::protocol::{Answer, Hello, Nats, Question, VERSION, read, write};
 use crate::contract::Interrupt;
+use crate::number::nearest;
 use anyhow::{Context, Result, bail};
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
@@ -172,8 +173,9 @@ impl Worker {
         })?;
         let (rows, what) = (&answer.log_probabilities, "log_probabilities");
         let lengths = vec![wanted.len(); prefixes.len()];
-        let checked =
-            shape(what, rows, &lengths).and_then(|()| all(rows, what, is_log_probability));
+        let checked = shape(what, rows, &lengths)
+            .and_then(|()| all(rows, what, is_log_probability))
+            .and_then(|()| sums(rows, what));
         match checked {
             Ok(()) => Ok(rows
                 .iter()
@@ -228,6 +230,22 @@ fn all(rows: &[Vec<Nats>], what: &str, fits: fn(f64) -> bool) -> std::result::Re
                 } else {
                     "[-inf, 0]"
                 }
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the probabilities of each row, of different tokens behind one prefix, are at most one together.
+fn sums(rows: &[Vec<Nats>], what: &str) -> std::result::Result<(), String> {
+    /// Above one by rounding: of half-precision weights a share of about 1e-3.
+    const MOST: f64 = 1.01;
+    for (index, row) in rows.iter().enumerate() {
+        let sum: f64 = row.iter().map(|n| n.0.exp()).sum();
+        if sum > MOST {
+            return Err(format!(
+                "answered {what}[{index}] whose probabilities sum to {}; they must be at most 1 together",
+                nearest(sum, 3)
             ));
         }
     }
@@ -306,5 +324,20 @@ const fn unknown(log_probability: f64) -> TokenScore {
         variance: f64::NAN,
         top_token: TokenId::MAX,
         top_log_probability: f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_of_one_place_are_at_most_one_together() {
+        let row = |ln: f64, count: usize| vec![vec![Nats(ln); count]];
+        assert_eq!(sums(&row(-0.693, 2), "p"), Ok(()));
+        assert_eq!(
+            sums(&row(-0.1, 512), "p").unwrap_err(),
+            "answered p[0] whose probabilities sum to 463; they must be at most 1 together"
+        );
     }
 }

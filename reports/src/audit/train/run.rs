@@ -1,7 +1,7 @@
 //! `audit train`: a recipe on a prepared corpus, to a checkpoint.
 
 use crate::account::plan_page::promises::in_order;
-use crate::account::plan_page::{PlannedRun, first_promise};
+use crate::account::plan_page::{PlannedRun, first_promise, headline};
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{neighbours, promise};
 use crate::audit::args::Train;
@@ -21,7 +21,7 @@ use crate::plan::{
 };
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
-use reticent_accounting::{Guarantee, Mechanism, Tolerance};
+use reticent_accounting::{Epsilon, Guarantee, Mechanism, Tolerance, Upper};
 use reticent_backends::checkpoint::{
     Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, state_folder,
     weights_digest,
@@ -183,6 +183,8 @@ pub(crate) struct Body {
     out: String,
     recipe: Recipe,
     mechanism: Mechanism,
+    /// ε of the first promise, as `account plan` gives it.
+    headline: Upper<Epsilon>,
     guarantees: Vec<Guarantee>,
     /// Of protect: what is promised of each secret.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -423,10 +425,17 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         owner.keep_secrets(secrets).context("--out")?;
     }
     trained.erase_state()?;
+    let run = PlannedRun {
+        plan: trained.ran.plan.clone(),
+        tolerance,
+        inputs: inputs(train, &request, of_plan, &options)?,
+    };
+    let guarantees = run.plan.guarantees(tolerance)?;
     let shown = Body {
         out: train.out.display().to_string(),
         recipe: request.recipe(),
-        guarantees: trained.ran.plan.guarantees(tolerance)?,
+        headline: headline(&run, &guarantees)?,
+        guarantees,
         mechanism: trained.mechanism(),
         secrets: SecretPosteriors::of(&trained.ran.plan, &trained.mechanism())?,
         because: trained.ran.plan.unprotected(),
@@ -448,11 +457,6 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         dropout: Dropped::of(trained.ran.dropout, &request),
         adapter: adapter.as_ref().map(TrainedAdapter::of),
         in_windows: in_windows(&model, &prepared),
-    };
-    let run = PlannedRun {
-        plan: trained.ran.plan.clone(),
-        tolerance,
-        inputs: inputs(train, &request, of_plan, &options)?,
     };
     output.answer(
         &Envelope::new("training", run.inputs.clone(), &shown),
