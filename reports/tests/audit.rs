@@ -246,10 +246,6 @@ fn a_limit_that_is_left_open_ends_with_2() {
             vec!["epsilon", "--rates", "0,50,45,50", "--max-epsilon", "1"],
             2,
         ),
-        (
-            vec!["epsilon", "--counts", "10,5,5", "--max-epsilon", "inf"],
-            0,
-        ),
         (vec!["membership", "--scores", &leak, "--max-auc", "0.6"], 1),
         (
             vec!["epsilon", "--counts", "10,5,5", "--max-epsilon", "9"],

@@ -154,9 +154,19 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
     );
     assert!(row["perplexity"].is_null());
     assert_eq!(row["outcome"], "open");
-    let cell = here.join(format!("runs/cells/{}.json", row["cell"].as_str().unwrap()));
-    let cell: Value = serde_json::from_str(&std::fs::read_to_string(cell).unwrap()).unwrap();
-    assert_eq!(cell["failed"], why);
+    let cell_of = |row: &Value| -> Value {
+        let cell = here.join(format!("runs/cells/{}.json", row["cell"].as_str().unwrap()));
+        serde_json::from_str(&std::fs::read_to_string(cell).unwrap()).unwrap()
+    };
+    assert_eq!(cell_of(row)["failed"], why);
+    // The promise of a cell is the one that its training opens with.
+    for row in &report["rows"].as_array().unwrap()[..2] {
+        let training = &cell_of(row)["training"];
+        assert_eq!(row["promise"], training["headline"]);
+        let opens = training["says"].as_str().unwrap();
+        let nothing = training["headline"] == "inf";
+        assert_eq!(nothing, opens.starts_with("Nothing is promised"), "{opens}");
+    }
     // A number that was changed by hand is measured again.
     let perplexity = report["rows"][0]["perplexity"].to_string();
     let mut edited = 0;
@@ -177,6 +187,7 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
     );
     let (_, text, _) = run(here, "grid grid.toml --out runs");
     assert!(text.contains("2 cells finished, 1 failed"), "{text}");
+    assert!(text.contains("--no-redaction"), "{text}");
     // A limit that is passed decides the exit code, whatever became of other cells.
     let limited = std::fs::read_to_string(here.join("grid.toml")).unwrap();
     let limited = limited.replace("membership = {}", "exposure = { max_exposure = 0.0 }");

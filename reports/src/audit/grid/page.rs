@@ -66,16 +66,12 @@ impl GridReport {
                         .map_or_else(String::new, |mood| mood.to_string())
                 }),
             ),
-            (
-                "failed",
-                self.column(|row| row.failed.clone().unwrap_or_default()),
-            ),
         ]
         .into_iter()
         .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
         .collect();
         let align = |name: &str| match name {
-            "failed" | "outcome" => Align::Left,
+            "outcome" => Align::Left,
             _ => Align::Right,
         };
         let names = columns.iter().map(|(name, align, _)| (*name, *align));
@@ -97,6 +93,13 @@ impl GridReport {
             .mood(mood)
             .answer(Section::table("Cells", table).caption(
                 "γ is the policy's miss rate, beside it the share of canaries that it catches. Bits are the largest exposure of the canaries, then their mean; ε ≤ is that of the first promise as the cell's document words it (of dpsgd about whole records, of crt about secrets), ε ≥ that of all copies of a canary with a coin. The outcome is that of the attack that asks for most: fail, review, open, pass; the documents in cells/ have every verdict.",
+            ))
+            .answer(Section::notes(
+                "Failed",
+                self.rows
+                    .iter()
+                    .filter_map(|row| Some(format!("{}: {}", row.cell, row.failed.as_ref()?)))
+                    .collect(),
             ))
             .section(Section::notes(
                 "What this does not say",
