@@ -229,6 +229,33 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     assert!(why.contains("statistics"), "{why}");
 }
 
+/// Each token costs the same everywhere: no rank, no score and no limit says anything.
+#[test]
+fn scores_that_tell_nothing_conclude_nothing() {
+    let at = trained();
+    let script = format!("{AUDIT} serve --model ckpt | sed -u '2,$s/-[0-9][0-9.e+-]*/-5/g'\n");
+    std::fs::write(at.join("flat.sh"), script).unwrap();
+    let flat = "command:sh flat.sh";
+    let exposure = format!("exposure {SCORER} --canary-file planted/canaries.json");
+    assert_eq!(json(at, &exposure, flat)["inconclusive"], true);
+    let membership =
+        format!("membership {SCORER} --members in.jsonl --non-members out.jsonl --unit turn");
+    for (line, why) in [
+        (
+            format!("{exposure} --max-exposure 1"),
+            "as likely as the canary",
+        ),
+        (
+            format!("{membership} --max-auc 0.6"),
+            "all scores are equal",
+        ),
+    ] {
+        let open = audit(at, &line, flat);
+        assert_eq!(open.status.code(), Some(2), "{line}: {}", said(&open));
+        assert!(said(&open).contains(why), "{line}: {}", said(&open));
+    }
+}
+
 /// The model is another one each time (its shuffles come from the system), so the level is the
 /// false-alarm rate: all intervals of a run hold together but for one run in a million.
 #[test]

@@ -428,6 +428,24 @@ impl Documents {
         if self.exact && rounded {
             return Err(wrong(shape::BEYOND_64_BITS));
         }
+        // Marks count the characters of one text, which a record of several has not, and which is not followed through them
+        // where the record is written again.
+        if self.exact || self.options.text.is_none() {
+            let marked = |key: &&str| {
+                let list = self.object.as_ref().and_then(|object| object.get(*key));
+                list.and_then(|list| list.as_array())
+                    .is_some_and(|list| !list.is_empty())
+            };
+            if let Some(key) = ["secrets", "masked"].iter().find(|key| marked(key)) {
+                return Err(Error::Line {
+                    path: file.path.clone(),
+                    line: entry.number,
+                    problem: format!(
+                        "{key} counts the characters of `text`, and the text of this record is elsewhere; write it as {{\"id\", \"text\", \"{key}\"}}"
+                    ),
+                });
+            }
+        }
         if self.options.loss_on.is_some() && entry.document.answers.is_none() {
             return Err(wrong("no messages whose answers could be learned"));
         }

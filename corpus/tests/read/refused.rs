@@ -160,3 +160,35 @@ fn every_bad_input_names_the_place_and_the_value() {
         assert_eq!(read(name, bytes).unwrap_err(), message);
     }
 }
+
+/// Marks of a record whose text is no single one would be of another text with another template.
+#[test]
+fn marks_without_their_text_are_refused() {
+    let mark = r#""secrets":[{"start":0,"end":2,"kind":"pin"}]"#;
+    for (name, text) in [
+        (
+            "a.jsonl",
+            format!(r#"{{"messages":[{{"role":"user","content":"ab"}}],{mark}}}"#),
+        ),
+        (
+            "a.jsonl",
+            format!(r#"{{"prompt":"ab","completion":"c",{mark}}}"#),
+        ),
+        (
+            "a.json",
+            format!(r#"[{{"messages":[{{"role":"user","content":"ab"}}],{mark}}}]"#),
+        ),
+        (
+            "a.jsonl",
+            r#"{"prompt":"ab","completion":"c","masked":[{"start":0,"end":2}]}"#.to_owned(),
+        ),
+    ] {
+        let error = read(name, text.as_bytes()).unwrap_err();
+        assert!(
+            error.contains("counts the characters of `text`"),
+            "{text}: {error}"
+        );
+    }
+    let empty = r#"{"prompt":"ab","completion":"c","secrets":[]}"#;
+    assert!(read("a.jsonl", empty.as_bytes()).is_ok());
+}

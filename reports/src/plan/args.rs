@@ -65,7 +65,8 @@ pub struct Schedule {
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: Option<u64>,
     /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as of a
-    /// loader that keeps its last, smaller batch [default: 8 of a prepared corpus].
+    /// loader that keeps its last, smaller batch (1/q rounded down where batches are dealt out, as by
+    /// --sampler shuffled) [default: 8 of a prepared corpus].
     #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
     pub epochs: Option<f64>,
     /// How batches are drawn [default: poisson].

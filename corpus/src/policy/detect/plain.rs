@@ -1,4 +1,5 @@
-//! Text as its writer could have typed it: dashes, spaces and digits that look alike as one of them.
+//! Text as its writer could have typed it: dashes, spaces and digits that look alike as one of them, and what JSON, addresses
+//! and HTML write for a character as that character.
 
 use std::borrow::Cow;
 
@@ -14,10 +15,10 @@ impl<'a> Plain<'a> {
         let mut saved = Vec::new();
         let mut plain = String::new();
         let mut copied = 0;
-        for (at, c, as_typed) in replaced(text) {
+        for (at, length, as_typed) in replaced(text) {
             plain.push_str(&text[copied..at]);
             plain.extend(as_typed.shown());
-            copied = at + c.len_utf8();
+            copied = at + length;
             saved.push((plain.len(), copied - plain.len()));
         }
         let text = if saved.is_empty() {
@@ -37,25 +38,69 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// The characters that are replaced: where each is, it, and what was typed for it.
-fn replaced(text: &str) -> impl Iterator<Item = (usize, char, Typed)> {
+/// What is replaced: where each is, how many bytes it has, and what was typed for it.
+fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
         // Nothing else begins one of them.
-        while let Some(ahead) = bytes[at..]
-            .iter()
-            .position(|byte| matches!(byte, 0xc2 | 0xd9 | 0xdb | 0xe2 | 0xe3 | 0xef))
-        {
+        while let Some(ahead) = bytes[at..].iter().position(|byte| {
+            matches!(
+                byte,
+                0xc2 | 0xd9 | 0xdb | 0xe2 | 0xe3 | 0xef | b'\\' | b'%' | b'&' | b'+'
+            )
+        }) {
             let here = at + ahead;
+            if let Some((length, c)) = escaped(bytes, here) {
+                at = here + length;
+                return Some((here, length, typed(c).unwrap_or(Typed::As(c))));
+            }
             let c = text[here..].chars().next()?;
             at = here + c.len_utf8();
             if let Some(as_typed) = typed(c) {
-                return Some((here, c, as_typed));
+                return Some((here, c.len_utf8(), as_typed));
             }
         }
         None
     })
+}
+
+/// A character that is written by others that are ASCII: how many, and it. In a text that is JSON, part of an address or HTML,
+/// the letter of `\n` in front of a number, or `%20` between its parts, belongs to neither.
+fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
+    let hex = |from: usize, count: usize| {
+        let digits = bytes.get(from..from + count)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        let all = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let code = u32::from_str_radix(digits, 16).ok().filter(|_| all)?;
+        char::from_u32(code)
+    };
+    let is_digit = |at: Option<usize>| {
+        at.and_then(|at| bytes.get(at))
+            .is_some_and(u8::is_ascii_digit)
+    };
+    match (bytes[at], bytes.get(at + 1)?) {
+        (b'\\', b'n' | b'r' | b't') => Some((2, ' ')),
+        (b'\\', b'"') => Some((2, '"')),
+        (b'\\', b'/') => Some((2, '/')),
+        (b'\\', b'u') => Some((6, hex(at + 2, 4)?)),
+        (b'%', _) => Some((3, hex(at + 1, 2).filter(|c| (' '..='~').contains(c))?)),
+        (b'&', _) => {
+            let known = [
+                ("&nbsp;", ' '),
+                ("&amp;", '&'),
+                ("&#160;", ' '),
+                ("&#64;", '@'),
+                ("&#x40;", '@'),
+            ];
+            let mut known = known.into_iter();
+            let found = known.find(|(name, _)| bytes[at..].starts_with(name.as_bytes()));
+            found.map(|(name, c)| (name.len(), c))
+        }
+        // Forms write a space so.
+        (b'+', _) if is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)) => Some((1, ' ')),
+        _ => None,
+    }
 }
 
 /// What was typed for a character.
@@ -130,5 +175,24 @@ mod tests {
         assert_eq!(&text[plain.place(3)..plain.place(4)], "b\u{200d}");
         assert_eq!(&text[plain.place(6)..], "\u{661}\u{6f2}");
         assert!(matches!(Plain::of("naïve 1—2").text, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_is_written_for_a_character_is_it() {
+        for (text, plain) in [
+            (r"card\n4111\t1", "card 4111 1"),
+            (r"card\\n4111", r"card\ 4111"),
+            (r#"\"a\":\/b"#, r#""a":/b"#),
+            (r"bob\uff20x \u00a0\u00e9\ud800\u12", r"bob@x  é\ud800\u12"),
+            ("bob%40x%20y %zz 50% %0a", "bob@x y %zz 50% %0a"),
+            ("4&nbsp;1 a&amp;b &#64; &lt;", "4 1 a&b @ &lt;"),
+            ("41+11 +49 a+1 1+", "41 11 +49 a+1 1+"),
+            ("\\", "\\"),
+            ("%4", "%4"),
+        ] {
+            let found = Plain::of(text);
+            assert_eq!(found.text, plain, "{text}");
+            assert_eq!(found.place(found.text.len()), text.len(), "{text}");
+        }
     }
 }

@@ -201,9 +201,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             "redaction",
             match f.secrets.source {
                 SecretSource::Gold if !prepared.options.redact => format!(
-                    "none (--no-redaction); {} of {} not found by the policy from end to end",
-                    grouped(f.uncaught),
-                    count_of(f.secrets.all.distinct, "marked secret")
+                    "none (--no-redaction); of {} the policy does not find {} from end to end",
+                    count_of(f.secrets.all.distinct, "marked secret"),
+                    count_of(f.uncaught, "place")
                 ),
                 SecretSource::Gold => format!(
                     "{} with a mask; {} of {} missed by the policy, {} by both policies",

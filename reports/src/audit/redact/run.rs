@@ -7,6 +7,7 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream}
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result};
+use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::redaction::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
 };
@@ -89,7 +90,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     let inputs = with_policy(inputs, &options.policy)?;
     output.aside_for(&args.out).answer(
         &Envelope::new("redaction", inputs, &shown),
-        &page(&shown, &made, args.unit),
+        &page(&shown, &made, args.unit, &options.policy),
     )?;
     Ok(Exit::Finished)
 }
@@ -123,7 +124,7 @@ fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
     anyhow::Error::new(error).context(about)
 }
 
-fn page(shown: &Body<'_>, made: &Redaction, unit: Unit) -> Page {
+fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -> Page {
     let state = shown.state;
     let said = format!(
         "{}: {} of {} {unit}s written, {} duplicates removed.",
@@ -137,6 +138,9 @@ fn page(shown: &Body<'_>, made: &Redaction, unit: Unit) -> Page {
         .map(|(kind, count)| format!("{kind} {}", grouped(*count)))
         .collect();
     let kinds = match kinds.as_slice() {
+        [] if *policy == PolicyChoice::Gold => {
+            "nothing found: gold finds what is marked, and nothing is".to_owned()
+        }
         [] => "nothing found".to_owned(),
         kinds => kinds.join(", "),
     };
