@@ -118,7 +118,8 @@ impl Default for PrepareOptions {
 
 impl PrepareOptions {
     /// Whether one unit can decide what becomes of others that hold no copy of it.
-    pub(crate) fn spreads(&self) -> bool {
+    #[must_use]
+    pub fn spreads(&self) -> bool {
         self.deduplicate && self.duplicates != Deduplication::Exact
     }
 

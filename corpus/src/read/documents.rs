@@ -126,7 +126,7 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
 ///   `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] says otherwise. [`ReadOptions::text`] names another key.
 /// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
 ///   MultiWOZ 2.2 and SGD (`turns`), or of the objects above. Each turn is a line, `USR: …` or `SYS: …`.
-/// - `.csv`: a column `text` (or [`ReadOptions::text`]), perhaps `id`.
+/// - `.csv`, and `.tsv` with tabs: a column `text` (or [`ReadOptions::text`]), perhaps `id`.
 /// - `.parquet` (feature `parquet`): the same; without a column `text` its columns are read as the keys of JSON Lines are.
 /// - Anything else is plain text: documents are separated by blank lines and called `block-N`
 ///   after their first line's number. [`ReadOptions::separator`] is another separator, such as `<|endoftext|>`.

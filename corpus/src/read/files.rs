@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// Endings of files in a folder that hold documents, without those of compression.
-const ENDINGS: [&str; 8] = [
-    "jsonl", "ndjson", "json", "csv", "parquet", "txt", "text", "md",
+const ENDINGS: [&str; 9] = [
+    "jsonl", "ndjson", "json", "csv", "tsv", "parquet", "txt", "text", "md",
 ];
 
 /// A file of a corpus.

@@ -95,9 +95,10 @@ impl Format {
         let json = |source, field| Self::JsonLines(JsonLines::new(lines(source), field, options));
         let blocks =
             |source| Self::Blocks(Blocks::new(lines(source), limit, options.separator.clone()));
-        let rows = |source, field| {
+        let rows = |source, field, delimiter| {
             let text = options.text.as_deref();
-            Ok::<_, Error>(Self::Rows(Rows::open(path, source, limit, field, text)?))
+            let by = (limit, delimiter);
+            Ok::<_, Error>(Self::Rows(Rows::open(path, source, by, field, text)?))
         };
         if is_stdin(path) {
             // Nothing says what it is but its beginning, and whether a column is named.
@@ -108,7 +109,7 @@ impl Format {
                     Self::Dialogues(Dialogues::open(path, whole, options)?)
                 }
                 Some(b'{') if !is_text(&head) => json(whole, field),
-                _ if options.text.is_some() || field.is_some() => rows(whole, field)?,
+                _ if options.text.is_some() || field.is_some() => rows(whole, field, b',')?,
                 _ => blocks(whole),
             };
             return match unheeded(format.name(), options) {
@@ -118,7 +119,8 @@ impl Format {
         }
         Ok(match ending.as_str() {
             "jsonl" | "ndjson" => json(source, field),
-            "csv" => rows(source, field)?,
+            "csv" => rows(source, field, b',')?,
+            "tsv" => rows(source, field, b'\t')?,
             "json" => {
                 let (head, whole) = peeked(path, source)?;
                 if sniff(&head) {
@@ -163,7 +165,7 @@ pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<
     let format = |file: &CorpusFile| match ending(&file.path).as_str() {
         "jsonl" | "ndjson" => "JSON Lines",
         "json" => "JSON",
-        "csv" => "CSV",
+        "csv" | "tsv" => "CSV",
         "parquet" => "Parquet",
         _ => PLAIN,
     };

@@ -1,4 +1,4 @@
-//! Comma-separated files with a header: a column `text`, perhaps `id`.
+//! Comma- and tab-separated files with a header: a column `text`, perhaps `id`.
 
 use super::source::Source;
 use super::{BYTE_ORDER_MARK, Entry};
@@ -27,6 +27,7 @@ struct Limited {
     inner: Source,
     since: Arc<AtomicU64>,
     limit: u64,
+    delimiter: u8,
     place: Quoting,
 }
 
@@ -44,11 +45,12 @@ enum Quoting {
 }
 
 impl Quoting {
-    const fn after(self, byte: u8) -> Self {
+    const fn after(self, byte: u8, delimiter: u8) -> Self {
         match (self, byte) {
             (Self::Inside, b'"') => Self::Quote,
             (Self::Inside, _) | (Self::Before | Self::Quote, b'"') => Self::Inside,
-            (_, b',' | b'\n' | b'\r') => Self::Before,
+            (_, b'\n' | b'\r') => Self::Before,
+            (_, byte) if byte == delimiter => Self::Before,
             _ => Self::Plain,
         }
     }
@@ -59,7 +61,7 @@ impl Read for Limited {
         let count = self.inner.read(buffer)?;
         self.place = buffer[..count]
             .iter()
-            .fold(self.place, |place, byte| place.after(*byte));
+            .fold(self.place, |place, byte| place.after(*byte, self.delimiter));
         if count == 0 && self.place == Quoting::Inside {
             return Err(std::io::Error::other(
                 "the file ends inside of a quoted field; was it cut?",
@@ -81,7 +83,7 @@ impl Rows {
     pub(super) fn open(
         path: &Path,
         mut source: Source,
-        limit: u64,
+        (limit, delimiter): (u64, u8),
         field: Option<String>,
         text: Option<&str>,
     ) -> Result<Self> {
@@ -96,9 +98,12 @@ impl Rows {
             inner: source,
             since: since.clone(),
             limit,
+            delimiter,
             place: Quoting::Before,
         };
-        let mut reader = ReaderBuilder::new().from_reader(limited);
+        let mut reader = ReaderBuilder::new()
+            .delimiter(delimiter)
+            .from_reader(limited);
         let header = reader
             .byte_headers()
             .map_err(|error| problem(path, &error))?

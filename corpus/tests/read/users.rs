@@ -54,6 +54,9 @@ fn columns_say_whose_a_row_is() {
         .map(|d| d.unwrap().text)
         .collect();
     assert_eq!(texts, ["one\nthree", "two"]);
+    let tabs = b"author\ttext\nu\tone, \"two\"\n";
+    let found = by_user("a.tsv", tabs).remove(0).unwrap();
+    assert_eq!((&*found.id, &*found.text), ("u", "one, \"two\""));
 }
 
 #[test]

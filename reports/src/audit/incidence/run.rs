@@ -147,6 +147,9 @@ pub(in crate::audit) fn run(
         return Err(error.context("--out"));
     }
     interrupt.check()?;
+    if let (Some(field), 0) = (&args.sensing.field, shown.pairs) {
+        bail!("--field: no record of DATA has a value under {field:?}");
+    }
     table.finish().context("--out")?;
     documents.skipped().iter().for_each(warn);
     shown.skipped = documents

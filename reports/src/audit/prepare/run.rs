@@ -206,11 +206,16 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     count_of(f.uncaught, "place")
                 ),
                 SecretSource::Gold => format!(
-                    "{} with a mask; {} of {} missed by the policy, {} by both policies",
+                    "{} with a mask; {} of {} missed by the policy, {} by both policies{}",
                     count_of(f.redacted, "record"),
                     grouped(f.secrets.all.missed),
                     count_of(f.secrets.all.distinct, "marked secret"),
-                    grouped(f.secrets.all.missed_by_both)
+                    grouped(f.secrets.all.missed_by_both),
+                    match prepared.options.spreads() {
+                        true =>
+                            "; all count as missed: what one record holds decides about others where duplicates are not exact",
+                        false => "",
+                    }
                 ),
                 SecretSource::Detected => format!(
                     "{} with a mask; {} found, of which {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
@@ -391,7 +396,10 @@ fn origin(prepared: &Preparation) -> String {
 fn lost(preflight: &reticent_corpus::canary::Preflight) -> String {
     let fates = [
         (CopyFate::Deduplicated, "removed as duplicates"),
-        (CopyFate::Masked, "masked by the policy"),
+        (
+            CopyFate::Masked,
+            "masked by the policy, or as text that repeats",
+        ),
         (CopyFate::Caught, "caught by the policy, as planned"),
         (CopyFate::Truncated, "truncated"),
         (CopyFate::Lost, "in no unit"),
