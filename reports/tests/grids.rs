@@ -134,19 +134,22 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
     let here = home.path();
     let one = GRID
         .replace("seeds = 2", "seeds = 1")
-        .replace("[0, 0.5]", "[0]");
+        .replace("[0, 0.5]", "[0.5]")
+        .replace("canaries =", "conservative = [\"digits\"], canaries =");
     // That the text is redacted is known once it is prepared.
-    let failing = format!("{one}\n[[arms]]\nname = \"broken\"\nrecipe = \"sdp\"\n");
+    let failing = format!(
+        "{one}\n[[arms]]\nrecipe = \"crt\"\n\n[[arms]]\nname = \"broken\"\nrecipe = \"sdp\"\n"
+    );
     std::fs::write(here.join("grid.toml"), failing).unwrap();
     let (code, report, said) = run(here, "grid grid.toml --out runs --memory 4 --format json");
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("1 of 3 cells failed"), "{said}");
+    assert!(said.contains("1 of 4 cells failed"), "{said}");
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
         (&report["finished"], &report["failed"]),
-        (&2.into(), &1.into())
+        (&3.into(), &1.into())
     );
-    let row = &report["rows"][2];
+    let row = &report["rows"][3];
     let why = row["failed"].as_str().unwrap();
     assert!(
         why.starts_with("training: ") && why.contains("--no-redaction"),
@@ -159,8 +162,9 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
         serde_json::from_str(&std::fs::read_to_string(cell).unwrap()).unwrap()
     };
     assert_eq!(cell_of(row)["failed"], why);
-    // The promise of a cell is the one that its training opens with.
-    for row in &report["rows"].as_array().unwrap()[..2] {
+    // The promise of a cell is the one that its training opens with: of crt with missed secrets it is none.
+    assert_eq!(report["rows"][2]["promise"], "inf");
+    for row in &report["rows"].as_array().unwrap()[..3] {
         let training = &cell_of(row)["training"];
         assert_eq!(row["promise"], training["headline"]);
         let opens = training["says"].as_str().unwrap();
@@ -186,7 +190,7 @@ fn a_cell_that_fails_is_a_row_with_its_reason() {
         report["rows"][0]["perplexity"]
     );
     let (_, text, _) = run(here, "grid grid.toml --out runs");
-    assert!(text.contains("2 cells finished, 1 failed"), "{text}");
+    assert!(text.contains("3 cells finished, 1 failed"), "{text}");
     assert!(text.contains("--no-redaction"), "{text}");
     // A limit that is passed decides the exit code, whatever became of other cells.
     let limited = std::fs::read_to_string(here.join("grid.toml")).unwrap();
