@@ -227,7 +227,8 @@ mod tests {
     /// B(x) by the best tests: outcomes by falling ratio, the last one in part.
     fn blow_up(p: &[f64], q: &[f64], x: f64) -> f64 {
         let mut order: Vec<usize> = (0..p.len()).collect();
-        order.sort_by(|i, j| (p[*j] * q[*i]).total_cmp(&(p[*i] * q[*j])));
+        // A quotient: products that underflow are equal to each other and to no order.
+        order.sort_by(|i, j| (p[*j] / q[*j]).total_cmp(&(p[*i] / q[*i])));
         let (mut hits, mut left) = (0.0, x);
         for i in order {
             let share = if q[i] > left { left / q[i] } else { 1.0 };
