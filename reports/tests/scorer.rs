@@ -233,7 +233,7 @@ fn a_scorer_that_only_scores_does_what_it_can() {
 #[test]
 fn scores_that_tell_nothing_conclude_nothing() {
     let at = trained();
-    let script = format!("{AUDIT} serve --model ckpt | sed -u '2,$s/-[0-9][0-9.e+-]*/-5/g'\n");
+    let script = format!("{AUDIT} serve --model ckpt | sed -u '1!s/-[0-9][0-9.e+-]*/-5/g'\n");
     std::fs::write(at.join("flat.sh"), script).unwrap();
     let flat = "command:sh flat.sh";
     let exposure = format!("exposure {SCORER} --canary-file planted/canaries.json");
