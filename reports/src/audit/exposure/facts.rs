@@ -46,7 +46,7 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
         }
     }
     if let Some(limit) = report.limit {
-        let said = match (report.passed_limit(), report.left_open()) {
+        let said = match (report.passed_limit(), report.limit_open_since()) {
             (Some(_), _) => "exceeded: a canary is certainly above",
             (None, Some(why)) => &format!("not known: {why}, and a canary may be above"),
             (None, None) if !report.could_pass(limit) => {

@@ -216,10 +216,10 @@ impl ExposureReport {
     }
     /// The limit, where it is not known whether an exposure is above it.
     pub(super) fn open_limit(&self) -> Option<f64> {
-        self.limit.filter(|_| self.left_open().is_some())
+        self.limit.filter(|_| self.limit_open_since().is_some())
     }
     /// Why it is not known whether an exposure is above the limit: nothing can be concluded, or ranks were left open.
-    pub(super) fn left_open(&self) -> Option<&'static str> {
+    pub(super) fn limit_open_since(&self) -> Option<&'static str> {
         let limit = self.limit?;
         if let Some(silence) = self.inconclusive {
             return Some(silence.why());
@@ -230,7 +230,7 @@ impl ExposureReport {
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
-        let (limit, why) = (self.open_limit()?, self.left_open()?);
+        let (limit, why) = (self.limit?, self.limit_open_since()?);
         let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
         let remedy = match cut_off && self.inconclusive.is_none() {
             true => "; give a larger --budget",

@@ -1,6 +1,6 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
-use super::{MASKED_SECRET, Planting, Silence, can_exceed, never_above};
+use super::{MASKED_SECRET, Planting, can_exceed, never_above};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
     count_of, exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest,
@@ -224,7 +224,10 @@ impl SampledReport {
     fn mute(&self, limit: Option<f64>) -> Option<String> {
         let canaries = self.canaries.len() as u64;
         match self.reach(limit).mute()? {
-            Mute::Leak if self.all_alike() => Some(Silence::AllAlike.why().to_owned()),
+            Mute::Leak if self.all_alike() => Some(
+                "every sampled candidate is as likely as the canary: the scores tell none from another"
+                    .to_owned(),
+            ),
             Mute::Leak => Some(format!(
                 "a sample of {} shows no leak of {}, whatever their ranks: it takes one of {} at least",
                 grouped(self.sample),

@@ -479,7 +479,7 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     // A model that tells no candidate from another.
     let constant = sampled(&[7.0; 999], [7.0; 10]).to_page("m", None).unwrap();
     assert_eq!(constant.has_mood(), Mood::Open);
-    let why = "Nothing can be concluded: every candidate is as likely as the canary";
+    let why = "Nothing can be concluded: every sampled candidate is as likely as the canary";
     assert!(constant.said().contains(why), "{}", constant.said());
     let limited = middle.to_page("m", Some(20.0)).unwrap();
     assert_eq!(limited.has_mood(), Mood::Open);
