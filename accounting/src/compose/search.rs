@@ -103,7 +103,7 @@ impl Solver {
         if self.loss.unbounded {
             return Ok(Found::at_most(f64::INFINITY, Engine::Closed));
         }
-        let most = self.largest_loss();
+        let most = self.largest_loss_but_for(delta);
         let found = if delta <= 0.0 {
             Found::exactly(most, Engine::Closed)
         } else if self.loss.is_stated() {

@@ -9,7 +9,7 @@ use crate::engine::contour::inversion::Contour;
 use crate::engine::contour::kernel::Kernel;
 use crate::engine::grid::convolution::Convolution;
 use crate::engine::grid::moments::Moments;
-use crate::loss::{CountedLoss, Pair, PrivacyLoss};
+use crate::loss::{CountedLoss, LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
@@ -384,6 +384,30 @@ impl Solver {
 
     /// The supremum of the composed loss, rounded up.
     pub(crate) fn largest_loss(&self) -> f64 {
+        self.largest_by(LossDistribution::largest_loss)
+    }
+
+    /// The least loss known to be exceeded with probability `delta` at most, whatever the engines say: the
+    /// supremum, or that of the finite losses where the others are no more likely.
+    pub(crate) fn largest_loss_but_for(&self, delta: f64) -> f64 {
+        let laws = self.loss.laws.iter();
+        let beyond: f64 = laws
+            .map(|(law, times)| (law.infinite + law.missing) * *times as f64)
+            .sum();
+        // One law alone is added to nothing: its mass is as it was stated.
+        let room = match self.loss.laws.as_slice() {
+            [(_, 1)] if self.loss.parts.is_empty() => 0.0,
+            laws => f64::EPSILON * (2.0 + laws.len() as f64),
+        };
+        let beyond = (beyond + self.loss.missing()) * (1.0 + room);
+        if beyond <= delta {
+            self.largest_by(LossDistribution::largest_finite_loss)
+        } else {
+            self.largest_loss()
+        }
+    }
+
+    fn largest_by(&self, largest: fn(&LossDistribution) -> f64) -> f64 {
         if self.loss.gaussian > 0.0 {
             return f64::INFINITY;
         }
@@ -393,7 +417,7 @@ impl Solver {
             .sum();
         let laws = self.loss.laws.iter();
         let laws: f64 = laws
-            .map(|(law, times)| law.largest_loss() * *times as f64)
+            .map(|(law, times)| largest(law) * *times as f64)
             .sum();
         if laws == f64::INFINITY {
             return laws;

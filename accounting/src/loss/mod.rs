@@ -192,6 +192,11 @@ impl LossDistribution {
         if self.infinite > 0.0 || self.missing > 0.0 {
             return f64::INFINITY;
         }
+        self.largest_finite_loss()
+    }
+
+    /// The same without the outcomes that only the first law has, and without what was left out.
+    pub(crate) fn largest_finite_loss(&self) -> f64 {
         let pieces = self.pieces.iter().map(|piece| match piece.to {
             Some(_) => piece.losses(-1.0).1,
             None => f64::INFINITY,

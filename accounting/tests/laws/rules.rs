@@ -92,6 +92,30 @@ fn stated_guarantees_reach_other_neighbours_and_groups_by_the_lemma() {
     }
 }
 
+/// Asked at its own δ, a stated promise is its ε, and what promises without δ adds to it; just below that δ
+/// nothing is promised. The upper end was infinite at that δ too.
+#[test]
+fn a_stated_guarantee_is_its_epsilon_at_its_own_delta() {
+    let stated = Mechanism::ApproxDp {
+        epsilon: Epsilon::new(0.7).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let pure = Mechanism::PureDp {
+        epsilon: Epsilon::new(0.4).unwrap(),
+        neighbours: Neighbours::AddRemove,
+    };
+    let both = Mechanism::Sequence {
+        parts: vec![pure, stated.clone()],
+    };
+    let query = Query::single(Neighbours::AddRemove);
+    for (run, most) in [(stated, 0.7), (both, 1.1)] {
+        let upper = epsilon(&run, query, 1e-6);
+        assert!((most..=most * (1.0 + 1e-9)).contains(&upper), "{upper}");
+        assert!(epsilon(&run, query, 1e-6f64.next_down()).is_infinite());
+    }
+}
+
 #[test]
 fn beyond_the_largest_finite_loss_only_the_infinite_is_left() {
     // Shared vector epsdelta_compose: δ(3) of (1, 0.1) and (2, 0.2) is 1 − 0.9·0.8.
