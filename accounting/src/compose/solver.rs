@@ -416,9 +416,7 @@ impl Solver {
             .map(|(pair, times)| pair.loss_range().0 * *times as f64)
             .sum();
         let laws = self.loss.laws.iter();
-        let laws: f64 = laws
-            .map(|(law, times)| largest(law) * *times as f64)
-            .sum();
+        let laws: f64 = laws.map(|(law, times)| largest(law) * *times as f64).sum();
         if laws == f64::INFINITY {
             return laws;
         }

@@ -1,5 +1,6 @@
 //! Lists of words: names, places, anything that is known to be secret.
 
+use super::folded::{self, Forms};
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -15,7 +16,7 @@ pub struct DictionaryOptions {
     pub kind: String,
     /// The words or phrases.
     pub words: Vec<String>,
-    /// Whether ASCII capitals matter.
+    /// Whether capitals matter.
     #[serde(default)]
     pub case_sensitive: bool,
     /// Whether a word counts only where no letter or digit touches it. Default true.
@@ -28,10 +29,13 @@ fn yes() -> bool {
 }
 
 /// Finds every occurrence of its words, overlapping ones too: a phrase that begins inside
-/// another is not hidden by it.
+/// another is not hidden by it. White space of any length and kind is one space; letters and their accents are equal however
+/// Unicode composes them; dashes, quotation marks and digits that look alike are one, and so are escapes (`\n`, `%20`,
+/// `&nbsp;`) and what they stand for.
 #[derive(Debug, Clone)]
 pub struct Dictionary {
     automaton: AhoCorasick,
+    case_sensitive: bool,
     whole_words: bool,
     kind: Arc<str>,
     source: Arc<str>,
@@ -51,7 +55,11 @@ impl Dictionary {
                 "at least 1",
             ));
         }
-        if let Some(at) = options.words.iter().position(|w| w.trim().is_empty()) {
+        let any_case = !options.case_sensitive;
+        let words: Vec<String> = (options.words.iter())
+            .map(|word| folded::word(word, any_case))
+            .collect();
+        if let Some(at) = words.iter().position(String::is_empty) {
             return Err(Error::Range {
                 name: "a word of a dictionary",
                 value: format!("{:?} (number {})", options.words[at], at + 1),
@@ -60,14 +68,14 @@ impl Dictionary {
         }
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
-            .ascii_case_insensitive(!options.case_sensitive)
-            .build(&options.words)
+            .build(&words)
             .map_err(|error| Error::Pattern {
-                rule: format!("{} words of kind {kind:?}", options.words.len()),
+                rule: format!("{} words of kind {kind:?}", words.len()),
                 problem: error.to_string(),
             })?;
         Ok(Self {
             automaton,
+            case_sensitive: options.case_sensitive,
             whole_words: options.whole_words,
             kind: kind.as_str().into(),
             source: "dictionary".into(),
@@ -75,35 +83,42 @@ impl Dictionary {
     }
 
     /// Every occurrence: the number of the word, first byte and end.
-    pub(crate) fn occurrences<'a>(
-        &'a self,
-        text: &'a str,
-    ) -> impl Iterator<Item = (usize, usize, usize)> + 'a {
-        self.automaton
-            .find_overlapping_iter(text)
-            .filter(|m| !self.whole_words || whole(text, m.start(), m.end()))
-            .map(|m| (m.pattern().as_usize(), m.start(), m.end()))
+    pub(crate) fn occurrences(&self, text: &str) -> Vec<(usize, usize, usize)> {
+        self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
-}
 
-/// Whether no letter or digit continues the word on either side. A side that is no letter or
-/// digit itself needs no boundary.
-fn whole(text: &str, start: usize, end: usize) -> bool {
-    let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);
-    let left = inside(before.chars().next_back()) && inside(word.chars().next());
-    let right = inside(word.chars().next_back()) && inside(after.chars().next());
-    !left && !right
-}
+    /// The same, in forms of a text in the case of this dictionary.
+    pub(super) fn occurrences_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize)> {
+        let found = forms.places(|text| {
+            let matches = self.automaton.find_overlapping_iter(text);
+            matches
+                .map(|m| (m.pattern().as_usize(), m.start(), m.end()))
+                .collect()
+        });
+        let mut out: Vec<(usize, usize, usize)> = (found.into_iter())
+            .filter(|(.., continued)| !(self.whole_words && *continued))
+            .map(|(word, start, end, _)| (word, start, end))
+            .collect();
+        // Most are found in both forms.
+        out.sort_unstable_by_key(|&(word, start, end)| (start, end, word));
+        out.dedup();
+        out
+    }
 
-impl Policy for Dictionary {
-    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        spans.extend(self.occurrences(view.text).map(|(_, start, end)| Span {
+    pub(super) fn find_in(&self, forms: &Forms<'_>, spans: &mut Vec<Span>) {
+        let found = self.occurrences_in(forms).into_iter();
+        spans.extend(found.map(|(_, start, end)| Span {
             start,
             end,
             kind: self.kind.clone(),
             source: self.source.clone(),
             score: 1.0,
         }));
+    }
+}
+
+impl Policy for Dictionary {
+    fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+        self.find_in(&Forms::of(view.text, !self.case_sensitive), spans);
     }
 }

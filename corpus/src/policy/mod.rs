@@ -9,6 +9,7 @@ mod conservative;
 mod customers;
 mod detect;
 mod dictionary;
+mod folded;
 mod general;
 mod levels;
 mod names;

@@ -19,8 +19,8 @@ pub struct SecretList {
 }
 
 impl SecretList {
-    /// Builds the automaton. Secrets are told by their exact letters, and only where no letter
-    /// or digit touches them.
+    /// Builds the automaton. Secrets are told as a [`Dictionary`] tells its words, in any case, and only where no letter or
+    /// digit touches them.
     ///
     /// # Errors
     /// No secret, or a blank one.
@@ -28,7 +28,7 @@ impl SecretList {
         let automaton = Dictionary::new(&DictionaryOptions {
             kind: "secret".to_owned(),
             words: secrets.clone(),
-            case_sensitive: true,
+            case_sensitive: false,
             whole_words: true,
         })?;
         Ok(Self { secrets, automaton })
@@ -55,6 +55,7 @@ impl SecretList {
         let mut places: Vec<(usize, usize)> = self
             .automaton
             .occurrences(&document.text)
+            .into_iter()
             .map(|(_, start, end)| (offsets.character(start), offsets.character(end)))
             .collect();
         places.sort_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));

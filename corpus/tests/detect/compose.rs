@@ -32,6 +32,38 @@ fn a_dictionary_finds_whole_words_in_any_case_unless_told_otherwise() {
     assert_eq!(spans(&dictionary(&["york"], true, true), "York").len(), 0);
 }
 
+/// However it is typed: composed or not, over a line break, with other quotation marks, escaped. An accent makes another
+/// letter, and a mark behind a word continues it.
+#[test]
+fn a_dictionary_finds_words_however_they_are_typed() {
+    let policy = dictionary(&["Zo\u{eb} O'Neil", "Ada  King", "42 Rue"], false, true);
+    for (text, word) in [
+        ("by Zoe\u{308} O\u{2019}NEIL.", "Zoe\u{308} O\u{2019}NEIL"),
+        ("ZO\u{cb}\u{a0}O'Neil", "ZO\u{cb}\u{a0}O'Neil"),
+        ("ada\r\n king", "ada\r\n king"),
+        (r"a\nAda\u0020King\n", r"Ada\u0020King"),
+        ("q=ada%20king&x", "ada%20king"),
+        ("A\u{ad}da King", "A\u{ad}da King"),
+        ("\u{ff14}2&nbsp;rue", "\u{ff14}2&nbsp;rue"),
+    ] {
+        assert_eq!(
+            found(&policy, text),
+            [("place".to_owned(), word.to_owned())]
+        );
+    }
+    for text in [
+        "Zoe O'Neil",
+        "Adam King",
+        "Ada King\u{301}",
+        "Ada_King",
+        "AdaKing",
+    ] {
+        assert!(found(&policy, text).is_empty(), "{text}");
+    }
+    let exact = dictionary(&["Ada King"], true, true);
+    assert_eq!(spans(&exact, "ada king, Ada\tKing").len(), 1);
+}
+
 /// The first phrase must not swallow the beginning of the second.
 #[test]
 fn overlapping_words_are_all_found() {

@@ -389,6 +389,44 @@ fn characters_of_no_width_hide_nothing() {
     }
 }
 
+/// An underscore or a word that touches a number hides it from no pattern, and is not masked with it.
+#[test]
+fn what_touches_a_number_hides_nothing() {
+    for (text, kind, number) in [
+        ("card_4111111111111111_x", "card", "4111111111111111"),
+        ("visa4111111111111111", "card", "4111111111111111"),
+        ("4111 1111 1111 1111visa", "card", "4111 1111 1111 1111"),
+        ("my_ssn_219-09-9999.", "ssn", "219-09-9999"),
+        (
+            "\u{e9} ssn219\u{2011}09\u{2011}9999",
+            "ssn",
+            "219\u{2011}09\u{2011}9999",
+        ),
+        (
+            "key_DE89370400440532013000",
+            "iban",
+            "DE89370400440532013000",
+        ),
+        ("host_192.0.2.1_a", "ip", "192.0.2.1"),
+        ("tel555-123-4567call", "phone", "555-123-4567"),
+        ("call_555_123_4567", "phone", "555_123_4567"),
+    ] {
+        let expected = [(kind.to_owned(), number.to_owned())];
+        assert_eq!(found(&*only(kind), text), expected, "{text}");
+    }
+    // What is found without them stays whole.
+    for (text, kind) in [
+        ("bob_123@example.com", "email"),
+        ("abc123@example.com", "email"),
+        ("https://example.org/a_1/abc12345?x=1", "url"),
+    ] {
+        assert_eq!(
+            found(&*only(kind), text),
+            [(kind.to_owned(), text.to_owned())]
+        );
+    }
+}
+
 #[test]
 fn wrong_options_are_named_with_their_range() {
     let options = |kind: &str, least| DetectorOptions {

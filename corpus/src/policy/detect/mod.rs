@@ -5,11 +5,13 @@ mod countries;
 mod engine;
 mod entropy;
 mod grammar;
-mod plain;
+mod parted;
+pub(super) mod plain;
 mod rules;
 
 pub use countries::Country;
 
+use self::parted::Parted;
 use self::plain::Plain;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
@@ -157,6 +159,18 @@ impl Policy for Detectors {
         self.scanner.scan(&plain.text, |rule, c| {
             push(rule.kind, c.start, c.end, c.score)
         });
+        if let Some(parted) = Parted::of(&plain.text) {
+            self.scanner.scan(&parted.text, |rule, c| {
+                if parted.touches(c.start, c.end) {
+                    push(
+                        rule.kind,
+                        parted.place(c.start),
+                        parted.place(c.end),
+                        c.score,
+                    );
+                }
+            });
+        }
         if self.keys {
             entropy::keys(&plain.text, |range, score| {
                 push("api-key", range.start, range.end, score)

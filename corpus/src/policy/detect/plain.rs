@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 
 /// A text in plain characters, and where they were.
-pub(super) struct Plain<'a> {
-    pub(super) text: Cow<'a, str>,
+pub(in crate::policy) struct Plain<'a> {
+    pub(in crate::policy) text: Cow<'a, str>,
     /// End of a character that was replaced, and the bytes that the replacements saved up to there.
     saved: Vec<(usize, usize)>,
 }
 
 impl<'a> Plain<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(in crate::policy) fn of(text: &'a str) -> Self {
         let mut saved = Vec::new();
         let mut plain = String::new();
         let mut copied = 0;
@@ -30,8 +30,13 @@ impl<'a> Plain<'a> {
         Self { text, saved }
     }
 
+    /// Whether anything was replaced.
+    pub(in crate::policy) fn is_changed(&self) -> bool {
+        !self.saved.is_empty()
+    }
+
     /// The place in the text as it was.
-    pub(super) fn place(&self, at: usize) -> usize {
+    pub(in crate::policy) fn place(&self, at: usize) -> usize {
         let replaced = self.saved.partition_point(|(end, _)| *end <= at);
         let saved = replaced.checked_sub(1).map_or(0, |last| self.saved[last].1);
         at + saved
@@ -105,7 +110,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
 
 /// What was typed for a character.
 #[derive(Debug, Clone, Copy)]
-enum Typed {
+pub(in crate::policy) enum Typed {
     As(char),
     /// It is not seen: it would only part what belongs together.
     Nothing,
@@ -121,7 +126,7 @@ impl Typed {
 }
 
 /// The ASCII character that stands for one that looks like it.
-fn typed(c: char) -> Option<Typed> {
+pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
     let from = |first: char, ascii: u8| {
         char::from_u32(u32::from(c) - u32::from(first) + u32::from(ascii)).map(Typed::As)
     };

@@ -8,6 +8,7 @@ pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
+use super::folded::Forms;
 use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
@@ -203,8 +204,9 @@ impl Policy for Levels {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         // Of spans over the same text the first gives its kind: the names last.
         self.grammar.find(view, spans);
+        let forms = Forms::of(view.text, false);
         for list in &self.lists {
-            list.find(view, spans);
+            list.find_in(&forms, spans);
         }
         let mut push = |range: Range<usize>, kind: &str, score| {
             spans.push(Span {

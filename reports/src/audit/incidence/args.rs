@@ -56,7 +56,7 @@ pub struct Sensing {
     /// What a policy finds; as for `audit prepare`.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
-    /// The secrets of this file, one a line, wherever they stand as whole words.
+    /// The secrets of this file, one a line, wherever they stand as whole words, in any case and however they are typed.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
     /// The values of this key or column: text, numbers, or lists of them.

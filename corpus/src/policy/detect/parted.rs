@@ -1,0 +1,109 @@
+//! Text with what touches a number set apart: patterns begin and end at word boundaries, and `card_4111…` and `ssn219-…` have
+//! none there.
+
+/// So many letters beside a digit are a word, not part of an identifier.
+const WORD: usize = 3;
+
+/// A text with spaces for underscores beside numbers, and between a number and a word that touches it.
+pub(super) struct Parted {
+    pub(super) text: String,
+    /// Where the spaces are, and how many of them stand for nothing up to there.
+    spaces: Vec<(usize, usize)>,
+}
+
+impl Parted {
+    /// None where nothing touches a number.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let (mut parted, mut spaces) = (String::new(), Vec::new());
+        let (mut copied, mut added) = (0, 0);
+        // Letters up to here without anything between them.
+        let mut letters = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            let is_underscore = *byte == b'_' && beside_a_number(bytes, at);
+            let before = at.checked_sub(1).map(|at| bytes[at]);
+            let meets = match before {
+                Some(b'0'..=b'9') if byte.is_ascii_alphabetic() => {
+                    let word = bytes[at..].iter().take(WORD);
+                    word.filter(|byte| byte.is_ascii_alphabetic()).count() == WORD
+                }
+                _ => byte.is_ascii_digit() && letters >= WORD,
+            };
+            if is_underscore || meets {
+                parted.push_str(&text[copied..at]);
+                copied = at + usize::from(is_underscore);
+                added += usize::from(meets);
+                spaces.push((parted.len(), added));
+                parted.push(' ');
+            }
+            letters = if byte.is_ascii_alphabetic() {
+                letters + 1
+            } else {
+                0
+            };
+        }
+        (!spaces.is_empty()).then(|| {
+            parted.push_str(&text[copied..]);
+            Self {
+                text: parted,
+                spaces,
+            }
+        })
+    }
+
+    /// Whether one of the spaces is within these bytes or beside them: otherwise they read as they did.
+    pub(super) fn touches(&self, start: usize, end: usize) -> bool {
+        let first = self.spaces.partition_point(|(at, _)| at + 1 < start);
+        self.spaces.get(first).is_some_and(|(at, _)| *at <= end)
+    }
+
+    /// The place in the text as it was.
+    pub(super) fn place(&self, at: usize) -> usize {
+        let before = self.spaces.partition_point(|(space, _)| *space < at);
+        at - before.checked_sub(1).map_or(0, |last| self.spaces[last].1)
+    }
+}
+
+/// Whether the underscore at `at` is beside a digit, or in front of two letters and two digits as in account numbers.
+fn beside_a_number(bytes: &[u8], at: usize) -> bool {
+    let is = |at: Option<usize>, class: fn(&u8) -> bool| {
+        at.and_then(|at| bytes.get(at)).is_some_and(class)
+    };
+    let letter = u8::is_ascii_alphabetic;
+    let digit = u8::is_ascii_digit;
+    is(at.checked_sub(1), digit)
+        || is(Some(at + 1), digit)
+        || is(Some(at + 1), letter)
+            && is(Some(at + 2), letter)
+            && is(Some(at + 3), digit)
+            && is(Some(at + 4), digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_text() {
+        for (text, parted) in [
+            (
+                "card_4111 ssn219-09 é555call",
+                "card 4111 ssn 219-09 é555 call",
+            ),
+            ("_1_2_", " 1 2 "),
+            ("key_DE89 abc_de", "key DE89 abc_de"),
+            ("12abc34def5", "12 abc 34 def 5"),
+        ] {
+            let found = Parted::of(text).unwrap();
+            assert_eq!(found.text, parted);
+            for part in parted.split(' ').filter(|part| !part.is_empty()) {
+                let at = found.text.find(part).unwrap();
+                let (start, end) = (found.place(at), found.place(at + part.len()));
+                assert_eq!(&text[start..end], part, "{text}");
+            }
+        }
+        assert!(Parted::of("a1 10am 5th x_y ab12").is_none());
+        let found = Parted::of("abc ssn219-09-9999 def").unwrap();
+        assert!(found.touches(8, 19) && !found.touches(0, 3) && !found.touches(19, 22));
+    }
+}
