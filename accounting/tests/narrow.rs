@@ -311,7 +311,8 @@ fn outcomes_that_one_law_never_has_are_certain_guesses() {
     let least = -(8.0 * (-delta).ln_1p()).exp_m1();
     for prior in [0.0, 5.072_083_419_677_734e-45] {
         let (low, high) = blow_up(&loss, prior);
-        assert!(low >= least * (1.0 - 1e-12), "{low} {least}");
+        // From below a share of 1e-12 is taken off for roundings.
+        assert!(low >= least * (1.0 - 2e-12), "{low} {least}");
         assert!(low <= high && high - low <= 1e-6 * high, "{low} {high}");
     }
     let (guesses, _) =
