@@ -1,7 +1,9 @@
 //! Samples for labelling, and what a policy does to marked secrets.
 
 use reticent_corpus::policy::{ConservativeOptions, DictionaryOptions, PatternRule, PolicyChoice};
-use reticent_corpus::screening::{PolicyJudge, Words, draw_sample, screening_records};
+use reticent_corpus::screening::{
+    PolicyJudge, Words, distinct_records, draw_sample, first_records, screening_records,
+};
 use reticent_corpus::simulate::simulate;
 use reticent_corpus::{Document, Unit};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
@@ -60,6 +62,29 @@ fn a_sample_is_simple_and_random() {
                 .contains("from 1 to 12")
         );
     }
+}
+
+/// Of one text the first record stays, whatever else differs; a text counts where it is first a word of its own.
+#[test]
+fn duplicates_are_dropped_and_texts_have_one_first_record() {
+    let records = [
+        ("a", "call Adam"),
+        ("b", "call Ada, 12"),
+        ("c", "call Adam"),
+        ("d", "Ada again"),
+    ];
+    let records = records.map(|(id, text)| Document::new(id, text)).to_vec();
+    let (records, dropped) = distinct_records(records);
+    let ids: Vec<&str> = records.iter().map(|r| &*r.id).collect();
+    assert_eq!((&ids[..], dropped), (&["a", "b", "d"][..], 1));
+    let first = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|t| (*t).to_owned()).collect();
+        first_records(&records, &texts)
+    };
+    let said = first(&["Ada", "Adam", "again", "dam"]).unwrap();
+    assert_eq!(said, [Some(1), Some(0), Some(2), None]);
+    assert!(first(&[]).unwrap().is_empty());
+    assert!(first(&["Ada", " "]).is_err());
 }
 
 #[test]

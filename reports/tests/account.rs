@@ -39,6 +39,47 @@ fn the_first_line_of_the_readme_answers() {
     assert!(text.lines().all(|l| l == l.trim_end()), "{text}");
 }
 
+/// What a pipeline collects says what the exit code says: it was "pass" of a passed limit, and "fail" of a plan that promises
+/// nothing and had no limit.
+#[test]
+fn every_format_says_how_a_limit_ended() {
+    let plain = "--sigma 1.1 --delta 1e-5 --steps 100";
+    let page = "--recipe dpsgd --sigma 1.1 --steps 100";
+    let nothing = "--recipe sgd";
+    for (asked, exit, outcome) in [
+        (format!("{plain} --max-epsilon 0.01"), 1, "fail"),
+        (format!("{plain} --max-epsilon 9"), 0, "pass"),
+        (plain.to_owned(), 0, "pass"),
+        (format!("{page} --max-epsilon 0.01"), 1, "fail"),
+        (format!("{page} --max-epsilon 90"), 0, "pass"),
+        (nothing.to_owned(), 0, "open"),
+        (format!("{nothing} --max-epsilon 1"), 1, "fail"),
+    ] {
+        let document = line(&format!("{asked} --format json"));
+        assert_eq!(code(&document), exit, "{asked}");
+        let document = json(&document);
+        assert_eq!(document["outcome"], outcome, "{asked}");
+        let limit = &document["inputs"]["max_epsilon"];
+        assert_eq!(limit.is_null(), !asked.contains("--max-epsilon"), "{asked}");
+        let sarif = json(&line(&format!("{asked} --format sarif")));
+        let result = &sarif["runs"][0]["results"][0];
+        assert_eq!(result["kind"], outcome, "{asked}");
+        let level = if exit == 1 { "error" } else { "none" };
+        assert_eq!(result["level"], level, "{asked}");
+        let said = result["message"]["text"].as_str().unwrap();
+        assert!(said.contains("assumed: "), "{said}");
+        let card = line(&format!("{asked} --format model-card"));
+        let card = String::from_utf8(card.stdout).unwrap();
+        let above = format!("contradicted_or_above_limit: {}", exit == 1);
+        assert!(
+            card.contains(&above) && card.contains("assumed: "),
+            "{card}"
+        );
+        let text = String::from_utf8(line(&asked).stdout).unwrap();
+        assert_eq!(text.contains("limit "), !limit.is_null(), "{text}");
+    }
+}
+
 #[test]
 fn json_is_one_document_with_both_certified_ends() {
     let output = line(

@@ -115,7 +115,8 @@ fn labelling_in_the_terminal_goes_on_where_it_stopped() {
         "Ada was here\n\nnobody was there\n\nand Ada again\n",
     )
     .unwrap();
-    let line = "screen data.txt --policy names --sample 3 --label --labels l.jsonl --format json";
+    let line =
+        "screen data.txt --policy names --sample 3 --seed 0 --label --labels l.jsonl --format json";
     let first = json_of(&audit(here, line, "none\n"));
     assert_eq!(first["open"], 2);
     assert!(!here.join("l.jsonl").exists());
@@ -140,8 +141,9 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
         "simulate customers --dialogues 20 --seed 1 --out data.jsonl --format json",
         "",
     ));
-    let line =
-        "screen data.jsonl --policy detectors --jft --marked --screened ids.txt --format json";
+    // Every dialogue has a secret: whichever are drawn, the policy misses some.
+    let screen = "screen data.jsonl --unit dialogue --jft --marked --format json";
+    let line = &format!("{screen} --policy nothing --screened ids.txt");
     let problem = refused(&audit(here, line, ""));
     assert!(problem.contains("--mended"), "{problem}");
     let done = json_of(&audit(here, &format!("{line} --mended mended.json"), ""));
@@ -151,9 +153,19 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
     );
     let ids = std::fs::read_to_string(here.join("ids.txt")).unwrap();
     assert_eq!(ids.lines().count(), 10);
-    let again = "screen data.jsonl --policy mended.json --jft --marked --sheet second.jsonl --screened ids2.txt --format json";
-    assert_eq!(json_of(&audit(here, again, ""))["missed"], 0);
-    assert_eq!(std::fs::read_to_string(here.join("ids2.txt")).unwrap(), ids);
+    // The mended policy misses nothing of this sample: another one is drawn, with no seed that draws this one again.
+    let again = &format!("{screen} --policy mended.json --sheet second.jsonl");
+    let said = refused(&audit(here, &format!("{again} --seed 0"), ""));
+    assert!(
+        said.contains("--seed") && said.contains("leave --seed out"),
+        "{said}"
+    );
+    assert!(!here.join("second.jsonl").exists());
+    let seed = |measured: &Value| measured["inputs"]["seed"].as_u64().unwrap();
+    let second = json_of(&audit(here, again, ""));
+    assert_eq!(second["inputs"]["seed_origin"], "system");
+    assert_ne!(seed(&second), seed(&done));
+    assert_eq!(seed(&json_of(&audit(here, again, ""))), seed(&second));
     let policy = json_of(&audit(
         here,
         "policy data.jsonl --policy customers --format json",
@@ -168,12 +180,15 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
 fn a_screening_writes_over_nothing_unasked() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let data = "{\"id\":\"a\",\"body\":\"see found-1\"}\n";
-    std::fs::write(here.join("data.jsonl"), data).unwrap();
+    let data = format!(
+        "{}\n",
+        json!({"id": "a", "text": "see found-1", "secrets": [{"start": 4, "end": 11, "kind": "code"}]})
+    );
+    std::fs::write(here.join("data.jsonl"), &data).unwrap();
     let rules = "[{\"kind\":\"code\",\"pattern\":\"found-[0-9]+\"}]";
     std::fs::write(here.join("rules.json"), rules).unwrap();
     std::fs::write(here.join("old"), "old").unwrap();
-    let line = "screen data.jsonl --text-field body --policy rules.json --sample 1 --marked";
+    let line = "screen data.jsonl --policy rules.json --sample 1 --marked";
     for flag in ["--labels", "--screened", "--mended"] {
         for (out, words) in [
             ("old", "--force to replace it"),
@@ -212,11 +227,70 @@ fn a_screening_writes_over_nothing_unasked() {
         assert_eq!(std::fs::read(here.join("real")).unwrap(), drawn);
     }
     let text = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();
-    assert_eq!((&*text("data.jsonl"), &*text("old")), (data, "old"));
+    assert_eq!((text("data.jsonl"), &*text("old")), (data, "old"));
     assert_eq!(text("rules.json"), rules);
     let done = format!("{line} --screened old --force --format json");
     json_of(&audit(here, &done, ""));
     assert_eq!(text("old"), "a:0\n");
+}
+
+/// Exact duplicates are left out as preparation leaves them out, and a secret counts once however many records it stands
+/// in: ten of these eleven are missed.
+#[test]
+fn a_secret_of_many_records_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let line = |id: String, text: &str, start: usize| {
+        let secrets = json!([{"start": start, "end": text.len(), "kind": "code"}]);
+        format!("{}\n", json!({"id": id, "text": text, "secrets": secrets}))
+    };
+    let mut data = String::new();
+    for i in 0..30 {
+        data += &line(format!("same{i}"), "call me on 995-992-2045", 11);
+        let other = format!("call {i} me on 995-992-2045");
+        data += &line(format!("other{i}"), &other, other.len() - 12);
+    }
+    for i in 0..10 {
+        data += &line(format!("missed{i}"), &format!("see hidden-{i:03}"), 4);
+    }
+    std::fs::write(here.join("data.jsonl"), data).unwrap();
+    std::fs::write(
+        here.join("rules.json"),
+        r#"[{"kind":"code","pattern":"995-992-2045"}]"#,
+    )
+    .unwrap();
+    let line = "screen data.jsonl --unit document --policy rules.json --sample 41 --marked --labels l --format json";
+    let said = json_of(&audit(here, line, ""));
+    assert_eq!(
+        (&said["inputs"]["records"], &said["inputs"]["duplicates"]),
+        (&json!(41), &json!(29))
+    );
+    assert_eq!(
+        (&said["with_secrets"], &said["missed"]),
+        (&json!(41), &json!(10))
+    );
+    assert_eq!(
+        (&said["bringing"], &said["bringing_missed"]),
+        (&json!(11), &json!(10))
+    );
+    let labels = std::fs::read_to_string(here.join("l")).unwrap();
+    assert_eq!(labels.lines().count(), 11);
+    assert!(!labels.contains("995") && !labels.contains("hidden"));
+}
+
+/// A corpus without marks says nothing of what is missed: no sheet, no labels.
+#[test]
+fn marks_are_taken_only_from_marked_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("data.txt"), "Ada was here\n\nnobody was there\n").unwrap();
+    let line = "screen data.txt --policy names --sample 2 --marked --labels l.jsonl";
+    let said = refused(&audit(here, line, ""));
+    assert!(
+        said.contains("--marked: no secret is marked in DATA") && said.contains("prepared from"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_dir(here).unwrap().count(), 1);
 }
 
 /// What an error advises is an option of the command.

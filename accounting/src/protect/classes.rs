@@ -11,7 +11,7 @@ use super::screen::{self, Grid};
 use super::secret::{Ends, Proof, Secret};
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
-use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
+use crate::quantity::{NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -290,6 +290,37 @@ impl SecretClasses {
         self.classes.iter().map(|class| class.secrets).sum()
     }
 
+    /// Whether these rates, the largest first, are what dominates the secrets: at each place no less than any secret's, and the
+    /// largest of them where none is known by the ends of its cell alone. A file that says both may have been edited in one.
+    #[must_use]
+    pub fn are_dominated_by(&self, rates: &[SamplingRate]) -> bool {
+        let mut most: Vec<f64> = Vec::new();
+        let mut all_own = true;
+        let rates_there = rates.len() as u64;
+        for profile in &self.profiles {
+            let Dominating::Own { rates, .. } = profile else {
+                all_own = false;
+                continue;
+            };
+            let records: u64 = rates.iter().map(|(_, n)| u64::from(*n)).sum();
+            // Before as many places are made as an edited file may say.
+            if records > rates_there {
+                return false;
+            }
+            let own = rates
+                .iter()
+                .flat_map(|(rate, n)| std::iter::repeat_n(*rate, *n as usize));
+            most.resize(most.len().max(records as usize), 0.0);
+            for (most, own) in most.iter_mut().zip(own) {
+                *most = most.max(own);
+            }
+        }
+        let dominated = most.iter().zip(rates).all(|(m, r)| *m <= r.get());
+        let attained =
+            most.len() == rates.len() && most.iter().zip(rates).all(|(m, r)| *m >= r.get());
+        !self.classes.is_empty() && dominated && (attained || !all_own)
+    }
+
     /// The most records that hold a secret of a class.
     #[must_use]
     pub fn records_of(&self, class: &SecretClass) -> u64 {
@@ -496,6 +527,36 @@ mod tests {
         let secrets = (0..90).map(|j| promise(1e-9, 1e-4 * f64::from(1 + j % 7)));
         let rates = (0..100).map(|i| 0.002 * f64::from(1 + i % 10)).collect();
         (incidence, secrets.collect(), rates)
+    }
+
+    /// What dominates three secrets of two kinds: rates below one of theirs, beyond all of theirs or of no secret are others.
+    #[test]
+    fn rates_that_do_not_dominate_the_secrets_are_others() {
+        let written = |own: &str, cells: &str, classes: &str| -> SecretClasses {
+            let text = format!(r#"{{"own":[{own}],"cells":[{cells}],"classes":[{classes}]}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        let (one, two) = ("[1e-6,[[0.5,1]]]", "[1e-6,[[0.2,2],[0.1,1]]]");
+        let (first, second) = ("[2,1e-6,1e-3,0]", "[1,1e-6,1e-3,1]");
+        let all = written(&format!("{one},{two}"), "", &format!("{first},{second}"));
+        let with_cell = written(one, "[1e-6,4,2.0]", &format!("{first},{second}"));
+        let rates = |all: &[f64]| -> Vec<SamplingRate> {
+            all.iter().map(|r| SamplingRate::new(*r).unwrap()).collect()
+        };
+        let dominating = rates(&[0.5, 0.2, 0.1]);
+        assert!(all.are_dominated_by(&dominating));
+        for others in [
+            &[0.4, 0.2, 0.1][..],
+            &[0.5, 0.2],
+            &[0.5, 0.2, 0.1, 0.1],
+            &[0.5, 0.3, 0.1],
+            &[],
+        ] {
+            assert!(!all.are_dominated_by(&rates(others)), "{others:?}");
+        }
+        assert!(with_cell.are_dominated_by(&dominating));
+        assert!(!with_cell.are_dominated_by(&rates(&[0.4, 0.2, 0.1])));
+        assert!(!written("", "", "").are_dominated_by(&[]));
     }
 
     #[test]

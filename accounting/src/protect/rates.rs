@@ -68,6 +68,8 @@ pub struct RateProfile {
 const LN_FAR: f64 = -460.0;
 /// What products that underflow can have lost.
 const UNDERFLOW: f64 = 1e-290;
+/// The most that all weights may add up to: closer to one than a mixture has to be.
+const MOST_MASS: f64 = 1.0 + 1e-10;
 
 impl RateProfile {
     /// From rates in any order; zeros count for nothing.
@@ -163,7 +165,8 @@ impl RateProfile {
 
     /// The mixture Σ_k P(K = k) N(k/σ, 1), stochastically no smaller than the true one: every
     /// weight but the nearest carries its rounding error on top, and what lies beyond L is
-    /// moved to the farthest point.
+    /// moved to the farthest point. Of many rates the errors alone may add up to more than one: the excess is taken
+    /// from the nearest weights, so that every tail is still at least the smaller of its own and one.
     ///
     /// # Errors
     /// None for rates in range.
@@ -177,26 +180,28 @@ impl RateProfile {
         let inflation = 1.0 + 4.0 * ROUND * (self.rates.len() as f64 + 4.0);
         let mut components = Vec::with_capacity(law.len());
         let mut others = Sum::default();
-        for (k, mass) in law.iter().enumerate().skip(1) {
+        for (k, mass) in law.iter().enumerate().skip(1).rev() {
             let far = k == states;
             let position = if far { self.rates.len() } else { k };
             let mass = mass * inflation + if far { UNDERFLOW } else { 0.0 };
-            others.add(mass);
+            let mass = mass.min(MOST_MASS - others.value());
             if mass > 0.0 {
+                others.add(mass);
                 components.push((position as f64 * shift, mass.ln()));
             }
         }
         let rest = 1.0 - others.value();
         let nearest = (law[0] * (1.0 - 2.0 * (inflation - 1.0))).min(rest.max(0.0));
-        // Near 1 the logarithm comes from the others, which are small.
-        let ln_nearest = if rest > 0.5 {
+        // The others have taken what it has less: where that is no small difference, all sum to one.
+        let ln_nearest = if rest > 0.25 {
             (-others.value()).ln_1p()
         } else {
             nearest.ln()
         };
         if nearest > 0.0 {
-            components.insert(0, (0.0, ln_nearest));
+            components.push((0.0, ln_nearest));
         }
+        components.reverse();
         Mixture::new(components)
     }
 
@@ -301,6 +306,30 @@ mod tests {
         assert!(safe[0] <= plain[0]);
         assert!((1..40).all(|k| safe[k] >= plain[k]));
         assert!((safe.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    /// Rounding errors grow with the rates: with about half of the mass on no draw they made the sum less than one, with
+    /// about none there more; of some millions a mixture takes neither.
+    #[test]
+    fn a_million_rates_keep_their_tails() {
+        for (count, mean) in [(1_000_000u32, 2f64.ln()), (500_000, 40.0)] {
+            let profile = RateProfile::new(vec![mean / f64::from(count); count as usize]).unwrap();
+            let plain = profile.law();
+            let mixture = profile.mixture(NoiseMultiplier::new(1.0).unwrap()).unwrap();
+            let safe: Vec<(f64, f64)> = mixture.components().collect();
+            let tail = |k: usize| {
+                let beyond = safe
+                    .iter()
+                    .filter(|(position, _)| *position > k as f64 - 0.5);
+                beyond.map(|(_, ln)| ln.exp()).sum::<f64>()
+            };
+            // The sums of this test have roundings of their own.
+            assert!((tail(0) - 1.0).abs() <= 1.1e-10, "{count}: {}", tail(0));
+            for k in 0..plain.len() {
+                let exact: f64 = plain[k..].iter().sum::<f64>().min(1.0);
+                assert!(tail(k) >= exact * (1.0 - 1e-13), "{count} {k}");
+            }
+        }
     }
 
     #[test]

@@ -487,6 +487,15 @@ impl Manifest {
         if self.mechanism != mechanism {
             return differs("mechanism");
         }
+        if let reticent_accounting::training::Run::Protect { weighted } = &plan.run
+            && let Some(secrets) = &weighted.secrets
+            && !secrets.are_dominated_by(&weighted.secret_rates.value)
+        {
+            return Err(
+                "plan: its secrets are not those that secret_rates dominates: tampered with"
+                    .to_owned(),
+            );
+        }
         let decided = |course: Course| course.learning_rates.decay == Decay::Plateau;
         if plan.rates_by_public_text.is_some() != self.course.is_some_and(decided) {
             return differs("course");

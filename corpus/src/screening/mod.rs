@@ -5,9 +5,11 @@ mod judge;
 
 pub use judge::{FoundSpan, Judged, PolicyJudge, SecretFate, Words};
 
+use crate::dedup::Seen;
 use crate::document::{Document, Masked, Offsets, Secret};
 use crate::error::{Result, range};
-use crate::random::{Choices, Purpose};
+use crate::policy::{Dictionary, DictionaryOptions};
+use crate::random::{Choices, Purpose, digest};
 use crate::split::units;
 use crate::unit::Unit;
 
@@ -54,6 +56,52 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
         }
     }
     Ok(out)
+}
+
+/// Of records with one text the first, and how many others there were: preparation drops those by their text alone,
+/// and so a sample does not count them.
+///
+/// ```
+/// use reticent_corpus::{Document, screening::distinct_records};
+/// let records = [("a", "hello"), ("b", "call 1"), ("c", "hello")];
+/// let records = records.map(|(id, text)| Document::new(id, text)).to_vec();
+/// let (distinct, dropped) = distinct_records(records);
+/// assert_eq!((&*distinct[1].id, distinct.len(), dropped), ("b", 2, 1));
+/// ```
+#[must_use]
+pub fn distinct_records(mut records: Vec<Document>) -> (Vec<Document>, u64) {
+    let before = records.len();
+    let mut seen = Seen::new();
+    records.retain(|record| seen.insert(digest(record.text.as_bytes())));
+    let dropped = before - records.len();
+    (records, dropped as u64)
+}
+
+/// For each text the first record in which it stands with no letter or digit at its ends, in the forms that a
+/// [`Dictionary`] takes for one; none where it stands in no record like that.
+///
+/// Every text has one such record at most, however many it stands in: a text that is counted there alone is as likely to
+/// be in a random sample of records as every other.
+///
+/// # Errors
+/// A text of white space only, or more texts than fit.
+pub fn first_records(records: &[Document], texts: &[String]) -> Result<Vec<Option<usize>>> {
+    let mut first = vec![None; texts.len()];
+    if texts.is_empty() {
+        return Ok(first);
+    }
+    let words = Dictionary::new(&DictionaryOptions {
+        kind: "secret".to_owned(),
+        words: texts.to_vec(),
+        case_sensitive: true,
+        whole_words: true,
+    })?;
+    for (at, record) in records.iter().enumerate() {
+        for (text, ..) in words.occurrences(&record.text) {
+            first[text].get_or_insert(at);
+        }
+    }
+    Ok(first)
 }
 
 /// A simple random sample without replacement: `count` of `total` records in random order.

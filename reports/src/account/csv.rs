@@ -50,6 +50,7 @@ pub(super) fn guarantees<'a>(rows: impl IntoIterator<Item = &'a Guarantee>) -> R
         "mu_upper",
         "regret_lower",
         "regret_upper",
+        "same_class",
     ]);
     for row in rows {
         let [epsilon_lower, epsilon_upper] = ends(row.epsilon.as_ref())?;
@@ -83,6 +84,7 @@ pub(super) fn guarantees<'a>(rows: impl IntoIterator<Item = &'a Guarantee>) -> R
             mu_upper,
             regret_lower,
             regret_upper,
+            cell(&row.same_class)?,
         ]);
     }
     Ok(csv.into_text())

@@ -142,7 +142,8 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
         true => answer::answer(asked)?,
         false => answer::in_brief(asked)?,
     };
-    let document = answer::held_to(asked, document, outcome.max_epsilon)?;
+    let mut document = answer::held_to(asked, document, outcome.max_epsilon)?;
+    document.inputs = document.inputs.given("max_epsilon", outcome.max_epsilon)?;
     let narrower = asked.run.narrower();
     if let Some(place) = &outcome.plot {
         if let Some(recipe) = narrower {
@@ -165,8 +166,5 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
         let secrets = secrets.collect::<Result<Vec<_>>>()?;
         csv::guarantees(&[body.guarantees.clone(), secrets.concat()].concat())
     })?;
-    Ok(match limit {
-        Some(limit) if limit.passed => Exit::Exceeded,
-        _ => Exit::Finished,
-    })
+    Ok(answer::Limit::exit(limit.as_ref()))
 }

@@ -11,6 +11,9 @@ use reticent_accounting::{
     Tolerance,
 };
 
+/// Who is compared, where a class stands beside redacted text.
+pub(crate) const ONE_CLASS: &str = "between records of one class";
+
 /// What is promised, as the first column of the table.
 pub(crate) fn promise(row: &Guarantee) -> String {
     let (together, records) = match row.group {
@@ -37,7 +40,7 @@ pub(crate) fn promise(row: &Guarantee) -> String {
         Notion::SecretProtection => format!("guessing a secret in {records}"),
     };
     let said = match row.same_class {
-        true => format!("{said}, between records of one class"),
+        true => format!("{said}, {ONE_CLASS}"),
         false => said,
     };
     match row.about {

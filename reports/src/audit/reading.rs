@@ -51,6 +51,8 @@ pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     let text = crate::contract::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
     let mut seen = std::collections::HashSet::new();
+    // A byte-order mark is no part of the first secret.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let out: Vec<String> = lines
         .filter(|line| seen.insert(*line))
@@ -110,5 +112,22 @@ impl WorkBar {
             Phase::Prepare | Phase::Restart(_) => self.work,
             Phase::Resume => "reading again",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first secret has none of the byte-order mark; blank lines and copies are left out.
+    #[test]
+    fn a_list_is_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.txt");
+        std::fs::write(&path, "\u{feff}Ada Byron\r\n\n Zed \nAda Byron\n").unwrap();
+        assert_eq!(list(&path).unwrap(), ["Ada Byron", "Zed"]);
+        std::fs::write(&path, "\u{feff}\n").unwrap();
+        let error = list(&path).unwrap_err().to_string();
+        assert!(error.ends_with("no secret in it"), "{error}");
     }
 }

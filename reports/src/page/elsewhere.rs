@@ -28,6 +28,18 @@ impl Page {
         out
     }
 
+    /// What the answer says beside its result and its tables: assumptions, a limit, what it doesn't cover.
+    fn beside(&self) -> impl Iterator<Item = &String> {
+        let answer = self
+            .sections
+            .iter()
+            .filter(|(shown, section)| *shown == Shown::Always && !is_card(&section.heading));
+        answer.flat_map(|(_, section)| match &section.body {
+            Body::Text(said) | Body::Notes(said) => said.as_slice(),
+            _ => &[],
+        })
+    }
+
     /// One result in SARIF 2.1.0, of a document of this kind.
     #[must_use]
     pub fn to_sarif(&self, kind: &str, inputs: &Inputs) -> String {
@@ -45,6 +57,11 @@ impl Page {
             .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": place.replace(' ', "%20") } } }))
             .into_iter()
             .collect();
+        let said: Vec<&str> = [self.summary.as_str()]
+            .into_iter()
+            .chain(self.beside().map(String::as_str))
+            .collect();
+        let message = said.join("\n");
         let document = json!({
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
@@ -58,7 +75,7 @@ impl Page {
                     "ruleId": kind,
                     "kind": mood,
                     "level": level,
-                    "message": { "text": self.summary },
+                    "message": { "text": message },
                     "locations": locations,
                 }],
             }],
@@ -83,9 +100,7 @@ impl Page {
             "  contradicted_or_above_limit: {}\n",
             self.alarmed()
         ));
-        let card = self.on_page().filter(|section| {
-            section.heading.ends_with(CARD) || section.heading.ends_with("for the model card")
-        });
+        let card = self.on_page().filter(|section| is_card(&section.heading));
         let text: Vec<&String> = card
             .filter_map(|section| match &section.body {
                 Body::Text(paragraphs) => Some(paragraphs),
@@ -93,9 +108,11 @@ impl Page {
             })
             .flatten()
             .collect();
-        if !text.is_empty() {
-            out.push_str("  text:\n");
-            for paragraph in text {
+        for (name, paragraphs) in [("text", text), ("notes", self.beside().collect())] {
+            if !paragraphs.is_empty() {
+                out.push_str(&format!("  {name}:\n"));
+            }
+            for paragraph in paragraphs {
                 out.push_str(&format!("  - {}\n", quoted(paragraph)));
             }
         }
@@ -118,6 +135,11 @@ impl Page {
         }
         out
     }
+}
+
+/// Whether a section is meant for model cards, of the page itself or of a part of it.
+fn is_card(heading: &str) -> bool {
+    heading.ends_with(CARD) || heading.ends_with("for the model card")
 }
 
 impl Section {

@@ -103,7 +103,7 @@ pub enum FirstPhaseKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assumption {
-    /// The policy finds every secret from end to end, whatever its content.
+    /// The policy finds every secret from end to end, whatever its content, and no content makes its record a duplicate.
     Caught,
     /// Which records were screened does not depend on secrets.
     Screening,

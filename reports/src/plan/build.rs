@@ -6,6 +6,7 @@ use super::prepared::PreparedFacts;
 use super::redaction::redaction;
 use super::request::{Origin, PlanRequest};
 use super::schedule::{Defaults, noisy_steps, rate, steps};
+use super::screened::screened_records;
 use super::{UNIT, all_used, read_record_rates};
 use crate::account::mechanism::{known_origin, load};
 use crate::number::rounded_up;
@@ -15,7 +16,9 @@ use reticent_accounting::training::{
     Base, Canaries, CompletedRun, FirstPhase, NoisySteps, Recipe, Run, Secrets, SelectiveSteps,
     Stated, Stopping, TrainingPlan, WeightedSteps, dominating_rates, steps_of_epochs,
 };
-use reticent_accounting::{Epsilon, GroupSize, Neighbours, NoiseMultiplier, Steps, UnitName};
+use reticent_accounting::{
+    Epsilon, GroupSize, MissRate, Neighbours, NoiseMultiplier, Steps, UnitName,
+};
 use std::path::Path;
 
 /// What measured values of a corpus come from.
@@ -323,6 +326,11 @@ impl Builder<'_> {
                 self.name("first_phase")
             );
         }
+        if let (true, Some(path), Some(corpus)) = (screened, &of_recipe.screened, self.corpus) {
+            let names = corpus.names()?;
+            screened_records(path, |id| names.get(id).copied())
+                .with_context(|| self.name("screened"))?;
+        }
         match kind {
             FirstPhaseKind::Direct | FirstPhaseKind::Screened => {
                 let caught = self.caught()?;
@@ -558,6 +566,9 @@ impl Builder<'_> {
         let everything_private = self.everything_private()?;
         let redacted = redaction(self.request, everything_private)?;
         let facts = self.corpus.map(|corpus| corpus.secrets);
+        if let (Some(found), Some(facts)) = (&redacted, &facts) {
+            self.no_less_than_counted(found.redaction.miss(), facts)?;
+        }
         Ok(Secrets {
             records: self.secret_records(facts.as_ref())?,
             records_before: wish.records_before,
@@ -569,6 +580,29 @@ impl Builder<'_> {
             facts,
             labels: redacted.and_then(|found| found.labels),
         })
+    }
+
+    /// That a miss rate is no smaller than the share of marked secrets that this corpus' policy missed: it would be another
+    /// policy's, or another corpus'.
+    fn no_less_than_counted(&self, gamma: MissRate, facts: &CorpusFacts) -> Result<()> {
+        let (secrets, missed) = (facts.secrets(), facts.missed());
+        let share = missed as f64 / secrets.max(1) as f64;
+        if facts.knowledge() != Knowledge::Counted || gamma.get() >= share * (1.0 - 1e-12) {
+            return Ok(());
+        }
+        let given = &self.request.secrets.redaction;
+        let key = match (&given.labels, given.gamma) {
+            (Some(_), _) => "labels",
+            (None, Some(_)) => "gamma",
+            (None, None) => "missed",
+        };
+        bail!(
+            "{}: the policy of the prepared corpus missed {missed} of its {secrets} marked secrets, so its miss rate must be at \
+             least {}, got {}",
+            self.name(key),
+            rounded_up(share, 4),
+            rounded_up(gamma.get(), 4)
+        )
     }
 
     /// Whether no record is trained on without noise: by construction of the recipe, or where the

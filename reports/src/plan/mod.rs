@@ -11,6 +11,7 @@ mod prepared;
 mod redaction;
 mod request;
 pub mod schedule;
+mod screened;
 mod uses;
 mod weights;
 
@@ -24,6 +25,7 @@ pub use optimization::{ClippingArg, DecayArg, Optimization, OptimizerArg, Privat
 pub use prepared::PreparedFacts;
 pub use redaction::{Redacted, redaction};
 pub use request::{Origin, PlanRequest, SecretsRequest};
+pub(crate) use screened::screened_records;
 pub use uses::{NOISED, Use, all_used, by_recipe, recipes, value_name};
 pub use weights::{RecordRates, read_record_rates};
 

@@ -185,6 +185,33 @@ fn only_a_folder_is_declared_public() {
     );
 }
 
+/// Each secret of protect has a prior of its own: another one would change nothing.
+#[test]
+fn protect_takes_no_prior() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags =
+        of_flags(" --recipe protect --prior 1e-3 --weights w.json --incidence i.csv --prepared p");
+    let file = "schema = 1\nrecipe = \"protect\"\n[data]\nprepared = \"p\"\n[training]\n\
+                weights = \"w.json\"\nincidence = \"i.csv\"\n[secrets]\nprior = 1e-3\n";
+    for (request, said) in [
+        (
+            flags,
+            "--prior: belongs to no plan of the recipe protect, got 0.001: each secret has a prior of its own in --weights, ",
+        ),
+        (
+            of_file(folder.path(), file),
+            "secrets.prior: belongs to no plan of the recipe protect, ",
+        ),
+    ] {
+        let error = super::all_used(&request).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{error}");
+        assert!(
+            error.ends_with("account --mechanism manifest.json --prior asks about another"),
+            "{error}"
+        );
+    }
+}
+
 /// Seed 14, 120 plans without a corpus.
 #[test]
 fn flags_and_files_describe_the_same_plans() {

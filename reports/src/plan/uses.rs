@@ -85,6 +85,14 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
             );
         }
     }
+    if let (Some(prior), Protect) = (request.secrets.prior, recipe) {
+        bail!(
+            "{}: belongs to no plan of the recipe protect, got {prior}: each secret has a prior of its own in {}, \
+             which account protect --secrets sets; account --mechanism manifest.json --prior asks about another",
+            request.name("prior"),
+            request.name("weights")
+        );
+    }
     if request.noise.sigma == Some(Sigma::Zero) && recipe != Protect {
         bail!(
             "{}: noise multiplier must lie in (0, inf), got 0",

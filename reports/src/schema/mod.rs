@@ -329,7 +329,7 @@ fn of_audit() -> Vec<Published> {
             .about("Counts of all records; nothing is said about secrets that nobody marked."),
         P::written::<SheetLine>("screening-sheet", "One line of a sheet of a sample: `audit screen --sheet`")
             .about("The first line says how the sample was drawn and for which policy; each other line is a record. Write every secret of a record into `secrets` ([] for none) and leave everything else as it is: the sample is drawn again and compared."),
-        P::envelope::<screen::Waiting<'_>>("screening-open", "A sample that is not labelled yet: `audit screen --format json`", "screening-open")
+        P::envelope::<screen::Waiting>("screening-open", "A sample that is not labelled yet: `audit screen --format json`", "screening-open")
             .about("The sheet was written, or some of its records are still without labels."),
         P::envelope::<screen::Screening>("screening", "Rates from a labelled sample: `audit screen --format json`", "screening")
             .about("Bounds are about records, which were drawn at random: a record counts as missed when one of its secrets is."),

@@ -1,6 +1,6 @@
 //! The guarantees of a plan, as a page.
 
-use super::run::{Guarantees, Limit, WhatIf};
+use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
 use crate::account::mechanism::words::{batches as batches_in_words, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
@@ -17,8 +17,6 @@ use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
 use std::fmt::Write;
-
-const DIGITS: usize = 6;
 
 /// The guarantees of a plan.
 #[must_use]
@@ -68,19 +66,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             notes(&body.guarantees),
         ));
     if let Some(limit) = limit {
-        page = page.answer(Section::text(
-            "",
-            vec![format!(
-                "limit {}: promised epsilon {} is {}",
-                shortest(limit.allowed.get()),
-                rounded_up(limit.promised, DIGITS),
-                if limit.passed {
-                    "above it"
-                } else {
-                    "within it"
-                },
-            )],
-        ));
+        page = page.answer(limit.section());
+    }
+    // Asked about a delta, nothing is promised but that.
+    if asked.epsilon.is_none() {
+        page = page.mood(Limit::mood(limit, promised(body)));
     }
     page
 }

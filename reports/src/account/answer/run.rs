@@ -2,7 +2,9 @@
 
 use crate::account::plan::{Asked, Run};
 use crate::account::secrets::{SecretPosteriors, by_secret};
-use crate::contract::Envelope;
+use crate::contract::{Envelope, Exit};
+use crate::number::{rounded_up, shortest};
+use crate::page::{Mood, Section};
 use anyhow::Result;
 use reticent_accounting::pld::{Engine, losses};
 use reticent_accounting::training::{CompletedRun, Recipe, Subject};
@@ -59,6 +61,48 @@ pub struct Limit {
     pub promised: f64,
     /// Whether the promise is above the limit.
     pub passed: bool,
+}
+
+impl Limit {
+    /// A limit, if one was set, against what is promised at most.
+    #[must_use]
+    pub fn of(allowed: Option<Epsilon>, promised: f64) -> Option<Self> {
+        let allowed = allowed?;
+        Some(Self {
+            allowed,
+            promised,
+            passed: promised > allowed.get(),
+        })
+    }
+
+    /// What it comes to, for people.
+    pub(in crate::account) fn section(&self) -> Section {
+        let side = if self.passed { "above it" } else { "within it" };
+        let (allowed, promised) = (shortest(self.allowed.get()), rounded_up(self.promised, 6));
+        Section::text(
+            "",
+            vec![format!(
+                "limit {allowed}: promised epsilon {promised} is {side}"
+            )],
+        )
+    }
+
+    /// How a command ends whose answer is held against it.
+    pub(in crate::account) fn exit(limit: Option<&Self>) -> Exit {
+        match limit {
+            Some(limit) if limit.passed => Exit::Exceeded,
+            _ => Exit::Finished,
+        }
+    }
+
+    /// What a promise comes down to: where there is none, nothing can be concluded.
+    pub(in crate::account) fn mood(limit: Option<&Self>, promised: f64) -> Mood {
+        let otherwise = match promised.is_finite() {
+            true => Mood::Plain,
+            false => Mood::Open,
+        };
+        Mood::of(Self::exit(limit), otherwise)
+    }
 }
 
 /// Computes every guarantee, and what each becomes with another assumption.
@@ -339,16 +383,15 @@ pub fn held_to(
 /// The limit against the answer, if one was set.
 #[must_use]
 pub fn limit(body: &Guarantees, allowed: Option<Epsilon>) -> Option<Limit> {
-    let allowed = allowed?;
-    let promised = headline(&body.guarantees)
+    Limit::of(allowed, promised(body))
+}
+
+/// The ε that is promised first, at most; infinite without an upper end.
+pub(in crate::account) fn promised(body: &Guarantees) -> f64 {
+    headline(&body.guarantees)
         .and_then(|row| row.epsilon)
         .and_then(|bounds| bounds.upper)
-        .map_or(f64::INFINITY, |upper| upper.get().get());
-    Some(Limit {
-        allowed,
-        promised,
-        passed: promised > allowed.get(),
-    })
+        .map_or(f64::INFINITY, |upper| upper.get().get())
 }
 
 /// Each assumed quantity changed, the others kept.

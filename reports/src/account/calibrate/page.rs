@@ -6,7 +6,7 @@ use crate::account::csv::{cell, ends};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::notes;
 use crate::contract::dash;
-use crate::contract::{Csv, Envelope};
+use crate::contract::{Csv, Envelope, Inputs};
 use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
@@ -84,10 +84,7 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         Some(fails) => format!("At {} that is not certified.", shown(fails, false)),
         None => all.to_owned(),
     };
-    let quantity = match promise.quantity.as_str() {
-        name if name.starts_with("epsilon") => name.to_owned(),
-        name => format!("the {name}"),
-    };
+    let quantity = in_its_terms(&promise.quantity, &document.inputs);
     let ends = match promise.value.lower {
         Some(_) => format!("it lies between {lower} and {upper}"),
         None => format!("it is at most {upper}"),
@@ -110,6 +107,29 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         "What the numbers mean and do not cover",
         notes(&body.guarantees),
     ))
+}
+
+/// What is kept, with what it is kept at.
+fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
+    let given = |name: &str| inputs.number(name).map_or_else(dash, shortest);
+    if quantity.starts_with("epsilon") {
+        return format!("{quantity} at delta {}", given("delta"));
+    }
+    match quantity {
+        "true-positive rate" => {
+            format!(
+                "the {quantity} at a false-positive rate of {}",
+                given("fpr")
+            )
+        }
+        "chance of that exposure" => {
+            format!(
+                "the chance of an exposure of {} bits",
+                given("max_exposure")
+            )
+        }
+        _ => format!("the {quantity}, {} before training,", given("prior")),
+    }
 }
 
 /// A calibration: the answer alone.

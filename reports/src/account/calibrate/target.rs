@@ -19,6 +19,8 @@ use reticent_accounting::{
 /// What has to be kept, the flag that says so, and the inputs.
 pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'static str, Inputs)> {
     let group = wish.group.unwrap_or(GroupSize::ONE);
+    let delta = super::run::delta(wish);
+    let inputs = inputs.or_assumed("delta", wish.delta, delta)?;
     if let (Some(prior), Some(posterior)) = (wish.prior, wish.posterior) {
         let inputs = inputs
             .given("prior", prior)?
@@ -79,10 +81,7 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     let epsilon = wish
         .epsilon
         .ok_or_else(|| anyhow!("--epsilon, --posterior, --tpr or --max-exposure is needed"))?;
-    let delta = super::run::delta(wish);
-    let inputs = inputs
-        .given("epsilon", epsilon)?
-        .or_assumed("delta", wish.delta, delta)?;
+    let inputs = inputs.given("epsilon", epsilon)?;
     let inputs = match wish.by {
         By::Pld => inputs,
         by => inputs.given("by", by)?,

@@ -13,6 +13,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use crate::account::answer::Limit;
 use crate::account::csv;
 use crate::account::secrets::SecretPosteriors;
 use crate::contract::{Envelope, Exit, Inputs};
@@ -204,15 +205,24 @@ pub(crate) fn headline(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Upp
 /// # Errors
 /// A plan that can't be accounted, a format that it has not.
 pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
-    let document = sheet(run)?;
-    let page = page(run, &document, output.draws())?;
+    let mut document = sheet(run)?;
+    document.inputs = document.inputs.given("max_epsilon", limit)?;
+    let promised = document.body.headline.get().get();
+    let limit = Limit::of(limit, promised);
+    let mut page =
+        page(run, &document, output.draws())?.mood(Limit::mood(limit.as_ref(), promised));
+    if let Some(limit) = &limit {
+        page = page.answer(limit.section());
+    }
     output.answer_with_rows(&document, &page, || {
-        csv::guarantees(promises::in_order(run, &document.body.guarantees))
+        let body = &document.body;
+        let secrets = body.secrets.iter().map(SecretPosteriors::rows);
+        let secrets = secrets.collect::<Result<Vec<_>>>()?.concat();
+        csv::guarantees(
+            promises::in_order(run, &body.guarantees)
+                .into_iter()
+                .chain(&secrets),
+        )
     })?;
-    let passed = limit.is_some_and(|limit| *document.body.headline.get() > limit);
-    Ok(if passed {
-        Exit::Exceeded
-    } else {
-        Exit::Finished
-    })
+    Ok(Limit::exit(limit.as_ref()))
 }

@@ -11,7 +11,7 @@ use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
-use crate::page::{Mood, Page, Section};
+use crate::page::{Page, Section};
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
@@ -24,13 +24,7 @@ use std::fmt::Write;
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
-    let mood = if body.headline.get().get().is_finite() {
-        Mood::Plain
-    } else {
-        Mood::Alarm
-    };
     let mut page = Page::new(title, summary(run, body))
-        .mood(mood)
         .answer(Section::table("Guarantees", promises(&body.promises)).caption(format!(
                 "Both ends of ε at δ = {}: the upper one is guaranteed, and no accountant can guarantee less than the \
                  lower one. Rows for planning guarantee nothing.",
@@ -44,6 +38,10 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
+    page = page.answer(Section::text(
+        "",
+        document.inputs.assumed_line().into_iter().collect(),
+    ));
     if !body.ceilings.is_empty() {
         page = page.section(
             Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(

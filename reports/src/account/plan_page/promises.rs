@@ -1,6 +1,7 @@
 //! What is promised to whom.
 
 use super::PlannedRun;
+use crate::account::words::ONE_CLASS;
 use anyhow::{Context, Result};
 use reticent_accounting::confidentiality::{LightNoise, Reach, Standing};
 use reticent_accounting::pld::Engine;
@@ -106,6 +107,10 @@ impl PlannedRun {
 }
 
 fn knows(to: String, guarantee: Guarantee) -> Promised {
+    let to = match guarantee.same_class {
+        true => format!("{to}, {ONE_CLASS}"),
+        false => to,
+    };
     Promised {
         to,
         adversary: Adversary::KnowsEverything,

@@ -404,6 +404,13 @@ fn errors_name_key_value_and_range() {
             plan("[data]\nprepared = \"nowhere\"\n[training]\nsigma = 1\n"),
             "prepared.json",
         ),
+        // A rate below what was counted was believed, beside a row about the secrets that were missed.
+        (
+            plan(
+                "[data]\nprepared = \"prepared\"\n[training]\nsigma = 1\n[secrets]\ngamma = 0.002\n",
+            ),
+            "secrets.gamma: the policy of the prepared corpus missed 3 of its 1000 marked secrets, so its miss rate must be at least 0.003",
+        ),
         (
             "schema = 1\nrecipe = \"jft\"\n[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n"
                 .into(),

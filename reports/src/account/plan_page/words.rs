@@ -8,6 +8,10 @@ use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{FirstPhase, Recipe, Run};
 use reticent_accounting::{Delta, MissRate};
 
+/// What nobody can read off a corpus: another content could make two records equal, and change how many are trained on without
+/// noise.
+const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which deduplication would leave out.";
+
 /// Under what the promises hold.
 #[must_use]
 pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
@@ -28,19 +32,25 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
         Run::Crt { .. } => {
             if plan.worst_secret() == Some(Standing::Caught) {
                 said.push(
-                    "The policy catches every content that a secret could have, not only the one it has, and with none of them is \
-                     the secret's record a duplicate of another one, which deduplication would leave out."
+                    "The policy catches every content that a secret could have, not only the one it has."
                         .to_owned(),
                 );
+                said.push(NO_DUPLICATE.to_owned());
             }
             said.extend(screening(run));
         }
-        Run::Jft { first, .. } => said.push(first_phase(first)),
+        Run::Jft { first, .. } => {
+            said.push(first_phase(first));
+            if let FirstPhase::Ordinary { .. } = first {
+                said.push(NO_DUPLICATE.to_owned());
+            }
+        }
         Run::Protect { .. } => said.push(format!(
             "Which {unit} holds which secret is taken from the incidence, and taken as public: a secret that it does not name, or a {unit} of one, is not covered."
         )),
         Run::Sdp { .. } => said.extend([
             "The policy finds every secret from end to end: one that it misses is trained on in the open.".to_owned(),
+            NO_DUPLICATE.to_owned(),
             "Nothing is amplified by sampling: ordinary gradients show which batch a record is in.".to_owned(),
         ]),
         _ => {}

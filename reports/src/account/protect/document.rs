@@ -74,6 +74,14 @@ pub(crate) struct Setting {
     pub(crate) joint: Option<Joint>,
 }
 
+impl Setting {
+    /// The noise that is recommended: the joint choice's if there is one.
+    #[must_use]
+    pub(crate) fn recommended(&self) -> Bounds<NoiseMultiplier> {
+        self.joint.as_ref().map_or(self.sigma, |joint| joint.sigma)
+    }
+}
+
 /// A constant of the capacities whose weights add up to no more than the batch size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Infeasible {

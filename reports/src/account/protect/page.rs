@@ -56,27 +56,31 @@ pub(crate) fn page(document: &Envelope<Protection>) -> Page {
     page.section(Section::notes("What the numbers mean", notes(body)))
 }
 
-/// The noise of the last setting that keeps every promise.
+/// The least noise that keeps every promise, of what each setting recommends.
 fn headline(body: &Protection) -> String {
     let full = format!(
         "From c = {} on every weight is 1: no preprocessing.",
         rounded_up(body.full_c, DIGITS)
     );
     let certified = body.settings.iter().filter_map(|setting| {
-        let upper = setting.sigma.upper?;
+        let upper = setting.recommended().upper?;
         Some((upper.get().get(), setting))
     });
     let least = certified.min_by(|(a, _), (b, _)| a.total_cmp(b));
     let Some((sigma, best)) = least else {
         return format!("No noise is certified to keep every promise. {full}");
     };
+    let c = match best.exponent {
+        Some(exponent) => format!("2^{exponent}"),
+        None => nearest(best.c, DIGITS),
+    };
+    let weights = match best.joint {
+        Some(_) => format!("with weights chosen together with it, of the sum that c = {c} gives"),
+        None => format!("at c = {c}"),
+    };
     format!(
-        "Sigma {} keeps every secret's promise, at c = {}. {full}",
-        rounded_up(sigma, DIGITS),
-        match best.exponent {
-            Some(exponent) => format!("2^{exponent}"),
-            None => nearest(best.c, DIGITS),
-        },
+        "Sigma {} keeps every secret's promise, {weights}. {full}",
+        rounded_up(sigma, DIGITS)
     )
 }
 

@@ -7,9 +7,11 @@ use super::{document, figure, page, run};
 use crate::account::args::{Account, Command};
 use crate::contract::Envelope;
 use crate::contract::Format;
+use crate::number::rounded_up;
 use crate::page::{Output, View};
 use crate::schema::problems;
 use clap::Parser;
+use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 use std::path::{Path, PathBuf};
 
 fn wish(line: &str) -> Protect {
@@ -99,7 +101,37 @@ fn bad_lines_are_told_with_file_line_and_value() {
         (
             "x.jsonl",
             "{\"example\":1,\"secrets\":[{}]}\n",
-            "line 1: secrets must be text, a number, or a list of them",
+            "line 1: secrets must be a list of names or one: text or a whole number of at most 64 bits",
+        ),
+        (
+            "x.csv",
+            "example,secret,secret\na,b,c\n",
+            "x.csv, line 1: the column secret is there twice",
+        ),
+        (
+            "x.csv",
+            "example,secret, example \na,b,c\n",
+            "x.csv, line 1: the column example is there twice",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1,\"secrets\":[\"a\"],\"secret\":\"b\"}\n",
+            "x.jsonl, line 1: has both keys \"secrets\" and \"secret\"",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1,\"secrets\":[\"a\"]}\n{\"example\":2,\"secrets\":[\"a\"],\"secrets\":[]}\n",
+            "x.jsonl, line 2: a key stands twice in one object",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":18446744073709551616,\"secrets\":[\"a\"]}\n",
+            "x.jsonl, line 1: example must be text or a whole number of at most 64 bits",
+        ),
+        (
+            "x.jsonl",
+            "{\"example\":1,\"secrets\":[0.10000000000000001]}\n",
+            "line 1: secrets must be a list of names or one",
         ),
         ("x.txt", "", "must end in .csv, .jsonl or .parquet"),
     ] {
@@ -131,6 +163,14 @@ fn bad_lines_are_told_with_file_line_and_value() {
             "id,prior,posterior\nk,0.1,0.2\nk,0.1,0.2\n",
             "line 3: its id occurred before",
         ),
+        (
+            "id,prior,posterior\nk,0.1,0.2\n k ,0.1,0.2\n",
+            "line 3: its id occurred before",
+        ),
+        (
+            "id,prior,posterior,posterior\nk,0.1,0.2,0.9\n",
+            "line 1: the column posterior is there twice",
+        ),
         ("id,prior\nk,0.1\n", "line 1: no column posterior"),
         ("id,prior,posterior\n", "there is no secret in it"),
     ] {
@@ -141,6 +181,106 @@ fn bad_lines_are_told_with_file_line_and_value() {
         );
         assert!(error.contains(said), "{error}");
     }
+}
+
+/// What is read of JSON is what stands there: whole numbers as names, any number as a chance.
+#[test]
+fn numbers_of_json_are_read_as_they_are_written() {
+    let lines = "{\"example\":9007199254740993,\"secrets\":[18446744073709551615]}\n\
+                 {\"example\":9007199254740992,\"secrets\":[18446744073709551614]}\n";
+    let folder = folder(&[
+        ("x.jsonl", lines),
+        ("s.jsonl", "{\"id\":7,\"prior\":1e-9,\"posterior\":0.5}\n"),
+        ("t.jsonl", "{\"id\":7.5,\"prior\":1e-9,\"posterior\":0.5}\n"),
+        ("u.jsonl", "{\"prior\":1e-9,\"posterior\":0.5}\n"),
+    ]);
+    let at = |name: &str| folder.path().join(name);
+    let (named, rows) = gathered(&at("x.jsonl"), None).unwrap();
+    assert_eq!(rows, [vec![0], vec![1]]);
+    assert_eq!(
+        named.examples.all().join("|"),
+        "9007199254740993|9007199254740992"
+    );
+    let (names, promises) = read_secrets(&at("s.jsonl")).unwrap();
+    assert_eq!(names.all().join("|"), "7");
+    assert!((promises[0].secret.prior().get() - 1e-9).abs() < 1e-24);
+    for (name, said) in [
+        (
+            "t.jsonl",
+            "t.jsonl, line 1: id must be text or a whole number",
+        ),
+        ("u.jsonl", "u.jsonl, line 1: no key \"id\""),
+    ] {
+        let error = read_secrets(&at(name)).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// A space beside a comma makes no other example and no other secret.
+#[test]
+fn cells_of_csv_are_trimmed() {
+    let folder = folder(&[
+        (
+            "pairs.csv",
+            "example, secret\na, key\na ,key\nb,key \nc, \n",
+        ),
+        (
+            "secrets.csv",
+            "id, prior, posterior, kind\nkey , 1e-9, 1e-3, person\n",
+        ),
+    ]);
+    let (named, rows) = gathered(&folder.path().join("pairs.csv"), None).unwrap();
+    assert_eq!(rows, [vec![0], vec![0], vec![]]);
+    assert_eq!(named.secrets.all().join("|"), "key");
+    let (names, promises) = read_secrets(&folder.path().join("secrets.csv")).unwrap();
+    assert_eq!(
+        (names.all().join("|"), promises[0].kind.as_str()),
+        ("key".to_owned(), "person")
+    );
+}
+
+/// Under --field every row is a record: two of one name would count as one, and a secret as in fewer records.
+#[test]
+fn records_of_one_name_are_refused() {
+    let twice = "its id is already that of line 1; ids must be unique";
+    for (name, content, said) in [
+        (
+            "x.jsonl",
+            "{\"id\":\"n1\",\"author\":\"ann\"}\n{\"id\":\"n1\",\"author\":\"ann\"}\n",
+            format!("x.jsonl, line 2: {twice}"),
+        ),
+        (
+            "x.jsonl",
+            "{\"id\":1}\n{\"id\":\"1\",\"author\":\"ann\"}\n",
+            format!("x.jsonl, line 2: {twice}"),
+        ),
+        (
+            "x.jsonl",
+            "{\"id\":\"line-2\",\"author\":\"ann\"}\n{\"author\":\"ann\"}\n",
+            "line 2: it has no id, and line-2, after its line, is that of line 1".to_owned(),
+        ),
+        (
+            "x.jsonl",
+            "{\"author\":\"ann\"}\n{\"id\":\"line-1\",\"author\":\"ann\"}\n",
+            format!("x.jsonl, line 2: {twice}"),
+        ),
+        (
+            "x.csv",
+            "id,author\nn1,ann\n n1,ann\n",
+            "x.csv, line 3: its id is already that of line 2; ids must be unique".to_owned(),
+        ),
+    ] {
+        let folder = folder(&[(name, content)]);
+        for discards in [false, true] {
+            let mut found = Gathered::new(None, discards);
+            let read = found.read(&folder.path().join(name), Some("author"));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(&said), "{error}");
+        }
+    }
+    // Pairs name an example as often as it has secrets.
+    let folder = folder(&[("x.csv", "example,secret\na,b\na,c\n")]);
+    assert!(gathered(&folder.path().join("x.csv"), None).is_ok());
 }
 
 /// The arguments of a run on the two small files, and the folder they lie in.
@@ -270,6 +410,43 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     }
     let drawn = figure::noise_against_kept(&body).unwrap().to_svg().unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains("blow-up (tight)"));
+}
+
+/// As the tables and files: that of the joint choice where there is one, and of a sweep the least.
+#[test]
+fn the_headline_names_the_noise_that_is_recommended() {
+    let (_keep, wish) = small("");
+    let input = Input::gather(&wish).unwrap();
+    let mut found = run::protect(&wish, &input).unwrap().document;
+    let says = |found: &Envelope<document::Protection>| {
+        let text = page::page(found).to_text(View::full());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let own = found.body.settings[0].sigma.upper.unwrap().get().get();
+    let said = format!(
+        "Sigma {} keeps every secret's promise, at c = ",
+        rounded_up(own, 5)
+    );
+    assert!(says(&found).contains(&said), "{said}");
+    let noise = |sigma: f64| Bounds {
+        lower: None,
+        upper: Some(Upper::new(NoiseMultiplier::new(sigma).unwrap())),
+    };
+    let joint = |exponent: i32, sigma: f64, together: f64| document::Setting {
+        exponent: Some(exponent),
+        sigma: noise(sigma),
+        joint: Some(document::Joint {
+            kept: 37,
+            mass: 36.0,
+            sigma: noise(together),
+            noise_saved: 1.0 - together / sigma,
+        }),
+        ..found.body.settings[0].clone()
+    };
+    found.body.settings = vec![joint(-6, 1.75, 1.625), joint(-5, 2.0, 1.5)];
+    let said = "Sigma 1.5000 keeps every secret's promise, with weights chosen together with it, of the sum that c = \
+                2^-5 gives. From c = ";
+    assert!(says(&found).contains(said), "{}", says(&found));
 }
 
 /// Small constants leave weights for no batch of the size asked for: the others keep their rows.
@@ -441,6 +618,11 @@ fn parquet_is_read_as_it_was_written() {
     assert!((promises[1].secret.prior().get() - 0.125).abs() < 1e-15);
     let error = gathered(&secrets, None).unwrap_err().to_string();
     assert!(error.contains("no column secret"), "{error}");
+    let error = gathered(&pairs, Some("secret")).unwrap_err().to_string();
+    assert!(
+        error.ends_with("line 2: its id is already that of line 1; ids must be unique"),
+        "{error}"
+    );
     let damaged = folder.path().join("damaged.parquet");
     std::fs::write(&damaged, b"PAR1 and nothing").unwrap();
     let error = format!("{:#}", gathered(&damaged, None).unwrap_err());

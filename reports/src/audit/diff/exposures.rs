@@ -124,7 +124,7 @@ impl Exposures {
             crossings.came,
             shortest(crossings.line),
             crossings.went,
-            nearest(test.p_value(), 2),
+            rounded_up(test.p_value(), 2),
         );
         if let Some(weak) = self.weak(level)? {
             how = format!("{how}; {weak}");

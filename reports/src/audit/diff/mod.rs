@@ -26,6 +26,10 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// Quantities of rows, the first of two bounds.
+const PROMISE_AND_PROOF: &str = "ε, the old promise and the new proof";
+const P_WITHOUT_A_LEAK: &str = "exposure, p without a leak";
+
 /// What a row comes down to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -56,6 +60,18 @@ pub struct Row {
     pub could_say: bool,
     /// How it was decided.
     pub how: String,
+}
+
+impl Row {
+    /// Both numbers to four digits: of a bound, and of a p, to the side where it holds.
+    fn shown(&self) -> [String; 2] {
+        let rounded: [fn(f64, usize) -> String; 2] = match self.quantity.as_str() {
+            PROMISE_AND_PROOF => [rounded_up, rounded_down],
+            P_WITHOUT_A_LEAK => [rounded_up, rounded_up],
+            _ => [nearest, nearest],
+        };
+        [rounded[0](self.old, 4), rounded[1](self.new, 4)]
+    }
 }
 
 /// The result of `audit diff`.
@@ -270,11 +286,17 @@ impl DiffReport {
             notes,
             level,
         };
-        let told = |document: &Value| document["planting"] != "not-told";
-        ensure!(
-            report.exit() == Exit::Exceeded || told(new) && told(&new["exposure"]),
-            "NEW: nothing can be concluded from its silence, since {NOT_TOLD}"
-        );
+        // A leak stands whatever the rest is.
+        if report.exit() == Exit::Finished {
+            let told = |document: &Value| document["planting"] != "not-told";
+            let silent = [
+                (!told(new) || !told(&new["exposure"]), NOT_TOLD),
+                (is_cut_off(new) || is_cut_off(&new["exposure"]), CUT_OFF),
+            ];
+            if let Some((_, why)) = silent.into_iter().find(|(holds, _)| *holds) {
+                bail!("NEW: nothing can be concluded from its silence, since {why}");
+            }
+        }
         Ok(report)
     }
 
@@ -308,10 +330,11 @@ impl DiffReport {
                 Change::Unseen if !row.could_say => "not known",
                 Change::Unseen => "no more than noise",
             };
+            let [old, new] = row.shown();
             table.row([
                 row.quantity.clone(),
-                nearest(row.old, 4),
-                nearest(row.new, 4),
+                old,
+                new,
                 says.to_owned(),
                 row.how.clone(),
             ]);
@@ -405,7 +428,7 @@ impl Waiting {
                 how: both.how(level)?,
             },
             Self::AgainstChance(both) => Row {
-                quantity: "exposure, p without a leak".to_owned(),
+                quantity: P_WITHOUT_A_LEAK.to_owned(),
                 old: both.p_values.0,
                 new: both.p_values.1,
                 says: if both.appeared(level) {
@@ -421,7 +444,7 @@ impl Waiting {
                     Ok::<_, anyhow::Error>(against.proved(level)?.0 > against.promised)
                 };
                 Row {
-                    quantity: "ε, the old promise and the new proof".to_owned(),
+                    quantity: PROMISE_AND_PROOF.to_owned(),
                     old: more.promised,
                     new: more.proved(level)?.0,
                     says: if beyond(&more)? {
@@ -481,6 +504,17 @@ impl Waiting {
 /// Why canaries that do not stand out say nothing.
 const NOT_TOLD: &str = "training was not told of its canaries";
 
+/// Why ranks that are only known from below say nothing.
+pub(super) const CUT_OFF: &str = "its search was cut off before every rank was found";
+
+/// Whether candidates are left of which it is not known whether they are likelier than a canary.
+pub(super) fn is_cut_off(document: &Value) -> bool {
+    let canaries = document["canaries"].as_array().into_iter().flatten();
+    canaries
+        .into_iter()
+        .any(|canary| canary["unresolved"].as_u64() > Some(0))
+}
+
 /// That one document has not what the other has.
 fn lacks(what: &str, which: &str) -> String {
     format!("not compared: {what}, which {which} lacks")
@@ -507,6 +541,8 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
                 "the model gives its canaries no finite perplexity, or all their candidates the same one"
             }
             Some("no-copy") => "no copy of its canaries reached training",
+            // Of a new one what it shows stands all the same.
+            _ if which == "OLD" && is_cut_off(document) => CUT_OFF,
             // A leak of the new model stands all the same.
             Some("not-told") if which == "OLD" => NOT_TOLD,
             _ => continue,

@@ -96,6 +96,46 @@ fn exposures_are_compared_canary_by_canary() {
     }
 }
 
+/// Ranks that a search left open are known from below only: a leak stands, silence doesn't, and neither does what an old model
+/// was not seen to do. It was "no more than noise" of a model that leaked everything.
+#[test]
+fn a_search_that_was_cut_off_is_silent_about_what_it_did_not_find() {
+    let low = exposure(&[0.1; 10]);
+    let cut_off = |bits: &[f64]| {
+        let mut document = exposure(bits);
+        for canary in document["canaries"].as_array_mut().unwrap() {
+            canary["exposure"]["max"] = 19.9.into();
+            canary["unresolved"] = 9.into();
+        }
+        document
+    };
+    let report = DiffReport::of(&low, &cut_off(&[8.0; 10]), 0.05).unwrap();
+    assert_eq!(report.exit(), Exit::Exceeded);
+    for (old, new, whose) in [
+        (&low, cut_off(&[0.0; 10]), "NEW"),
+        (&cut_off(&[0.0; 10]), exposure(&[8.0; 10]), "OLD"),
+    ] {
+        let why = DiffReport::of(old, &new, 0.05).unwrap_err().to_string();
+        assert!(why.starts_with(whose) && why.ends_with(CUT_OFF), "{why}");
+    }
+}
+
+/// Of a promise the upper end is shown, of a proof the lower one.
+#[test]
+fn bounds_are_shown_on_the_side_where_they_hold() {
+    let row = |quantity: &str| Row {
+        quantity: quantity.to_owned(),
+        old: 106.118_86,
+        new: 11.897_149,
+        says: Change::Unseen,
+        could_say: true,
+        how: String::new(),
+    };
+    assert_eq!(row(PROMISE_AND_PROOF).shown(), ["106.2", "11.89"]);
+    assert_eq!(row(P_WITHOUT_A_LEAK).shown(), ["106.2", "11.90"]);
+    assert_eq!(row("exposure, mean bits").shown(), ["106.1", "11.90"]);
+}
+
 /// Eight canaries that come above two lines of four are E = 57.5, p = 0.0174: enough alone, not beside an area at 99 % and
 /// two rates, which leave 0.013 for each.
 #[test]

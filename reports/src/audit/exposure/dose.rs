@@ -1,8 +1,9 @@
 //! Exposure by number of copies: what repetition does.
 
+use super::pieces::with_canaries;
 use crate::contract::{Align, Table};
 use crate::number::nearest;
-use crate::plot::{Axis, Layer, Plot, Shape, Tone};
+use crate::plot::{Axis, Layer, Plot, Tone};
 use reticent_attacks::exposure::{CanaryFinding, ExposureFinding, ExposureSummary};
 use reticent_attacks::search::RankCount;
 use schemars::JsonSchema;
@@ -95,21 +96,16 @@ pub(super) fn dose_plot(doses: &[Dose], finding: &ExposureFinding) -> Plot {
             tone: Tone::Muted,
         });
     }
-    plot.layer(Layer::Line {
-        name: "mean".into(),
-        points: means.collect(),
-        tone: Tone::MEASURED,
-        dashed: false,
-    })
-    .layer(Layer::Points {
-        name: "a canary".into(),
-        points: canaries
-            .map(|c| (c.copies as f64, c.exposure.min))
-            .collect(),
-        tone: Tone::MEASURED,
-        shape: Shape::Disc,
-    })
-    .described(
+    // Of ranks that were not found there is no mean.
+    if finding.canaries.iter().all(|c| c.unresolved == 0) {
+        plot = plot.layer(Layer::Line {
+            name: "mean".into(),
+            points: means.collect(),
+            tone: Tone::MEASURED,
+            dashed: false,
+        });
+    }
+    with_canaries(plot, canaries.map(|c| (c.copies as f64, c))).described(
         doses
             .iter()
             .map(|d| {

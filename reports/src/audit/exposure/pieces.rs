@@ -4,7 +4,9 @@ use crate::contract::{Align, Table};
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::plot::{Axis, Layer, Plot, Shape, Tone};
 use reticent_attacks::Draw;
-use reticent_attacks::exposure::{ExposureFinding, ExposureNull, ExposureSummary, Statistic};
+use reticent_attacks::exposure::{
+    CanaryFinding, ExposureFinding, ExposureNull, ExposureSummary, Statistic,
+};
 use std::collections::BTreeMap;
 
 /// What stands in the place of a secret unless `--show-secrets` is given.
@@ -159,18 +161,46 @@ pub fn exposure_plot(title: &str, columns: &[Column<'_>]) -> anyhow::Result<Plot
         at: all.order_percentile(1, 0.95),
         tone: Tone::Third,
     })
-    .layer(Layer::Points {
+    .described(in_words(columns));
+    Ok(with_canaries(
+        plot,
+        columns.iter().enumerate().flat_map(spread),
+    ))
+}
+
+/// Canaries at their places: a disc each, and a line over what it may be where the search for its rank was cut off.
+pub(super) fn with_canaries<'a>(
+    plot: Plot,
+    canaries: impl Iterator<Item = (f64, &'a CanaryFinding)>,
+) -> Plot {
+    let (open, found): (Vec<_>, Vec<_>) = canaries.partition(|(_, canary)| canary.unresolved > 0);
+    let lines = open.iter().enumerate().map(|(i, (x, canary))| Layer::Line {
+        // One entry in the legend.
+        name: match i {
+            0 => "a canary whose rank was not found".into(),
+            _ => String::new(),
+        },
+        points: vec![(*x, canary.exposure.min), (*x, canary.exposure.max)],
+        tone: Tone::MEASURED,
+        dashed: true,
+    });
+    let plot = lines.fold(plot, Plot::layer);
+    if found.is_empty() {
+        return plot;
+    }
+    plot.layer(Layer::Points {
         name: "a canary".into(),
-        points: columns.iter().enumerate().flat_map(spread).collect(),
+        points: found
+            .iter()
+            .map(|(x, canary)| (*x, canary.exposure.min))
+            .collect(),
         tone: Tone::MEASURED,
         shape: Shape::Disc,
     })
-    .described(in_words(columns));
-    Ok(plot)
 }
 
 /// The canaries of a column side by side, so that equal exposures do not hide each other.
-fn spread((index, column): (usize, &Column<'_>)) -> Vec<(f64, f64)> {
+fn spread<'a>((index, column): (usize, &Column<'a>)) -> Vec<(f64, &'a CanaryFinding)> {
     let canaries = &column.finding.canaries;
     let step = 0.6 / canaries.len().max(1) as f64;
     canaries
@@ -178,7 +208,7 @@ fn spread((index, column): (usize, &Column<'_>)) -> Vec<(f64, f64)> {
         .enumerate()
         .map(|(i, canary)| {
             let x = index as f64 - 0.3 + step * (i as f64 + 0.5);
-            (x, canary.exposure.min)
+            (x, canary)
         })
         .collect()
 }

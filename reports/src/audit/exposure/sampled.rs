@@ -254,7 +254,19 @@ impl SampledReport {
             true => format!(" No verdict on the promise: {}.", self.no_verdict),
             false => String::new(),
         };
-        self.found(limit) + &verdict
+        let above = match (limit, self.open_limit(limit)) {
+            (Some(limit), None) if self.exit(Some(limit)) == Exit::Exceeded => format!(
+                "The largest exposure, at least {} bits, is above the limit of {} bits. ",
+                rounded_down(self.largest(), 3),
+                shortest(limit)
+            ),
+            (_, Some(limit)) => format!(
+                "Whether the largest exposure is above the limit of {} bits is not known. ",
+                shortest(limit)
+            ),
+            _ => String::new(),
+        };
+        above + &self.found(limit) + &verdict
     }
 
     fn found(&self, limit: Option<f64>) -> String {
@@ -268,7 +280,7 @@ impl SampledReport {
             return format!(
                 "The model leaks: of {sample} the most exposed has at least {} bits (p ≤ {} for all {n} together).",
                 rounded_down(self.largest(), 3),
-                nearest(self.p_any, 2)
+                rounded_up(self.p_any, 2)
             );
         }
         let top = (self.candidates as f64).log2();
@@ -282,7 +294,7 @@ impl SampledReport {
         });
         let seen = format!(
             "{sample} none stands higher than chance explains (p ≤ {}){most}.",
-            nearest(self.p_any, 2)
+            rounded_up(self.p_any, 2)
         );
         let but = |why: Option<String>| why.map_or_else(String::new, |why| format!(" But {why}."));
         let planting = but(self.planting.caveat().map(str::to_owned));

@@ -476,6 +476,18 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
         let why = "Nothing can be concluded: a sample of 199 shows no leak of 10 canaries, whatever their ranks: it takes one of 200 at least.";
         assert_eq!(page.said().contains(why), mood == Mood::Open, "{size}");
     }
+    // Why the exit code is 1 stands first; it was "no leak was seen" alone.
+    for (limit, begins) in [
+        (0.1, "The largest exposure, at least "),
+        (
+            3.0,
+            "Whether the largest exposure is above the limit of 3 bits is not known. ",
+        ),
+        (19.0, "No leak was seen"),
+    ] {
+        let page = middle.to_page("m", Some(limit)).unwrap();
+        assert!(page.said().starts_with(begins), "{}", page.said());
+    }
     // A model that tells no candidate from another.
     let constant = sampled(&[7.0; 999], [7.0; 10]).to_page("m", None).unwrap();
     assert_eq!(constant.has_mood(), Mood::Open);

@@ -1,5 +1,6 @@
 //! What a document says of a quantity.
 
+use crate::audit::diff::{CUT_OFF, is_cut_off};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::convert::Infallible;
@@ -115,6 +116,12 @@ impl Quantity {
             }
             Self::At(place) => (document, place.as_str()),
         };
+        if let Self::Known(Known::Exposure | Known::ExposureMean) = self {
+            ensure!(
+                !is_cut_off(document),
+                "exposures are known from below only: {CUT_OFF}"
+            );
+        }
         let value = walk(document, place).with_context(|| {
             format!(
                 "a document of type {} holds no {place}",
@@ -190,6 +197,15 @@ mod tests {
 
     #[test]
     fn what_a_document_does_not_hold_is_said() {
+        let cut_off = json!({"type": "exposure", "summary": {"max": 0.0, "mean": 0.0},
+            "canaries": [{"unresolved": 0}, {"unresolved": 3}]});
+        assert!(
+            of("exposure", &cut_off)
+                .unwrap_err()
+                .to_string()
+                .contains(CUT_OFF)
+        );
+        assert!(of("summary.mean", &cut_off).is_ok());
         let document = json!({"type": "exposure", "summary": {"max": "high"}});
         for (quantity, says) in [
             ("perplexity", "holds no perplexity"),

@@ -18,13 +18,13 @@ pub struct Screen {
     /// What is measured.
     #[command(flatten)]
     pub measured: Measured,
-    /// Records to draw at random when the sheet does not exist yet [default: 200].
+    /// Records to draw at random, exact duplicates left out, when the sheet does not exist yet [default: 200].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "jft")]
     pub sample: Option<u64>,
     /// Draw ten samples of 0.01 % of the records each, as JFT does for its missing rate.
     #[arg(long)]
     pub jft: bool,
-    /// Draws the sample.
+    /// Draws the sample, the same as before; refused for what --mended wrote [default: drawn by the operating system].
     #[arg(long)]
     pub seed: Option<u64>,
     /// Also ask about so many records in which the policy nearly found something. They can

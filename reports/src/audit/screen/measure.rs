@@ -5,21 +5,22 @@ use anyhow::Result;
 use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
-use reticent_corpus::screening::{Judged, PolicyJudge, Words};
+use reticent_corpus::Document;
+use reticent_corpus::screening::{Judged, PolicyJudge, SecretFate, Words, first_records};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The 97.5 % point of Student's t with 9 degrees of freedom.
 const T_NINE: f64 = 2.262_157_162_798_2;
 
-/// One kind of secret as it was labelled. Bounds are about records, which were drawn at random:
-/// a record with such a secret counts as missed when one of them is.
+/// One kind of secret as it was labelled. Bounds are about records that bring such a secret: a record counts as missed
+/// when one that it brings is.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct KindRow {
-    /// Records with a secret of the kind.
+    /// Records with a secret of the kind that stands in no earlier record of the corpus.
     pub records: u64,
-    /// Of them with one that the policy misses.
+    /// Of them with one that the policy misses, there or elsewhere in the sample.
     pub missed: u64,
     /// γ of the kind: at most this share of such records has a missed one.
     pub gamma: Upper<Probability>,
@@ -83,8 +84,13 @@ pub struct Screening {
     pub with_secrets: u64,
     /// Of these, with one that the policy misses.
     pub missed: u64,
+    /// Records of the sample with a secret that stands in no earlier record of the corpus: they bring it, and each secret
+    /// counts there alone.
+    pub bringing: u64,
+    /// Of them with one that the policy misses, there or elsewhere in the sample: what the bounds count.
+    pub bringing_missed: u64,
     /// Bounds on γ and η over all kinds, as `account --labels` computes them; none when the
-    /// sample has no secret.
+    /// sample brings no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates: Option<MeasuredRates>,
     /// By kind of secret; each bound holds with the confidence by itself.
@@ -104,6 +110,8 @@ pub struct Screening {
 pub(super) struct Seen<'a> {
     pub(super) line: &'a Line,
     pub(super) judged: Judged,
+    /// For each secret the line of the random record that brings it; none where that was not drawn.
+    brought_by: Vec<Option<usize>>,
 }
 
 impl Seen<'_> {
@@ -117,41 +125,121 @@ impl Seen<'_> {
 
     /// The texts of missed secrets.
     pub(super) fn missed_texts(&self) -> Vec<String> {
-        let document = self.line.document();
-        let fates = document.secrets.iter().zip(&self.judged.fates);
-        let missed = fates.filter(|(_, fate)| !fate.caught);
-        missed
-            .map(|(secret, _)| document.secret_text(secret).to_owned())
-            .collect()
+        let texts = texts(self.line).into_iter().zip(&self.judged.fates);
+        let missed = texts.filter(|(_, fate)| !fate.caught);
+        missed.map(|(text, _)| text).collect()
     }
 }
 
-/// Judges every labelled record.
-pub(super) fn judge<'a>(sheet: &'a Sheet, judge: &PolicyJudge) -> Result<Vec<Seen<'a>>> {
+/// The texts of the secrets of a record.
+fn texts(line: &Line) -> Vec<String> {
+    let document = line.document();
+    let secrets = document.secrets.iter();
+    secrets
+        .map(|secret| document.secret_text(secret).to_owned())
+        .collect()
+}
+
+/// Judges every labelled record; `records`: those that the sample was drawn from.
+pub(super) fn judge<'a>(
+    sheet: &'a Sheet,
+    judge: &PolicyJudge,
+    records: &[Document],
+) -> Result<Vec<Seen<'a>>> {
+    let bringers = bringers(sheet, records)?;
     let of = |line: &'a Line| -> Result<Seen<'a>> {
-        let judged = judge.judge(&line.document())?;
-        Ok(Seen { line, judged })
+        let brought_by = texts(line)
+            .into_iter()
+            .map(|text| bringers.get(&text).copied());
+        Ok(Seen {
+            brought_by: brought_by.collect(),
+            judged: judge.judge(&line.document())?,
+            line,
+        })
     };
     sheet.lines.iter().map(of).collect()
 }
 
-/// One label for each random record with a secret: what was drawn is the record, so that it is
-/// what a bound can count, missed where any of its secrets is.
-pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
-    random(seen)
-        .filter(|s| !s.judged.fates.is_empty())
-        .map(|s| {
-            let kinds: BTreeSet<&str> = s.judged.fates.iter().map(|f| &*f.kind).collect();
-            let kinds: Vec<&str> = kinds.into_iter().collect();
-            Label {
-                kind: kinds.join("+"),
-                missed: s.missed(),
-                missed_by_conservative: s.flagged().map(|flagged| !flagged),
-                secret: Some(s.line.record.clone()),
-                population: None,
+/// For the text of a secret the line of the random record that brings it: the first of all records in which it stands. A
+/// secret in many records is met more often by records drawn at random; so that it weighs no more than others it counts
+/// there alone, and not where that record was not drawn.
+fn bringers(sheet: &Sheet, records: &[Document]) -> Result<HashMap<String, usize>> {
+    let places: HashMap<&str, usize> = records
+        .iter()
+        .enumerate()
+        .map(|(at, record)| (&*record.id, at))
+        .collect();
+    let mut drawn: HashMap<usize, usize> = HashMap::new();
+    // Where each text is marked first: there it counts, even if it is part of a word.
+    let mut marked: BTreeMap<String, usize> = BTreeMap::new();
+    let lines = sheet.lines.iter().enumerate();
+    for (number, line) in lines.filter(|(_, line)| line.drawn == Drawn::Random) {
+        if let Some(&place) = places.get(&*line.record) {
+            drawn.insert(place, number);
+            for text in texts(line) {
+                let first = marked.entry(text).or_insert(place);
+                *first = place.min(*first);
             }
-        })
-        .collect()
+        }
+    }
+    let (texts, marked): (Vec<String>, Vec<usize>) = marked.into_iter().unzip();
+    let first = first_records(records, &texts)?;
+    let bringers = texts.into_iter().zip(marked).zip(first);
+    let bringers = bringers.filter_map(|((text, marked), first)| {
+        let first = first.map_or(marked, |first| first.min(marked));
+        Some((text, *drawn.get(&first)?))
+    });
+    Ok(bringers.collect())
+}
+
+/// What became of the secrets that one record brings.
+#[derive(Default)]
+struct Brought<'a> {
+    kinds: BTreeSet<&'a str>,
+    missed: bool,
+    missed_by_both: bool,
+}
+
+/// By line, each random record that brings one of these secrets. It is what was drawn, so that it is what a bound can
+/// count: missed where any secret that it brings is, in any record of the sample.
+fn brought<'a>(
+    seen: &'a [Seen<'_>],
+    of: impl Fn(&SecretFate) -> bool,
+) -> BTreeMap<usize, Brought<'a>> {
+    let mut all: BTreeMap<usize, Brought<'a>> = BTreeMap::new();
+    for s in random(seen) {
+        let fates = s.judged.fates.iter().zip(&s.brought_by);
+        for (fate, by) in fates.filter(|(fate, _)| of(fate)) {
+            let Some(by) = by else {
+                continue;
+            };
+            let brought = all.entry(*by).or_default();
+            brought.kinds.insert(&fate.kind);
+            brought.missed |= !fate.caught;
+            brought.missed_by_both |= !fate.caught && s.flagged() == Some(false);
+        }
+    }
+    all
+}
+
+/// One label for each random record that brings a secret.
+pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
+    let of = |(line, brought): (usize, Brought<'_>)| {
+        let kinds: Vec<&str> = brought.kinds.into_iter().collect();
+        // Of a missed one whether both missed it in one place.
+        let unflagged = |flagged: bool| match brought.missed {
+            true => brought.missed_by_both,
+            false => !flagged,
+        };
+        Label {
+            kind: kinds.join("+"),
+            missed: brought.missed,
+            missed_by_conservative: seen[line].flagged().map(unflagged),
+            secret: Some(seen[line].line.record.clone()),
+            population: None,
+        }
+    };
+    brought(seen, |_| true).into_iter().map(of).collect()
 }
 
 fn random<'a, 'b>(seen: &'a [Seen<'b>]) -> impl Iterator<Item = &'a Seen<'b>> {
@@ -167,8 +255,7 @@ impl Screening {
         confidence: Confidence,
         corpus: Words,
     ) -> Result<Self> {
-        let with_secrets = labels.len() as u64;
-        let missed = labels.iter().filter(|l| l.missed).count() as u64;
+        let count = |of: &dyn Fn(&Seen<'_>) -> bool| random(seen).filter(|s| of(s)).count() as u64;
         let rates = if labels.is_empty() {
             None
         } else {
@@ -180,8 +267,10 @@ impl Screening {
             .collect();
         Ok(Self {
             sample: sheet.header.sample,
-            with_secrets,
-            missed,
+            with_secrets: count(&|s| !s.judged.fates.is_empty()),
+            missed: count(&|s| s.missed()),
+            bringing: labels.len() as u64,
+            bringing_missed: labels.iter().filter(|l| l.missed).count() as u64,
             rates,
             kinds: kinds(seen, confidence)?,
             found: found(seen, confidence)?,
@@ -197,25 +286,27 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
         .flat_map(|s| s.judged.fates.iter().map(|f| &*f.kind))
         .collect();
     let row = |kind: &str| -> Result<KindRow> {
-        let (mut records, mut missed, mut by_both, mut secrets, mut caught) = (0, 0, 0, 0, 0);
-        let mut conservative = false;
-        for s in random(seen) {
-            let of: Vec<bool> = s
-                .judged
-                .fates
-                .iter()
-                .filter(|f| f.kind == kind)
-                .map(|f| f.caught)
-                .collect();
-            let any = of.iter().any(|caught| !caught);
-            records += u64::from(!of.is_empty());
-            missed += u64::from(any);
-            by_both += u64::from(any && s.flagged() == Some(false));
-            conservative |= s.flagged().is_some();
-            secrets += of.len() as u64;
-            caught += of.iter().filter(|caught| **caught).count() as u64;
-        }
-        let upper = |count| clopper_pearson_upper(count, records, confidence);
+        let of: Vec<bool> = random(seen)
+            .flat_map(|s| &s.judged.fates)
+            .filter(|fate| fate.kind == kind)
+            .map(|fate| fate.caught)
+            .collect();
+        let (secrets, caught) = (of.len() as u64, of.iter().filter(|c| **c).count() as u64);
+        let brought = brought(seen, |fate| fate.kind == kind);
+        let count =
+            |of: fn(&Brought<'_>) -> bool| brought.values().filter(|b| of(b)).count() as u64;
+        let records = brought.len() as u64;
+        let (missed, by_both) = (count(|b| b.missed), count(|b| b.missed_by_both));
+        let conservative = random(seen).any(|s| s.flagged().is_some());
+        // Without a record that brings one nothing is known.
+        let upper = |count| match records {
+            0 => Ok(Upper::new(Probability::ONE)),
+            _ => clopper_pearson_upper(count, records, confidence),
+        };
+        let all_caught = match records {
+            0 => Lower::new(Probability::new(0.0)?),
+            _ => clopper_pearson_lower(records - missed, records, confidence)?,
+        };
         Ok(KindRow {
             records,
             missed,
@@ -225,7 +316,7 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
             secrets,
             caught,
             recall: caught as f64 / secrets as f64,
-            records_all_caught: clopper_pearson_lower(records - missed, records, confidence)?,
+            records_all_caught: all_caught,
         })
     };
     named

@@ -21,20 +21,33 @@ use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::Confidence;
-use reticent_corpus::Document;
-use reticent_corpus::screening::{PolicyJudge, Words, screening_records};
+use reticent_backends::privacy::RunKey;
+use reticent_corpus::canary::SeedOrigin;
+use reticent_corpus::screening::{PolicyJudge, Words, distinct_records, screening_records};
+use reticent_corpus::{Document, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Records drawn unless asked otherwise.
 const SAMPLE: u64 = 200;
 
-/// A sheet that waits for labels.
+/// A sheet that waits for labels. Its policies stand in the inputs, without their words.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Waiting<'a> {
+pub(crate) struct Waiting {
     sheet: String,
-    sample: &'a Header,
+    sample: Drawing,
     open: usize,
+}
+
+/// How a sheet was drawn.
+#[derive(Serialize, JsonSchema)]
+struct Drawing {
+    unit: Unit,
+    records: u64,
+    sample: u64,
+    samples: u64,
+    seed: u64,
+    near: u64,
 }
 
 /// Draws, asks, measures: as far as the sheet allows.
@@ -46,7 +59,22 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let documents = args.measured.documents()?;
     let records = screening_records(&documents, args.measured.unit).context("DATA")?;
     interrupt.check()?;
-    let mut sheet = sheet(args, &records)?;
+    ensure!(
+        !args.marked || records.iter().any(|record| !record.secrets.is_empty()),
+        "--marked: no secret is marked in DATA; a prepared corpus carries no marks: give the text that it was prepared from"
+    );
+    let kept = (args.sheet.exists().then(|| Sheet::read(&args.sheet)))
+        .transpose()
+        .context("--sheet")?;
+    // A sheet of an earlier version was drawn from duplicates too; no bound counts their secrets twice.
+    let (records, duplicates) = match &kept {
+        Some(sheet) if sheet.header.duplicates.is_none() => (records, None),
+        _ => {
+            let (records, dropped) = distinct_records(records);
+            (records, Some(dropped))
+        }
+    };
+    let mut sheet = sheet(args, kept, &records, duplicates)?;
     if args.marked {
         mark(&mut sheet, &records);
         outputs::keep(args, &sheet)?;
@@ -60,24 +88,33 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
         return wait(args, &sheet, inputs, output);
     }
     let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
-    let seen = measure::judge(&sheet, &judge).context("--sheet")?;
+    let seen = measure::judge(&sheet, &judge, &records).context("--sheet")?;
     let corpus = words(&sheet, &records, &judge, interrupt)?;
     let labels = measure::labels(&seen);
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
     outputs.write(&sheet, &seen, &labels)?;
     output.answer(
         &Envelope::new("screening", inputs, &screening),
-        &screening.to_page(confidence, &args.sheet, args.labels.as_deref()),
+        &screening.to_page(
+            &sheet.header,
+            confidence,
+            &args.sheet,
+            args.labels.as_deref(),
+        ),
     )?;
     Ok(Exit::Finished)
 }
 
 /// The sheet as it is, or a new one.
-fn sheet(args: &Screen, records: &[Document]) -> Result<Sheet> {
+fn sheet(
+    args: &Screen,
+    kept: Option<Sheet>,
+    records: &[Document],
+    duplicates: Option<u64>,
+) -> Result<Sheet> {
     let policy = args.measured.choice()?;
     let conservative = args.measured.conservative()?;
-    if args.sheet.exists() {
-        let sheet = Sheet::read(&args.sheet).context("--sheet")?;
+    if let Some(sheet) = kept {
         sheet
             .verify(records, &policy, conservative.as_ref())
             .context("--sheet")?;
@@ -99,10 +136,16 @@ fn sheet(args: &Screen, records: &[Document]) -> Result<Sheet> {
         );
         return Ok(sheet);
     }
+    let (seed, seed_origin) = match args.seed {
+        Some(seed) => (seed, SeedOrigin::Given),
+        None => (system_seed()?, SeedOrigin::System),
+    };
     let draw = Draw {
         unit: args.measured.unit,
         sample: (!args.jft).then(|| args.sample.unwrap_or(SAMPLE)),
-        seed: args.seed.unwrap_or(0),
+        duplicates,
+        seed,
+        seed_origin,
         near: args.near.unwrap_or(0),
         policy,
         conservative,
@@ -110,6 +153,11 @@ fn sheet(args: &Screen, records: &[Document]) -> Result<Sheet> {
     let sheet = Sheet::draw(records, &draw)?;
     outputs::keep(args, &sheet)?;
     Ok(sheet)
+}
+
+fn system_seed() -> Result<u64> {
+    let [a, b, c, d, e, f, g, h, ..] = *RunKey::from_system()?.bytes();
+    Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
 }
 
 /// Labels from the marks of the data.
@@ -150,7 +198,9 @@ fn inputs(args: &Screen, sheet: &Sheet, confidence: Confidence) -> Result<Inputs
         .given("policy", published(&h.policy)?)?
         .given("conservative", published(&h.conservative)?)?
         .given("records", h.records)?
+        .given("duplicates", h.duplicates)?
         .given("seed", h.seed)?
+        .given("seed_origin", h.seed_origin)?
         .or_assumed("confidence", args.confidence, confidence)?;
     with_policy(inputs, &h.policy)
 }
@@ -170,9 +220,17 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
             );
         }
     }
+    let h = &sheet.header;
     let waiting = Waiting {
         sheet: args.sheet.display().to_string(),
-        sample: &sheet.header,
+        sample: Drawing {
+            unit: h.unit,
+            records: h.records,
+            sample: h.sample,
+            samples: h.samples,
+            seed: h.seed,
+            near: h.near,
+        },
         open: sheet.open(),
     };
     output.answer(

@@ -1,6 +1,7 @@
 //! What `audit screen` writes: the sheet, and what is made of its labels.
 
 use super::measure::Seen;
+use super::sheet::SCREENED;
 use super::{Drawn, Screen, Sheet};
 use crate::contract::{AtomicFile, to_json};
 use anyhow::{Context, Result, ensure};
@@ -110,7 +111,7 @@ pub(super) fn mended(policy: &PolicyChoice, missed: BTreeSet<String>) -> PolicyC
         return policy.clone();
     }
     let dictionary = PolicyChoice::Dictionary(DictionaryOptions {
-        kind: "screened".to_owned(),
+        kind: SCREENED.to_owned(),
         words,
         case_sensitive: true,
         whole_words: false,

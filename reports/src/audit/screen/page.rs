@@ -1,11 +1,12 @@
 //! A screening as a page.
 
 use super::measure::{MissingRate, Screening};
-use super::sheet::Sheet;
+use super::sheet::{Header, Sheet};
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::{Confidence, MissRate, Upper};
+use reticent_corpus::canary::SeedOrigin;
 use std::path::Path;
 
 /// What to do with a sheet that has no labels yet.
@@ -16,11 +17,10 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
         near => format!(", and {} near the threshold", grouped(near)),
     };
     let drawn = format!(
-        "{name}: {} of {} {}s drawn at random with seed {}{near}.",
+        "{name}: {} of {} {}s drawn at random{near}.",
         grouped(h.sample),
         grouped(h.records),
         h.unit,
-        h.seed,
     );
     let open = format!(
         "{} of {} have no labels yet: label them with --label, or write \"secrets\": \
@@ -28,13 +28,31 @@ pub(super) fn waiting(sheet: &Sheet, name: &str) -> Page {
         grouped(sheet.open() as u64),
         grouped(sheet.lines.len() as u64),
     );
-    Page::new("Screening", drawn).answer(Section::text("", vec![open]))
+    let mut lines = how_drawn(h);
+    lines.push(open);
+    Page::new("Screening", drawn).answer(Section::text("", lines))
+}
+
+/// What the sample was drawn from and with.
+fn how_drawn(h: &Header) -> Vec<String> {
+    let duplicates = h.duplicates.filter(|dropped| *dropped > 0).map(|dropped| {
+        let them = count_of(dropped, "exact duplicate");
+        format!("Left out before: {them}, as preparation does.")
+    });
+    let given = (h.seed_origin == SeedOrigin::Given).then(|| {
+        format!(
+            "The seed, {}, was given: such a sample can be foreseen, and is the same as an earlier one's.",
+            h.seed
+        )
+    });
+    duplicates.into_iter().chain(given).collect()
 }
 
 impl Screening {
     /// The bounds first; `labels`: where they were written.
     pub(super) fn to_page(
         &self,
+        header: &Header,
         confidence: Confidence,
         sheet: &Path,
         labels: Option<&Path>,
@@ -51,7 +69,7 @@ impl Screening {
             Some(rates) => {
                 let share = |rate: Upper<MissRate>| {
                     format!(
-                        "at most {} of the records with a secret",
+                        "at most {} of the records that bring a secret",
                         rounded_up(rate.get().get(), 4)
                     )
                 };
@@ -60,8 +78,16 @@ impl Screening {
                     facts.push(("missed by both (eta)", share(rates.eta)));
                 }
                 let how = format!(
-                    "Together with {percent} % confidence, by Clopper and Pearson; a record counts as missed \
-                     when one of its secrets is."
+                    "Together with {percent} % confidence, by Clopper and Pearson. A secret counts once, in the \
+                     record that brings it: the first of the corpus in which its text stands. Of the sample {} \
+                     a secret, {} one that is missed there or elsewhere in the sample; places outside the sample \
+                     were not looked at. A record that brings several counts as missed where one of them is: the \
+                     bound is then of records, not of the share of all secrets.",
+                    match self.bringing {
+                        1 => "1 record brings".to_owned(),
+                        many => format!("{} records bring", grouped(many)),
+                    },
+                    grouped(self.bringing_missed)
                 );
                 page.answer(Section::facts("", facts))
                     .answer(Section::text("", vec![how]))
@@ -69,12 +95,16 @@ impl Screening {
             None => page.answer(Section::text(
                 "",
                 vec![
-                    "The sample has no secret: nothing can be said about what is missed; draw a \
-                    larger one."
+                    "The sample brings no secret, none whose text stands in no earlier record: nothing can \
+                    be said about what is missed; draw a larger one."
                         .to_owned(),
                 ],
             )),
         };
+        let drawn = how_drawn(header);
+        if !drawn.is_empty() {
+            page = page.answer(Section::text("", drawn));
+        }
         page = page
             .section(Section::table(
                 format!("By kind; each bound holds with {percent} % confidence by itself"),

@@ -2,6 +2,7 @@
 
 use crate::contract::{json_problem, to_json};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
 use reticent_corpus::screening::{FoundSpan, PolicyJudge, draw_sample};
 use reticent_corpus::{Document, Secret, Unit};
@@ -13,6 +14,9 @@ use std::path::Path;
 
 /// A record of a sheet takes no more bytes than this.
 const LONGEST: u64 = 64 << 20;
+
+/// The kind of the dictionary that `--mended` adds to a policy.
+pub(super) const SCREENED: &str = "screened";
 
 /// Ten samples, as JFT draws them.
 pub const JFT_SAMPLES: u64 = 10;
@@ -30,12 +34,18 @@ pub struct Header {
     pub unit: Unit,
     /// Records there were.
     pub records: u64,
+    /// Exact duplicates beside them, which were left out; absent in sheets of earlier versions, which drew from them too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<u64>,
     /// Records drawn at random.
     pub sample: u64,
     /// Samples that they make up, equal in size and in order: 10 for JFT's missing rate, or 1.
     pub samples: u64,
     /// What they were drawn with.
     pub seed: u64,
+    /// Where the seed comes from: one that was given draws the same sample again.
+    #[serde(default)]
+    pub seed_origin: SeedOrigin,
     /// Records added because the policy nearly found something.
     pub near: u64,
     /// The policy, fixed before the first label.
@@ -102,8 +112,12 @@ pub struct Draw {
     pub unit: Unit,
     /// Records to draw at random; none for JFT's ten samples of 0.01 %.
     pub sample: Option<u64>,
+    /// Exact duplicates that were left out of the records.
+    pub duplicates: Option<u64>,
     /// Seed.
     pub seed: u64,
+    /// Where it comes from.
+    pub seed_origin: SeedOrigin,
     /// Records to add near the threshold.
     pub near: u64,
     /// The policy.
@@ -116,7 +130,8 @@ impl Sheet {
     /// Draws a sheet. The random part is drawn before the policy is applied.
     ///
     /// # Errors
-    /// A larger sample than there are records, a policy that cannot be built.
+    /// A larger sample than there are records, a policy that cannot be built, a given seed for one that was fitted to a
+    /// sample.
     pub fn draw(records: &[Document], how: &Draw) -> Result<Self> {
         let total = records.len() as u64;
         let (samples, each) = match how.sample {
@@ -128,13 +143,16 @@ impl Sheet {
             kind: "screening-sheet".to_owned(),
             unit: how.unit,
             records: total,
+            duplicates: how.duplicates,
             sample: samples * each,
             samples,
             seed: how.seed,
+            seed_origin: how.seed_origin,
             near: how.near,
             policy: how.policy.clone(),
             conservative: how.conservative.clone(),
         };
+        header.unforeseen().context("--seed")?;
         let random = header.random(records)?;
         let judge = PolicyJudge::new(&how.policy, how.conservative.as_ref())?;
         let near = nearest(records, &random, &judge, how.near)?;
@@ -225,13 +243,18 @@ impl Sheet {
         let h = &self.header;
         ensure!(
             h.policy == *policy && h.conservative.as_ref() == conservative,
-            "the sheet was drawn for another policy; a policy that is changed after labels were seen needs a new sample: another --sheet, another --seed"
+            "the sheet was drawn for another policy; a policy that is changed after labels were seen needs a new sample: another --sheet, no --seed"
         );
+        h.unforeseen()?;
         ensure!(
             h.records == records.len() as u64,
-            "the sheet was drawn from {} records, DATA has {}",
+            "the sheet was drawn from {} records, DATA has {}{}",
             h.records,
-            records.len()
+            records.len(),
+            match h.duplicates {
+                Some(_) => ", exact duplicates left out",
+                None => "",
+            }
         );
         let drawn = h.random(records)?;
         let random: Vec<&Line> = self
@@ -264,9 +287,31 @@ impl Sheet {
 }
 
 impl Header {
+    /// A policy that was fitted to a sample misses nothing in that one, which an earlier seed would draw again.
+    fn unforeseen(&self) -> Result<()> {
+        ensure!(
+            self.seed_origin == SeedOrigin::System || !fitted(&self.policy),
+            "the seed {} was given, and the policy was fitted to a sample (it holds a dictionary of kind {SCREENED:?}); draw another one: leave --seed out",
+            self.seed
+        );
+        Ok(())
+    }
+
     fn random(&self, records: &[Document]) -> Result<Vec<usize>> {
         let count = usize::try_from(self.sample).context("--sample")?;
         draw_sample(records.len(), count, self.seed).context("--sample")
+    }
+}
+
+/// Whether a policy holds what `--mended` adds.
+fn fitted(policy: &PolicyChoice) -> bool {
+    match policy {
+        PolicyChoice::Dictionary(words) => words.kind == SCREENED,
+        PolicyChoice::Any { of } | PolicyChoice::All { of } | PolicyChoice::AtLeast { of, .. } => {
+            of.iter().any(fitted)
+        }
+        PolicyChoice::Threshold { of, .. } => fitted(of),
+        _ => false,
     }
 }
 

@@ -187,24 +187,6 @@ fn rates(
 
 /// Numbers of the records whose ids a file lists, one a line.
 pub(in crate::audit) fn screened(path: &Path, prepared: &Prepared) -> Result<Vec<u32>> {
-    let text = crate::contract::read_text(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
     let names = names(prepared);
-    let mut records = Vec::new();
-    for (line, id) in (1..).zip(text.lines()) {
-        let id = id.trim();
-        if id.is_empty() {
-            continue;
-        }
-        let record = names.get(id).with_context(|| {
-            format!(
-                "{}, line {line}: is no record of PREPARED; ids are those of its train.jsonl",
-                path.display()
-            )
-        })?;
-        records.push(*record);
-    }
-    records.sort_unstable();
-    records.dedup();
-    Ok(records)
+    crate::plan::screened_records(path, |id| names.get(id).copied())
 }

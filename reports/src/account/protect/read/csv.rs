@@ -1,8 +1,8 @@
 //! Comma-separated files with a header.
 
 use super::{Gathered, Place};
-use anyhow::{Context, Result, bail};
-use csv::{Reader, ReaderBuilder, StringRecord};
+use anyhow::{Context, Result, bail, ensure};
+use csv::{Reader, ReaderBuilder, StringRecord, Trim};
 use std::fs::File;
 use std::path::Path;
 
@@ -17,7 +17,8 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
-        let mut reader = ReaderBuilder::new().from_reader(file);
+        // A space beside a comma makes no other name.
+        let mut reader = ReaderBuilder::new().trim(Trim::Fields).from_reader(file);
         let header = match reader.headers() {
             Ok(header) => header.clone(),
             Err(error) => bail!(describe(path, &error)),
@@ -35,16 +36,26 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The index of the first of these columns that the header has.
-    pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
-        names
-            .iter()
-            .find_map(|name| self.header.iter().position(|column| column == *name))
+    /// The index of the first of these columns that the header has; one that is there twice is refused, since only one
+    /// of the two would be read.
+    pub(super) fn column(&self, names: &[&str]) -> Result<Option<usize>> {
+        for name in names {
+            let mut places = (0..self.header.len()).filter(|at| &self.header[*at] == *name);
+            if let Some(place) = places.next() {
+                ensure!(
+                    places.next().is_none(),
+                    "{}, line 1: the column {name} is there twice",
+                    self.path.display()
+                );
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
     }
 
     /// The same, or an error that names them.
     pub(super) fn needed(&self, names: &[&str]) -> Result<usize> {
-        match self.column(names) {
+        match self.column(names)? {
             Some(column) => Ok(column),
             None => bail!(
                 "{}, line 1: no column {} among its {}; is it a header?",
@@ -80,21 +91,15 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
     let secret = rows.needed(&[field.unwrap_or("secret")])?;
     let example = match field {
         None => Some(rows.needed(&["example"])?),
-        Some(_) => rows.column(&["example", "id"]),
+        Some(_) => rows.column(&["example", "id"])?,
     };
     while let Some((row, place)) = rows.next()? {
-        let own;
-        let name = match example {
-            Some(column) => &row[column],
-            None => {
-                own = format!("line-{}", place.line);
-                &own
-            }
-        };
-        if name.is_empty() {
+        let given = example.map(|column| &row[column]);
+        if given == Some("") {
             bail!("{place}: the example has no name; it must not be empty");
         }
-        into.enter(name, Some(&row[secret]), place)?;
+        let name = into.name(given, field.is_some(), place)?;
+        into.enter(&name, Some(&row[secret]), place)?;
     }
     Ok(())
 }

@@ -3,13 +3,45 @@
 use super::{Gathered, Place};
 use crate::contract::json_problem;
 use anyhow::{Context, Result, bail};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// Longest line read, in bytes.
 const LINE_LIMIT: u64 = 64 << 20;
+
+/// What a name may be.
+pub(super) const NAME: &str =
+    "text or a whole number of at most 64 bits (put any other number in quotes)";
+
+/// An object, and whether a key stands twice in it: of the two, `serde_json` would keep the last.
+struct Members {
+    object: Map<String, Value>,
+    twice: bool,
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Members, A::Error> {
+                let (mut object, mut twice) = (Map::new(), false);
+                while let Some((key, value)) = members.next_entry()? {
+                    twice |= object.insert(key, value).is_some();
+                }
+                Ok(Members { object, twice })
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
 
 /// A file, object by object.
 pub(super) struct Objects<'a> {
@@ -51,18 +83,21 @@ impl<'a> Objects<'a> {
                 continue;
             }
             return match serde_json::from_slice(text) {
-                Ok(object) => Ok(Some((object, place))),
+                Ok(Members { twice: true, .. }) => bail!(
+                    "{place}: a key stands twice in one object, and one of the two would be lost"
+                ),
+                Ok(Members { object, .. }) => Ok(Some((object, place))),
                 Err(error) => bail!("{place}: no JSON object: {}", json_problem(&error)),
             };
         }
     }
 }
 
-/// A name: text, or a number as it is written.
+/// A name: text, or a whole number as it is written. Any other number was read as a double, which several share.
 pub(super) fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
+        Value::Number(number) if !number.is_f64() => Some(number.to_string()),
         _ => None,
     }
 }
@@ -72,20 +107,22 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
     let mut objects = Objects::open(path)?;
     while let Some((object, place)) = objects.next()? {
         let given = object.get("example").or_else(|| object.get("id"));
-        let example = match (given, field) {
-            (Some(value), _) => match name(value).filter(|name| !name.is_empty()) {
-                Some(name) => name,
-                None => bail!("{place}: example must be text or a number"),
-            },
-            (None, Some(_)) => format!("line-{}", place.line),
+        let given = match (given.map(name), field) {
+            (Some(None), _) => bail!("{place}: example must be {NAME}"),
+            (Some(Some(name)), _) if name.is_empty() => {
+                bail!("{place}: the example has no name; it must not be empty")
+            }
             (None, None) => bail!("{place}: no key \"example\""),
+            (given, _) => given.flatten(),
         };
-        let found = match field {
-            Some(field) => object.get(field).unwrap_or(&Value::Null),
-            None => match object.get("secrets").or_else(|| object.get("secret")) {
-                Some(found) => found,
-                None => bail!("{place}: no key \"secrets\""),
-            },
+        let example = into.name(given.as_deref(), field.is_some(), place)?;
+        let found = match (field, object.get("secrets"), object.get("secret")) {
+            (Some(field), ..) => object.get(field).unwrap_or(&Value::Null),
+            (None, Some(_), Some(_)) => {
+                bail!("{place}: has both keys \"secrets\" and \"secret\"; give one of them")
+            }
+            (None, Some(found), None) | (None, None, Some(found)) => found,
+            (None, None, None) => bail!("{place}: no key \"secrets\""),
         };
         enter(into, &example, found, field.unwrap_or("secrets"), place)?;
     }
@@ -109,7 +146,7 @@ fn enter(
     for value in list {
         match name(value) {
             Some(secret) => into.enter(example, Some(&secret), place)?,
-            None => bail!("{place}: {key} must be text, a number, or a list of them"),
+            None => bail!("{place}: {key} must be a list of names or one: {NAME}"),
         }
     }
     Ok(())

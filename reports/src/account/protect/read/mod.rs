@@ -11,6 +11,7 @@ pub(crate) use secrets::{Promise, read_secrets};
 
 use anyhow::{Result, bail};
 use reticent_accounting::protect::Incidence;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -102,6 +103,8 @@ pub(crate) struct Gathered {
     /// Secrets by name.
     pub(crate) secrets: Names,
     pairs: Vec<(u32, u32)>,
+    /// The line of each record, by name: where rows are records, two of one name would count as one.
+    records: HashMap<Box<str>, u64>,
     /// Secrets outside the table are refused.
     closed: bool,
     /// Examples without a secret are passed over.
@@ -118,6 +121,7 @@ impl Gathered {
             closed: table.is_some(),
             secrets: table.unwrap_or_default(),
             pairs: Vec::new(),
+            records: HashMap::new(),
         }
     }
 
@@ -134,6 +138,30 @@ impl Gathered {
             #[cfg(not(feature = "parquet"))]
             Kind::Parquet => bail!(no_parquet(path)),
         }
+    }
+
+    /// What an example is called: as it says, or after its line. One that is a record takes its name for itself.
+    ///
+    /// # Errors
+    /// A record with the name of another one.
+    fn name<'n>(
+        &mut self,
+        given: Option<&'n str>,
+        is_record: bool,
+        place: Place<'_>,
+    ) -> Result<Cow<'n, str>> {
+        let name = given.map_or_else(|| format!("line-{}", place.line).into(), Cow::Borrowed);
+        if is_record && let Some(before) = self.records.insert((*name).into(), place.line) {
+            match given {
+                Some(_) => {
+                    bail!("{place}: its id is already that of line {before}; ids must be unique")
+                }
+                None => bail!(
+                    "{place}: it has no id, and {name}, after its line, is that of line {before}; ids must be unique"
+                ),
+            }
+        }
+        Ok(name)
     }
 
     /// One example that contains one secret, or none.

@@ -17,16 +17,15 @@ pub(super) fn read(path: &Path, field: Option<&str>, into: &mut Gathered) -> Res
     while let Some(row) = rows.next_row()? {
         let line = row.number;
         let place = Place { path, line };
-        let example = match example {
-            Some(column) => {
-                let value = row.field(column);
-                match value.and_then(field_name).filter(|name| !name.is_empty()) {
-                    Some(name) => name,
-                    None => bail!("{place}: example must be text or a whole number"),
-                }
+        let given = example.map(|column| row.field(column).and_then(field_name));
+        let given = match given {
+            Some(None) => bail!("{place}: example must be text or a whole number"),
+            Some(Some(name)) if name.is_empty() => {
+                bail!("{place}: the example has no name; it must not be empty")
             }
-            None => format!("line-{line}"),
+            given => given.flatten(),
         };
+        let example = into.name(given.as_deref(), field.is_some(), place)?;
         into.enter(&example, None, place)?;
         for value in row.field(secret).map_or(&[][..], field_list) {
             match field_name(value) {

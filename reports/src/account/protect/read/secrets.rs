@@ -4,6 +4,7 @@ use super::{Kind, Names, Place};
 use anyhow::{Result, bail};
 use reticent_accounting::Probability;
 use reticent_accounting::protect::Secret;
+use serde_json::Value;
 use std::path::Path;
 
 /// What is promised for one secret.
@@ -86,7 +87,7 @@ fn from_csv<'a>(path: &'a Path, enter: &mut impl FnMut(Entry<'a>) -> Result<()>)
         rows.needed(&["prior"])?,
         rows.needed(&["posterior"])?,
     ];
-    let kind = rows.column(&["kind"]);
+    let kind = rows.column(&["kind"])?;
     while let Some((row, place)) = rows.next()? {
         enter(Entry {
             id: row[id].to_owned(),
@@ -103,13 +104,25 @@ fn from_json_lines<'a>(
     path: &'a Path,
     enter: &mut impl FnMut(Entry<'a>) -> Result<()>,
 ) -> Result<()> {
-    let mut objects = super::jsonl::Objects::open(path)?;
+    use super::jsonl::{NAME, Objects, name};
+    let mut objects = Objects::open(path)?;
     while let Some((object, place)) = objects.next()? {
-        let text = |key: &str| object.get(key).and_then(super::jsonl::name);
+        let text = |key: &str| object.get(key).and_then(name);
+        let number = |key: &str| match object.get(key) {
+            Some(Value::Number(number)) => Some(number.to_string()),
+            other => other.and_then(name),
+        };
+        let id = match object.get("id") {
+            Some(id) => match name(id) {
+                Some(id) => id,
+                None => bail!("{place}: id must be {NAME}"),
+            },
+            None => bail!("{place}: no key \"id\""),
+        };
         enter(Entry {
-            id: text("id").unwrap_or_default(),
-            prior: text("prior"),
-            posterior: text("posterior"),
+            id,
+            prior: number("prior"),
+            posterior: number("posterior"),
             kind: text("kind").unwrap_or_default(),
             place,
         })?;
