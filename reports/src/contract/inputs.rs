@@ -222,6 +222,10 @@ pub(super) struct KnownInputs {
     selection: Option<Value>,
     /// The seed of what is drawn.
     seed: Option<u64>,
+    /// Where it comes from: `given`, which draws the same again, or `system`.
+    seed_origin: Option<String>,
+    /// Exact duplicates that were left out before the draw.
+    duplicates: Option<u64>,
     /// Records or candidates drawn at random.
     sample: Option<u64>,
 

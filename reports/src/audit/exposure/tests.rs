@@ -480,8 +480,8 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
     for (limit, begins) in [
         (0.1, "The largest exposure, at least "),
         (
-            3.0,
-            "Whether the largest exposure is above the limit of 3 bits is not known. ",
+            1.0,
+            "Whether the largest exposure is above the limit of 1 bits is not known. ",
         ),
         (19.0, "No leak was seen"),
     ] {
