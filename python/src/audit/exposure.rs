@@ -228,7 +228,7 @@ pub(crate) fn exposure(
         (Ok(report), None) => report,
     };
     // As the command: a model that rules its canaries out says nothing about leaks.
-    if report.inconclusive {
+    if report.inconclusive.is_some() {
         return Err(PyValueError::new_err(report.says()));
     }
     let inputs = Inputs::new()
