@@ -25,7 +25,7 @@ pub use optimization::{ClippingArg, DecayArg, Optimization, OptimizerArg, Privat
 pub use prepared::PreparedFacts;
 pub use redaction::{Redacted, redaction};
 pub use request::{Origin, PlanRequest, SecretsRequest};
-#[cfg(feature = "findings")]
+#[cfg(feature = "audit")]
 pub(crate) use screened::screened_records;
 pub use uses::{NOISED, Use, all_used, by_recipe, recipes, value_name};
 pub use weights::{RecordRates, read_record_rates};
