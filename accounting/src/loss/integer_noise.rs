@@ -183,12 +183,9 @@ impl IntegerNoise {
                 // ln of the next term over this one.
                 let fall = -(2.0 * step * away + 1.0) * rate;
                 let rest = here / -fall.exp_m1();
-                if fall < 0.0 && rest <= LEFT_OUT * low.value() {
-                    left_out += rest;
-                    break;
-                }
-                if fall < 0.0 && rest <= f64::MIN_POSITIVE {
-                    left_out += f64::MIN_POSITIVE;
+                // Numbers that underflow are not zero.
+                if fall < 0.0 && rest <= (LEFT_OUT * low.value()).max(f64::MIN_POSITIVE) {
+                    left_out += rest.max(f64::MIN_POSITIVE);
                     break;
                 }
                 n += step;
@@ -294,6 +291,31 @@ mod tests {
         };
         let loss = PrivacyLoss::of(&run, query, Direction::Remove).unwrap();
         IntegerNoise::of(&loss).unwrap()
+    }
+
+    /// Beside an outcome that gains nothing the next one is below the smallest number: it was taken for none, δ was at most 0,
+    /// and contradicted what both Gaussians say.
+    #[test]
+    fn outcomes_below_the_smallest_number_are_some() {
+        for (sigma, sensitivity, steps, epsilon) in [
+            (16.731_804_711_378_427, 5, 2, 7_611.432_057_055_34),
+            (16.73, 1, 2, 2e3),
+            (100.0, 5, 3, 1e5),
+            (3.0, 1, 100, 1e5),
+        ] {
+            let noise = noise(sigma, sensitivity, steps);
+            let ends = noise.ln_delta(epsilon, 0.0).consistent().unwrap();
+            // The first outcome beyond gains at most all of its mass, and about a share of its loss' step.
+            let place = 0.5 * (noise.distance + epsilon / (noise.shift * noise.spread));
+            let n = place.floor() + 1.0;
+            let away = n - noise.distance;
+            let mass = -away * away * noise.rate() - 0.5 * noise.variance.ln() - LN_SQRT_TAU;
+            let gain = -(epsilon - noise.loss_at(n)).exp_m1();
+            let truth = mass + gain.ln();
+            let room = 1e-12 * truth.abs();
+            assert!(ends.lower <= truth + room, "{ends:?} {truth}");
+            assert!(ends.upper >= truth - room, "{ends:?} {truth}");
+        }
     }
 
     /// (L, P, Q) of every sum, by convolving the noise of each step with that of the steps before.
