@@ -37,8 +37,9 @@ pub struct Envelope<B> {
     /// The headline, which every format opens with.
     #[serde(default)]
     pub says: String,
-    /// What it comes down to, where it is an audit's: `fail` where the exit code is 1, `review` for a leak of which no promise
-    /// and no limit speaks, `open` where nothing can be concluded, else `pass`. SARIF has the same word.
+    /// What it comes down to, where it is an audit's or a promise's: `fail` where the exit code is 1, `review` for a leak of
+    /// which no promise and no limit speaks, `open` where nothing can be concluded or is promised, else `pass`. SARIF has the
+    /// same word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Mood>,
     /// What was asked, and what was assumed.
