@@ -45,15 +45,21 @@ pub(in crate::audit) fn warn(error: &Error) {
     note(&format!("left out: {error}"));
 }
 
+/// The text behind a byte order mark.
+pub(in crate::audit) fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The lines of a list of secrets; blank ones and copies are left out.
 pub(in crate::audit) fn list(path: &Path) -> Result<Vec<String>> {
     use anyhow::{Context, ensure};
     let text = crate::contract::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
     let mut seen = std::collections::HashSet::new();
-    // A byte-order mark is no part of the first secret.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = unmarked(&text)
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
     let out: Vec<String> = lines
         .filter(|line| seen.insert(*line))
         .map(str::to_owned)

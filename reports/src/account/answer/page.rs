@@ -68,7 +68,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     if let Some(limit) = limit {
         page = page.answer(limit.section());
     }
-    // Asked about a delta, nothing is promised but that.
+    // Asked for delta at an epsilon, there is no epsilon to judge by.
     if asked.epsilon.is_none() {
         page = page.mood(Limit::mood(limit, promised(body)));
     }

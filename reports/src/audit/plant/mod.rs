@@ -7,6 +7,7 @@ mod splice;
 pub(in crate::audit) mod words;
 
 use super::args::{Plant, TokenizerArg};
+use super::reading::unmarked;
 use crate::contract::{
     Envelope, Exit, Inputs, Interrupt, OutputFolder, is_stream, read_regular_text,
 };
@@ -451,11 +452,6 @@ fn in_blocks(
         with_lines(&old, &new.text, end, &mut out);
     }
     Ok(out)
-}
-
-/// The text behind a byte order mark.
-fn unmarked(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Puts the lines of `new` behind `out`: those that are `old` with their own ends, and others with `end`; what was the end
