@@ -38,8 +38,6 @@ pub struct AuditBound {
     /// method goes through it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mu: Option<f64>,
-    /// How many tests shared the failure probability.
-    pub tests: usize,
 }
 
 impl AuditTerms {
@@ -68,15 +66,6 @@ impl AuditTerms {
         1.0 - self.confidence.get()
     }
 
-    /// The same terms for one of several tests (Bonferroni).
-    pub(crate) fn shared_by(&self, tests: usize) -> Result<Self> {
-        let alpha = self.alpha() / tests.max(1) as f64;
-        Ok(Self {
-            confidence: Confidence::new(1.0 - alpha)?,
-            ..self.clone()
-        })
-    }
-
     /// What a bound without a trade-off family presupposes at this δ.
     pub(crate) fn assumption(&self) -> Assumption {
         if self.delta.get() > 0.0 {
@@ -100,7 +89,6 @@ impl AuditBound {
             method,
             assumes,
             mu: None,
-            tests: 1,
         })
     }
 

@@ -69,3 +69,4 @@ pub use onnx::{Classified, TokenClassifier};
 pub use worker::isolate;
 
 pub use error::{Error, Result};
+pub use random::system_seed;

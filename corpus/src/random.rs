@@ -1,8 +1,18 @@
 //! Seeded choices whose values do not depend on the version of a random-number library:
 //! ChaCha20's stream is fixed by its definition, and everything above it is written here.
 
+use crate::error::{Error, Result};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
+
+/// A seed that nobody chose.
+///
+/// # Errors
+/// A system that gives no random numbers.
+pub fn system_seed() -> Result<u64> {
+    getrandom::u64()
+        .map_err(|error| Error::Plan(format!("the operating system gives no seed: {error}")))
+}
 
 /// What a stream of choices is for. Each purpose has its own stream under the same seed, so
 /// that asking for more canaries does not change which documents are held out.

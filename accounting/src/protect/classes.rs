@@ -221,22 +221,15 @@ impl Dominating {
     }
 
     fn profile(rates: &[(f64, u32)]) -> Result<RateProfile> {
-        let each = rates
-            .iter()
-            .flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize));
-        RateProfile::new(each)
+        RateProfile::new(each_rate(rates))
     }
 
     /// Whether it dominates these rates.
     fn covers(&self, profile: &RateProfile) -> bool {
         match self {
             Self::Own { rates, .. } => {
-                let own = rates
-                    .iter()
-                    .flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize));
-                let records: u64 = rates.iter().map(|(_, count)| u64::from(*count)).sum();
-                profile.count() as u64 <= records
-                    && profile.rates().iter().zip(own).all(|(a, b)| *a <= b)
+                let mut each = profile.rates().iter().zip(each_rate(rates));
+                profile.count() as u64 <= records_of(rates) && each.all(|(a, b)| *a <= b)
             }
             Self::Cell {
                 records, hazard, ..
@@ -277,6 +270,16 @@ impl Dominating {
     }
 }
 
+/// The rate of each record, of rates with how many records have each.
+fn each_rate(rates: &[(f64, u32)]) -> impl Iterator<Item = f64> {
+    let each = rates.iter();
+    each.flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize))
+}
+
+fn records_of(rates: &[(f64, u32)]) -> u64 {
+    rates.iter().map(|(_, count)| u64::from(*count)).sum()
+}
+
 impl SecretClasses {
     /// The classes, in an order that does not depend on that of the secrets.
     #[must_use]
@@ -302,16 +305,13 @@ impl SecretClasses {
                 all_own = false;
                 continue;
             };
-            let records: u64 = rates.iter().map(|(_, n)| u64::from(*n)).sum();
+            let records = records_of(rates);
             // Before as many places are made as an edited file may say.
             if records > rates_there {
                 return false;
             }
-            let own = rates
-                .iter()
-                .flat_map(|(rate, n)| std::iter::repeat_n(*rate, *n as usize));
             most.resize(most.len().max(records as usize), 0.0);
-            for (most, own) in most.iter_mut().zip(own) {
+            for (most, own) in most.iter_mut().zip(each_rate(rates)) {
                 *most = most.max(own);
             }
         }
@@ -325,7 +325,7 @@ impl SecretClasses {
     #[must_use]
     pub fn records_of(&self, class: &SecretClass) -> u64 {
         match &self.profiles[class.profile] {
-            Dominating::Own { rates, .. } => rates.iter().map(|(_, n)| u64::from(*n)).sum(),
+            Dominating::Own { rates, .. } => records_of(rates),
             Dominating::Cell { records, .. } => u64::from(*records),
         }
     }
@@ -467,7 +467,7 @@ impl TryFrom<Written> for SecretClasses {
                 }
                 last = *rate;
             }
-            let records: u64 = rates.iter().map(|(_, count)| u64::from(*count)).sum();
+            let records = records_of(&rates);
             if records > u64::from(u32::MAX) {
                 return bad("records of a secret", "[0, 2^32)", records as f64);
             }

@@ -22,7 +22,6 @@ mod scored;
 mod set;
 mod shadow;
 mod table;
-mod thresholds;
 
 pub use accuracy::{Accuracy, AccuracyRule};
 pub use area::{Area, AreaMethod};
@@ -43,4 +42,3 @@ pub use shadow::{
     rmia,
 };
 pub use table::{ScoreTable, Scoring};
-pub use thresholds::ThresholdRule;

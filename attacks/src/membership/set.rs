@@ -260,34 +260,6 @@ impl ScoreSet {
         ))
     }
 
-    /// Two halves at random of all records, so that which record is in which says nothing about the coins; an error
-    /// for fewer than two records.
-    pub(super) fn halves_of_all(&self, seed: u64) -> Result<(Self, Self)> {
-        let mut all: Vec<(f64, bool)> = self.members.iter().map(|score| (*score, true)).collect();
-        all.extend(self.non_members.iter().map(|score| (*score, false)));
-        if all.len() < 2 {
-            return Err(Error::out_of_range(
-                "records, to choose a threshold on one half",
-                "[2, inf)",
-                all.len(),
-            ));
-        }
-        all.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
-        let rest = all.split_off(all.len() / 2);
-        let half = |records: Vec<(f64, bool)>| {
-            let of = |side: bool| {
-                let scores = records.iter().filter(|(_, member)| *member == side);
-                scores.map(|(score, _)| *score).collect()
-            };
-            Self {
-                members: of(true),
-                non_members: of(false),
-                groups: None,
-            }
-        };
-        Ok((half(all), half(rest)))
-    }
-
     /// Members and non-members above a threshold.
     pub(super) fn above(&self, threshold: f64) -> (u64, u64) {
         let count = |scores: &[f64]| scores.iter().filter(|s| **s > threshold).count() as u64;
@@ -300,31 +272,4 @@ pub(super) fn falling(scores: &[f64]) -> Vec<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     sorted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each record falls into a half by itself: how many members one half has says nothing of how many the other has, and
-    /// nothing is lost. Seeds 0 to 199; of 20 members and 20 others the second half has 10 ± 1.6 members.
-    #[test]
-    fn halves_of_all_are_drawn_whatever_the_coins() {
-        let scores = |from: u32| (from..from + 20).map(f64::from).collect::<Vec<f64>>();
-        let set = ScoreSet {
-            members: scores(0),
-            non_members: scores(100),
-            groups: None,
-        };
-        let mut counts = std::collections::BTreeSet::new();
-        for seed in 0..200 {
-            let (one, other) = set.halves_of_all(seed).unwrap();
-            assert_eq!(one.members.len() + one.non_members.len(), 20);
-            let mut all = [one.members, other.members.clone()].concat();
-            all.sort_by(f64::total_cmp);
-            assert_eq!(all, set.members);
-            counts.insert(other.members.len());
-        }
-        assert!(counts.len() >= 5, "{counts:?}");
-    }
 }

@@ -10,10 +10,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Bounds, Probability};
-use reticent_attacks::OneRunCounts;
 use reticent_attacks::membership::{
-    AccuracyRule, GroupRule, ScoreSet, ThresholdRule, blind_baseline, overlapping_groups_area,
+    AccuracyRule, GroupRule, ScoreSet, blind_baseline, overlapping_groups_area,
 };
+use reticent_attacks::{AuditBound, Error, OneRunCounts, RateCounts, Sides};
 
 const MODELS: u32 = 1000;
 pub(crate) const LIMIT: f64 = 0.05 + 4.0 * 0.006_892;
@@ -349,54 +349,40 @@ fn blind_baselines() {
     assert!(alarms <= LIMIT, "{alarms}");
 }
 
-/// No ε above 0 where there is nothing to find, for every rule, with and without a family.
+/// No ε above 0 where there is nothing to find: coins of one run and independent runs at a threshold named beforehand, with and
+/// without a family.
 #[test]
 fn lower_bounds_on_epsilon() {
-    for (rule, gaussian) in [
-        (ThresholdRule::Fixed(0.3), false),
-        (ThresholdRule::Split { seed: 3 }, false),
-        (ThresholdRule::Bonferroni, false),
-        (ThresholdRule::Fixed(0.3), true),
-        (ThresholdRule::Split { seed: 3 }, true),
-        (ThresholdRule::Bonferroni, true),
-    ] {
-        let delta = if gaussian { 1e-5 } else { 0.0 };
+    let guesses = |rng: &mut ChaCha8Rng, n: usize| {
+        let above = normals(rng, n, 0.0)
+            .into_iter()
+            .filter(|score| *score > 0.3);
+        above.count() as u64
+    };
+    for gaussian in [false, true] {
+        let terms = terms(0.95, if gaussian { 1e-5 } else { 0.0 });
+        let alarms = |bound: Result<AuditBound, Error>| bound.unwrap().lower.get().get() > 0.0;
         let coins = rate(21, |rng| {
             let members = (0..200).filter(|_| rng.random_bool(0.5)).count();
-            let set = null(rng, members, 200 - members);
-            set.one_run(rule, gaussian, &terms(0.95, delta))
-                .unwrap()
-                .lower
-                .get()
-                .get()
-                > 0.0
+            let (right, wrong) = (guesses(rng, members), guesses(rng, 200 - members));
+            let counts = OneRunCounts::new(200, right + wrong, right).unwrap();
+            alarms(if gaussian {
+                counts.gaussian_bound(&terms)
+            } else {
+                counts.bound(&terms)
+            })
         });
-        assert!(coins <= LIMIT, "{rule:?} {gaussian}: {coins}");
+        assert!(coins <= LIMIT, "{gaussian}: {coins}");
         let trials = rate(22, |rng| {
-            let set = null(rng, 100, 100);
-            let bound = set
-                .independent_trials(rule, gaussian, &terms(0.95, delta))
-                .unwrap();
-            bound.lower.get().get() > 0.0
+            let counts = RateCounts::new(guesses(rng, 100), 100, guesses(rng, 100), 100).unwrap();
+            alarms(if gaussian {
+                counts.gaussian_bound(&terms)
+            } else {
+                counts.bound(Sides::Both, &terms)
+            })
         });
-        assert!(trials <= LIMIT, "{rule:?} {gaussian}: {trials}");
+        assert!(trials <= LIMIT, "{gaussian}: {trials}");
     }
-}
-
-/// With a thousand coins in each half there are seven thresholds to choose from: judged by the half
-/// that chose, the best of them alarms at three times the nominal rate; judged by the other, at
-/// the nominal rate at most.
-#[test]
-fn a_split_is_judged_by_the_other_half() {
-    let alarms = rate(25, |rng| {
-        let members = (0..2000).filter(|_| rng.random_bool(0.5)).count();
-        let set = null(rng, members, 2000 - members);
-        let bound = set
-            .one_run(ThresholdRule::Split { seed: 5 }, false, &terms(0.95, 0.0))
-            .unwrap();
-        bound.lower.get().get() > 0.0
-    });
-    assert!(alarms <= LIMIT, "{alarms}");
 }
 
 /// A search of all thresholds without a correction alarms at 37 % of 1000 null models with 1000
@@ -421,55 +407,4 @@ fn an_uncorrected_search_of_thresholds_alarms() {
         })
     });
     assert!((alarms - 0.37).abs() < 0.06, "{alarms}");
-}
-
-/// The same scores with something to find: each rule finds it, so that a rule that never alarms
-/// does not pass these tests (d = 1.5, ε well above 0 for the truth; 200 models are enough).
-#[test]
-fn the_rules_find_what_is_there() {
-    let mut rng = ChaCha8Rng::seed_from_u64(24);
-    for rule in [
-        ThresholdRule::Fixed(1.0),
-        ThresholdRule::Split { seed: 3 },
-        ThresholdRule::Bonferroni,
-    ] {
-        for gaussian in [false, true] {
-            let terms = terms(0.95, 1e-5);
-            let set =
-                ScoreSet::new(normals(&mut rng, 300, 1.5), normals(&mut rng, 300, 0.0)).unwrap();
-            let one = set.one_run(rule, gaussian, &terms).unwrap();
-            let many = set.independent_trials(rule, gaussian, &terms).unwrap();
-            for bound in [&one, &many] {
-                let epsilon = bound.lower.get().get();
-                // The truth is 1.5-GDP: ε(1e-5) = 6.9.
-                assert!(
-                    epsilon > 0.3 && epsilon < 6.9,
-                    "{rule:?} {gaussian}: {epsilon}"
-                );
-            }
-            assert_eq!(one.tests > 1, rule == ThresholdRule::Bonferroni);
-        }
-    }
-}
-
-/// Equal scores say nothing about coins: none of them is guessed at a cut, on either side.
-#[test]
-fn ties_are_not_guessed_by_the_coins() {
-    let set = ScoreSet::new(vec![1.0; 300], vec![1.0; 300]).unwrap();
-    for rule in [ThresholdRule::Fixed(1.0), ThresholdRule::Bonferroni] {
-        for gaussian in [false, true] {
-            let terms = terms(0.95, 1e-5);
-            let one = set.one_run(rule, gaussian, &terms).unwrap();
-            let many = set.independent_trials(rule, gaussian, &terms).unwrap();
-            assert!(one.lower.get().get() <= 0.0 && many.lower.get().get() <= 0.0);
-        }
-    }
-    let grouped = set.with_groups(&[1; 300], &[2; 300]).unwrap();
-    let error = grouped.one_run(ThresholdRule::Bonferroni, false, &terms(0.95, 0.0));
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("one independent coin a record")
-    );
 }

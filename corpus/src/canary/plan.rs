@@ -107,16 +107,11 @@ impl CanaryOptions {
     /// A system that gives no random numbers.
     pub fn with_system_seed(self) -> Result<Self> {
         Ok(Self {
-            seed: system_seed()?,
+            seed: crate::random::system_seed()?,
             seed_origin: SeedOrigin::System,
             ..self
         })
     }
-}
-
-fn system_seed() -> Result<u64> {
-    getrandom::u64()
-        .map_err(|error| Error::Plan(format!("the operating system gives no seed: {error}")))
 }
 
 /// One inserted line.

@@ -47,6 +47,10 @@ fn each_kind_is_found_whole_in_its_formats() {
                 "ada@example.org",
                 "o'hara.b+x@mail.example.co.uk",
                 "émile@exemple.fr",
+                "kontakt@bücher.example",
+                "jose\u{301}@mu\u{308}nchen.example",
+                "a@例え.テスト",
+                "a@xn--r8jz45g.xn--zckzah",
             ],
         ),
         (
@@ -220,7 +224,17 @@ fn what_fails_its_check_is_not_of_the_kind() {
                 "123-45-67890",
             ],
         ),
-        ("email", &["a@b", "@example.org", "a @example.org"]),
+        (
+            "email",
+            &[
+                "a@b",
+                "@example.org",
+                "a @example.org",
+                "a@b.c1",
+                "a@.org",
+                "a@b..org",
+            ],
+        ),
         (
             "date",
             &[
@@ -336,6 +350,14 @@ fn passwords_and_private_keys_are_found_whole() {
     for (text, secret) in [
         ("password: hunter2, thanks", "hunter2"),
         ("{\"Password\": \"s3cret!x\"}", "s3cret!x"),
+        ("\"password\":12345,\"user\":7", "12345"),
+        ("{\\\"pwd\\\": \\\"hunter2\\\"}", "hunter2"),
+        ("password = \"hunter,2;x>}'y\" # old", "hunter,2;x>}'y"),
+        ("password: hun,ter;2<x}y! yes", "hun,ter;2<x}y!"),
+        ("passphrase: 'correct horse staple'", "correct horse staple"),
+        ("Passwort: pässwört1", "pässwört1"),
+        ("my password is hunter2.", "hunter2"),
+        ("password => tr0ub4dor&3", "tr0ub4dor&3"),
         (pem, pem),
         (
             "-----BEGIN PRIVATE KEY-----\nMIIEpA",
@@ -348,6 +370,9 @@ fn passwords_and_private_keys_are_found_whole() {
     for text in [
         "Password: please reset it",
         "my password is long",
+        "the password is case-sensitive",
+        "the password is 12 characters long",
+        "<b>password:</b> please",
         "-----BEGIN CERTIFICATE-----",
     ] {
         assert_eq!(found(only("api-key").as_ref(), text), [], "{text}");
@@ -424,6 +449,23 @@ fn what_touches_a_number_hides_nothing() {
             found(&*only(kind), text),
             [(kind.to_owned(), text.to_owned())]
         );
+    }
+}
+
+/// A mail address ends with its host, whatever touches it.
+#[test]
+fn mail_addresses_end_with_their_host() {
+    for (behind, host) in [
+        ("example.com.", "example.com"),
+        ("example.com-based", "example.com"),
+        ("example.com.5", "example.com"),
+        ("example.comまで", "example.com"),
+        ("münchen.example/x", "münchen.example"),
+        ("a.b.c.d.e.f.g.h.org", "a.b.c.d.e.f.g.h.org"),
+    ] {
+        let text = format!("to ada@{behind} now");
+        let expected = [("email".to_owned(), format!("ada@{host}"))];
+        assert_eq!(found(only("email").as_ref(), &text), expected, "{text}");
     }
 }
 

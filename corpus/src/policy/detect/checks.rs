@@ -231,7 +231,7 @@ pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
 
 /// The part before the `@`, which the pattern leaves out, in any script.
 pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let inside = |c: char| c.is_alphanumeric() || "._%+-'".contains(c);
+    let inside = |c: char| in_word(c) || "._%+-'".contains(c);
     let local = c.text[..c.start]
         .char_indices()
         .rev()
@@ -240,7 +240,46 @@ pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
         .last()?;
     let lead = &c.text[local.0..c.start];
     let start = c.start - lead.trim_start_matches(['.', '\'', '-']).len();
-    (start < c.start).then_some(Candidate { start, ..c })
+    let end = c.end + domain(&c.text[c.end..])?;
+    (start < c.start).then_some(Candidate { start, end, ..c })
+}
+
+/// A letter, a digit, or an accent on the one before.
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
+}
+
+/// Bytes of the name of a host that a text begins with, to the last label that is letters alone. Of a name in letters that
+/// aren't ASCII, ideographs belong to it if it begins with one: no space parts it from a sentence in them.
+fn domain(text: &str) -> Option<usize> {
+    const MOST_LABELS: usize = 9;
+    let wide = |c: char| c >= '\u{2e80}';
+    let begins_wide = text.starts_with(wide);
+    let inside = |c: &char| in_word(*c) && (begins_wide || !wide(*c)) || *c == '-';
+    let mut end = None;
+    let mut at = 0;
+    for label in 0..MOST_LABELS {
+        let rest = &text[at..];
+        let of = |inside: &dyn Fn(&char) -> bool| -> (usize, usize) {
+            let chars = rest.chars().take(64).take_while(inside);
+            chars.fold((0, 0), |(n, bytes), c| (n + 1, bytes + c.len_utf8()))
+        };
+        let (count, bytes) = of(&inside);
+        let (letters, bytes_of_letters) = match rest.starts_with("xn--") {
+            true => (count, bytes),
+            false => of(&|c| *c != '-' && !c.is_numeric() && inside(c)),
+        };
+        let goes_on = rest[bytes_of_letters..].starts_with(|c| c == '_' || c != '-' && inside(&c));
+        if label > 0 && (2..=24).contains(&letters) && !goes_on {
+            end = Some(at + bytes_of_letters);
+        }
+        at += bytes;
+        if !(1..=63).contains(&count) || !text[at..].starts_with('.') {
+            break;
+        }
+        at += 1;
+    }
+    end
 }
 
 /// An address of the web up to the next white space, without the stop of the sentence.

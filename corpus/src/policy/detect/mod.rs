@@ -6,6 +6,7 @@ mod engine;
 mod entropy;
 mod grammar;
 mod parted;
+mod passwords;
 pub(super) mod plain;
 mod rules;
 

@@ -1,7 +1,7 @@
 //! Rules for identifiers that are the same everywhere.
 
-use super::checks;
 use super::engine::{Candidate, Rule};
+use super::{checks, passwords};
 
 const PHONE_WORDS: &[&str] = &[
     "phone",
@@ -53,12 +53,7 @@ const NAMED: &str = r"\b(?:order|tracking|reference|ref|invoice|booking|confirma
 
 pub(super) fn rules() -> Vec<Rule> {
     let mut out = vec![
-        Rule::new(
-            "email",
-            1.0,
-            r"@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b",
-        )
-        .checked(checks::email),
+        Rule::new("email", 1.0, "@").checked(checks::email),
         Rule::new("url", 0.9, r"\b(?:https?://|ftp://|www\.)[!-~]")
             .any_case()
             .checked(checks::url),
@@ -150,10 +145,6 @@ fn references() -> Vec<Rule> {
 const SECRET_KEY: &str =
     r#"secret[_ -]?(?:access[_ -]?)?key["']?(?: is)?[ :=]{0,3}["']?[A-Za-z0-9/+]{40}"#;
 
-/// A password that is said to be one.
-const PASSWORD: &str =
-    r#"\b(?:password|passwd|pwd|passcode|passphrase)["']?(?: is)? ?[:=] ?["']?[!-~]{5,64}"#;
-
 /// Keys by the prefix their issuers give them; those without one by their entropy.
 fn keys() -> Vec<Rule> {
     let patterns = [
@@ -176,9 +167,7 @@ fn keys() -> Vec<Rule> {
             Rule::new("api-key", 0.95, SECRET_KEY)
                 .any_case()
                 .checked(secret_key),
-            Rule::new("api-key", 0.9, PASSWORD)
-                .any_case()
-                .checked(password),
+            passwords::rule(),
             Rule::new(
                 "api-key",
                 1.0,
@@ -198,22 +187,6 @@ fn token_end(c: Candidate<'_>) -> Option<Candidate<'_>> {
 fn secret_key(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let start = c.end - 40;
     Some(longer(Candidate { start, ..c }, b"/+="))
-}
-
-/// The password without the words before it: one with a digit or a mark in it, as `please` may follow too.
-fn password(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let found = c.found();
-    let value = &found[found.find([':', '='])? + 1..];
-    let value = value.trim_start_matches([' ', '"', '\'']);
-    let start = c.end - value.len();
-    let value = value.split(['"', '\'', ',', ';', '<', '}']).next()?;
-    let value = value.trim_end_matches(['.', '!', '?', ')']);
-    let odd = |c: char| !c.is_ascii_alphabetic();
-    (value.len() >= 4 && value.contains(odd)).then_some(Candidate {
-        start,
-        end: start + value.len(),
-        ..c
-    })
 }
 
 /// A private key to its end, or as far as its lines go on.

@@ -18,9 +18,6 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     let plan = &run.plan;
     let unit = &plan.unit.value;
     let mut said = Vec::new();
-    if let Some(line) = run.inputs.assumed_line() {
-        said.push(format!("Nobody said, so this was {line}."));
-    }
     let recipe = plan.run.recipe();
     if plan.run.noisy().is_some() {
         said.push(format!(

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_backends::TokenScore;
-use reticent_corpus::TokenId;
+use reticent_corpus::{TokenId, system_seed};
 
 /// Texts that are scored again, and prefixes whose next token is asked for again.
 const KEPT: usize = 16;
@@ -55,12 +55,10 @@ impl<T> Sample<T> {
 impl Asked {
     /// Nothing yet. The choice is seeded by the operating system: no scorer can know it.
     pub(super) fn new() -> Result<Self> {
-        let seed = getrandom::u64()
-            .map_err(|error| anyhow::anyhow!("the operating system gives no seed: {error}"))?;
         Ok(Self {
             scored: Sample::new(),
             next: Sample::new(),
-            rng: ChaCha20Rng::seed_from_u64(seed),
+            rng: ChaCha20Rng::seed_from_u64(system_seed()?),
         })
     }
 

@@ -21,10 +21,9 @@ use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
 use reticent_accounting::Confidence;
-use reticent_backends::privacy::RunKey;
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::screening::{PolicyJudge, Words, distinct_records, screening_records};
-use reticent_corpus::{Document, Unit};
+use reticent_corpus::{Document, Unit, system_seed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -153,11 +152,6 @@ fn sheet(
     let sheet = Sheet::draw(records, &draw)?;
     outputs::keep(args, &sheet)?;
     Ok(sheet)
-}
-
-fn system_seed() -> Result<u64> {
-    let [a, b, c, d, e, f, g, h, ..] = *RunKey::from_system()?.bytes();
-    Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
 }
 
 /// Labels from the marks of the data.
