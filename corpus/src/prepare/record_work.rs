@@ -311,9 +311,9 @@ impl Masks<'_> {
     /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
     fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         let text = if self.ranges.is_empty() {
-            self.unit.text.clone()
+            Cow::Borrowed(&*self.unit.text)
         } else {
-            self.replaced(MASKED.encode_utf8(&mut [0; 4])).into()
+            Cow::Owned(self.replaced(MASKED.encode_utf8(&mut [0; 4])))
         };
         let secrets: Vec<(Range<usize>, &str)> = self
             .unit

@@ -154,10 +154,10 @@ impl Scanner {
     /// Calls `found` with every candidate that passes its check: the rule's kind and the place.
     pub(super) fn scan<'a>(&self, text: &'a str, mut found: impl FnMut(&Rule, Candidate<'a>)) {
         // Up to where each rule has found something: a match inside its own match is no news.
-        let mut done = vec![0usize; self.rules.len()];
+        let mut done: Vec<usize> = Vec::new();
         self.which.each(text, |visit| {
             let number = usize::from(visit.pattern);
-            if visit.at < done[number] {
+            if done.get(number).is_some_and(|done| visit.at < *done) {
                 return;
             }
             let end = visit.end.or_else(|| {
@@ -168,6 +168,7 @@ impl Scanner {
             visit.end = end;
             let rule = &self.rules[number];
             if let Some(hit) = end.and_then(|end| rule.judge(text, visit.at, end)) {
+                done.resize(self.rules.len(), 0);
                 done[number] = hit.end;
                 found(rule, hit);
             }

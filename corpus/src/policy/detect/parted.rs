@@ -1,6 +1,9 @@
 //! Text with what touches a number set apart: patterns begin and end at word boundaries, and `card_4111…` and `ssn219-…` have
 //! none there.
 
+use super::plain::first_of;
+use std::ops::Range;
+
 /// So many letters beside a digit are a word, not part of an identifier.
 const WORD: usize = 3;
 
@@ -17,30 +20,32 @@ impl Parted {
         let bytes = text.as_bytes();
         let (mut parted, mut spaces) = (String::new(), Vec::new());
         let (mut copied, mut added) = (0, 0);
-        // Letters up to here without anything between them.
-        let mut letters = 0;
-        for (at, byte) in bytes.iter().enumerate() {
-            let is_underscore = *byte == b'_' && beside_a_number(bytes, at);
-            let before = at.checked_sub(1).map(|at| bytes[at]);
-            let meets = match before {
-                Some(b'0'..=b'9') if byte.is_ascii_alphabetic() => {
-                    let word = bytes[at..].iter().take(WORD);
-                    word.filter(|byte| byte.is_ascii_alphabetic()).count() == WORD
+        let mut part = |at: usize, instead_of: usize| {
+            parted.push_str(&text[copied..at]);
+            copied = at + instead_of;
+            added += 1 - instead_of;
+            spaces.push((parted.len(), added));
+            parted.push(' ');
+        };
+        let is_word = |range: Range<usize>| {
+            let word = bytes.get(range);
+            word.is_some_and(|word| word.iter().all(u8::is_ascii_alphabetic))
+        };
+        let mut from = 0;
+        while let Some(at) = first_of(bytes, from, |b| b.is_ascii_digit() | (b == b'_')) {
+            from = at + 1;
+            if bytes[at] == b'_' {
+                if beside_a_number(bytes, at) {
+                    part(at, 1);
                 }
-                _ => byte.is_ascii_digit() && letters >= WORD,
-            };
-            if is_underscore || meets {
-                parted.push_str(&text[copied..at]);
-                copied = at + usize::from(is_underscore);
-                added += usize::from(meets);
-                spaces.push((parted.len(), added));
-                parted.push(' ');
+                continue;
             }
-            letters = if byte.is_ascii_alphabetic() {
-                letters + 1
-            } else {
-                0
-            };
+            if at >= WORD && is_word(at - WORD..at) {
+                part(at, 0);
+            }
+            if is_word(from..from + WORD) {
+                part(from, 0);
+            }
         }
         (!spaces.is_empty()).then(|| {
             parted.push_str(&text[copied..]);
