@@ -314,12 +314,27 @@ fn fate(new: bool) -> Fate {
     if new { Fate::Keep } else { Fate::Drop }
 }
 
-/// What exact deduplication compares: SHA-1 over the tokens of a unit before redaction.
+/// What exact deduplication compares: SHA-1 over the tokens of a unit before redaction, each in groups of seven bits, the
+/// lowest first, with a bit that says whether another one follows.
 pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
-    let mut hash = Sha1::new();
-    crate::record::in_bytes(tokens, |bytes| hash.update(bytes));
-    hash.finalize().into()
+    const MORE: u8 = 0x80;
+    let largest = tokens.iter().fold(0, |any, token| any | token);
+    let bytes: Vec<u8> = if largest < TokenId::from(MORE) {
+        tokens.iter().map(|token| *token as u8).collect()
+    } else {
+        let mut bytes = Vec::with_capacity(2 * tokens.len());
+        for token in tokens {
+            let mut rest = *token;
+            while rest >= TokenId::from(MORE) {
+                bytes.push(rest as u8 | MORE);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+        }
+        bytes
+    };
+    Sha1::digest(bytes).into()
 }
 
 #[cfg(test)]

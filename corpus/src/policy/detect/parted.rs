@@ -31,8 +31,9 @@ impl Parted {
             let word = bytes.get(range);
             word.is_some_and(|word| word.iter().all(u8::is_ascii_alphabetic))
         };
+        let is = |byte: u8| byte.is_ascii_digit() | (byte == b'_');
         let mut from = 0;
-        while let Some(at) = first_of(bytes, from, |b| b.is_ascii_digit() | (b == b'_')) {
+        while let Some(at) = first_of(bytes, from, is, is) {
             from = at + 1;
             if bytes[at] == b'_' {
                 if beside_a_number(bytes, at) {

@@ -43,16 +43,22 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What every character that is replaced begins with.
-const BEGIN: [u8; 10] = [0xc2, 0xd9, 0xdb, 0xe2, 0xe3, 0xef, b'\\', b'%', b'&', b'+'];
-
 /// What is replaced: where each is, how many bytes it has, and what was typed for it.
 fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
-        let begins = |byte: u8| BEGIN.iter().fold(false, |any, one| any | (byte == *one));
-        while let Some(here) = first_of(bytes, at, begins) {
+        // Nothing else begins one of them.
+        let begins = |byte: u8| {
+            matches!(
+                byte,
+                0xc2 | 0xd9 | 0xdb | 0xe2 | 0xe3 | 0xef | b'\\' | b'%' | b'&' | b'+'
+            )
+        };
+        let may_begin = |byte: u8| {
+            (byte >= 0xc2) | (byte.wrapping_sub(b'%') < 2) | (byte == b'\\') | (byte == b'+')
+        };
+        while let Some(here) = first_of(bytes, at, may_begin, begins) {
             if let Some((length, c)) = escaped(bytes, here) {
                 at = here + length;
                 return Some((here, length, typed(c).unwrap_or(Typed::As(c))));
@@ -67,20 +73,21 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     })
 }
 
-/// The first byte from a place on that is one of those. Looked for in runs without a branch in them, which become vectors.
-pub(super) fn first_of(bytes: &[u8], from: usize, is: impl Fn(u8) -> bool) -> Option<usize> {
+/// The first byte from a place on that is one of those, among runs that have one which may be. What may be is asked without a
+/// branch, so that it becomes operations on vectors.
+pub(super) fn first_of(
+    bytes: &[u8],
+    from: usize,
+    may_be: impl Fn(u8) -> bool,
+    is: impl Fn(u8) -> bool,
+) -> Option<usize> {
     const RUN: usize = 32;
-    let mut at = from;
-    for run in bytes[from..].chunks(RUN) {
-        if run.iter().fold(false, |any, byte| any | is(*byte)) {
-            return run
-                .iter()
-                .position(|byte| is(*byte))
-                .map(|ahead| at + ahead);
-        }
-        at += run.len();
-    }
-    None
+    let mut runs = (from..).step_by(RUN).zip(bytes[from..].chunks(RUN));
+    runs.find_map(|(at, run)| {
+        let any = run.iter().fold(false, |any, byte| any | may_be(*byte));
+        let ahead = any.then(|| run.iter().position(|byte| is(*byte)));
+        ahead.flatten().map(|ahead| at + ahead)
+    })
 }
 
 /// A character that is written by others that are ASCII: how many, and it. In a text that is JSON, part of an address or HTML,
