@@ -102,6 +102,21 @@ fn tables_of_every_compression_read_alike() {
     );
 }
 
+/// A column of marks beside the text would be read as if nothing were marked.
+#[test]
+fn columns_of_marks_are_refused() {
+    let mut bytes = file(&TEXTS, Compression::UNCOMPRESSED);
+    for at in 0..bytes.len() - 6 {
+        if bytes[at..].starts_with(b"author") {
+            bytes[at..at + 6].copy_from_slice(b"masked");
+        }
+    }
+    let error = read(&bytes, None).unwrap_err();
+    assert!(error.contains("the column masked is there"), "{error}");
+    // Asked for by its name, it is no mark.
+    assert_eq!(read(&bytes, Some("masked")).unwrap().len(), TEXTS.len());
+}
+
 /// Every byte of a file replaced by each of five others, and every length: documents, or an
 /// error that names the file and the place. A panic of the library is such an error.
 #[test]

@@ -199,6 +199,14 @@ impl ParquetRows {
         wrong(&self.path, "metadata", &none(wanted, &self.there))
     }
 
+    /// Refuses marks in a table of texts.
+    pub(super) fn without_marks(&self, taken: &[Option<&str>]) -> Result<()> {
+        let there: Vec<&str> = self.there.iter().map(String::as_str).collect();
+        super::marks_in_a_table(&there, taken).map_or(Ok(()), |problem| {
+            Err(wrong(&self.path, "metadata", &problem))
+        })
+    }
+
     /// The next row.
     ///
     /// # Errors

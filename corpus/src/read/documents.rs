@@ -436,7 +436,7 @@ impl Documents {
                 list.and_then(|list| list.as_array())
                     .is_some_and(|list| !list.is_empty())
             };
-            if let Some(key) = ["secrets", "masked"].iter().find(|key| marked(key)) {
+            if let Some(key) = super::MARKS.iter().find(|key| marked(key)) {
                 return Err(Error::Line {
                     path: file.path.clone(),
                     line: entry.number,

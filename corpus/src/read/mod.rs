@@ -48,6 +48,18 @@ pub const LINE_LIMIT: u64 = 64 << 20;
 /// U+FEFF at the beginning of a file in UTF-8.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
+/// What marks of a document stand under.
+const MARKS: [&str; 2] = ["secrets", "masked"];
+
+/// Why a table is refused that has marks beside its text: it would be read as if nothing were marked.
+fn marks_in_a_table(columns: &[&str], taken: &[Option<&str>]) -> Option<String> {
+    let marks = MARKS.iter().filter(|name| !taken.contains(&Some(**name)));
+    let name = marks.into_iter().find(|name| columns.contains(name))?;
+    Some(format!(
+        "the column {name} is there, and marks are read of JSON Lines alone; convert the file, or rename the column"
+    ))
+}
+
 /// A document as its reader gives it.
 struct Entry {
     /// Its place in the file, counted from 1: line, row or dialogue.

@@ -46,6 +46,9 @@ impl Rows {
             Some(_) => &[],
         };
         let rows = ParquetRows::begin(path, raw, &wanted, (instead, all))?;
+        if rows.column(text).is_some() {
+            rows.without_marks(&[Some(text), field])?;
+        }
         let shaped = rows.columns().iter().any(|c| instead.contains(&c.as_str()));
         Ok(Self {
             path: path.to_path_buf(),

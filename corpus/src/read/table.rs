@@ -1,7 +1,7 @@
 //! Comma- and tab-separated files with a header: a column `text`, perhaps `id`.
 
 use super::source::Source;
-use super::{BYTE_ORDER_MARK, Entry};
+use super::{BYTE_ORDER_MARK, Entry, marks_in_a_table};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -134,6 +134,15 @@ impl Rows {
                 }
             })
         };
+        let names = header.iter().map(|cell| cell.trim_ascii());
+        let names: Vec<&str> = names.filter_map(|cell| str::from_utf8(cell).ok()).collect();
+        if let Some(problem) = marks_in_a_table(&names, &[text, field.as_deref()]) {
+            return Err(Error::Line {
+                path: path.to_path_buf(),
+                line: 1,
+                problem,
+            });
+        }
         let advice = " (--text-field names the column of the text)";
         let text = needed(text.unwrap_or("text"), advice)?;
         let field = field.as_deref().map(|name| needed(name, ""));

@@ -55,7 +55,14 @@ fn each_kind_is_found_whole_in_its_formats() {
         ),
         (
             "url",
-            &["https://example.org/a?b=c&d=é#f", "www.example.org"],
+            &[
+                "https://example.org/a?b=c&d=é#f",
+                "www.example.org",
+                "mysql://root:S3cret9@localhost/db",
+                "redis://:S3cret9@cache",
+                "https://mary:p%20w9secret@example.org/x",
+                "https://example.org/?next=%22a%22&pw=hunter2&n=2024+11+3",
+            ],
         ),
         (
             "ip",
@@ -358,6 +365,22 @@ fn passwords_and_private_keys_are_found_whole() {
         ("Passwort: pässwört1", "pässwört1"),
         ("my password is hunter2.", "hunter2"),
         ("password => tr0ub4dor&3", "tr0ub4dor&3"),
+        (r#"{"password":"hunter2\"x9tail"}"#, r#"hunter2\"x9tail"#),
+        ("password: Abc1\"defGHI", "Abc1\"defGHI"),
+        ("password: 'hunter2'tail9'", "hunter2'tail9"),
+        ("password: Abcd1</tail", "Abcd1</tail"),
+        ("<password>swordfish</password>", "swordfish"),
+        ("| password | hunter2 |", "hunter2"),
+        ("Password:\n hunter2", "hunter2"),
+        ("password=Pass1%20realTail99", "Pass1%20realTail99"),
+        ("password=Abcd1+2secretTail", "Abcd1+2secretTail"),
+        ("password: C0rrect\\nHorse", "C0rrect\\nHorse"),
+        ("export DB_PASSWORD=swordfish", "swordfish"),
+        ("userPassword: hunter2", "hunter2"),
+        ("contraseña: hunter2", "hunter2"),
+        ("Пароль: хантер2", "хантер2"),
+        ("client_secret=Abc123!xy", "Abc123!xy"),
+        ("API-Key: Abc123!xy", "Abc123!xy"),
         (pem, pem),
         (
             "-----BEGIN PRIVATE KEY-----\nMIIEpA",
@@ -373,6 +396,9 @@ fn passwords_and_private_keys_are_found_whole() {
         "the password is case-sensitive",
         "the password is 12 characters long",
         "<b>password:</b> please",
+        "| password | description |",
+        "Password:\nUsername: bob",
+        "my api key: please",
         "-----BEGIN CERTIFICATE-----",
     ] {
         assert_eq!(found(only("api-key").as_ref(), text), [], "{text}");
@@ -449,6 +475,38 @@ fn what_touches_a_number_hides_nothing() {
             found(&*only(kind), text),
             [(kind.to_owned(), text.to_owned())]
         );
+    }
+}
+
+/// What stands for a space or a line break in a text within another one neither cuts an address nor joins two lines.
+#[test]
+fn addresses_with_escapes_are_found_whole() {
+    for (text, kind, whole) in [
+        (
+            "to=mary%20watson@example.org&a",
+            "email",
+            "mary%20watson@example.org",
+        ),
+        ("to 1+2@example.org", "email", "1+2@example.org"),
+        (r"one\nmary@example.org\ntwo", "email", "mary@example.org"),
+        (
+            r"a\nfoo%20mary@example.org",
+            "email",
+            "foo%20mary@example.org",
+        ),
+        (
+            r"see https://example.org/a\nnext",
+            "url",
+            "https://example.org/a",
+        ),
+        (
+            r#""see https:\/\/example.org\/a\"""#,
+            "url",
+            r"https:\/\/example.org\/a",
+        ),
+    ] {
+        let expected = [(kind.to_owned(), whole.to_owned())];
+        assert_eq!(found(only(kind).as_ref(), text), expected, "{text}");
     }
 }
 

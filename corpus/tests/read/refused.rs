@@ -127,6 +127,11 @@ fn every_bad_input_names_the_place_and_the_value() {
         ),
         (
             "x.csv",
+            b"id,text,secrets\na,b,[]\n",
+            ", line 1: the column secrets is there, and marks are read of JSON Lines alone; convert the file, or rename the column",
+        ),
+        (
+            "x.csv",
             b"text\nok\na\xffb\n",
             ", line 3: invalid UTF-8: byte 0xff at position 2 of field 1",
         ),

@@ -3,6 +3,7 @@
 use super::engine::Candidate;
 use crate::policy::speakers::is_question;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// The digits of a text as numbers, everything else left out.
 pub(super) fn digits(text: &str) -> Vec<u32> {
@@ -282,16 +283,58 @@ fn domain(text: &str) -> Option<usize> {
     end
 }
 
-/// An address of the web up to the next white space, without the stop of the sentence.
+/// A mail address with what `%20` or `+` parts from it in an address of the web.
+pub(super) fn whole_email(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    const LONGEST: usize = 64;
+    let mut start = range.start;
+    while range.start - start < LONGEST {
+        let before = &text[..start];
+        let Some(joint) = before
+            .ends_with('+')
+            .then_some(1)
+            .or_else(|| percent(before))
+        else {
+            break;
+        };
+        let before = &before[..start - joint];
+        let local = before.trim_end_matches(|c| in_word(c) || "._-'".contains(c));
+        // The letter of `\n` is no part of it.
+        let escape = usize::from(local.ends_with('\\'));
+        start = (local.len() + escape).min(before.len());
+    }
+    Some(start..range.end)
+}
+
+/// Bytes of `%` and two hexadecimal digits that a text ends with.
+fn percent(text: &str) -> Option<usize> {
+    let [.., b'%', one, two] = text.as_bytes() else {
+        return None;
+    };
+    (one.is_ascii_hexdigit() && two.is_ascii_hexdigit()).then_some(3)
+}
+
+/// An address from its scheme on, whose name is in front of what the pattern says.
 pub(super) fn url(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let rest = &c.text[c.start..];
-    let stops = |ch: char| ch.is_whitespace() || "<>\"\u{fffc}".contains(ch);
-    let length = rest.find(stops).unwrap_or(rest.len());
+    const LONGEST: usize = 16;
+    let inside = |b: &u8| b.is_ascii_alphanumeric() || b"+.-".contains(b);
+    let before = c.text.as_bytes()[..c.start].iter().rev();
+    let length = before.take(LONGEST).take_while(|b| inside(b)).count();
+    let scheme = &c.text[c.start - length..c.start];
+    let scheme = scheme.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+    let start = c.start - scheme.len();
+    (scheme.len() >= 2).then_some(Candidate { start, ..c })
+}
+
+/// An address of the web up to the next white space, without the stop of the sentence.
+pub(super) fn whole_url(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let rest = &text[range.start..];
+    let stops = |(at, ch): (usize, char)| {
+        let escape = ch == '\\' && !rest[at + 1..].starts_with(['/', 'u']);
+        (escape || ch.is_whitespace() || "<>\"\u{fffc}".contains(ch)).then_some(at)
+    };
+    let length = rest.char_indices().find_map(stops).unwrap_or(rest.len());
     let body = rest[..length].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'']);
-    Some(Candidate {
-        end: c.start + body.len().max(c.end - c.start),
-        ..c
-    })
+    Some(range.start..range.end.max(range.start + body.len()))
 }
 
 /// Seven to fifteen digits (E.164's most).

@@ -42,6 +42,8 @@ impl<'a> Candidate<'a> {
 
 /// What a regular expression cannot say: none to refuse, else the span and its score.
 pub(super) type Check = fn(Candidate<'_>) -> Option<Candidate<'_>>;
+/// The same of the text as it was written, where what stands for a character, such as `%20`, ends nothing.
+pub(super) type Written = fn(&str, Range<usize>) -> Option<Range<usize>>;
 
 /// A pattern with what belongs to it. Patterns know ASCII classes only and are of bounded
 /// length, so that a hostile text costs no more than its length; checks widen what they must.
@@ -56,6 +58,7 @@ pub(super) struct Rule {
     /// Words that make it sure when one stands within [`CONTEXT`] bytes before.
     pub(super) context: &'static [&'static str],
     pub(super) check: Check,
+    written: Written,
 }
 
 /// How far before a candidate its context reaches, in bytes.
@@ -72,6 +75,7 @@ impl Rule {
             score,
             context: &[],
             check: |c| Some(c),
+            written: |_, range| Some(range),
         }
     }
     pub(super) fn any_case(mut self) -> Self {
@@ -82,9 +86,18 @@ impl Rule {
         self.check = check;
         self
     }
+    pub(super) fn written(mut self, written: Written) -> Self {
+        self.written = written;
+        self
+    }
     pub(super) fn near(mut self, context: &'static [&'static str]) -> Self {
         self.context = context;
         self
+    }
+
+    /// What belongs to a match, in the text as it was written.
+    pub(super) fn whole(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
+        (self.written)(text, range)
     }
 
     fn flagged(&self) -> String {

@@ -16,10 +16,11 @@ use self::parted::Parted;
 use self::plain::Plain;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
-use engine::Scanner;
+use engine::{Rule, Scanner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Kinds that name a person or an account, or can be traced to one.
@@ -114,7 +115,7 @@ impl Detectors {
         let wanted = |kind: &str| options.kinds.iter().any(|k| k == kind);
         let packs: BTreeSet<Country> = options.countries.iter().copied().collect();
         let rules = all_rules(packs).filter(|rule| wanted(rule.kind));
-        let mut rules: Vec<engine::Rule> = rules.collect();
+        let mut rules: Vec<Rule> = rules.collect();
         // Of spans over the same text the first gives its kind, and this one is surer than a telephone number.
         rules.sort_by_key(|rule| rule.pattern != countries::WRITTEN_SSN);
         Ok(Self {
@@ -138,7 +139,7 @@ impl Detectors {
 }
 
 /// Every rule, of all countries.
-fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = engine::Rule> {
+fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = Rule> {
     let general = rules::rules().into_iter().chain(grammar::rules());
     general.chain(packs.into_iter().flat_map(Country::rules))
 }
@@ -146,35 +147,39 @@ fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = engine::Rule> {
 impl Policy for Detectors {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
         let plain = Plain::of(view.text);
-        let mut push = |kind: &str, start: usize, end: usize, score: f32| {
-            if score >= self.least && start < end {
+        let mut push = |kind: &str, range: Range<usize>, score: f32| {
+            if score >= self.least && !range.is_empty() {
                 spans.push(Span {
-                    start: plain.place(start),
-                    end: plain.place(end),
+                    start: range.start,
+                    end: range.end,
                     kind: self.kind(kind),
                     source: self.source.clone(),
                     score,
                 });
             }
         };
-        self.scanner.scan(&plain.text, |rule, c| {
-            push(rule.kind, c.start, c.end, c.score)
-        });
+        let mut hit = |rule: &Rule, start: usize, end: usize, score: f32| {
+            let range = plain.place(start)..plain.place(end);
+            if let Some(range) = rule.whole(view.text, range) {
+                push(rule.kind, range, score);
+            }
+        };
+        self.scanner
+            .scan(&plain.text, |rule, c| hit(rule, c.start, c.end, c.score));
         if let Some(parted) = Parted::of(&plain.text) {
             self.scanner.scan(&parted.text, |rule, c| {
                 if parted.touches(c.start, c.end) {
-                    push(
-                        rule.kind,
-                        parted.place(c.start),
-                        parted.place(c.end),
-                        c.score,
-                    );
+                    hit(rule, parted.place(c.start), parted.place(c.end), c.score);
                 }
             });
         }
         if self.keys {
             entropy::keys(&plain.text, |range, score| {
-                push("api-key", range.start, range.end, score)
+                push(
+                    "api-key",
+                    plain.place(range.start)..plain.place(range.end),
+                    score,
+                )
             });
         }
     }

@@ -1,60 +1,97 @@
-//! Passwords that are said to be one, to their last character.
+//! Passwords and keys that are said to be one, to their last character.
 
-use super::engine::{Candidate, Rule};
+use super::engine::Rule;
+use std::ops::Range;
 
-/// What stands before the value: the word, and a colon, an equals sign, an arrow or `is`.
-const SAID: &str = concat!(
-    r#"\b(?:password|passwd|pwd|passcode|passphrase|passwort|kennwort)["'`]?"#,
-    r"(?:(?: is)?[ \t]{0,4}(?:[:=]>?|:=|==)[ \t]{0,4}| is )",
+/// What calls a value a password, in prose and, behind other words too, in configurations.
+const PASSWORD: &str = concat!(
+    r"(?:password|passwd|pwd|passcode|passphrase|passwort|kennwort|mot de passe",
+    r"|contrase(?-i:ñ|n)a|(?-i:[Пп]ароль))",
 );
+/// What calls it a key, in configurations alone.
+const KEY: &str = r"(?:[_-](?:secret|token)|api[_-]?key)";
+/// What stands between the word and the value: a colon, an equals sign or an arrow, the border of a table or of an
+/// element, or `is`.
+const SAID: &str = concat!(
+    r#"["'`]?(?:(?: is)?[ \t]{0,4}(?:[:=]>?|:=|==)[ \t]{0,4}(?:\r?\n[ \t]{0,4})?"#,
+    r"|[ \t]{0,4}\|[ \t]{0,4}|>| is )",
+);
+const ASSIGNED: &str = r#"["'`]?[ \t]{0,4}[:=][ \t]{0,4}"#;
 
-/// No password is longer, in bytes.
-const LONGEST: usize = 256;
+/// No value is longer, in bytes.
+const LONGEST: usize = 1024;
 
-pub(super) fn rule() -> Rule {
-    Rule::new("api-key", 0.9, SAID).any_case().checked(password)
+pub(super) fn rules() -> [Rule; 2] {
+    let rule =
+        |pattern: String, value| Rule::new("api-key", 0.9, pattern).any_case().written(value);
+    [
+        rule(format!("{PASSWORD}{SAID}"), password),
+        rule(format!("{KEY}{ASSIGNED}"), key),
+    ]
 }
 
-/// The value without the words before it. In quotation marks all between them; else up to white space, with a digit or a mark
-/// in it, as `please` may follow too.
-fn password(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    let behind = &c.text[c.end..];
-    let behind = &behind[..behind.floor_char_boundary(LONGEST)];
-    let line = behind.split(['\n', '\r']).next()?;
-    let (start, value) = match quoted(line) {
-        Some(value) => (c.end + 1, value),
-        None => (
-            c.end,
-            unquoted(line, c.found().trim_end().ends_with(char::is_alphabetic))?,
-        ),
-    };
-    (value.len() >= 4).then_some(Candidate {
-        start,
-        end: start + value.len(),
-        ..c
+/// The value behind the words. In quotation marks all between them. Else up to white space, and where it may be a word as any
+/// other, as in `password: please`, one with a digit or a mark in it.
+fn password(text: &str, said: Range<usize>) -> Option<Range<usize>> {
+    let words = text[said.clone()].trim_end();
+    let behind_is = words.ends_with(char::is_alphabetic);
+    let is_assigned = said.len() == words.len() && words.ends_with(['=', '>']);
+    value(text, said.end, |c| match (is_assigned, behind_is) {
+        (true, _) => true,
+        // `is case-sensitive`, `is user's`.
+        (false, true) => c.is_ascii_digit() || "!@#$%^&*_+=~?|".contains(c),
+        (false, false) => !c.is_alphabetic(),
     })
 }
 
-fn quoted(line: &str) -> Option<&str> {
-    let mark = line
-        .chars()
-        .next()
-        .filter(|c| matches!(c, '"' | '\'' | '`'))?;
-    let value = &line[1..];
-    value.find(mark).map(|end| &value[..end])
+/// The same of a key, which has a digit in it and eight characters.
+fn key(text: &str, said: Range<usize>) -> Option<Range<usize>> {
+    let found = value(text, said.end, |c| c.is_ascii_digit())?;
+    let value = &text[found.clone()];
+    (value.len() >= 8 && value.contains(|c: char| c.is_ascii_digit())).then_some(found)
 }
 
-fn unquoted(line: &str, behind_is: bool) -> Option<&str> {
-    let value = line.split(char::is_whitespace).next()?;
-    // The end of an element of HTML or of a value of JSON.
-    let ends = ["</", ",'", "\""];
-    let end = ends.iter().filter_map(|end| value.find(end)).min();
-    let value = value[..end.unwrap_or(value.len())]
-        .trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\'', '`']);
-    let odd = |c: char| match behind_is {
-        // `is case-sensitive`, `is user's`.
-        true => c.is_ascii_digit() || "!@#$%^&*_+=~?|".contains(c),
-        false => !c.is_alphabetic(),
+/// A value of four characters from a place on: one in quotation marks, or one without in which a character is `odd`.
+fn value(text: &str, from: usize, odd: impl Fn(char) -> bool) -> Option<Range<usize>> {
+    let behind = &text[from..];
+    let behind = &behind[..behind.floor_char_boundary(LONGEST)];
+    let line = behind.split(['\n', '\r']).next()?;
+    let range = match quoted(line) {
+        Some(range) => range,
+        None => {
+            let value = unquoted(line);
+            value.contains(odd).then_some(0..value.len())?
+        }
     };
-    value.contains(odd).then_some(value)
+    let count = line[range.clone()].chars().count();
+    (count >= 4).then(|| from + range.start..from + range.end)
+}
+
+/// What lies between quotation marks that are escaped alike: the second is the first one that no letter or digit follows.
+fn quoted(line: &str) -> Option<Range<usize>> {
+    let escapes = line.len() - line.trim_start_matches('\\').len();
+    let mark = line[escapes..].chars().next();
+    let mark = mark.filter(|c| matches!(c, '"' | '\'' | '`'))?;
+    let begin = escapes + 1;
+    let mut ends = line.match_indices(mark).map(|(at, _)| at).skip(1);
+    let end = ends.find(|end| {
+        let before = &line[begin..*end];
+        let escaped_by = before.len() - before.trim_end_matches('\\').len();
+        escaped_by == escapes && !line[end + 1..].starts_with(char::is_alphanumeric)
+    })?;
+    Some(begin..end - escapes)
+}
+
+/// What lies before white space, the end of an element of HTML or of a text in JSON, without the stop of the sentence.
+fn unquoted(line: &str) -> &str {
+    let value = line.split(char::is_whitespace).next().unwrap_or_default();
+    let element = value.find("</").filter(|at| value[*at..].contains('>'));
+    let text = value.match_indices('"').find(|(at, _)| {
+        let after = value[at + 1..].chars().next();
+        after.is_none_or(|c| ",:;}])".contains(c))
+    });
+    let member = value.find(",\"");
+    let ends = [element, text.map(|(at, _)| at), member];
+    let end = ends.into_iter().flatten().min().unwrap_or(value.len());
+    value[..end].trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\'', '`', '\\'])
 }

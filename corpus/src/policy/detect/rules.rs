@@ -53,10 +53,15 @@ const NAMED: &str = r"\b(?:order|tracking|reference|ref|invoice|booking|confirma
 
 pub(super) fn rules() -> Vec<Rule> {
     let mut out = vec![
-        Rule::new("email", 1.0, "@").checked(checks::email),
-        Rule::new("url", 0.9, r"\b(?:https?://|ftp://|www\.)[!-~]")
+        Rule::new("email", 1.0, "@")
+            .checked(checks::email)
+            .written(checks::whole_email),
+        Rule::new("url", 0.9, "://[!-~]")
+            .checked(checks::url)
+            .written(checks::whole_url),
+        Rule::new("url", 0.9, r"\bwww\.[!-~]")
             .any_case()
-            .checked(checks::url),
+            .written(checks::whole_url),
         Rule::new("ip", 0.95, r"\b(?:\d{1,3}\.){3}\d{1,3}\b").checked(checks::ipv4),
         Rule::new("ip", 0.9, r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?")
             .checked(checks::ipv6),
@@ -167,7 +172,6 @@ fn keys() -> Vec<Rule> {
             Rule::new("api-key", 0.95, SECRET_KEY)
                 .any_case()
                 .checked(secret_key),
-            passwords::rule(),
             Rule::new(
                 "api-key",
                 1.0,
@@ -175,6 +179,7 @@ fn keys() -> Vec<Rule> {
             )
             .checked(pem),
         ])
+        .chain(passwords::rules())
         .collect()
 }
 
