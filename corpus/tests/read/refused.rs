@@ -4,7 +4,7 @@ use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 30] = [
+    let cases: [(&str, &[u8], &str); 31] = [
         (
             "e.jsonl",
             b"",
