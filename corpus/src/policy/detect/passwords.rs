@@ -6,7 +6,7 @@ use std::ops::Range;
 /// What calls a value a password, in prose and, behind other words too, in configurations.
 const PASSWORD: &str = concat!(
     r"(?:password|passwd|pwd|passcode|passphrase|passwort|kennwort|mot de passe",
-    r"|contrase(?-i:ñ|n)a|(?-i:[Пп]ароль))",
+    r"|contrase(?-i:ñ|n)a|(?-i:пароль|Пароль))",
 );
 /// What calls it a key, in configurations alone.
 const KEY: &str = r"(?:[_-](?:secret|token)|api[_-]?key)";
