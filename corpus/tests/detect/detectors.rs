@@ -379,7 +379,7 @@ fn passwords_and_private_keys_are_found_whole() {
         ("userPassword: hunter2", "hunter2"),
         ("contraseña: hunter2", "hunter2"),
         ("Пароль: хантер2", "хантер2"),
-        ("client_secret=Abc123!xy", "Abc123!xy"),
+        ("client_secret: Abc123!xy", "Abc123!xy"),
         ("API-Key: Abc123!xy", "Abc123!xy"),
         (pem, pem),
         (
