@@ -252,8 +252,11 @@ mod tests {
             None,
             "counted in this text alone"
         );
+        after.secrets.records = Some(Stated::counted(group(2), "corpus"));
+        let two = upper(&after, Subject::Secret).unwrap();
         after.secrets.records = Some(Stated::given(GroupSize::ONE, "--group"));
         let one = upper(&after, Subject::Secret).unwrap();
+        assert!(one < two, "no fewer than are counted here: {one} {two}");
         after.continues.as_mut().unwrap().value.secret_records = Some(group(3));
         let three = upper(&after, Subject::Secret).unwrap();
         assert!(0.0 < one && 2.0 * one < three, "{one} {three}");

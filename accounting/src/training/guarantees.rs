@@ -127,7 +127,8 @@ impl TrainingPlan {
     }
 
     /// The most records that one secret is trained on in, in this run or in the one that it goes on
-    /// from; nothing where that is neither counted nor given. A count is of this run's text alone.
+    /// from; nothing where that is neither counted nor given. A count is of this run's text alone: of one record it says nothing
+    /// for both, of several that both must be asked about as many.
     #[must_use]
     pub fn secret_records(&self) -> Option<GroupSize> {
         let here = self.secrets.records.as_ref();
@@ -135,7 +136,9 @@ impl TrainingPlan {
             None => here.map(|here| here.value),
             Some(earlier) => match (here, earlier.secret_records) {
                 (Some(here), Some(before)) => Some(here.value.max(before)),
-                (Some(here), None) if !here.is_measured() => Some(here.value),
+                (Some(here), None) if !here.is_measured() || here.value > GroupSize::ONE => {
+                    Some(here.value)
+                }
                 _ => None,
             },
         }

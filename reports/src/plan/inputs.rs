@@ -4,6 +4,7 @@ use super::args::Sampler;
 use super::redaction::Redacted;
 use super::request::PlanRequest;
 use crate::contract::Inputs;
+use reticent_accounting::confidentiality::Standing;
 use reticent_accounting::training::{FirstPhase, NoisySteps, Recipe, Run, Stated, TrainingPlan};
 use serde::Serialize;
 
@@ -37,6 +38,39 @@ pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
         "What the earlier run released is taken from its manifest, which is not authenticated: a \
          consistent forgery would not be noticed.",
     )
+}
+
+/// What the promises of a plan take for granted of secrets: nobody can read it off a corpus.
+#[must_use]
+pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
+    let of_the_policy = match &plan.run {
+        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => {
+            "The policy catches every content that a secret could have, not only the one it has."
+        }
+        Run::Jft {
+            first: FirstPhase::Ordinary { .. },
+            ..
+        } => {
+            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, \
+             screened without looking. One exception and nothing is promised."
+        }
+        Run::Sdp { .. } => {
+            "The policy finds every secret from end to end: one that it misses is trained on in the open."
+        }
+        _ => return Vec::new(),
+    };
+    // Another content could make two records equal, and change how many are trained on without noise.
+    let no_duplicate = "With no content that a secret could have is its record a duplicate of another one, which \
+                        deduplication would leave out.";
+    vec![of_the_policy, no_duplicate]
+}
+
+/// The same in a line of an answer; none where nothing is promised.
+#[must_use]
+pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
+    let granted = taken_for_granted(plan);
+    (!granted.is_empty() && plan.unprotected().is_none())
+        .then(|| format!("Taken for granted: {}", granted.join(" ")))
 }
 
 /// What runs, with what was assumed of it.

@@ -12,7 +12,7 @@ use crate::contract::dash;
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plan::Redacted;
+use crate::plan::{Redacted, granted_line};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
@@ -43,10 +43,9 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             .answer(Section::table("Of each secret", secrets.table()))
             .answer(Section::text("", secrets.sentences()));
     }
-    page = page.answer(Section::text(
-        "",
-        document.inputs.assumed_line().into_iter().collect(),
-    ));
+    let assumed = document.inputs.assumed_line().into_iter();
+    let granted = asked.run.of_manifest().and_then(granted_line);
+    page = page.answer(Section::text("", assumed.chain(granted).collect()));
     page = page.section(Section::table(
         "With another assumption",
         what_if(&body.what_if),

@@ -12,6 +12,7 @@ use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
 };
 use crate::page::{Page, Section};
+use crate::plan::granted_line;
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
@@ -38,9 +39,10 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
             )
             .answer(Section::text("", secrets.sentences()));
     }
+    let assumed = document.inputs.assumed_line().into_iter();
     page = page.answer(Section::text(
         "",
-        document.inputs.assumed_line().into_iter().collect(),
+        assumed.chain(granted_line(&run.plan)).collect(),
     ));
     if !body.ceilings.is_empty() {
         page = page.section(
@@ -98,7 +100,12 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let mut said = promised(run, body.promises.first());
-    said.push_str(&noise_found(&run.inputs).unwrap_or_default());
+    if let Some(found) = noise_found(&run.inputs) {
+        said.push_str(&found);
+        if run.plan.continues.is_some() {
+            said.push_str(" It was found for this run alone, without the earlier one.");
+        }
+    }
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
             said,

@@ -2,15 +2,11 @@
 
 use super::PlannedRun;
 use crate::number::{capital, nearest, rounded_up, shortest};
-use crate::plan::unauthenticated;
+use crate::plan::{taken_for_granted, unauthenticated};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{FirstPhase, Recipe, Run};
 use reticent_accounting::{Delta, MissRate};
-
-/// What nobody can read off a corpus: another content could make two records equal, and change how many are trained on without
-/// noise.
-const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which deduplication would leave out.";
 
 /// Under what the promises hold.
 #[must_use]
@@ -25,38 +21,33 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
              gradient is clipped, the noise comes from a cryptographic generator, and the sum is divided by a fixed number."
         ));
     }
+    said.extend(taken_for_granted(plan).into_iter().map(str::to_owned));
     match &plan.run {
-        Run::Crt { .. } => {
-            if plan.worst_secret() == Some(Standing::Caught) {
-                said.push(
-                    "The policy catches every content that a secret could have, not only the one it has."
-                        .to_owned(),
-                );
-                said.push(NO_DUPLICATE.to_owned());
-            }
-            said.extend(screening(run));
-        }
-        Run::Jft { first, .. } => {
-            said.push(first_phase(first));
-            if let FirstPhase::Ordinary { .. } = first {
-                said.push(NO_DUPLICATE.to_owned());
-            }
-        }
+        Run::Crt { .. } => said.extend(screening(run)),
+        Run::Jft {
+            first: FirstPhase::LightNoise { .. },
+            ..
+        } => said.push(
+            "The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into(),
+        ),
         Run::Protect { .. } => said.push(format!(
             "Which {unit} holds which secret is taken from the incidence, and taken as public: a secret that it does not name, or a {unit} of one, is not covered."
         )),
-        Run::Sdp { .. } => said.extend([
-            "The policy finds every secret from end to end: one that it misses is trained on in the open.".to_owned(),
-            NO_DUPLICATE.to_owned(),
+        Run::Sdp { .. } => said.push(
             "Nothing is amplified by sampling: ordinary gradients show which batch a record is in.".to_owned(),
-        ]),
+        ),
         _ => {}
     }
     match plan.secret_records() {
         Some(records) if recipe != Some(Recipe::Sgd) => said.push(format!(
-            "One secret is trained on in at most {} {unit}{}. A secret in more of them, or in another spelling, is not covered.",
+            "One secret is trained on in at most {} {unit}{}{}. A secret in more of them, or in another spelling, is not covered.",
             records.get(),
             if records.get() > 1 { "s" } else { "" },
+            if plan.continues.as_ref().is_some_and(|earlier| earlier.secret_records.is_none()) {
+                ", by the text of this run: how many hold it in the text of the earlier one is not known"
+            } else {
+                ""
+            },
         )),
         None if !matches!(recipe, Some(Recipe::Sgd | Recipe::Protect))
             && plan.worst_secret() != Some(Standing::Caught) =>
@@ -108,17 +99,6 @@ fn screening(run: &PlannedRun) -> Vec<String> {
         said.push("Public records are trained on without noise: a secret that both policies miss there has no protection at all.".into());
     }
     said
-}
-
-fn first_phase(first: &FirstPhase) -> String {
-    match first {
-        FirstPhase::LightNoise { .. } => {
-            "The first phase's noise is accounted for in full; the share of missed tokens lowers nothing.".into()
-        }
-        FirstPhase::Ordinary { .. } => {
-            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, screened without looking. One exception and nothing is promised.".into()
-        }
-    }
 }
 
 fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {

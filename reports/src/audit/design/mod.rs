@@ -261,7 +261,9 @@ impl Designer<'_> {
 
     /// How far apart the best attack sees a canary in all its copies and none, in deviations.
     fn shift(&self, mechanism: &Mechanism, copies: u32) -> Result<f64> {
-        let loss = reconstruction_loss(mechanism, copies)?;
+        let loss = reconstruction_loss(mechanism, copies)?.with_context(|| {
+            format!("{copies} copies: this sampler's law of so many is not known")
+        })?;
         let answer = loss.delta(Epsilon::new(0.0)?, Tolerance::new(1e-3)?)?;
         let distance = answer.bounds.upper.map_or(1.0, |upper| upper.get().get());
         Ok(PlannedAudit::shift_of(distance))

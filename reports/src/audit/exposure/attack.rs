@@ -192,11 +192,13 @@ impl<'a> Attack<'a> {
         let bound = strict.bound(&ranking.counts, &guesses)?;
         if self.hold_against(&mut report, &promised, (&strict, &bound), &seen)? {
             let loss = reconstruction_loss(&seen, self.records())?;
-            let mut ceiling = self.ceiling(&loss, &ranking, &audit, each)?;
-            if ceiling.test.outcome == CeilingOutcome::Contradicted {
+            let ceiling = loss.map(|loss| self.ceiling(&loss, &ranking, &audit, each));
+            report.ceiling = ceiling.transpose()?;
+            if let Some(ceiling) = &mut report.ceiling
+                && ceiling.test.outcome == CeilingOutcome::Contradicted
+            {
                 ceiling.suspects = self.suspects(&seen, &ranking, &audit, each)?;
             }
-            report.ceiling = Some(ceiling);
         }
         report.without_praise();
         Ok((report, promised))
@@ -511,7 +513,7 @@ impl<'a> Attack<'a> {
 
     /// How likely the audit would contradict ε if less noise had been added: the chance of a hit is
     /// at most that of the best attack on the weaker run, and canaries are taken to be independent.
-    /// Nothing where no noise is known that could be less.
+    /// Nothing where no noise is known that could be less, or no law of so many records.
     fn power(
         &self,
         audits: &PlannedAudit,
@@ -534,7 +536,10 @@ impl<'a> Attack<'a> {
                 share => match with_noise(seen, share)? {
                     // what no number of hits contradicts needs no divergence
                     Some(_) if wanted.is_empty() => None,
-                    Some(weaker) => Some(reconstruction_loss(&weaker, self.records())?),
+                    Some(weaker) => match reconstruction_loss(&weaker, self.records())? {
+                        Some(loss) => Some(loss),
+                        None => return Ok(Vec::new()),
+                    },
                     None => return Ok(Vec::new()),
                 },
             };
@@ -587,7 +592,9 @@ impl<'a> Attack<'a> {
     ) -> Result<Vec<Mistake>> {
         let mut found = Vec::new();
         for (mistake, mechanism, records) in alternatives(seen, self.records()) {
-            let loss = reconstruction_loss(&mechanism, records)?;
+            let Some(loss) = reconstruction_loss(&mechanism, records)? else {
+                continue;
+            };
             let test = self.ceiling(&loss, ranking, audit, alpha)?.test;
             if test.outcome == CeilingOutcome::NotContradicted {
                 found.push(mistake);

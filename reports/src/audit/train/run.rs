@@ -17,7 +17,8 @@ use crate::contract::{
 use crate::number::{count_of, grouped, nearest, rounded_up, shortest};
 use crate::page::{Output, Page, Section};
 use crate::plan::{
-    PlanRequest, PreparedFacts, build, inputs as plan_inputs, redaction, unauthenticated,
+    PlanRequest, PreparedFacts, build, granted_line, inputs as plan_inputs, redaction,
+    unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
@@ -615,11 +616,16 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         ));
     } else if shown.in_windows > 0 {
         notes.push(format!(
-            "{} longer than the model's context: trained on in windows, clipped as one record.",
-            count_of(shown.in_windows, "record")
+            "{} longer than the model's context: trained on in windows{}.",
+            count_of(shown.in_windows, "record"),
+            match run.plan.run.noisy() {
+                Some(_) => ", clipped as one record",
+                None => "",
+            }
         ));
     }
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
+    notes.extend(granted_line(&run.plan));
     notes.extend(run.inputs.assumed_line());
     Ok(page.answer(Section::notes("", notes)))
 }
