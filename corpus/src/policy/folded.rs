@@ -2,6 +2,7 @@
 //! doesn't matter.
 
 use super::detect::plain::{Plain, Typed, typed};
+use std::ops::Range;
 use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char::{
     canonical_combining_class, compose, is_combining_mark,
@@ -63,15 +64,51 @@ struct Folded {
     changed: Vec<[(usize, usize); 2]>,
 }
 
+/// A text with its accents on the letters that they belong to, and where it was.
+pub(super) struct Composed<'a> {
+    folded: Folded,
+    text: &'a str,
+}
+
+impl<'a> Composed<'a> {
+    /// None where no accent stands by itself.
+    pub(super) fn of(text: &'a str) -> Option<Self> {
+        // What U+0300 to U+036F begin with.
+        let apart = text.bytes().any(|byte| matches!(byte, 0xcc | 0xcd));
+        let composed = |cluster: &str, out: &mut String| out.extend(cluster.nfc().map(|(c, _)| c));
+        apart.then(|| Self {
+            folded: Folded::by(text, composed),
+            text,
+        })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.folded.text
+    }
+
+    /// The place in the text as it was, with all accents of the last character.
+    pub(super) fn place(&self, range: Range<usize>) -> Range<usize> {
+        let (start, end) = self.folded.place(range.start, range.end);
+        let accents = self.text[end..]
+            .chars()
+            .take_while(|c| is_combining_mark(*c));
+        start..end + accents.map(char::len_utf8).sum::<usize>()
+    }
+}
+
 impl Folded {
     fn of(text: &str, any_case: bool) -> Self {
+        Self::by(text, |cluster, folded| fold(cluster, any_case, folded))
+    }
+
+    fn by(text: &str, fold: impl Fn(&str, &mut String)) -> Self {
         let mut folded = String::with_capacity(text.len());
         let mut changed = Vec::new();
         let mut at = 0;
         while at < text.len() {
             let from = (folded.len(), at);
             at += cluster(&text[at..]);
-            fold(&text[from.1..at], any_case, &mut folded);
+            fold(&text[from.1..at], &mut folded);
             if folded.len() - from.0 != at - from.1 {
                 changed.push([from, (folded.len(), at)]);
             }

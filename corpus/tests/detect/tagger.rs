@@ -201,6 +201,38 @@ fn any_text_is_tagged_without_harm() {
     }
 }
 
+/// Accents that stand by themselves, as some systems write them, are part of their letters.
+#[test]
+fn names_are_found_however_their_accents_are_written() {
+    use unicode_normalization_alignments::UnicodeNormalization;
+    let policy = PolicyChoice::General.build().unwrap();
+    for text in [
+        "Please contact José Núñez in Madrid.",
+        "Please contact Şükrü Öztürk today.",
+        "Send it to Nguyễn Thị Minh Khai.",
+        "Zoë Müller wrote to François Côté.",
+    ] {
+        let apart: String = text.nfd().map(|(c, _)| c).collect();
+        let composed = found(policy.as_ref(), text);
+        let same = found(policy.as_ref(), &apart).into_iter();
+        let same: Vec<_> = same
+            .map(|(kind, name)| (kind, name.nfc().map(|(c, _)| c).collect::<String>()))
+            .collect();
+        assert!(!composed.is_empty(), "{text}");
+        assert_eq!(same, composed, "{text}");
+    }
+    for text in [
+        "\u{301}",
+        "\u{301}Mary Watson",
+        "Mary Watson\u{301}\u{301} x\u{301}",
+        "\u{301}\u{323} é",
+    ] {
+        for span in spans(policy.as_ref(), text) {
+            assert!(!text[span.end..].starts_with('\u{301}'), "{text:?}");
+        }
+    }
+}
+
 /// Sums of words and pairs that were met before are what they are without: the same names in any order of texts, by
 /// many threads, and word by word.
 #[test]

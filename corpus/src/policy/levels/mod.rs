@@ -8,7 +8,7 @@ pub(crate) use words::listed;
 
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
-use super::folded::Forms;
+use super::folded::{Composed, Forms};
 use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
@@ -243,6 +243,18 @@ impl Policy for Levels {
 
 /// The names that a tagger is sure enough of, the words of each in one piece; neither who speaks nor a word that asks.
 pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
+    let Some(composed) = Composed::of(text) else {
+        return names_composed(tagger, text, least);
+    };
+    let mut found = names_composed(tagger, composed.text(), least);
+    for RoleTag { range, .. } in &mut found {
+        *range = composed.place(range.clone());
+    }
+    found
+}
+
+/// The same of a text whose letters have their accents, as a tagger knows them.
+fn names_composed(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
     let mut found = Vec::new();
     tagger.names(&without_speakers(text), &mut found);
     found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
