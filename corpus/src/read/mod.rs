@@ -34,7 +34,7 @@ pub(crate) use files::{corpus_sizes, regular};
 #[cfg(feature = "workers")]
 pub(crate) use rendering::Rendering;
 pub use shape::last_answer;
-pub(crate) use shape::{Object, any_name, each_text};
+pub(crate) use shape::{Joined, Object, any_name, each_text};
 pub use whole::whole_object;
 pub(crate) use whole::{TOO_MANY, TWICE};
 

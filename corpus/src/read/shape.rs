@@ -4,7 +4,7 @@
 use super::ChatTemplate;
 use crate::answers::{Answers, LossOn};
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
+use std::ops::Range;
 
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
@@ -32,9 +32,6 @@ pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a
 /// Why a record is refused beside a chat template.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
 
-/// Keys under which a string is no text: who speaks, and what a part is.
-const NO_TEXT: [&str; 4] = ["role", "from", "type", "id"];
-
 /// The text of an object, by what is in it; none where it has no shape that is known.
 ///
 /// Messages are lines, each with who speaks in front, as dialogues are, or what a chat template makes of them; parts of a
@@ -61,41 +58,179 @@ pub(super) fn text_of(
 
 /// The same without a template.
 fn plain_text(object: &Object) -> Result<Option<String>, String> {
-    for key in ["messages", "conversations"] {
-        if let Some(Value::Array(said)) = object.get(key) {
-            return messages(key, said).map(Some);
+    Ok(Joined::of(object)?.map(|joined| joined.text))
+}
+
+/// The texts of an object in one, as it is read without a chat template, and what part of it is from where.
+#[derive(Debug, Default)]
+pub(crate) struct Joined<'a> {
+    pub(crate) text: String,
+    /// In order and apart.
+    pieces: Vec<Piece<'a>>,
+}
+
+/// `length` bytes of a string of the object, from one place on, which stand at another in the text.
+#[derive(Debug)]
+struct Piece<'a> {
+    at: usize,
+    source: &'a str,
+    from: usize,
+    length: usize,
+}
+
+impl<'a> Joined<'a> {
+    /// None where the object has no shape that is known.
+    pub(crate) fn of(object: &'a Object) -> Result<Option<Self>, String> {
+        for key in ["messages", "conversations"] {
+            if let Some(Value::Array(said)) = object.get(key) {
+                return Self::messages(key, said).map(Some);
+            }
+        }
+        let pairs: [(&[&str], &str); 2] = [
+            (&["prompt", "completion"], "completion"),
+            (&["instruction", "input", "output"], "output"),
+        ];
+        for (keys, needed) in pairs {
+            if !object.contains_key(keys[0]) || !object.contains_key(needed) {
+                continue;
+            }
+            let mut joined = Self::default();
+            let parts = keys.iter();
+            for (key, part) in parts.filter_map(|key| Some((*key, object.get(*key)?))) {
+                match part {
+                    Value::String(text) => {
+                        let mut whole = Self::default();
+                        whole.push(&[text], 0..text.len(), text);
+                        joined.line(whole);
+                    }
+                    Value::Null => {}
+                    Value::Array(said) => joined.line(Self::messages(key, said)?),
+                    other => {
+                        return Err(format!(
+                            "{key} must be text or a list of messages, got {}",
+                            kind(other)
+                        ));
+                    }
+                }
+            }
+            return Ok(Some(joined));
+        }
+        Ok(None)
+    }
+
+    /// What a span of the text covers of each string, which is told by where it is: another may be equal.
+    pub(crate) fn sources(&self, span: &Range<usize>) -> Vec<(&'a str, Range<usize>)> {
+        let mut out: Vec<(&str, Range<usize>)> = Vec::new();
+        for piece in &self.pieces {
+            let (start, end) = (
+                span.start.max(piece.at),
+                span.end.min(piece.at + piece.length),
+            );
+            if start >= end {
+                continue;
+            }
+            let range = piece.from + start - piece.at..piece.from + end - piece.at;
+            match out.last_mut() {
+                Some((source, last)) if std::ptr::eq(*source, piece.source) => last.end = range.end,
+                _ => out.push((piece.source, range)),
+            }
+        }
+        out
+    }
+
+    /// One message a line, behind who speaks.
+    fn messages(key: &str, said: &'a [Value]) -> Result<Self, String> {
+        let mut lines = Self::default();
+        for (number, message) in said.iter().enumerate() {
+            let wrong = |why: &str| format!("{key}, message {}: {why}", number + 1);
+            let get = |names: [&str; 2]| names.into_iter().find_map(|name| message.get(name));
+            let content: Vec<&str> = match get(["content", "value"]) {
+                Some(Value::String(text)) => vec![text],
+                Some(Value::Array(parts)) => {
+                    let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+                    texts.collect()
+                }
+                // A message that only calls a tool.
+                Some(Value::Null) => Vec::new(),
+                Some(other) => {
+                    return Err(wrong(&format!(
+                        "its content must be text or a list of parts, got {}",
+                        kind(other)
+                    )));
+                }
+                None => return Err(wrong("neither content nor value in it")),
+            };
+            let role = get(["role", "from"]).and_then(Value::as_str);
+            let mut line = Self {
+                text: format!("{}: ", speaker(role, number)),
+                pieces: Vec::new(),
+            };
+            line.say(&content);
+            lines.line(line);
+        }
+        Ok(lines)
+    }
+
+    /// Adds the lines of a content of several parts as one, without the white space around each.
+    fn say(&mut self, parts: &[&'a str]) {
+        let content = parts.join(" ");
+        let mut words = Vec::new();
+        let mut at = 0;
+        for line in content.split(['\n', '\r']) {
+            let start = at + line.len() - line.trim_start().len();
+            words.push(start..start + line.trim().len());
+            at += line.len() + 1;
+        }
+        let said = |words: &Range<usize>| !words.is_empty();
+        let (first, last) = (words.iter().position(said), words.iter().rposition(said));
+        let (Some(first), Some(last)) = (first, last) else {
+            return;
+        };
+        for (number, words) in words[first..=last].iter().enumerate() {
+            if number > 0 {
+                self.text.push(' ');
+            }
+            self.push(parts, words.clone(), &content);
         }
     }
-    let pairs: [(&[&str], &str); 2] = [
-        (&["prompt", "completion"], "completion"),
-        (&["instruction", "input", "output"], "output"),
-    ];
-    for (keys, needed) in pairs {
-        if !object.contains_key(keys[0]) || !object.contains_key(needed) {
-            continue;
+
+    /// Adds a range of `content`, which is these parts with a space between them.
+    fn push(&mut self, parts: &[&'a str], range: Range<usize>, content: &str) {
+        let mut begins = 0;
+        for source in parts {
+            let (start, end) = (
+                range.start.max(begins),
+                range.end.min(begins + source.len()),
+            );
+            if start < end {
+                self.pieces.push(Piece {
+                    at: self.text.len() + start - range.start,
+                    source,
+                    from: start - begins,
+                    length: end - start,
+                });
+            }
+            begins += source.len() + 1;
         }
-        let parts = keys
-            .iter()
-            .filter_map(|key| Some((*key, object.get(*key)?)));
-        let parts: Vec<String> = parts
-            .map(|(key, part)| match part {
-                Value::String(text) => Ok(text.clone()),
-                Value::Null => Ok(String::new()),
-                Value::Array(said) => messages(key, said),
-                other => Err(format!(
-                    "{key} must be text or a list of messages, got {}",
-                    kind(other)
-                )),
-            })
-            .collect::<Result<_, _>>()?;
-        let parts: Vec<&str> = parts
-            .iter()
-            .map(String::as_str)
-            .filter(|p| !p.is_empty())
-            .collect();
-        return Ok(Some(parts.join("\n")));
+        self.text.push_str(&content[range]);
     }
-    Ok(None)
+
+    /// Adds a line, if it is not empty.
+    fn line(&mut self, line: Self) {
+        if line.text.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        let by = self.text.len();
+        let pieces = line.pieces.into_iter();
+        self.pieces.extend(pieces.map(|piece| Piece {
+            at: piece.at + by,
+            ..piece
+        }));
+        self.text.push_str(&line.text);
+    }
 }
 
 /// The messages of an object as chat templates read them, `role` and `content`, and the key they stand under; those of a
@@ -170,37 +305,6 @@ fn last_said(said: &mut [Value]) -> Option<&mut String> {
     }
 }
 
-fn messages(key: &str, said: &[Value]) -> Result<String, String> {
-    let lines = said.iter().enumerate().map(|(number, message)| {
-        let wrong = |why: &str| format!("{key}, message {}: {why}", number + 1);
-        let get = |names: [&str; 2]| names.into_iter().find_map(|name| message.get(name));
-        let content = match get(["content", "value"]) {
-            Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
-            Some(Value::Array(parts)) => {
-                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
-                Cow::Owned(texts.collect::<Vec<_>>().join(" "))
-            }
-            // A message that only calls a tool.
-            Some(Value::Null) => Cow::Borrowed(""),
-            Some(other) => {
-                return Err(wrong(&format!(
-                    "its content must be text or a list of parts, got {}",
-                    kind(other)
-                )));
-            }
-            None => return Err(wrong("neither content nor value in it")),
-        };
-        let role = get(["role", "from"]).and_then(Value::as_str);
-        let words: Vec<&str> = content.split(['\n', '\r']).map(str::trim).collect();
-        Ok(format!(
-            "{}: {}",
-            speaker(role, number),
-            words.join(" ").trim()
-        ))
-    });
-    Ok(lines.collect::<Result<Vec<String>, String>>()?.join("\n"))
-}
-
 /// Who speaks, as in dialogues.
 fn speaker(role: Option<&str>, number: usize) -> &'static str {
     let known = [
@@ -235,46 +339,108 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Changes every text of an object, wherever it stands but for roles, types and ids. A number is a text too, and
-/// becomes one if that is changed.
-pub(crate) fn each_text(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>) {
-    match value {
-        Value::String(text) => {
-            if let Some(new) = change(text) {
-                *text = new;
-            }
+/// Where a value stands in a chat. Some strings are no text there: who speaks, what a part is, ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Record,
+    Message,
+    /// Of a message's content.
+    Part,
+    /// Of a tool.
+    Call,
+    /// Elsewhere every string is a text: `from` may be an argument of a tool.
+    Other,
+}
+
+impl Place {
+    fn inside(self, key: &str) -> Self {
+        match (self, key) {
+            (Self::Record, "messages" | "conversations" | "prompt" | "completion") => Self::Message,
+            (Self::Message, "content" | "value") => Self::Part,
+            (Self::Message, "tool_calls") => Self::Call,
+            _ => Self::Other,
         }
-        Value::Number(number) => {
-            if let Some(new) = change(&number.to_string()) {
-                *value = Value::String(new);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
-        Value::Object(fields) => {
-            for (key, value) in fields.iter_mut() {
-                if !(NO_TEXT.contains(&key.as_str()) && (value.is_string() || value.is_number())) {
-                    each_text(value, change);
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) => {}
+    }
+
+    /// Whether what stands under a key of this object is a name.
+    fn is_name(self, object: &Object, key: &str) -> bool {
+        let known: &[&str] = match self {
+            Self::Record => &["id"],
+            Self::Message => &["role", "from", "type", "id"],
+            Self::Part | Self::Call => &["type", "id"],
+            Self::Other => &[],
+        };
+        let says = ["content", "value", "tool_calls"];
+        let is_one = self != Self::Message || says.iter().any(|key| object.contains_key(*key));
+        let plain = object
+            .get(key)
+            .is_some_and(|value| value.is_string() || value.is_number());
+        is_one && plain && known.contains(&key)
     }
 }
 
-/// Whether `found` says so of anything that [`each_text`] leaves as it is: keys, and roles, types and ids.
-pub(crate) fn any_name(value: &Value, found: &mut impl FnMut(&str) -> bool) -> bool {
+/// An object with every text changed, wherever it stands but for names. A number is a text too, and becomes one if that is
+/// changed. `change` is given each string where it lies in the object.
+pub(crate) fn each_text(
+    object: &Object,
+    change: &mut impl FnMut(&str) -> Option<String>,
+) -> Object {
+    changed(object, Place::Record, change)
+}
+
+fn changed(
+    object: &Object,
+    place: Place,
+    change: &mut impl FnMut(&str) -> Option<String>,
+) -> Object {
+    let each = object.iter().map(|(key, value)| {
+        let new = match place.is_name(object, key) {
+            true => value.clone(),
+            false => changed_value(value, place.inside(key), change),
+        };
+        (key.clone(), new)
+    });
+    each.collect()
+}
+
+fn changed_value(
+    value: &Value,
+    place: Place,
+    change: &mut impl FnMut(&str) -> Option<String>,
+) -> Value {
+    let new = match value {
+        Value::String(text) => change(text),
+        Value::Number(number) => change(&number.to_string()),
+        Value::Array(items) => {
+            let each = items.iter().map(|item| changed_value(item, place, change));
+            return Value::Array(each.collect());
+        }
+        Value::Object(object) => return Value::Object(changed(object, place, change)),
+        Value::Null | Value::Bool(_) => None,
+    };
+    new.map_or_else(|| value.clone(), Value::String)
+}
+
+/// Whether `found` says so of anything that [`each_text`] leaves as it is: keys, and names.
+pub(crate) fn any_name(object: &Object, found: &mut impl FnMut(&str) -> bool) -> bool {
+    any_inside(object, Place::Record, found)
+}
+
+fn any_inside(object: &Object, place: Place, found: &mut impl FnMut(&str) -> bool) -> bool {
+    object.iter().any(|(key, value)| {
+        found(key)
+            || match value {
+                Value::String(name) if place.is_name(object, key) => found(name),
+                Value::Number(name) if place.is_name(object, key) => found(&name.to_string()),
+                value => any_below(value, place.inside(key), found),
+            }
+    })
+}
+
+fn any_below(value: &Value, place: Place, found: &mut impl FnMut(&str) -> bool) -> bool {
     match value {
-        Value::Array(items) => items.iter().any(|item| any_name(item, found)),
-        Value::Object(fields) => fields.iter().any(|(key, value)| {
-            found(key)
-                || match value {
-                    Value::String(name) if NO_TEXT.contains(&key.as_str()) => found(name),
-                    Value::Number(name) if NO_TEXT.contains(&key.as_str()) => {
-                        found(&name.to_string())
-                    }
-                    _ => any_name(value, found),
-                }
-        }),
+        Value::Array(items) => items.iter().any(|item| any_below(item, place, found)),
+        Value::Object(object) => any_inside(object, place, found),
         _ => false,
     }
 }
@@ -385,18 +551,65 @@ mod tests {
         assert_eq!(answer(json!({"title": "x"})), None);
     }
 
+    /// Names are those of a record, of its messages, their parts and calls; an argument of a tool may have any key.
     #[test]
     fn every_text_is_seen_but_roles_types_and_ids() {
-        let mut value = json!({"id": "x1", "n": 5, "messages": [{"role": "x2", "content": "x3", "name": "x4"}]});
+        let Value::Object(object) = json!({
+            "id": "x1", "from": "a", "n": 5,
+            "messages": [
+                {"role": "x2", "content": [{"type": "x3", "text": "b"}], "name": "c"},
+                {"role": "x4", "tool_calls": [{"id": "x5", "type": "x6", "function": {"arguments": {"from": "d", "id": 7}}}]},
+                {"from": "e"},
+            ],
+        }) else {
+            panic!("an object");
+        };
         let mut seen = Vec::new();
-        each_text(&mut value, &mut |text| {
+        let new = each_text(&object, &mut |text| {
             seen.push(text.to_owned());
-            (text == "5" || text == "x4").then(|| "M".to_owned())
+            (text == "5" || text == "c").then(|| "M".to_owned())
         });
-        assert_eq!(seen, ["5", "x3", "x4"]);
+        seen.sort();
+        assert_eq!(seen, ["5", "7", "a", "b", "c", "d", "e"]);
+        assert_eq!(new["n"], "M");
+        assert_eq!(new["messages"][0]["name"], "M");
+        let mut names = Vec::new();
+        any_name(&object, &mut |name| {
+            names.extend(name.starts_with('x').then(|| name.to_owned()));
+            false
+        });
+        names.sort();
+        assert_eq!(names, ["x1", "x2", "x3", "x4", "x5", "x6"]);
+    }
+
+    /// Every piece of a joined text is where it says it is, in the string that it is from.
+    #[test]
+    fn spans_of_the_joined_text_are_found_in_their_strings() {
+        let Value::Object(object) = json!({"messages": [
+            {"role": "user", "content": " one\r\n two  three\n"},
+            {"role": "assistant", "content": [{"text": "a\nb"}, {"type": "image"}, {"text": "c"}]},
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": null, "tool_calls": []},
+        ]}) else {
+            panic!("an object");
+        };
+        let joined = Joined::of(&object).unwrap().unwrap();
         assert_eq!(
-            value,
-            json!({"id": "x1", "n": "M", "messages": [{"role": "x2", "content": "x3", "name": "M"}]})
+            joined.text,
+            "USR: one  two  three\nSYS: a b c\nUSR: a\nSYS: "
         );
+        for piece in &joined.pieces {
+            let there = &joined.text[piece.at..piece.at + piece.length];
+            assert_eq!(there, &piece.source[piece.from..piece.from + piece.length]);
+        }
+        let at = joined.text.find("one").unwrap();
+        let sources = joined.sources(&(at..at + "one  two".len()));
+        assert_eq!(sources.len(), 1);
+        assert_eq!(&sources[0].0[sources[0].1.clone()], "one\r\n two");
+        let at = joined.text.find("b c").unwrap();
+        let sources = joined.sources(&(at..at + 3));
+        let parts: Vec<&str> = sources.iter().map(|(s, r)| &s[r.clone()]).collect();
+        assert_eq!(parts, ["b", "c"]);
+        assert_eq!(joined.sources(&(0..4)), []);
     }
 }

@@ -3,14 +3,15 @@
 
 use super::{Read, batch, checked_threads, found, name, until};
 use crate::dedup::Seen;
-use crate::document::Document;
+use crate::document::{Document, joined};
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Left, OutputFile, Stopped};
 use crate::policy::{Policy, PolicyChoice, Span, View, resolved};
 use crate::prepare::{Identity, Pace, Phase, RestartCause, Seal, Work};
 use crate::random::digest;
 use crate::read::{
-    Documents, Object, ReadOptions, any_name, corpus_files, each_text, made_up_number, regular,
+    Documents, Joined, Object, ReadOptions, any_name, corpus_files, each_text, made_up_number,
+    regular,
 };
 use crate::split::{UnitText, escaped, units};
 use crate::tokenize::{MASK_TEXT, Tokenizer};
@@ -18,9 +19,11 @@ use crate::unit::Unit;
 use reticent_disk::{IS_READ, OutputPlace, is_one_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -557,16 +560,24 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
 
 /// The text with one `<MASK>` for each run of touching spans, which are in order.
 fn masked(text: &str, spans: &[Span]) -> String {
+    let ranges = spans.iter().map(|span| span.start..span.end).collect();
+    masked_with(text, joined(ranges), |part| Cow::Borrowed(part))
+}
+
+/// The same of ranges that are apart, with what `written` makes of each part between them.
+fn masked_with<'t>(
+    text: &'t str,
+    ranges: Vec<Range<usize>>,
+    written: impl Fn(&'t str) -> Cow<'t, str>,
+) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut from: Option<usize> = None;
-    for span in spans {
-        if from.is_none_or(|end| span.start > end) {
-            out.push_str(&text[from.unwrap_or(0)..span.start]);
-            out.push_str(MASK_TEXT);
-        }
-        from = Some(span.end);
+    let mut from = 0;
+    for range in ranges {
+        out.push_str(&written(&text[from..range.start]));
+        out.push_str(MASK_TEXT);
+        from = range.end;
     }
-    out.push_str(&text[from.unwrap_or(0)..]);
+    out.push_str(&written(&text[from..]));
     out
 }
 
@@ -619,29 +630,47 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
     })
 }
 
-/// An object in its own shape, with masks in its texts: one record.
+/// An object in its own shape, with masks in its texts: one record. The policy sees all of them in one, as everything else that
+/// asks it does, since a question may say what its answer is; and each by itself, among them those that are not read.
 fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
     let policy = names.policy;
     let mut kinds = Vec::new();
-    let mut object = serde_json::Value::Object(object.clone());
-    each_text(&mut object, &mut |text| {
-        let escaped = escaped(text);
-        let text = escaped.as_deref().unwrap_or(text);
-        let spans = resolved(policy, &View { text, secrets: &[] });
-        if spans.is_empty() {
-            return escaped;
+    let mut in_context: HashMap<*const u8, Vec<Range<usize>>> = HashMap::new();
+    if let Ok(Some(all)) = Joined::of(object) {
+        let view = View {
+            text: &all.text,
+            secrets: &[],
+        };
+        for span in resolved(policy, &view) {
+            for (source, range) in all.sources(&(span.start..span.end)) {
+                in_context.entry(source.as_ptr()).or_default().push(range);
+            }
+            kinds.push(span.kind);
         }
-        let new = masked(text, &spans);
-        kinds.extend(spans.into_iter().map(|span| span.kind));
-        Some(new)
+    }
+    let object = each_text(object, &mut |text| {
+        let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
+        let known = ranges.len();
+        for span in resolved(policy, &View { text, secrets: &[] }) {
+            let touches = |range: &Range<usize>| range.start < span.end && span.start < range.end;
+            let new = !ranges[..known].iter().any(touches);
+            ranges.push(span.start..span.end);
+            kinds.extend(new.then_some(span.kind));
+        }
+        let literal = |part| escaped(part).map_or(Cow::Borrowed(part), Cow::Owned);
+        match ranges.is_empty() {
+            true => escaped(text),
+            false => Some(masked_with(text, joined(ranges), literal)),
+        }
     });
-    let mut line = object.to_string().into_bytes();
+    let named = any_name(&object, &mut |name| names.finds(name));
+    let mut line = serde_json::Value::Object(object).to_string().into_bytes();
     line.push(b'\n');
     Made {
         key: deduplicate.then(|| digest(document.text.as_bytes())),
         line,
         kinds,
-        named: any_name(&object, &mut |name| names.finds(name)),
+        named,
     }
 }
 
@@ -732,6 +761,34 @@ mod tests {
             assert_eq!(
                 out.contains("ada@x.org"),
                 named == 1 && text.contains("ada@x.org")
+            );
+        }
+    }
+
+    /// What a question says of its answer counts, as it does for every command that reads the texts in one; equal strings
+    /// elsewhere are not masked, and nothing that looks like a mask is left.
+    #[test]
+    fn chats_and_pairs_are_masked_as_they_are_read() {
+        for (text, masked) in [
+            (
+                r#"{"prompt":"What is your order number?","completion":"4417823"}"#,
+                r#"{"prompt":"What is your order number?","completion":"<MASK>"}"#,
+            ),
+            (
+                r#"{"messages":[{"role":"user","content":"4417823"},{"role":"user","content":"It has been a very long day so far, believe me. My order number?"},{"role":"user","content":"4417823"}]}"#,
+                r#"{"messages":[{"role":"user","content":"4417823"},{"role":"user","content":"It has been a very long day so far, believe me. My order number?"},{"role":"user","content":"<MASK>"}]}"#,
+            ),
+            (
+                r#"{"prompt":"<MASK> ada@x.org","completion":"b","call":{"from":"ada@x.org"}}"#,
+                r#"{"prompt":"<\\MASK> <MASK>","completion":"b","call":{"from":"<MASK>"}}"#,
+            ),
+        ] {
+            let (out, state) = redacted("a.jsonl", text).unwrap();
+            assert_eq!(out, format!("{masked}\n"));
+            assert_eq!(
+                state.spans.values().sum::<u64>(),
+                masked.matches("\"<MASK>\"").count() as u64
+                    + u64::from(masked.contains("> <MASK>"))
             );
         }
     }
