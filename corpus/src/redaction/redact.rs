@@ -785,11 +785,8 @@ mod tests {
         ] {
             let (out, state) = redacted("a.jsonl", text).unwrap();
             assert_eq!(out, format!("{masked}\n"));
-            assert_eq!(
-                state.spans.values().sum::<u64>(),
-                masked.matches("\"<MASK>\"").count() as u64
-                    + u64::from(masked.contains("> <MASK>"))
-            );
+            let masks = masked.matches("<MASK>").count() as u64;
+            assert_eq!(state.spans.values().sum::<u64>(), masks);
         }
     }
 
