@@ -561,7 +561,7 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
 /// The text with one `<MASK>` for each run of touching spans, which are in order.
 fn masked(text: &str, spans: &[Span]) -> String {
     let ranges = spans.iter().map(|span| span.start..span.end).collect();
-    masked_with(text, joined(ranges), |part| Cow::Borrowed(part))
+    masked_with(text, joined(ranges), Cow::Borrowed)
 }
 
 /// The same of ranges that are apart, with what `written` makes of each part between them.
