@@ -100,7 +100,7 @@ impl<'a> Joined<'a> {
                 match part {
                     Value::String(text) => {
                         let mut whole = Self::default();
-                        whole.push(&[text], 0..text.len(), text);
+                        whole.push(&[(0, text.as_str())], 0..text.len(), text);
                         joined.line(whole);
                     }
                     Value::Null => {}
@@ -121,14 +121,13 @@ impl<'a> Joined<'a> {
     /// What a span of the text covers of each string, which is told by where it is: another may be equal.
     pub(crate) fn sources(&self, span: &Range<usize>) -> Vec<(&'a str, Range<usize>)> {
         let mut out: Vec<(&str, Range<usize>)> = Vec::new();
-        for piece in &self.pieces {
+        let ends_before = |piece: &Piece<'_>| piece.at + piece.length <= span.start;
+        let touched = &self.pieces[self.pieces.partition_point(ends_before)..];
+        for piece in touched.iter().take_while(|piece| piece.at < span.end) {
             let (start, end) = (
                 span.start.max(piece.at),
                 span.end.min(piece.at + piece.length),
             );
-            if start >= end {
-                continue;
-            }
             let range = piece.from + start - piece.at..piece.from + end - piece.at;
             match out.last_mut() {
                 Some((source, last)) if std::ptr::eq(*source, piece.source) => last.end = range.end,
@@ -174,6 +173,15 @@ impl<'a> Joined<'a> {
     /// Adds the lines of a content of several parts as one, without the white space around each.
     fn say(&mut self, parts: &[&'a str]) {
         let content = parts.join(" ");
+        let mut begins = 0;
+        let parts: Vec<(usize, &str)> = parts
+            .iter()
+            .map(|part| {
+                let at = begins;
+                begins += part.len() + 1;
+                (at, *part)
+            })
+            .collect();
         let mut words = Vec::new();
         let mut at = 0;
         for line in content.split(['\n', '\r']) {
@@ -190,14 +198,15 @@ impl<'a> Joined<'a> {
             if number > 0 {
                 self.text.push(' ');
             }
-            self.push(parts, words.clone(), &content);
+            self.push(&parts, words.clone(), &content);
         }
     }
 
-    /// Adds a range of `content`, which is these parts with a space between them.
-    fn push(&mut self, parts: &[&'a str], range: Range<usize>, content: &str) {
-        let mut begins = 0;
-        for source in parts {
+    /// Adds a range of `content`, which is these parts, each with where it begins there, and a space between them.
+    fn push(&mut self, parts: &[(usize, &'a str)], range: Range<usize>, content: &str) {
+        let first = parts.partition_point(|(begins, part)| begins + part.len() <= range.start);
+        let touched = parts[first..].iter();
+        for &(begins, source) in touched.take_while(|(begins, _)| *begins < range.end) {
             let (start, end) = (
                 range.start.max(begins),
                 range.end.min(begins + source.len()),
@@ -210,7 +219,6 @@ impl<'a> Joined<'a> {
                     length: end - start,
                 });
             }
-            begins += source.len() + 1;
         }
         self.text.push_str(&content[range]);
     }
@@ -353,8 +361,10 @@ enum Place {
 }
 
 impl Place {
-    fn inside(self, key: &str) -> Self {
+    /// The place of the objects of a list under a key; an object alone is none of a chat.
+    fn inside(self, key: &str, value: &Value) -> Self {
         match (self, key) {
+            _ if !value.is_array() => Self::Other,
             (Self::Record, "messages" | "conversations" | "prompt" | "completion") => Self::Message,
             (Self::Message, "content" | "value") => Self::Part,
             (Self::Message, "tool_calls") => Self::Call,
@@ -396,7 +406,7 @@ fn changed(
     let each = object.iter().map(|(key, value)| {
         let new = match place.is_name(object, key) {
             true => value.clone(),
-            false => changed_value(value, place.inside(key), change),
+            false => changed_value(value, place.inside(key, value), change),
         };
         (key.clone(), new)
     });
@@ -432,7 +442,7 @@ fn any_inside(object: &Object, place: Place, found: &mut impl FnMut(&str) -> boo
             || match value {
                 Value::String(name) if place.is_name(object, key) => found(name),
                 Value::Number(name) if place.is_name(object, key) => found(&name.to_string()),
-                value => any_below(value, place.inside(key), found),
+                value => any_below(value, place.inside(key, value), found),
             }
     })
 }
@@ -561,6 +571,7 @@ mod tests {
                 {"role": "x4", "tool_calls": [{"id": "x5", "type": "x6", "function": {"arguments": {"from": "d", "id": 7}}}]},
                 {"from": "e"},
             ],
+            "prompt": {"from": "f", "content": "g"},
         }) else {
             panic!("an object");
         };
@@ -570,7 +581,7 @@ mod tests {
             (text == "5" || text == "c").then(|| "M".to_owned())
         });
         seen.sort();
-        assert_eq!(seen, ["5", "7", "a", "b", "c", "d", "e"]);
+        assert_eq!(seen, ["5", "7", "a", "b", "c", "d", "e", "f", "g"]);
         assert_eq!(new["n"], "M");
         assert_eq!(new["messages"][0]["name"], "M");
         let mut names = Vec::new();

@@ -125,6 +125,8 @@ pub struct Redaction {
     pub stdin_format: Option<&'static str>,
     /// Whether whoever read the stream closed it before the end.
     pub closed_early: bool,
+    /// Whether units are chats or pairs in their own shape: whole records, whatever the unit.
+    pub own_shape: bool,
 }
 
 /// Where the lines go.
@@ -140,6 +142,8 @@ struct Run {
     seal: Seal,
     seen: Seen,
     state: RedactionState,
+    /// Whether one of them is written in its own shape.
+    own_shape: bool,
 }
 
 /// What a worker makes of a unit.
@@ -336,13 +340,14 @@ impl RedactFiles<'_> {
     ) -> Result<Replayed> {
         let mut left = stopped.done.documents;
         let (unit, deduplicate) = (self.options.unit, self.options.deduplicate);
-        let (seal, seen) = (&mut run.seal, &mut run.seen);
+        let (seal, seen, own_shape) = (&mut run.seal, &mut run.seen, &mut run.own_shape);
         let whole = until(
             threads,
             || {
                 let batch = batch(documents, left)?;
                 left -= batch.len() as u64;
                 batch.iter().for_each(|read| enter(seal, read));
+                *own_shape |= batch.iter().any(|read| read.object.is_some());
                 Ok((!batch.is_empty()).then(|| (batch, documents.bytes_read())))
             },
             |batch| {
@@ -401,12 +406,14 @@ impl RedactFiles<'_> {
         let (unit, deduplicate) = (self.options.unit, self.options.deduplicate);
         let policy = run.policy.clone();
         let mut seal = run.seal.clone();
+        let mut own_shape = run.own_shape;
         let mut pace = Pace::new(self.pause);
         let whole = until(
             threads,
             || {
                 let batch = batch(&mut documents, u64::MAX)?;
                 batch.iter().for_each(|read| enter(&mut seal, read));
+                own_shape |= batch.iter().any(|read| read.object.is_some());
                 let mark = (documents.bytes_read(), seal.clone());
                 Ok((!batch.is_empty()).then_some((batch, mark)))
             },
@@ -464,6 +471,7 @@ impl RedactFiles<'_> {
             skipped: documents.into_skipped(),
             taken_up,
             closed_early,
+            own_shape,
         }))
     }
 }
@@ -502,6 +510,7 @@ impl Run {
             seal: Seal::default(),
             seen: Seen::new(),
             state: RedactionState::default(),
+            own_shape: false,
         }
     }
 
@@ -642,18 +651,21 @@ fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicat
             secrets: &[],
         };
         for span in resolved(policy, &view) {
-            for (source, range) in all.sources(&(span.start..span.end)) {
+            let sources = all.sources(&(span.start..span.end));
+            // What lies in who speaks alone masks nothing.
+            kinds.extend((!sources.is_empty()).then_some(span.kind));
+            for (source, range) in sources {
                 in_context.entry(source.as_ptr()).or_default().push(range);
             }
-            kinds.push(span.kind);
         }
     }
     let object = each_text(object, &mut |text| {
         let mut ranges = in_context.remove(&text.as_ptr()).unwrap_or_default();
         let known = ranges.len();
         for span in resolved(policy, &View { text, secrets: &[] }) {
-            let touches = |range: &Range<usize>| range.start < span.end && span.start < range.end;
-            let new = !ranges[..known].iter().any(touches);
+            let before = ranges[..known].partition_point(|range| range.end <= span.start);
+            let touches = |range: &Range<usize>| range.start < span.end;
+            let new = !ranges[..known].get(before).is_some_and(touches);
             ranges.push(span.start..span.end);
             kinds.extend(new.then_some(span.kind));
         }
@@ -787,6 +799,81 @@ mod tests {
             assert_eq!(out, format!("{masked}\n"));
             let masks = masked.matches("<MASK>").count() as u64;
             assert_eq!(state.spans.values().sum::<u64>(), masks);
+        }
+    }
+
+    /// Finds a few words.
+    #[derive(Debug)]
+    struct Words(&'static [&'static str]);
+
+    impl Policy for Words {
+        fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
+            for word in self.0 {
+                let places = view.text.match_indices(word);
+                spans.extend(places.map(|(start, found)| Span {
+                    start,
+                    end: start + found.len(),
+                    kind: "word".into(),
+                    source: "test".into(),
+                    score: 1.0,
+                }));
+            }
+        }
+    }
+
+    /// What is found over the border of two strings is masked in both and counted once; names of a chat stay.
+    #[test]
+    fn masks_of_the_joined_text_are_put_where_it_is_from() {
+        use serde_json::json;
+        let said = |content| json!({"messages": [{"role": "user", "content": content}]});
+        let call = |from: &str, to: &str| {
+            json!({"from": to, "id": from, "messages": [{"from": from, "content": null, "tool_calls": [
+                {"id": from, "type": "function", "function": {"arguments": {"from": to, "id": to}}},
+            ]}]})
+        };
+        for (words, object, masked, count) in [
+            (
+                &["Ada Byron"][..],
+                said(json!("I am Ada \n Byron.")),
+                said(json!("I am <MASK>.")),
+                1,
+            ),
+            (
+                &["Ada Byron", "Byron"],
+                said(
+                    json!([{"type": "text", "text": "I am Ada"}, {"type": "text", "text": "Byron."}]),
+                ),
+                said(
+                    json!([{"type": "text", "text": "I am <MASK>"}, {"type": "text", "text": "<MASK>."}]),
+                ),
+                1,
+            ),
+            (
+                &["order?\nSYS: 44"],
+                json!({"messages": [{"role": "user", "content": "44"}, {"role": "user", "content": "Your order?"},
+                    {"role": "assistant", "content": "44"}]}),
+                json!({"messages": [{"role": "user", "content": "44"}, {"role": "user", "content": "Your <MASK>"},
+                    {"role": "assistant", "content": "<MASK>"}]}),
+                1,
+            ),
+            (&["USR"], said(json!("a")), said(json!("a")), 0),
+            (&["mary"], call("mary", "mary"), call("mary", "<MASK>"), 3),
+            // A mask between the letters of a literal one, and one that a mask would complete.
+            (
+                &["x"],
+                said(json!("<MASK><MxASK><xMASK>")),
+                said(json!("<\\MASK><M<MASK>ASK><<MASK>MASK>")),
+                2,
+            ),
+        ] {
+            let (policy, document) = (Words(words), Document::new("a", ""));
+            let mut names = Names {
+                policy: &policy,
+                known: HashMap::new(),
+            };
+            let made = whole(&document, object.as_object().unwrap(), &mut names, false);
+            assert_eq!(String::from_utf8(made.line).unwrap(), format!("{masked}\n"));
+            assert_eq!(made.kinds.len(), count, "{object}");
         }
     }
 

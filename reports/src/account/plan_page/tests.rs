@@ -238,7 +238,13 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     // Every secret caught: nothing of them is left in the run.
     folder.prepared(0, 0, "null");
     let subject = of_file(&folder.plan(&plan)).unwrap();
-    assert!(sheet(&subject).unwrap().body.headline.get().get() <= 0.0);
+    let document = sheet(&subject).unwrap();
+    assert!(document.body.headline.get().get() <= 0.0);
+    let brief = page(&subject, &document, false).unwrap();
+    let brief = brief.to_text(View::of_terminal(false));
+    let words: Vec<&str> = brief.split_whitespace().collect();
+    let said = "Taken for granted: The policy catches every content";
+    assert!(words.join(" ").contains(said), "{brief}");
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
     let subject = of_file(&folder.plan(&plan)).unwrap();
@@ -247,6 +253,25 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     assert!(read(&subject, &document).contains("Nothing is promised"));
     let helps = &document.body.tighten[0];
     assert!(helps.change.contains("private") && (helps.epsilon.get().get() - truth).abs() < 1e-2);
+}
+
+/// A limit is held against the first promise: that of the group, where one was asked about.
+#[test]
+fn a_group_that_was_asked_about_comes_first() {
+    let folder = Folder::new();
+    folder.prepared(100, 0, "null");
+    let plan =
+        format!("schema = 1\nrecipe = \"dpsgd\"\n[data]\nprepared = \"prepared\"\n{TRAINING}");
+    let first = |plan: &str| {
+        let subject = of_file(&folder.plan(plan)).unwrap();
+        let body = sheet(&subject).unwrap().body;
+        (body.headline.get().get(), body.promises[0].guarantee.group)
+    };
+    let (one, group) = first(&plan);
+    assert!(group.is_none(), "counted, not asked: {group:?}");
+    let (three, group) = first(&format!("{plan}[secrets]\nrecords = 3\n"));
+    assert_eq!(group.map(|group| group.get()), Some(3));
+    assert!(three > 2.0 * one, "{one} {three}");
 }
 
 #[test]

@@ -126,6 +126,11 @@ fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
 
 fn page(shown: &Body<'_>, made: &Redaction, unit: Unit, policy: &PolicyChoice) -> Page {
     let state = shown.state;
+    // Chats and pairs are written whole, whatever the unit.
+    let unit = match made.own_shape {
+        true => "record".to_owned(),
+        false => unit.to_string(),
+    };
     let said = format!(
         "{}: {} of {} {unit}s written, {} duplicates removed.",
         shown.out,
