@@ -253,7 +253,7 @@ fn outcome(arm: &Arm) -> String {
             grouped(finding.candidates)
         ),
         (Leak::Together, _) => format!(
-            "leaks a little (mean exposure {:.2} bits, where chance stays below {:.2})",
+            "leaks, no canary by itself (mean exposure {:.2} bits, where chance stays below {:.2})",
             mean.lower(),
             mean.null_95()
         ),

@@ -633,7 +633,19 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))
         .or_else(|| pair.counts_differ(&["members", "non_members"]))
         .or_else(|| pair.differ(&["reference", "lower_is_member"]))
-        .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes));
+        .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes))
+        .or_else(|| {
+            let reversed = old["area"]["upper"].as_f64()? < 0.5;
+            reversed.then(|| "members score lower than non-members in OLD".to_owned())
+        });
+    let both = before.intersection(&after).filter(|name| **name != attack);
+    let others: Vec<&str> = both.map(String::as_str).collect();
+    if !others.is_empty() {
+        notes.push(format!("not compared: the AUC of {}", others.join(", ")));
+    }
+    if new["signal"] == "leak" && old["signal"] != "leak" {
+        notes.push("the attacks together find a leak in NEW, and found none in OLD".to_owned());
+    }
     if let Some(differ) = differ {
         notes.push(format!("not compared: the AUC ({differ})"));
         return None;

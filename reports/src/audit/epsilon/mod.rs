@@ -178,8 +178,16 @@ impl EpsilonReport {
             promise: None,
             limit: args.max_epsilon.map(|limit| provable > limit.get()),
         };
-        let otherwise = Mood::of_leak(self.found() > 0.0, reach, false);
+        let otherwise = match self.is_turned() {
+            true => Mood::Open,
+            false => Mood::of_leak(self.found() > 0.0, reach, false),
+        };
         Mood::of(self.exit(args), otherwise)
+    }
+
+    /// Whether guesses are wrong more often than chance explains, so that counted the other way round they refute an ε.
+    fn is_turned(&self) -> bool {
+        self.found() <= 0.0 && self.turned > 0.0
     }
 
     /// Why such counts leave open whether ε is above the limit.

@@ -57,6 +57,13 @@ pub(super) fn page(report: &EpsilonReport, args: &EpsilonArgs, inputs: &Inputs) 
 /// The bound that assumes no family of mechanisms, in words.
 fn says(report: &EpsilonReport) -> String {
     let (epsilon, provable) = (report.found(), report.provable.get().get());
+    if report.is_turned() {
+        return format!(
+            "Nothing can be concluded: guesses are wrong more often than chance explains. Counted the other way round, they \
+             refute every ε below {}.",
+            rounded_down(report.turned, 4)
+        );
+    }
     if epsilon > 0.0 {
         format!("ε is at least {}.", rounded_down(epsilon, 4))
     } else if provable > 0.0 {

@@ -187,6 +187,11 @@ fn what_could_not_have_been_shown_is_open() {
             "above the limit of 2.",
         ),
         (
+            "audit epsilon --counts 1000,1000,0 --max-epsilon 1",
+            Mood::Open,
+            "Nothing can be concluded: guesses are wrong",
+        ),
+        (
             "audit epsilon --rates 2,2,0,2",
             Mood::Open,
             "Nothing can be concluded",

@@ -319,7 +319,7 @@ fn found(report: &ExposureReport) -> String {
             max.null_95()
         ),
         Leak::Together => format!(
-            "The model leaks a little: no canary stands out, but the {count} together have a mean exposure of {}{:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
+            "The model leaks: no canary stands out by itself, but the {count} together have a mean exposure of {}{:.2} bits, where 95 % of models that never saw them stay below {:.2}.",
             at_least(finding),
             mean.lower(),
             mean.null_95()

@@ -198,9 +198,20 @@ impl SampledReport {
         self.p_any < 0.05
     }
 
-    /// Whether the smallest p that a sample of this size can give is small enough.
+    /// Whether the smallest p that a sample of this size can give is small enough; of a large one it is that of the first rank.
     fn could_see(&self) -> bool {
-        self.canaries.len() as f64 / (self.sample as f64 + 1.0) < 0.05 && !self.all_alike()
+        self.least_p(self.sample as f64 + 1.0) < 0.05
+            && self.ranks_could_tell()
+            && !self.all_alike()
+    }
+
+    /// Whether the first rank among all candidates is surprising for one canary of so many.
+    fn ranks_could_tell(&self) -> bool {
+        self.least_p(self.candidates as f64) < 0.05
+    }
+
+    fn least_p(&self, candidates: f64) -> f64 {
+        self.canaries.len() as f64 / candidates
     }
 
     /// Whether no canary is told from any candidate: none is likelier, none less likely.
@@ -228,6 +239,11 @@ impl SampledReport {
                 "every sampled candidate is as likely as the canary: the scores tell none from another"
                     .to_owned(),
             ),
+            Mute::Leak if !self.ranks_could_tell() => Some(format!(
+                "the first rank of {} is nothing unusual for one of {}: without --sample they are judged together",
+                count_of(self.candidates, "candidate"),
+                count_of(canaries, "canary"),
+            )),
             Mute::Leak => Some(format!(
                 "a sample of {} shows no leak of {}, whatever their ranks: it takes one of {} at least",
                 grouped(self.sample),

@@ -143,7 +143,7 @@ fn canaries_that_leak_together_are_not_called_chance() {
         25_000, 40_000, 45_000, 65_000, 94_000, 106_000, 179_000, 272_000, 300_000, 310_000,
     ]));
     assert_eq!(Leak::of(&report.finding.summary), Leak::Together);
-    assert!(page_of(&report).contains("The model leaks a little"));
+    assert!(page_of(&report).contains("The model leaks: no canary stands out by itself"));
     assert_eq!(Leak::of(&leaking().finding.summary), Leak::Single);
     assert_eq!(Leak::of(&quiet().finding.summary), Leak::Unseen);
 }
@@ -446,6 +446,12 @@ fn a_sampled_report_fits_its_schema_and_says_what_it_can() {
             .to_text(View::full())
             .contains("\nNo leak was seen")
     );
+    // The first of 150 is no surprise among ten canaries, however many candidates are drawn.
+    for (candidates, mood) in [(150, Mood::Open), (201, Mood::Plain)] {
+        let mut few = sampled(&costs, [500.5; 10]);
+        few.candidates = candidates;
+        assert_eq!(few.to_page("m", None).unwrap().has_mood(), mood);
+    }
     // A promise that a sample cannot contradict speaks of no leak, and of none that is not seen.
     let promised = |own| sampled_of(&costs, own, Planting::Planted, None);
     for (report, mood) in [

@@ -311,6 +311,8 @@ fn says(
         Signal::Leak
     } else if signals.contains(&Signal::ShiftedSplit) {
         Signal::ShiftedSplit
+    } else if signals.contains(&Signal::Reversed) {
+        Signal::Reversed
     } else if signals.iter().all(|signal| *signal == Signal::Alike) {
         Signal::Alike
     } else {

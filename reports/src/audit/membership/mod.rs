@@ -337,12 +337,30 @@ impl MembershipReport {
         page::page(self, args, self.exit(args.max_auc), heat, &inputs)
     }
 
-    /// 1 when the AUC is certainly above the limit.
+    /// 1 when an AUC is certainly above the limit.
     pub(super) fn exit(&self, limit: Option<f64>) -> Exit {
-        let (lower, _) = ends(&self.area.bounds);
-        match limit {
-            Some(limit) if lower > limit => Exit::Exceeded,
-            _ => Exit::Finished,
+        match limit.and_then(|limit| self.above(limit)) {
+            Some(_) => Exit::Exceeded,
+            None => Exit::Finished,
+        }
+    }
+
+    /// The first area that is certainly above a limit, by its own interval: of the attack that decides, of another one, or
+    /// of the members with so many copies.
+    pub(super) fn above(&self, limit: f64) -> Option<String> {
+        let is_above = |area: &Area| ends(&area.bounds).0 > limit;
+        let mut rows = self.attacks.iter().flat_map(|attacks| &attacks.rows);
+        let stratum = || {
+            let mut strata = self.copies.iter();
+            let found = strata.find(|stratum| is_above(&stratum.area))?;
+            Some(format!(" of members with {} copies or more", found.from))
+        };
+        let attack = rows.find(|row| is_above(&row.area));
+        match is_above(&self.area) {
+            true => Some(String::new()),
+            false => attack
+                .map(|row| format!(" of {}", row.attack))
+                .or_else(stratum),
         }
     }
 }

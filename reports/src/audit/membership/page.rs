@@ -205,8 +205,9 @@ fn summary(report: &MembershipReport, args: &MembershipArgs, exit: Exit) -> Stri
             " Whether the texts alone tell them apart was not checked: {why}."
         ));
     }
-    if let (Exit::Exceeded, Some(limit)) = (exit, args.max_auc) {
-        said = format!("The AUC is certainly above the limit of {limit}. {said}");
+    let above = args.max_auc.and_then(|limit| report.above(limit));
+    if let (Exit::Exceeded, Some(limit), Some(of)) = (exit, args.max_auc, above) {
+        said = format!("The AUC{of} is certainly above the limit of {limit}. {said}");
     } else if let Some(limit) = args
         .max_auc
         .filter(|limit| !report.could_show(Some(*limit)))
@@ -272,7 +273,11 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     if report.no_blind.is_some() {
         said.push_str(" What the texts alone give was not checked.");
     }
+    let together = report.attacks.as_ref().is_some_and(|a| a.rows.len() > 1);
     said.push_str(match report.signal {
+        Signal::Leak if together => {
+            " Of all attacks together, training records leave a trace that some find."
+        }
         Signal::Leak if report.no_blind.is_some() => {
             " Training records leave a trace that this attack finds, unless the two sets differ in themselves."
         }

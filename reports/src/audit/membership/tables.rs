@@ -248,6 +248,9 @@ impl MembershipReport {
         let why = match self.signal {
             Signal::Alike => "all scores are equal, and tell no record from another".to_owned(),
             _ if self.surely_below(limit) => return None,
+            Signal::Reversed if self.attacks.is_some() => {
+                "the model likes members less than non-members".to_owned()
+            }
             Signal::Reversed => {
                 "members score lower than non-members: losses and perplexities need --lower-is-member"
                     .to_owned()
@@ -306,6 +309,9 @@ pub(super) fn says(report: &MembershipReport) -> String {
         }
         Signal::ShiftedSplit => format!(
             "{subject} tell{s} the two sets apart, but so do the texts without the model: the sets differ in themselves, and this proves no membership."
+        ),
+        Signal::Reversed if report.attacks.is_some() => format!(
+            "Nothing can be concluded: members score lower than non-members {again}, which tells them apart too. Were the two sets exchanged, or was the text unlearned?"
         ),
         Signal::Reversed => "Members score lower than non-members. Scores must rise with membership: losses and perplexities need --lower-is-member.".to_owned(),
         Signal::Alike => {

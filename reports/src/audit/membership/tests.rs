@@ -175,6 +175,32 @@ fn limits_are_not_kept_by_scores_that_say_nothing() {
     assert_eq!(report.undecided(Some(1.0)), None);
 }
 
+/// What is certain of some members, or of another attack, passes the limit too.
+#[test]
+fn a_limit_is_held_against_every_area() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |shift: f64| {
+        let path = write(folder.path(), "scores.csv", &rows("id,member,score", shift));
+        report(&args(&["--scores", &path])).unwrap()
+    };
+    let (mut quiet, loud) = (of(0.0), of(1.9));
+    assert_eq!(quiet.exit(Some(0.6)), Exit::Finished);
+    quiet.copies.push(CopyStratum {
+        from: 10,
+        to: None,
+        members: 12,
+        area: loud.area.clone(),
+        at_fpr: Vec::new(),
+    });
+    assert_eq!(quiet.exit(Some(0.6)), Exit::Exceeded);
+    let args = args(&["--scores", "x.csv", "--max-auc", "0.6"]);
+    let inputs = inputs(&args, quiet.confidence).unwrap();
+    let page = page::page(&quiet, &args, Exit::Exceeded, &[], &inputs).unwrap();
+    let said = "The AUC of members with 10 copies or more is certainly above the limit of 0.6.";
+    assert!(page.said().starts_with(said), "{}", page.said());
+    assert_eq!(page.has_mood(), Mood::Alarm);
+}
+
 /// A column of `--scores-out` is not believed, and not kept back.
 #[test]
 fn scores_say_what_their_file_says_of_the_texts() {
