@@ -490,6 +490,11 @@ fn addresses_with_escapes_are_found_whole() {
         ("to 1+2@example.org", "email", "1+2@example.org"),
         (r"one\nmary@example.org\ntwo", "email", "mary@example.org"),
         (
+            r"a\é%20mary@example.org",
+            "email",
+            "%20mary@example.org",
+        ),
+        (
             r"a\nfoo%20mary@example.org",
             "email",
             "foo%20mary@example.org",

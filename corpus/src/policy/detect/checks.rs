@@ -299,8 +299,9 @@ pub(super) fn whole_email(text: &str, range: Range<usize>) -> Option<Range<usize
         let before = &before[..start - joint];
         let local = before.trim_end_matches(|c| in_word(c) || "._-'".contains(c));
         // The letter of `\n` is no part of it.
-        let escape = usize::from(local.ends_with('\\'));
-        start = (local.len() + escape).min(before.len());
+        let letter = before[local.len()..].chars().next();
+        let letter = letter.filter(|_| local.ends_with('\\'));
+        start = local.len() + letter.map_or(0, char::len_utf8);
     }
     Some(start..range.end)
 }
