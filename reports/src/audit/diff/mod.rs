@@ -633,11 +633,7 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         .then(|| format!("deciding attack: {attack} in OLD, {} in NEW", decides(new)))
         .or_else(|| pair.counts_differ(&["members", "non_members"]))
         .or_else(|| pair.differ(&["reference", "lower_is_member"]))
-        .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes))
-        .or_else(|| {
-            let reversed = old["area"]["upper"].as_f64()? < 0.5;
-            reversed.then(|| "members score lower than non-members in OLD".to_owned())
-        });
+        .or_else(|| pair.other_records("the AUC", &["members", "non_members"], notes));
     let both = before.intersection(&after).filter(|name| **name != attack);
     let others: Vec<&str> = both.map(String::as_str).collect();
     if !others.is_empty() {
@@ -656,7 +652,10 @@ fn areas(pair: &Pair, notes: &mut Vec<String>) -> Option<Waiting> {
         old: old["area"].clone(),
         new: new["area"].clone(),
         highest: highest_area(new),
-        silent: says_nothing(new),
+        silent: says_nothing(new).or_else(|| {
+            let reversed = old["area"]["upper"].as_f64()? < 0.5;
+            reversed.then_some("members score lower than non-members in OLD")
+        }),
         // Half of each interval's failure probability is on the side that counts.
         costs: f64::midpoint(costs[0], costs[1]),
     })
