@@ -189,7 +189,7 @@ fn a_limit_is_held_against_every_area() {
         from: 10,
         to: None,
         members: 12,
-        area: loud.area.clone(),
+        area: loud.area,
         at_fpr: Vec::new(),
     });
     assert_eq!(quiet.exit(Some(0.6)), Exit::Exceeded);
