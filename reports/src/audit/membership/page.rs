@@ -275,8 +275,8 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     }
     let together = report.attacks.as_ref().is_some_and(|a| a.rows.len() > 1);
     said.push_str(match report.signal {
-        Signal::Leak if together => {
-            " Of all attacks together, training records leave a trace that some find."
+        Signal::Leak if together && report.no_blind.is_none() => {
+            " Training records leave a trace that the attacks together find."
         }
         Signal::Leak if report.no_blind.is_some() => {
             " Training records leave a trace that this attack finds, unless the two sets differ in themselves."
