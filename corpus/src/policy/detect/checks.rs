@@ -1,6 +1,7 @@
 //! What regular expressions cannot say: checksums, ranges, surroundings.
 
 use super::engine::Candidate;
+use crate::policy::folded::in_word;
 use crate::policy::speakers::is_question;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -243,11 +244,6 @@ pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let start = c.start - lead.trim_start_matches(['.', '\'', '-']).len();
     let end = c.end + domain(&c.text[c.end..])?;
     (start < c.start).then_some(Candidate { start, end, ..c })
-}
-
-/// A letter, a digit, or an accent on the one before.
-fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
 }
 
 /// Bytes of the name of a host that a text begins with, to the last label that is letters alone. Of a name in letters that
