@@ -147,13 +147,13 @@ impl Row {
             }
             // Of several exponential mechanisms the chooser knows the largest moment of any instance, which no pair of
             // distributions attains: δ below that of the pair is no contradiction.
-            let has_instances = cell.kind == Kind::Exponential && case.steps > 1;
-            let rests = match by {
-                By::Chosen if has_instances => Rests {
+            let by_pair = by != By::Chosen || cell.kind != Kind::Exponential || case.steps < 2;
+            let rests = match by_pair {
+                true => rests,
+                false => Rests {
                     upper: (truth.0, rests.upper.1),
                     ..rests
                 },
-                _ => rests,
             };
             let before = self.wrong.len();
             self.by[by as usize].asked += 1;
@@ -184,7 +184,7 @@ impl Row {
                 && let Ok(ends) = answers.epsilon(delta)
             {
                 checks += 1;
-                self.inverse((by, has_instances), ends, delta, &oracle, &case);
+                self.inverse((by, by_pair), ends, delta, &oracle, &case);
             }
             if by == By::Chosen && question == Asked::Others {
                 checks += self.others(&answers, &oracle, order, &case)?;
@@ -235,7 +235,7 @@ impl Row {
     /// δ at the upper end of ε is at most `delta`, at the lower end at least.
     fn inverse(
         &mut self,
-        (by, has_instances): (By, bool),
+        (by, by_pair): (By, bool),
         ends: Ends,
         delta: f64,
         oracle: &Oracle,
@@ -244,7 +244,7 @@ impl Row {
         let mut fine = ends.0 <= ends.1;
         if ends.1.is_finite() {
             fine &= oracle.delta(ends.1).0 <= delta;
-            if by != By::Chosen || !has_instances {
+            if by_pair {
                 fine &= oracle.delta_rests(ends.1).upper.0 <= delta;
             }
         }

@@ -569,24 +569,29 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
 
 /// The text with one `<MASK>` for each run of touching spans, which are in order.
 fn masked(text: &str, spans: &[Span]) -> String {
-    let ranges = spans.iter().map(|span| span.start..span.end).collect();
-    masked_with(text, joined(ranges), Cow::Borrowed)
+    masked_with(
+        text,
+        spans.iter().map(|span| span.start..span.end),
+        Cow::Borrowed,
+    )
 }
 
-/// The same of ranges that are apart, with what `written` makes of each part between them.
+/// The same of ranges, with what `written` makes of each part between them.
 fn masked_with<'t>(
     text: &'t str,
-    ranges: Vec<Range<usize>>,
+    ranges: impl IntoIterator<Item = Range<usize>>,
     written: impl Fn(&'t str) -> Cow<'t, str>,
 ) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut from = 0;
+    let mut from: Option<usize> = None;
     for range in ranges {
-        out.push_str(&written(&text[from..range.start]));
-        out.push_str(MASK_TEXT);
-        from = range.end;
+        if from.is_none_or(|end| range.start > end) {
+            out.push_str(&written(&text[from.unwrap_or(0)..range.start]));
+            out.push_str(MASK_TEXT);
+        }
+        from = Some(range.end);
     }
-    out.push_str(&written(&text[from..]));
+    out.push_str(&written(&text[from.unwrap_or(0)..]));
     out
 }
 
