@@ -6,6 +6,7 @@ mod near;
 mod same;
 mod seen;
 mod substring;
+mod varint;
 
 use crate::error::{Result, range};
 use crate::prepare::{ButFor, Stability};
@@ -290,7 +291,7 @@ impl DuplicateIndex {
     pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
         if let Some(Otherwise::Near(index)) = &self.otherwise {
             marks.looked_at = index.count();
-            marks.near = index.has_near(&marks.sketch, 0);
+            marks.near = index.has_near(&marks.tokens, &marks.sketch, 0);
             if marks.near {
                 marks.tokens = Vec::new();
                 marks.sketch = near::Sketch::default();
@@ -318,22 +319,8 @@ fn fate(new: bool) -> Fate {
 /// lowest first, with a bit that says whether another one follows.
 pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
-    const MORE: u8 = 0x80;
-    let largest = tokens.iter().fold(0, |any, token| any | token);
-    let bytes: Vec<u8> = if largest < TokenId::from(MORE) {
-        tokens.iter().map(|token| *token as u8).collect()
-    } else {
-        let mut bytes = Vec::with_capacity(2 * tokens.len());
-        for token in tokens {
-            let mut rest = *token;
-            while rest >= TokenId::from(MORE) {
-                bytes.push(rest as u8 | MORE);
-                rest >>= 7;
-            }
-            bytes.push(rest as u8);
-        }
-        bytes
-    };
+    let mut bytes = Vec::with_capacity(tokens.len());
+    varint::encode(tokens, &mut bytes);
     Sha1::digest(bytes).into()
 }
 

@@ -2,10 +2,13 @@
 //! meets in one.
 //!
 //! Memory for each unit that stays: 10 to 15 bytes for each band, its tokens at one to five bytes
-//! each, and 12 bytes. Signatures are not kept.
+//! each, and 24 bytes. Signatures are not kept.
 
 use super::bands::Band;
+use super::varint;
 use crate::record::TokenId;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
@@ -22,6 +25,9 @@ pub(crate) struct Sketch {
     /// One key for each band of the signature.
     bands: Vec<u64>,
 }
+
+/// Bands that are looked up at once.
+const AT_ONCE: usize = 8;
 
 /// The units that stay, by the bands of their signatures.
 #[derive(Debug)]
@@ -46,70 +52,67 @@ impl Index {
     }
 
     /// Whether a unit is near one that stays, of those from a number on.
-    pub(super) fn has_near(&self, sketch: &Sketch, from: u32) -> bool {
-        let mut met: Vec<u32> = Vec::new();
-        for (band, key) in self.bands.iter().zip(&sketch.bands) {
-            met.extend(band.get(*key).filter(|number| *number >= from));
+    pub(super) fn has_near(&self, unit: &[TokenId], sketch: &Sketch, from: u32) -> bool {
+        let own = sketch.shingles.summary;
+        let mut met: HashTable<u32> = HashTable::new();
+        let hash = |number: &u32| mix(u64::from(*number));
+        let mut compared: Option<Compared<'_>> = None;
+        for (bands, keys) in self.bands.chunks(AT_ONCE).zip(sketch.bands.chunks(AT_ONCE)) {
+            // Looked up before any is gone through: tables are larger than caches, and waiting for one is waiting for all.
+            let mut any = [false; AT_ONCE];
+            for ((any, band), key) in any.iter_mut().zip(bands).zip(keys) {
+                *any = band.may_have(*key);
+            }
+            let taken = bands.iter().zip(keys).zip(any).filter(|(_, any)| *any);
+            for other in taken.flat_map(|((band, key), _)| band.get(*key)) {
+                if other < from {
+                    continue;
+                }
+                let [a, b] = [own, self.kept.summaries[other as usize]];
+                if !self.similar(a.most_in_common(b), a.count, b.count) {
+                    continue;
+                }
+                // In another band.
+                match met.entry(hash(&other), |number| *number == other, hash) {
+                    Entry::Occupied(_) => continue,
+                    Entry::Vacant(free) => free.insert(other),
+                };
+                let needed = self.needed(a.count, b.count);
+                let compared =
+                    compared.get_or_insert_with(|| Compared::new(unit, sketch, self.shape.shingle));
+                if compared.has_in_common(self.kept.bytes(other), needed as usize) {
+                    return true;
+                }
+            }
         }
-        met.sort_unstable();
-        met.dedup();
-        // All of the smaller set in the larger one would not be enough.
-        let own = sketch.shingles.count;
-        met.retain(|&other| {
-            let count = self.kept.shingles[other as usize] as usize;
-            self.similar(own.min(count), own, count)
-        });
-        if met.is_empty() {
-            return false;
-        }
-        let mut compared = Compared::new(&sketch.shingles);
-        met.iter().any(|&other| self.near(&mut compared, other))
+        false
     }
 
     /// Enters a unit unless it is near one that stays; whether it stays. That none of the first `before` is near it
     /// is known.
     pub(super) fn insert(&mut self, unit: &[TokenId], sketch: &Sketch, before: u32) -> bool {
-        if self.has_near(sketch, before) {
+        if before < self.count() && self.has_near(unit, sketch, before) {
             return false;
         }
         if let Ok(number) = u32::try_from(self.kept.ends.len()) {
             for (band, key) in self.bands.iter_mut().zip(&sketch.bands) {
                 band.insert(*key, number);
             }
-            self.kept.push(unit, sketch.shingles.count);
+            self.kept.push(unit, sketch.shingles.summary);
         }
         true
     }
 
     /// Whether sets of so many have enough in common.
-    fn similar(&self, both: usize, own: usize, other: usize) -> bool {
-        both as f64 >= self.shape.similarity * (own + other - both) as f64
-    }
-
-    /// Whether a unit that stays is as similar as that.
-    fn near(&self, own: &mut Compared<'_>, other: u32) -> bool {
-        let count = self.kept.shingles[other as usize] as usize;
-        let needed = self.needed(own.shingles.count, count);
-        self.kept.read(other, &mut own.tokens);
-        let tokens = std::mem::take(&mut own.tokens);
-        let places = tokens.len().saturating_sub(self.shape.shingle) + 1;
-        own.comparison += 1;
-        let mut both = 0;
-        for (place, shingle) in each(&tokens, self.shape.shingle).enumerate() {
-            // Not even if all that follow were new and in both.
-            if both + places - place < needed {
-                break;
-            }
-            both += usize::from(own.meets(shingle));
-        }
-        own.tokens = tokens;
-        both >= needed
+    fn similar(&self, both: u32, own: u32, other: u32) -> bool {
+        let either = f64::from(own) + f64::from(other) - f64::from(both);
+        f64::from(both) >= self.shape.similarity * either
     }
 
     /// The fewest shingles in both that make sets of so many similar.
-    fn needed(&self, own: usize, other: usize) -> usize {
+    fn needed(&self, own: u32, other: u32) -> u32 {
         let share = self.shape.similarity / (1.0 + self.shape.similarity);
-        let mut needed = (share * (own + other) as f64) as usize;
+        let mut needed = (share * (f64::from(own) + f64::from(other))) as u32;
         while needed > 0 && self.similar(needed - 1, own, other) {
             needed -= 1;
         }
@@ -120,10 +123,28 @@ impl Index {
     }
 }
 
+/// What is compared first of two sets of shingles.
+#[derive(Debug, Clone, Copy, Default)]
+struct Summary {
+    /// How many there are.
+    count: u32,
+    /// A bit for each 64th of all hashes: whether one of it is among them.
+    parts: u64,
+}
+
+impl Summary {
+    /// How many two sets can have in common at most: of each part that only one of them has, one is in that alone.
+    const fn most_in_common(self, other: Self) -> u32 {
+        let one = self.count - (self.parts & !other.parts).count_ones();
+        let two = other.count - (other.parts & !self.parts).count_ones();
+        if one < two { one } else { two }
+    }
+}
+
 /// Hashes of the different shingles of a unit, in a table with open addressing.
 #[derive(Debug, Clone, Default)]
 struct Shingles {
-    count: usize,
+    summary: Summary,
     /// Zero is free.
     places: Vec<u64>,
 }
@@ -131,12 +152,13 @@ struct Shingles {
 impl Shingles {
     fn of(all: &[u64]) -> Self {
         let mut out = Self {
-            count: 0,
+            summary: Summary::default(),
             places: vec![0; (2 * all.len()).next_power_of_two().max(2)],
         };
         for shingle in all {
             let at = out.find(*shingle);
-            out.count += usize::from(out.places[at] == 0);
+            out.summary.count += u32::from(out.places[at] == 0);
+            out.summary.parts |= 1 << (shingle >> 58);
             out.places[at] = *shingle;
         }
         out
@@ -155,35 +177,90 @@ impl Shingles {
     }
 }
 
-/// The shingles of a unit that is compared with others.
+/// A unit that is compared with others.
 struct Compared<'a> {
+    unit: &'a [TokenId],
+    /// Tokens of a shingle.
+    length: usize,
+    /// The unit as it would be stored.
+    bytes: Vec<u8>,
     shingles: &'a Shingles,
-    /// The comparison that met each place last.
+    /// Where in the table each of its shingles is.
+    places: Vec<u32>,
+    /// The comparison that met each place of the table last.
     met: Vec<u32>,
     comparison: u32,
-    /// Room for the tokens of the other.
+    /// Room for tokens of the other.
     tokens: Vec<TokenId>,
 }
 
 impl<'a> Compared<'a> {
-    fn new(shingles: &'a Shingles) -> Self {
+    fn new(unit: &'a [TokenId], sketch: &'a Sketch, length: usize) -> Self {
+        let mut bytes = Vec::with_capacity(unit.len());
+        varint::encode(unit, &mut bytes);
+        let shingles = &sketch.shingles;
         Self {
+            unit,
+            length,
+            bytes,
+            shingles,
+            places: each(unit, length)
+                .map(|s| shingles.find(s) as u32)
+                .collect(),
             met: vec![0; shingles.places.len()],
             comparison: 0,
             tokens: Vec::new(),
-            shingles,
         }
     }
 
-    /// Whether a shingle is there, and was not met in this comparison.
-    #[inline]
-    fn meets(&mut self, shingle: u64) -> bool {
-        let at = self.shingles.find(shingle);
-        let new = self.shingles.places[at] != 0 && self.met[at] != self.comparison;
-        if new {
-            self.met[at] = self.comparison;
+    /// Whether so many different shingles of another unit, which is given as it is stored, are among its own.
+    ///
+    /// Where both begin or end with the same tokens, the shingles there are known. Those between are looked up
+    /// first: most units that are not near are told by them.
+    fn has_in_common(&mut self, other: &[u8], needed: usize) -> bool {
+        self.comparison += 1;
+        let ends = varint::common_ends(&self.bytes, other);
+        let (before, rest) = other.split_at(ends[0]);
+        let (between, behind) = rest.split_at(rest.len() - ends[1]);
+        let [begin, middle, end] = [before, between, behind].map(varint::count);
+        // A unit shorter than a shingle has one all the same, which is that of no longer one.
+        let whole = self.unit.len().min(begin + middle + end) >= self.length;
+        let known = |same: usize| match whole {
+            true => (same + 1).saturating_sub(self.length),
+            false => 0,
+        };
+        let (first, last) = (known(begin), known(end));
+        let mut tokens = std::mem::take(&mut self.tokens);
+        tokens.clear();
+        let count = self.unit.len();
+        tokens.extend(&self.unit[first..begin]);
+        varint::decode(between, &mut tokens);
+        tokens.extend(&self.unit[count - end..count - last]);
+        let mut both = 0;
+        // Where nothing differs, no shingle may be left.
+        if !whole || tokens.len() >= self.length {
+            for shingle in each(&tokens, self.length) {
+                let at = self.shingles.find(shingle);
+                both += usize::from(self.shingles.places[at] != 0 && self.meets(at));
+            }
         }
-        new
+        self.tokens = tokens;
+        // Not even if the others were all different ones.
+        if both + first + last < needed {
+            return false;
+        }
+        let all = self.places.len();
+        for number in (0..first).chain(all - last..all) {
+            let at = self.places[number] as usize;
+            both += usize::from(self.meets(at));
+        }
+        both >= needed
+    }
+
+    /// Whether a place of the table was not met in this comparison.
+    #[inline]
+    fn meets(&mut self, at: usize) -> bool {
+        std::mem::replace(&mut self.met[at], self.comparison) != self.comparison
     }
 }
 
@@ -193,40 +270,22 @@ struct StoredTokens {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<u64>,
-    /// How many different shingles each has.
-    shingles: Vec<u32>,
+    /// Of the shingles of each.
+    summaries: Vec<Summary>,
 }
 
 impl StoredTokens {
-    fn push(&mut self, unit: &[TokenId], shingles: usize) {
-        for &token in unit {
-            let mut rest = token;
-            while rest >= 0x80 {
-                self.bytes.push(rest as u8 | 0x80);
-                rest >>= 7;
-            }
-            self.bytes.push(rest as u8);
-        }
+    fn push(&mut self, unit: &[TokenId], shingles: Summary) {
+        varint::encode(unit, &mut self.bytes);
         self.ends.push(self.bytes.len() as u64);
-        self.shingles
-            .push(u32::try_from(shingles).unwrap_or(u32::MAX));
+        self.summaries.push(shingles);
     }
 
-    /// Reads the tokens of a unit into `out`.
-    fn read(&self, number: u32, out: &mut Vec<TokenId>) {
+    /// A unit as it was stored.
+    fn bytes(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let bytes = &self.bytes[start as usize..self.ends[number] as usize];
-        out.clear();
-        let (mut token, mut shift) = (0, 0);
-        for byte in bytes {
-            token |= u32::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                out.push(token);
-                (token, shift) = (0, 0);
-            }
-        }
+        &self.bytes[start as usize..self.ends[number] as usize]
     }
 }
 
@@ -244,7 +303,10 @@ pub(super) fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
 fn each(unit: &[TokenId], length: usize) -> impl Iterator<Item = u64> {
     /// Odd, so that no power of it loses bits.
     const BASE: u64 = 0x9fb2_1c65_1e98_df25;
-    let spread = |token: &TokenId| mix(u64::from(*token) + 1);
+    let spread = |token: &TokenId| match SPREAD.get(*token as usize) {
+        Some(spread) => *spread,
+        None => mix(u64::from(*token) + 1),
+    };
     // Of a shorter one there is a window of its own length; of none, an empty one.
     let length = length.min(unit.len()).max(1);
     let first = &unit[..(length - 1).min(unit.len())];
@@ -341,8 +403,19 @@ impl pulp::NullaryFnOnce for Signature<'_> {
     }
 }
 
+/// What [`mix`] makes of the tokens that most texts are made of, behind one.
+static SPREAD: [u64; 256] = {
+    let mut out = [0; 256];
+    let mut token = 0;
+    while token < out.len() {
+        out[token] = mix(token as u64 + 1);
+        token += 1;
+    }
+    out
+};
+
 /// A bijection of 64 bits that spreads every bit (the finaliser of SplitMix64).
-fn mix(mut x: u64) -> u64 {
+const fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -352,18 +425,6 @@ fn mix(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_of_every_length_are_kept() {
-        let mut kept = StoredTokens::default();
-        let units: [&[TokenId]; 4] = [&[0, 127, 128, 16_383], &[], &[u32::MAX, 1 << 21], &[7]];
-        units.iter().for_each(|unit| kept.push(unit, 1));
-        let mut tokens = vec![1];
-        for (number, unit) in (0..).zip(units) {
-            kept.read(number, &mut tokens);
-            assert_eq!(tokens, unit);
-        }
-    }
 
     /// 300 units of ten kinds of shapes from a generator with seed 1, compared with the sets of
     /// their shingles themselves; nothing random is asserted.
@@ -405,7 +466,7 @@ mod tests {
                 2 * both >= own.len() + one.len() - both
             });
             if sooner {
-                assert!(near && index.has_near(&sketch, 0));
+                assert!(near && index.has_near(&unit, &sketch, 0));
                 continue;
             }
             assert_eq!(index.insert(&unit, &sketch, before), !near);

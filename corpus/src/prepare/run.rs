@@ -50,6 +50,16 @@ enum DocumentMade<O> {
     HeldOut(Vec<Recorded<O>>),
 }
 
+impl<O> DocumentMade<O> {
+    /// Units that deduplication looks at.
+    fn trained_on(&self) -> &[UnitMade<O>] {
+        match self {
+            Self::Training(units) => units,
+            Self::HeldOut(_) => &[],
+        }
+    }
+}
+
 impl<F> Pass<'_, F> {
     /// Facts before the first unit.
     pub(super) fn blank(&self) -> Facts {
@@ -132,11 +142,19 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             },
             |batch| {
                 documents += batch.len() as u64;
+                // Open once for all of them: workers look through it meanwhile.
+                let (stay, distinct) = {
+                    let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
+                    let units = batch.iter().flat_map(DocumentMade::trained_on);
+                    let stay = units.map(|unit| gate.enter(&unit.key, &unit.marks));
+                    (stay.collect::<Vec<bool>>(), gate.distinct())
+                };
+                let mut stay = stay.into_iter();
                 for document in batch {
                     match document {
                         DocumentMade::Training(units) => {
-                            for unit in units {
-                                run.unit(unit, &gate, sink)?;
+                            for (unit, stays) in units.into_iter().zip(&mut stay) {
+                                run.unit(unit, stays, sink)?;
                             }
                         }
                         DocumentMade::HeldOut(records) => {
@@ -147,10 +165,6 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     }
                 }
                 let go_on = sink.go_on(Phase::Prepare);
-                let distinct = gate
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .distinct();
                 sink.between(&run.done(documents, distinct), !go_on)?;
                 Ok(go_on)
             },
@@ -352,20 +366,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next unit in corpus order.
-    fn unit<O>(
-        &mut self,
-        made: UnitMade<O>,
-        gate: &RwLock<DuplicateIndex>,
-        sink: &mut impl Sink<O>,
-    ) -> Result<()> {
+    /// The next unit in corpus order. `stays`: it is no copy of an earlier one.
+    fn unit<O>(&mut self, made: UnitMade<O>, stays: bool, sink: &mut impl Sink<O>) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
-        // Open for no longer: workers look through it meanwhile.
-        let stays = gate
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .enter(&made.key, &made.marks);
         let Some(kept) = made.kept.filter(|_| stays) else {
             self.facts.duplicates += 1;
             self.facts.mask_only += 1;
