@@ -25,7 +25,7 @@ mod table;
 
 pub use accuracy::{Accuracy, AccuracyRule};
 pub use area::{Area, AreaMethod};
-pub use blind::{BlindBaseline, blind_baseline};
+pub use blind::{BlindBaseline, BlindFeatures, blind_baseline};
 pub use combined::{Combined, combined};
 pub use copies::{CopyStratum, copies_among};
 pub use deflate::zlib_bytes;

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use reticent_attacks::membership::{
-    AccuracyRule, AreaMethod, Rate, ScoreSet, blind_baseline, non_members_needed,
+    AccuracyRule, AreaMethod, BlindFeatures, Rate, ScoreSet, blind_baseline, non_members_needed,
 };
 
 /// Golden: Mann–Whitney with ties; the hull gives 0.8125 for the first.
@@ -235,6 +235,31 @@ fn a_blind_baseline_sees_a_shifted_split() {
     assert_eq!(found.judged, 200);
     let none = blind_baseline(&members, &same, level(0.95), 0).unwrap();
     assert!(!none.shifted && none.area.estimate < 0.65, "{none:?}");
+}
+
+/// Texts of the same words that are longer on one side are told apart by that alone.
+#[test]
+fn a_blind_baseline_sees_lengths() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut texts = |from: usize, words: usize| -> Vec<(String, usize)> {
+        let mut text = || -> String {
+            let chosen = (0..words + rng.random_range(0..words / 2))
+                .map(|_| ["order", "parcel", "call"][rng.random_range(0..3)]);
+            chosen.collect::<Vec<_>>().join(" ")
+        };
+        (from..from + 200).map(|i| (text(), i)).collect()
+    };
+    let (members, same, longer) = (texts(0, 8), texts(200, 8), texts(200, 12));
+    let found = blind_baseline(&members, &longer, level(0.95), 0).unwrap();
+    assert!(
+        found.shifted && found.by == BlindFeatures::Length,
+        "{found:?}"
+    );
+    let none = blind_baseline(&members, &same, level(0.95), 0).unwrap();
+    assert!(
+        !none.shifted && none.by == BlindFeatures::Content,
+        "{none:?}"
+    );
 }
 
 /// A stratum of few groups, most of which have no member in it, is judged by one record of each.

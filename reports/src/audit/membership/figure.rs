@@ -1,5 +1,6 @@
 //! The ROC curve on logarithmic axes, and the attacks side by side.
 
+use super::tables::without_model;
 use super::{Attacks, MembershipReport};
 use crate::number::{nearest, shortest};
 use crate::plot::{Axis, Layer, Measured, Plot, Tone};
@@ -58,7 +59,7 @@ pub(super) fn areas(report: &MembershipReport, attacks: &Attacks) -> Plot {
         .map(|r| (r.attack.clone(), &r.area))
         .collect();
     if let Some(blind) = &report.blind {
-        rows.push(("without the model".to_owned(), &blind.area));
+        rows.push((without_model(blind), &blind.area));
     }
     let names: Vec<String> = rows.iter().rev().map(|r| r.0.clone()).collect();
     let measured: Vec<Measured> = rows

@@ -8,7 +8,7 @@ use crate::contract::{Exit, Inputs};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Page, Section, Shade};
 use anyhow::Result;
-use reticent_attacks::membership::Repeats;
+use reticent_attacks::membership::{BlindFeatures, Repeats};
 
 /// A gain of so many nats has the full shade.
 const FULL: f64 = 4.0;
@@ -264,7 +264,11 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     if let Some(blind) = &report.blind {
         let (low, high) = ends(&blind.area.bounds);
         said.push_str(&format!(
-            " The texts alone, without the model, give {} ({:.3} to {:.3}).",
+            " {}, without the model, give {} ({:.3} to {:.3}).",
+            match blind.by {
+                BlindFeatures::Content => "The texts alone",
+                BlindFeatures::Length => "The lengths of the texts alone",
+            },
             nearest(blind.area.estimate, 3),
             (low * 1e3).floor() / 1e3,
             (high * 1e3).ceil() / 1e3,

@@ -6,7 +6,9 @@ use crate::contract::{Align, Table, dash};
 use crate::number::{count_of, grouped, nearest, rounded_down, shortest};
 use crate::page::{Mood, Reach};
 use reticent_accounting::{Bounds, Confidence, Probability};
-use reticent_attacks::membership::{AccuracyRule, Area, AreaMethod, GroupRule};
+use reticent_attacks::membership::{
+    AccuracyRule, Area, AreaMethod, BlindBaseline, BlindFeatures, GroupRule,
+};
 
 /// One row per attack.
 pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Table {
@@ -47,7 +49,7 @@ pub(super) fn attack_table(report: &MembershipReport, attacks: &Attacks) -> Tabl
     }
     if let Some(blind) = &report.blind {
         table.row([
-            "without the model".to_owned(),
+            without_model(blind),
             shown(blind.area.estimate),
             interval(&blind.area.bounds),
         ]);
@@ -155,9 +157,22 @@ pub(super) fn table(report: &MembershipReport) -> Table {
         ]);
     }
     if let Some(blind) = &report.blind {
-        area(&mut table, "AUC without the model", &blind.area);
+        area(
+            &mut table,
+            &format!("AUC {}", without_model(blind)),
+            &blind.area,
+        );
     }
     table
+}
+
+/// Names what tells the two sets apart without the model.
+pub(super) fn without_model(blind: &BlindBaseline) -> String {
+    let by = match blind.by {
+        BlindFeatures::Content => "",
+        BlindFeatures::Length => ", by length",
+    };
+    format!("without the model{by}")
 }
 
 fn area(table: &mut Table, name: &str, area: &Area) {
