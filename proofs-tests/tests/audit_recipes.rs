@@ -150,6 +150,13 @@ fn checkpoints_of_epochs_promise_what_had_run_by_then() {
         &format!("{line} --keep-every 2 --out kept"),
         &["--keep-every", "kept-epoch-2"],
     );
+    // So are later ones alone.
+    std::fs::rename(at.join("kept-epoch-2"), at.join("kept-epoch-6")).unwrap();
+    refused(
+        at,
+        &format!("{line} --keep-every 2 --out kept"),
+        &["--keep-every", "kept-epoch-6"],
+    );
 }
 
 /// A corpus whose policy catches half of the canaries is trained on and audited over its epochs.

@@ -1,6 +1,7 @@
 //! Street addresses by their forms: a number and a street word, a unit, a European street with its number, a place
 //! with its code; what looks like one only beside a word that says so. The lines below belong to it.
 
+use super::folded::Composed;
 use super::{Policy, Span, View, is_spent};
 use crate::error::{Error, Result};
 use aho_corasick::AhoCorasick;
@@ -345,11 +346,14 @@ impl Addresses {
 
 impl Policy for Addresses {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        let text = view.text;
+        let composed = Composed::of(view.text);
+        let text = composed.text();
         let mut push = |start: usize, end: usize| {
+            let found = text[start..self.extended(text, end)].trim_end();
+            let place = composed.place(start..start + found.len());
             spans.push(Span {
-                start,
-                end: self.extended(text, end),
+                start: place.start,
+                end: place.end,
                 kind: self.kind.clone(),
                 source: self.source.clone(),
                 score: 1.0,
@@ -398,6 +402,10 @@ mod tests {
                 "14 Crown Street, London",
             ),
             ("Send it to Marktstraße 9 please", "Marktstraße 9"),
+            (
+                "She lives at 31 Rue Cre\u{301}mieux now",
+                "31 Rue Cre\u{301}mieux",
+            ),
             ("Her office is Suite 501 there", "Suite 501"),
             (
                 "The address is 1987 Diakou Street\n Suite 680\n Kissousa\n Cyprus 36903",

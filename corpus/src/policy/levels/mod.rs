@@ -208,7 +208,10 @@ impl Policy for Levels {
         for list in &self.lists {
             list.find_in(&forms, spans);
         }
+        let composed = Composed::of(view.text);
+        let text = composed.text();
         let mut push = |range: Range<usize>, kind: &str, score| {
+            let range = composed.place(range);
             spans.push(Span {
                 start: range.start,
                 end: range.end,
@@ -218,23 +221,23 @@ impl Policy for Levels {
             });
         };
         if self.contextual() {
-            for pronoun in words::pronouns(view.text) {
+            for pronoun in words::pronouns(text) {
                 push(pronoun, "pronoun", 1.0);
             }
         }
         if let Some(tagger) = &self.tagger {
             let mut found = Vec::new();
             if self.contextual() {
-                tagger.tag(view.text, &mut found);
+                tagger.tag(text, &mut found);
             } else {
-                tagger.names(view.text, &mut found);
+                tagger.names(text, &mut found);
             }
             found.retain(|tag| self.wants(tag.role));
-            for span in joined(found, view.text, self.least) {
+            for span in joined(found, text, self.least) {
                 push(span.range, span.role.name(), span.score);
             }
         }
-        for name in words::names(view.text) {
+        for name in words::names(text) {
             // No list or pattern tells persons from places; the capitals say it is a name.
             push(name, "proper-name", 0.6);
         }
@@ -243,23 +246,16 @@ impl Policy for Levels {
 
 /// The names that a tagger is sure enough of, the words of each in one piece; neither who speaks nor a word that asks.
 pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
-    let Some(composed) = Composed::of(text) else {
-        return names_composed(tagger, text, least);
-    };
-    let mut found = names_composed(tagger, composed.text(), least);
-    for RoleTag { range, .. } in &mut found {
-        *range = composed.place(range.clone());
-    }
-    found
-}
-
-/// The same of a text whose letters have their accents, as a tagger knows them.
-fn names_composed(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
+    let composed = Composed::of(text);
+    let text = composed.text();
     let mut found = Vec::new();
     tagger.names(&without_speakers(text), &mut found);
     found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
     let mut names = joined(found, text, least);
     names.retain(|name| !is_no_name(&text[name.range.clone()]));
+    for RoleTag { range, .. } in &mut names {
+        *range = composed.place(range.clone());
+    }
     names
 }
 
@@ -309,5 +305,21 @@ impl Role {
             Self::Object => "object",
             Self::Verb => "verb",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::resolved;
+
+    #[test]
+    fn names_end_behind_their_accents() -> Result<()> {
+        let text = "She met Rene\u{301} and Zoe\u{308} there";
+        let levels = Levels::new(Level::LowEntity, None)?;
+        let found = resolved(&levels, &View { text, secrets: &[] });
+        let found: Vec<&str> = found.iter().map(|s| &text[s.start..s.end]).collect();
+        assert_eq!(found, ["Rene\u{301}", "Zoe\u{308}"]);
+        Ok(())
     }
 }

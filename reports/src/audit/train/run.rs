@@ -489,12 +489,29 @@ impl Keep<'_> {
         self.every.map(|every| self.place(every))
     }
 
-    /// Whether nothing lies where a new run writes.
+    /// Whether nothing lies where a new run writes: no checkpoint of an epoch that it may come to.
     fn free(&self, state: &Path) -> Result<()> {
-        if let Some(first) = self.first()
-            && !state.exists()
-        {
-            free_for(&first)?;
+        let (Some(every), false) = (self.every, state.exists()) else {
+            return Ok(());
+        };
+        let beside = self
+            .out
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let listed = match std::fs::read_dir(beside.unwrap_or(Path::new("."))) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            listed => listed?,
+        };
+        for entry in listed {
+            let name = entry?.file_name();
+            let shown = name.to_string_lossy();
+            let number = shown.rsplit_once('-').map_or("", |(_, number)| number);
+            if let Ok(epoch) = number.parse::<u64>()
+                && epoch.is_multiple_of(every)
+                && self.place(epoch).file_name() == Some(&name)
+            {
+                free_for(&self.place(epoch))?;
+            }
         }
         Ok(())
     }
