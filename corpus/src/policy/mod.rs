@@ -11,6 +11,7 @@ mod detect;
 mod dictionary;
 mod folded;
 mod general;
+mod introduced;
 mod levels;
 mod names;
 mod patterns;

@@ -9,6 +9,7 @@ pub(crate) use words::listed;
 use super::detect::{DetectorOptions, Detectors, NUMERIC};
 use super::dictionary::{Dictionary, DictionaryOptions};
 use super::folded::{Composed, Forms};
+use super::introduced;
 use super::speakers::{is_no_name, is_question, without_speakers};
 use super::{Policy, Span, View};
 use crate::error::Result;
@@ -253,6 +254,11 @@ pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag>
     found.retain(|tag| !is_question(text, tag.range.start, tag.range.end));
     let mut names = joined(found, text, least);
     names.retain(|name| !is_no_name(&text[name.range.clone()]));
+    names.extend(introduced::names(text).into_iter().map(|range| RoleTag {
+        range,
+        role: Role::Entity(EntityKind::Person),
+        score: 1.0,
+    }));
     for RoleTag { range, .. } in &mut names {
         *range = composed.place(range.clone());
     }
