@@ -58,7 +58,7 @@ impl Index {
         let hash = |number: &u32| mix(u64::from(*number));
         let mut compared: Option<Compared<'_>> = None;
         for (bands, keys) in self.bands.chunks(AT_ONCE).zip(sketch.bands.chunks(AT_ONCE)) {
-            // Looked up before any is gone through: tables are larger than caches, and waiting for one is waiting for all.
+            // The tables are larger than caches: independent lookups overlap their misses.
             let mut any = [false; AT_ONCE];
             for ((any, band), key) in any.iter_mut().zip(bands).zip(keys) {
                 *any = band.may_have(*key);
@@ -72,7 +72,7 @@ impl Index {
                 if !self.similar(a.most_in_common(b), a.count, b.count) {
                     continue;
                 }
-                // In another band.
+                // It may have been compared in another band.
                 match met.entry(hash(&other), |number| *number == other, hash) {
                     Entry::Occupied(_) => continue,
                     Entry::Vacant(free) => free.insert(other),
