@@ -16,7 +16,9 @@ pub enum BlindFeatures {
     /// Its words and triples of letters, however many there are.
     #[default]
     Content,
-    /// How many characters it has, to a fifth.
+    /// Its form: how long it is, to a fifth, its first and last characters, and how many digits it has.
+    Form,
+    /// How long it is: longer or shorter on one side.
     Length,
 }
 
@@ -35,10 +37,10 @@ pub struct BlindBaseline {
     pub judged: usize,
 }
 
-/// Naive Bayes over words and letter triples, and another one over lengths, fitted to one random half of the texts and
-/// judged on the other.
+/// Naive Bayes over words and letter triples, another one over the form of a text, both fitted to one random half of the
+/// texts and judged on the other, and the length of all texts, to which nothing is fitted.
 ///
-/// Each has half of the failure probability. Of those that tell the sets apart the one with the highest upper end is
+/// Each has a third of the failure probability. Of those that tell the sets apart the one with the highest upper end is
 /// given; the first where none does.
 ///
 /// `groups` names what texts share (a secret, an author): a group falls into one half as a
@@ -61,13 +63,41 @@ pub fn blind_baseline<T: AsRef<str>>(
         return Err(Error::out_of_range(what, "[4, inf)", fewest));
     }
     let fitted = first_half(&inside, &outside, seed);
-    let each = Confidence::new(0.5 + 0.5 * confidence.get())?;
+    let each = Confidence::new(1.0 - (1.0 - confidence.get()) / 3.0)?;
     let sides = [members, non_members];
     let content = judged(sides, &fitted, BlindFeatures::Content, each, seed)?;
-    let length = judged(sides, &fitted, BlindFeatures::Length, each, seed)?;
+    let form = judged(sides, &fitted, BlindFeatures::Form, each, seed)?;
+    let length = by_length(sides, each, seed)?;
     let upper = |found: &BlindBaseline| found.area.bounds.upper.map_or(1.0, |u| u.get().get());
-    let by_length = length.shifted && (!content.shifted || upper(&length) > upper(&content));
-    Ok(if by_length { length } else { content })
+    let shifted = [content, form, length]
+        .into_iter()
+        .filter(|found| found.shifted);
+    let highest = shifted.max_by(|a, b| upper(a).total_cmp(&upper(b)));
+    Ok(highest.unwrap_or(content))
+}
+
+/// What the lengths of all texts say, whichever side has the longer ones.
+fn by_length<T: AsRef<str>>(
+    sides: [&[(T, usize)]; 2],
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
+    let lengths = |texts: &[(T, usize)], sign: f64| -> (Vec<f64>, Vec<usize>) {
+        let each = texts.iter();
+        each.map(|(text, group)| (sign * text.as_ref().chars().count() as f64, *group))
+            .unzip()
+    };
+    let mut found = Vec::with_capacity(2);
+    for sign in [1.0, -1.0] {
+        let scores = sides.map(|texts| lengths(texts, sign));
+        found.push(baseline(BlindFeatures::Length, scores, confidence, seed)?);
+    }
+    let [longer, shorter] = [found[0], found[1]];
+    Ok(if longer.area.estimate >= shorter.area.estimate {
+        longer
+    } else {
+        shorter
+    })
 }
 
 /// Fits a baseline to the groups that are named, and judges it on the others.
@@ -84,11 +114,21 @@ fn judged<T: AsRef<str>>(
             bayes.learn(side, text.as_ref());
         }
     }
-    let [inside, outside] = sides.map(|texts| -> (Vec<f64>, Vec<usize>) {
+    let scores = sides.map(|texts| -> (Vec<f64>, Vec<usize>) {
         let rest = texts.iter().filter(|t| !fitted.contains(&t.1));
         rest.map(|(text, group)| (bayes.score(text.as_ref()), *group))
             .unzip()
     });
+    baseline(by, scores, confidence, seed)
+}
+
+/// The baseline of scores with their groups.
+fn baseline(
+    by: BlindFeatures,
+    [inside, outside]: [(Vec<f64>, Vec<usize>); 2],
+    confidence: Confidence,
+    seed: u64,
+) -> Result<BlindBaseline> {
     let count = inside.0.len() + outside.0.len();
     let distinct: BTreeSet<usize> = inside.1.iter().chain(&outside.1).copied().collect();
     let mut set = ScoreSet::new(inside.0, outside.0)?;
@@ -132,6 +172,10 @@ impl Bayes {
         let kinds = 0.5 * (self.counts.len() as f64 + 1.0);
         let odds = |feature: &String| {
             let [inside, outside] = self.counts.get(feature).copied().unwrap_or_default();
+            if self.by == BlindFeatures::Form && inside + outside < 5.0 {
+                // Most lengths are those of few texts: together they would drown what the others say.
+                return 0.0;
+            }
             ((inside + 0.5) / (self.totals[0] + kinds)).ln()
                 - ((outside + 0.5) / (self.totals[1] + kinds)).ln()
         };
@@ -153,11 +197,23 @@ impl BlindFeatures {
                 let triples = letters.windows(3).map(|t| t.iter().collect::<String>());
                 words.chain(triples).collect()
             }
-            Self::Length => {
-                // Four steps to a factor of two.
-                let length = text.chars().count() as f64;
-                vec![format!("{}", (4.0 * (1.0 + length).log2()) as u32)]
+            Self::Form => {
+                let length = text.chars().count();
+                let digits = text.chars().filter(char::is_ascii_digit).count();
+                let (first, last) = (text.chars().next(), text.chars().next_back());
+                let one = |name: &str, c: Option<char>| c.map(|c| format!("{name}{c}"));
+                let step = (4.0 * (1.0 + length as f64).log2()) as u32; // four to a factor of two
+                let numbers = [
+                    ("step", step as usize),
+                    ("length", length),
+                    ("digits", digits),
+                ];
+                let numbers = numbers.map(|(name, number)| Some(format!("{name}{number}")));
+                let ends = [one("first", first), one("last", last)];
+                numbers.into_iter().chain(ends).flatten().collect()
             }
+            // Nothing is fitted to it.
+            Self::Length => Vec::new(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail, and
-//! regular files read up to a limit.
+//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail, regular
+//! files read up to a limit, and tables whose quotes are closed.
 //!
 //! [`WholeFile`] and [`WholeFolder`] appear under their names when they are finished; [`DiskFile`] is a file that
 //! grows and is taken up again. What they make can be read by its owner only.
@@ -22,10 +22,12 @@ pub mod failing;
 mod failing;
 mod key;
 mod lock;
+mod quotes;
 mod whole;
 
 pub use key::{OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_key};
 pub use lock::lock_file;
+pub use quotes::ClosedQuotes;
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 
 use failing::step;

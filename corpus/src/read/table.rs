@@ -5,6 +5,7 @@ use super::{BYTE_ORDER_MARK, Entry, marks_in_a_table};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
+use reticent_disk::ClosedQuotes;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,52 +22,16 @@ pub(super) struct Rows {
     record: ByteRecord,
 }
 
-/// Fails when one row takes more than the limit, and where the file ends inside of quotes: what a cut file lost would
-/// otherwise be part of one cell.
+/// Fails when one row takes more than the limit.
 struct Limited {
-    inner: Source,
+    inner: ClosedQuotes<Source>,
     since: Arc<AtomicU64>,
     limit: u64,
-    delimiter: u8,
-    place: Quoting,
-}
-
-/// Where a byte of a table stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quoting {
-    /// Before a field.
-    Before,
-    /// In one without quotes, or behind the closing one.
-    Plain,
-    /// Inside of quotes.
-    Inside,
-    /// Behind a quote, which closes or is doubled.
-    Quote,
-}
-
-impl Quoting {
-    const fn after(self, byte: u8, delimiter: u8) -> Self {
-        match (self, byte) {
-            (Self::Inside, b'"') => Self::Quote,
-            (Self::Inside, _) | (Self::Before | Self::Quote, b'"') => Self::Inside,
-            (_, b'\n' | b'\r') => Self::Before,
-            (_, byte) if byte == delimiter => Self::Before,
-            _ => Self::Plain,
-        }
-    }
 }
 
 impl Read for Limited {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.place = buffer[..count]
-            .iter()
-            .fold(self.place, |place, byte| place.after(*byte, self.delimiter));
-        if count == 0 && self.place == Quoting::Inside {
-            return Err(std::io::Error::other(
-                "the file ends inside of a quoted field; was it cut?",
-            ));
-        }
         let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
         // What is buffered for the next rows is no part of this one.
         if since > self.limit + (1 << 17) {
@@ -95,11 +60,9 @@ impl Rows {
         }
         let since = Arc::new(AtomicU64::new(0));
         let limited = Limited {
-            inner: source,
+            inner: ClosedQuotes::new(source, delimiter),
             since: since.clone(),
             limit,
-            delimiter,
-            place: Quoting::Before,
         };
         let mut reader = ReaderBuilder::new()
             .delimiter(delimiter)

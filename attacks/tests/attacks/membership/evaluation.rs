@@ -250,16 +250,33 @@ fn a_blind_baseline_sees_lengths() {
         (from..from + 200).map(|i| (text(), i)).collect()
     };
     let (members, same, longer) = (texts(0, 8), texts(200, 8), texts(200, 12));
-    let found = blind_baseline(&members, &longer, level(0.95), 0).unwrap();
-    assert!(
-        found.shifted && found.by == BlindFeatures::Length,
-        "{found:?}"
-    );
+    for (members, longer) in [
+        (&members[..], &longer[..]),
+        (&members[..40], &longer[..40]),
+        (&longer[..40], &members[..40]),
+    ] {
+        let found = blind_baseline(members, longer, level(0.95), 0).unwrap();
+        assert!(
+            found.shifted && found.by == BlindFeatures::Length,
+            "{found:?}"
+        );
+    }
     let none = blind_baseline(&members, &same, level(0.95), 0).unwrap();
     assert!(
         !none.shifted && none.by == BlindFeatures::Content,
         "{none:?}"
     );
+    // A mark at the end of one side's, of the same length, or the same length of all.
+    let changed = |change: &dyn Fn(&str) -> String| -> Vec<(String, usize)> {
+        let texts = same.iter().map(|(text, group)| (change(text), *group));
+        texts.collect()
+    };
+    let stopped = changed(&|text| format!("{}.", &text[..text.len() - 1]));
+    let padded = changed(&|text| format!("{text:x<44.44}"));
+    for others in [stopped, padded] {
+        let found = blind_baseline(&members, &others, level(0.95), 0).unwrap();
+        assert!(found.shifted && found.area.estimate > 0.8, "{found:?}");
+    }
 }
 
 /// A stratum of few groups, most of which have no member in it, is judged by one record of each.

@@ -47,16 +47,25 @@ impl<'a> Plain<'a> {
 fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
+    // Most text has no doubled space, and spaces are everywhere.
+    let doubled = text.contains("  ");
+    let space = if doubled { b' ' } else { b'%' };
     std::iter::from_fn(move || {
         // Nothing else begins one of them.
         let begins = |byte: u8| {
-            matches!(
-                byte,
-                0xc2 | 0xd9 | 0xdb | 0xe2 | 0xe3 | 0xef | b'\\' | b'%' | b'&' | b'+'
-            )
+            byte == space
+                || matches!(
+                    byte,
+                    0xc2 | 0xcd | 0xd8 | 0xd9 | 0xdb | 0xe1
+                        ..=0xe3 | 0xef | 0xf3 | b'\\' | b'%' | b'&' | b'+'
+                )
         };
         let may_begin = |byte: u8| {
-            (byte >= 0xc2) | (byte.wrapping_sub(b'%') < 2) | (byte == b'\\') | (byte == b'+')
+            (byte >= 0xc2)
+                | (byte.wrapping_sub(b'%') < 2)
+                | (byte == b'\\')
+                | (byte == b'+')
+                | (byte == space)
         };
         while let Some(here) = first_of(bytes, at, may_begin, begins) {
             if let Some((length, c)) = escaped(bytes, here) {
@@ -90,7 +99,7 @@ pub(super) fn first_of(
     })
 }
 
-/// A character that is written by others that are ASCII: how many, and it. In a text that is JSON, part of an address or HTML,
+/// A character that is written by others that are ASCII, or more than once: how many, and it. In a text that is JSON, part of an address or HTML,
 /// the letter of `\n` in front of a number, or `%20` between its parts, belongs to neither.
 fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
     let hex = |from: usize, count: usize| {
@@ -105,6 +114,11 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
             .is_some_and(u8::is_ascii_digit)
     };
     match (bytes[at], bytes.get(at + 1)?) {
+        // Typed twice; more of them line something up.
+        (b' ', b' ') => {
+            let more = [at.checked_sub(1), Some(at + 2)].map(|at| at.and_then(|at| bytes.get(at)));
+            (!more.contains(&Some(&b' '))).then_some((2, ' '))
+        }
         (b'\\', b'n' | b'r' | b't') => Some((2, ' ')),
         (b'\\', b'"') => Some((2, '"')),
         (b'\\', b'/') => Some((2, '/')),
@@ -155,7 +169,20 @@ pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
         '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
         '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
         // The soft hyphen, spaces and joiners of no width.
-        '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' => Some(Typed::Nothing),
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200d}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{feff}' => Some(Typed::Nothing),
+        // Marks of direction, of how a character looks, and tags.
+        '\u{61c}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{e0000}'..='\u{e007f}' => Some(Typed::Nothing),
         // Digits of Arabic and Persian.
         '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
         '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),
@@ -206,6 +233,8 @@ mod tests {
     fn what_is_written_for_a_character_is_it() {
         for (text, plain) in [
             (r"card\n4111\t1", "card 4111 1"),
+            ("4111  1111 1111   1", "4111 1111 1111   1"),
+            ("a\u{200e}\u{fe0f}b\u{61c}\u{e0041}c\u{34f}\u{180e}", "abc"),
             (r"card\\n4111", r"card\ 4111"),
             (r#"\"a\":\/b"#, r#""a":/b"#),
             (r"bob\uff20x \u00a0\u00e9\ud800\u12", r"bob@x  é\ud800\u12"),

@@ -270,16 +270,23 @@ impl MembershipReport {
         }
         report.records = digest;
         report.repeats = records.repeats;
-        report.blind = records.blind(confidence, args.seed).context("text")?;
+        let blind = records.blind(confidence, args.seed);
+        // Too few texts to fit and to judge: said, and no reason to say nothing else.
+        let (blind, few) = match blind {
+            Ok(blind) => (blind, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        report.blind = blind;
         match &report.blind {
             Some(blind) => report.signal = Signal::of(&set, &report.area, Some(blind)),
             None => {
                 let without = "the scores come without texts (a column text)";
-                report.no_blind = Some(match said_apart {
-                    true => format!(
+                report.no_blind = Some(match (few, said_apart) {
+                    (Some(few), _) => few,
+                    (None, true) => format!(
                         "{without}, and their column {TEXTS_ALONE} says that the texts alone do so too"
                     ),
-                    false => without.to_owned(),
+                    (None, false) => without.to_owned(),
                 });
             }
         }
@@ -362,6 +369,13 @@ impl MembershipReport {
                 .map(|row| format!(" of {}", row.attack))
                 .or_else(stratum),
         }
+    }
+}
+
+impl MembershipReport {
+    /// Whether the texts alone tell the two sets apart.
+    pub(super) fn is_shifted(&self) -> bool {
+        self.blind.is_some_and(|blind| blind.shifted)
     }
 }
 

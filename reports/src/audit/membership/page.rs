@@ -267,6 +267,7 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
             " {}, without the model, give {} ({:.3} to {:.3}).",
             match blind.by {
                 BlindFeatures::Content => "The texts alone",
+                BlindFeatures::Form => "The form of the texts alone",
                 BlindFeatures::Length => "The lengths of the texts alone",
             },
             nearest(blind.area.estimate, 3),
@@ -279,11 +280,14 @@ fn card(report: &MembershipReport, args: &MembershipArgs) -> String {
     }
     let together = report.attacks.as_ref().is_some_and(|a| a.rows.len() > 1);
     said.push_str(match report.signal {
-        Signal::Leak if together && report.no_blind.is_none() => {
+        Signal::Leak if together && report.no_blind.is_none() && !report.is_shifted() => {
             " Training records leave a trace that the attacks together find."
         }
         Signal::Leak if report.no_blind.is_some() => {
             " Training records leave a trace that this attack finds, unless the two sets differ in themselves."
+        }
+        Signal::Leak if report.is_shifted() => {
+            " Training records leave a trace that this attack finds, if the texts alone can tell no more than is said here: the two sets differ in themselves."
         }
         Signal::Leak => " Training records leave a trace that this attack finds.",
         Signal::ShiftedSplit => " The two sets differ in themselves, so this proves no membership.",

@@ -3,6 +3,7 @@
 use super::super::args::MembershipArgs;
 use anyhow::{Context, Result, bail};
 use csv::{Position, Reader, ReaderBuilder, StringRecord};
+use reticent_disk::ClosedQuotes;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
@@ -61,7 +62,7 @@ struct Reading {
 impl Reading {
     fn file(&mut self, path: &Path, side: Option<usize>) -> Result<()> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut reader = ReaderBuilder::new().from_reader(file);
+        let mut reader = ReaderBuilder::new().from_reader(ClosedQuotes::new(file, b','));
         let columns = columns(&mut reader, path, side.is_none())?;
         self.extras(&columns, path)?;
         self.files += 1;
@@ -147,7 +148,7 @@ impl Reading {
     }
 }
 
-fn columns(reader: &mut Reader<File>, path: &Path, member: bool) -> Result<Columns> {
+fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -> Result<Columns> {
     let header = match reader.headers() {
         Ok(header) => header.clone(),
         Err(error) => bail!("{}: {error}", place(path, error.position())),

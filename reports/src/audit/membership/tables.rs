@@ -170,6 +170,7 @@ pub(super) fn table(report: &MembershipReport) -> Table {
 pub(super) fn without_model(blind: &BlindBaseline) -> String {
     let by = match blind.by {
         BlindFeatures::Content => "",
+        BlindFeatures::Form => ", by form",
         BlindFeatures::Length => ", by length",
     };
     format!("without the model{by}")
@@ -319,6 +320,9 @@ pub(super) fn says(report: &MembershipReport) -> String {
     let reference = report.attacks.as_ref().and_then(|a| a.reference);
     let warning = reference.and_then(|apart| apart.warning("The reference"));
     let said = match report.signal {
+        Signal::Leak if report.is_shifted() => format!(
+            "{subject} tell{s} members from non-members better than the texts do without the model, but these tell the two sets apart, too: the sets differ in themselves."
+        ),
         Signal::Leak => {
             format!("{subject} tell{s} members from non-members better than chance explains.")
         }

@@ -3,13 +3,14 @@
 use super::{Gathered, Place};
 use anyhow::{Context, Result, bail, ensure};
 use csv::{Reader, ReaderBuilder, StringRecord, Trim};
+use reticent_disk::ClosedQuotes;
 use std::fs::File;
 use std::path::Path;
 
 /// A file with its header, row by row.
 pub(super) struct Rows<'a> {
     path: &'a Path,
-    reader: Reader<File>,
+    reader: Reader<ClosedQuotes<File>>,
     header: StringRecord,
     record: StringRecord,
 }
@@ -18,7 +19,9 @@ impl<'a> Rows<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("{}: cannot read", path.display()))?;
         // A space beside a comma makes no other name.
-        let mut reader = ReaderBuilder::new().trim(Trim::Fields).from_reader(file);
+        let mut reader = ReaderBuilder::new()
+            .trim(Trim::Fields)
+            .from_reader(ClosedQuotes::new(file, b','));
         let header = match reader.headers() {
             Ok(header) => header.clone(),
             Err(error) => bail!(describe(path, &error)),
