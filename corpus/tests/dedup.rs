@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use reticent_corpus::dedup::{Deduplication, Fate};
 use reticent_corpus::policy::{PolicyChoice, PolicyOptions};
 use reticent_corpus::prepare::{
-    Copies, PrepareOptions, Preparer, Stability, Stage, mask_secret, neighbour_diff,
+    Copies, PrepareOptions, Preparer, Selection, Stability, Stage, TokenizerChoice, mask_secret,
+    neighbour_diff,
 };
 use reticent_corpus::{Document, Masked};
 use std::collections::HashSet;
@@ -292,4 +293,40 @@ fn numbers_out_of_range_are_named() {
         assert_eq!(options(method).validate().unwrap_err().to_string(), said);
         assert_eq!(method.fates(&[], 0).unwrap_err().to_string(), said);
     }
+}
+
+/// Which of two records with one text is there does not hang on what is marked in one of them, nor on characters that a
+/// vocabulary does not tell apart.
+#[test]
+fn no_secret_decides_what_is_a_duplicate() -> reticent_corpus::Result<()> {
+    let name =
+        |id: &str, text: &str, start, end| Document::new(id, text).with_secret(start, end, "name");
+    let text = "call Ann or Bob";
+    let half_marked = [Document::new("a", text), name("b", text, 12, 15)];
+    let unknown = [name("a", "code é end", 5, 6), name("b", "code è end", 5, 6)];
+    for documents in [half_marked, unknown] {
+        let preparer = Preparer::new(&documents, &options(Deduplication::Exact))?;
+        assert_eq!(preparer.run()?.facts.duplicates, 0);
+        let found = preparer.neighbours(Selection::All, &|_, _| true)?;
+        assert_eq!(found.all.missed, 0, "{found:?}");
+    }
+    let both = [name("a", text, 12, 15), name("b", text, 12, 15)];
+    let preparer = Preparer::new(&both, &options(Deduplication::Exact))?;
+    assert_eq!(preparer.run()?.facts.duplicates, 1);
+    Ok(())
+}
+
+/// Stretches of bytes that end within a character.
+#[test]
+fn stretches_of_bytes_are_masked_as_whole_characters() -> reticent_corpus::Result<()> {
+    for [first, second] in [["12345é", "12345è"], ["é12345", "©12345"]] {
+        let documents = [Document::new("a", first), Document::new("b", second)];
+        let options = PrepareOptions {
+            tokenizer: TokenizerChoice::Bytes,
+            ..options(Deduplication::Substring { length: 5 })
+        };
+        let prepared = Preparer::new(&documents, &options)?.run()?;
+        assert_eq!(prepared.texts, [first]);
+    }
+    Ok(())
 }

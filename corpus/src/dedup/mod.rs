@@ -23,8 +23,8 @@ pub(crate) use substring::{Repeats, Stretches};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
-    /// By SHA-1 of the tokens (Zhao et al. 2022, Algorithm 1). Stability 1 when all copies of a
-    /// unit change together, 2 for a single copy.
+    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text and the places of what
+    /// is marked in it. Stability 1 when all copies of a unit change together, 2 for a single copy.
     #[default]
     Exact,
     /// By a Bloom filter: it may drop a unit that is new, and never keeps one that is not.
@@ -315,9 +315,9 @@ fn fate(new: bool) -> Fate {
     if new { Fate::Keep } else { Fate::Drop }
 }
 
-/// What exact deduplication compares: SHA-1 over the tokens of a unit before redaction, each in groups of seven bits, the
+/// What exact deduplication of tokens compares: SHA-1 over the tokens of a unit before redaction, each in groups of seven bits, the
 /// lowest first, with a bit that says whether another one follows.
-pub(crate) fn digest(tokens: &[TokenId]) -> [u8; 20] {
+fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     let mut bytes = Vec::with_capacity(tokens.len());
     varint::encode(tokens, &mut bytes);

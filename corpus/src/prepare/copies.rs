@@ -3,12 +3,13 @@
 use super::first_pass::unit_tokens;
 use super::preparer::Preparer;
 use super::record_work::Work;
-use crate::dedup::Fate;
+use crate::dedup::{Deduplication, Fate};
 use crate::error::Result;
+use crate::record::TokenId;
 use crate::split::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// In how many places a secret stands before and after deduplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -35,13 +36,19 @@ impl Preparer {
             let units = units(document, number, self.settled.options.unit)?;
             tokens.extend(unit_tokens(&self.settled, &units)?);
         }
-        let fates = if self.settled.options.deduplicate {
-            self.settled
-                .options
-                .duplicates
-                .fates(&tokens, self.settled.options.seed)?
-        } else {
+        let options = &self.settled.options;
+        let fates = if !options.deduplicate {
             vec![Fate::Keep; tokens.len()]
+        } else if options.duplicates == Deduplication::Exact {
+            let mut seen = HashSet::new();
+            let fates = tokens.iter().map(|(key, _)| match seen.insert(*key) {
+                true => Fate::Keep,
+                false => Fate::Drop,
+            });
+            fates.collect()
+        } else {
+            let tokens: Vec<Vec<TokenId>> = tokens.into_iter().map(|(_, tokens)| tokens).collect();
+            options.duplicates.fates(&tokens, options.seed)?
         };
         let mut fates = fates.iter();
         let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();

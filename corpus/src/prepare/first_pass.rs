@@ -93,11 +93,11 @@ impl FirstPass {
                 });
                 made.collect::<Result<Vec<_>>>()
             },
-            |made: Vec<(usize, Vec<Vec<TokenId>>)>| {
+            |made: Vec<(usize, Vec<KeyedTokens>)>| {
                 for (units, tokens) in made {
                     if let Some(stretches) = &mut stretches {
                         out.starts.push(out.units);
-                        tokens.iter().for_each(|unit| stretches.push(unit));
+                        tokens.iter().for_each(|(_, unit)| stretches.push(unit));
                     }
                     out.units += units;
                 }
@@ -166,12 +166,17 @@ impl FirstPass {
     }
 }
 
-/// The tokens of units before redaction.
+/// The tokens of a unit before redaction, behind what its exact copies share.
+pub(super) type KeyedTokens = ([u8; 20], Vec<TokenId>);
+
+/// Those of units.
 pub(super) fn unit_tokens(
     settled: &PreparationContext,
     units: &[crate::split::UnitText<'_>],
-) -> Result<Vec<Vec<TokenId>>> {
+) -> Result<Vec<KeyedTokens>> {
     let mask = settled.tokenizer.mask();
     let works = units.iter().map(|unit| Work::new(unit, &settled.tokenizer));
-    works.map(|work| Ok(work?.tokens(mask))).collect()
+    works
+        .map(|work| work.map(|work| (work.key(), work.tokens(mask))))
+        .collect()
 }

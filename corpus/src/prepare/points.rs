@@ -4,7 +4,6 @@
 use super::diff::{NeighbourDiff, mask_secret};
 use super::preparer::Preparer;
 use super::record_work::Work;
-use crate::dedup::digest;
 use crate::document::Document;
 use crate::error::Result;
 use crate::record::{Record, Side};
@@ -12,7 +11,7 @@ use crate::split::units;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// Of the tokens before redaction: copies have the same.
+/// Of the text before redaction: copies have the same.
 type Key = [u8; 20];
 
 /// One unit by itself.
@@ -155,12 +154,11 @@ fn side(out: Out) -> Side {
 }
 
 fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec<UnitOutcome>> {
-    let mask = preparer.settled.tokenizer.mask();
     units(document, number, preparer.settled.options.unit)?
         .iter()
         .map(|unit| {
             let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
-            let key = digest(&work.tokens(mask));
+            let key = work.key();
             let made = preparer.settled.shape(&mut work);
             let record = preparer.settled.record(made, unit.label);
             Ok(UnitOutcome {

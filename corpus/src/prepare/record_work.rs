@@ -6,7 +6,9 @@ use crate::policy::{MASKED, Policy, Span, View, resolved};
 use crate::record::TokenId;
 use crate::split::UnitText;
 use crate::tokenize::{Cut, MASK_TEXT, Places, Tokenizer};
+use sha1::{Digest, Sha1};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -72,12 +74,15 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Masks spans of the text, widened to whole tokens.
+    /// Masks spans of the text, widened to whole characters and tokens.
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
+        let text = &self.masks.unit.text;
         for span in spans {
-            let touched = self.touched(span);
+            // A token may be a part of a character.
+            let span = text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end);
+            let touched = self.touched(&span);
             self.masked[touched].fill(true);
-            let wide = self.wide(span);
+            let wide = self.wide(&span);
             self.masks.ranges.push(wide);
         }
         self.masks.join();
@@ -151,6 +156,25 @@ impl<'a> Work<'a> {
     /// Numbers of the tokens that overlap a span. A token without width counts inside one.
     pub(super) fn touched(&self, span: &Range<usize>) -> Range<usize> {
         self.encoded.places.touched(span)
+    }
+
+    /// What exact copies share: SHA-1 over the text and the places of what is marked in it, with what was masked before in
+    /// one form. Not over tokens, of which texts with different secrets may have the same. Copies of which one alone has a
+    /// mark are not the same: what is marked would say whether they are.
+    pub(super) fn key(&self) -> [u8; 20] {
+        self.view(|view| {
+            let mut hash = Sha1::new_with_prefix(view.text);
+            let marked: BTreeSet<_> = (view.secrets.iter())
+                .map(|(r, _)| (r.start, r.end))
+                .collect();
+            for (start, end) in marked {
+                // No text has this byte.
+                hash.update([0xff]);
+                hash.update((start as u64).to_le_bytes());
+                hash.update((end as u64).to_le_bytes());
+            }
+            hash.finalize().into()
+        })
     }
 
     /// The content tokens, as they are cut where none is masked.

@@ -11,7 +11,7 @@ use super::source::{Feed, Phase, Role, batches};
 use super::stability::StageStability;
 use super::unit_work::{InContext, KeptUnit, Recorded, UnitMade, Worker};
 use crate::canary::{CanaryPlace, CopyFate, CopyReport, Preflight};
-use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks, digest};
+use crate::dedup::{Deduplication, DuplicateIndex, Marker, Marks};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::record::{Record, Side};
@@ -196,9 +196,11 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
                         let tokens = unit_tokens(settled, &units)?.into_iter().enumerate();
-                        out.extend(tokens.map(|(at, tokens)| {
-                            (*number, at, digest(&tokens), marker.marks(&tokens))
-                        }));
+                        out.extend(
+                            tokens.map(|(at, (key, tokens))| {
+                                (*number, at, key, marker.marks(&tokens))
+                            }),
+                        );
                     }
                 }
                 Ok(out)

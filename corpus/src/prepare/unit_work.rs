@@ -4,7 +4,7 @@ use super::context::PreparationContext;
 use super::record_work::Work;
 use super::secrets::{CHECKED_TEXT, KnownSecret, Outcome, known_secrets};
 use crate::canary::{CANARY_KIND, CanaryPlace, CopyFate};
-use crate::dedup::{Marker, Marks, digest};
+use crate::dedup::{Marker, Marks};
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::record::{Record, Side};
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// A unit, worked on.
 pub(super) struct UnitMade<O> {
-    /// Of its tokens before redaction.
+    /// Of its text before redaction.
     pub(super) key: [u8; 20],
     /// What else it is compared by.
     pub(super) marks: Marks,
@@ -77,7 +77,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         self.settled.fits(unit)?;
         let work = Work::new(unit, &settled.tokenizer)?;
         let tokens = work.content(mask);
-        let (key, mut marks) = (digest(&tokens), self.marker.marks(&tokens));
+        let (key, mut marks) = (work.key(), self.marker.marks(&tokens));
         let canaries = self.canaries(unit);
         let kept = if copy(&key, &mut marks) {
             None

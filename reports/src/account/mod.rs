@@ -115,14 +115,23 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
         no_delta(&plan.question, output)?;
     }
     let neighbours = plan::neighbours_of(plan.question.neighbours, plan.run.schedule.sampler);
-    let run = match plan.is_page() {
+    let asked = plan.question.unit.as_ref();
+    let (run, unit) = match plan.is_page() {
         true => {
-            let plan = plan_page::of_request(&plan.request())?.plan;
-            plan.completed(plan.mechanism(), None)
+            let request = plan.request();
+            let plan = plan_page::of_request(&request)?.plan;
+            let known = asked.is_some() || request.prepared.is_some();
+            let unit = known.then(|| plan.unit.value.clone());
+            (plan.completed(plan.mechanism(), None), unit)
         }
-        false => plan::Source::of_plan(plan, neighbours)?.completed(),
+        false => {
+            let source = plan::Source::of_plan(plan, neighbours)?;
+            let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
+            let known = (asked.is_some() || source.unit.is_some()).then_some(unit);
+            (source.completed(), known)
+        }
     };
-    print_json(&mechanism::export(&run, export, neighbours)?)?;
+    print_json(&mechanism::export(&run, unit.as_ref(), export, neighbours)?)?;
     output.says_what_was_taken();
     Ok(Exit::Finished)
 }

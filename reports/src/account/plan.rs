@@ -169,16 +169,7 @@ impl Source {
     /// As [`Self::of_run`].
     pub fn of_records(run: &RunArgs, neighbours: Neighbours) -> Result<Self> {
         let source = Self::of_run(run, neighbours)?;
-        match source.run.narrower() {
-            Some(Recipe::Protect) => bail!(
-                "--mechanism: protect promises something to secrets, not to records; account --mechanism says what"
-            ),
-            Some(recipe) => bail!(
-                "--mechanism: {recipe} trains on a part of its text without noise, so that nothing holds for the whole of one \
-                 record; account --mechanism says what its promise covers"
-            ),
-            None => {}
-        }
+        speaks_of_records(source.run.narrower())?;
         Ok(source)
     }
 
@@ -281,11 +272,28 @@ impl Source {
     }
 }
 
+/// Refuses a run that promises nothing to the whole of one record.
+///
+/// # Errors
+/// A recipe that promises less than differential privacy.
+pub fn speaks_of_records(narrower: Option<Recipe>) -> Result<()> {
+    match narrower {
+        Some(Recipe::Protect) => bail!(
+            "--mechanism: protect promises something to secrets, not to records; account --mechanism says what"
+        ),
+        Some(recipe) => bail!(
+            "--mechanism: {recipe} trains on a part of its text without noise, so that nothing holds for the whole of one \
+             record; account --mechanism says what its promise covers"
+        ),
+        None => Ok(()),
+    }
+}
+
 /// What one record is, and that if it was said: as the files say, which no argument overrules,
 /// since the same number promises more of a larger unit.
 ///
 /// # Errors
-/// An argument that contradicts the files.
+/// An argument that contradicts the files; files of which some alone say it.
 pub fn unit(
     asked: Option<&UnitName>,
     of_files: Option<&UnitName>,
@@ -296,7 +304,10 @@ pub fn unit(
             bail!("--unit: must be {known}, what one record is in the file, got {asked}")
         }
         (Some(unit), _) => Ok((Some(unit.clone()), unit.clone())),
-        (None, Some(unit)) => Ok(((!open).then(|| unit.clone()), unit.clone())),
+        (None, Some(unit)) if open => bail!(
+            "--unit: must be given: one record is a {unit} in one of the files, and another does not say what it is; {unit}, if it is the same"
+        ),
+        (None, Some(unit)) => Ok((Some(unit.clone()), unit.clone())),
         (None, None) => Ok((None, UnitName::new(UNIT)?)),
     }
 }

@@ -585,8 +585,10 @@ fn a_unit_that_a_file_tells_is_kept() {
         plan::unit(Some(&turn), Some(&turn), false).unwrap(),
         (Some(turn.clone()), turn.clone())
     );
-    // Of two files only one tells it: of the other it is assumed.
-    assert_eq!(plan::unit(None, Some(&turn), true).unwrap(), (None, turn));
+    // Of two files only one tells it: the other's may be smaller.
+    let error = plan::unit(None, Some(&turn), true).unwrap_err();
+    assert!(error.to_string().starts_with("--unit: must be given"));
+    assert!(plan::unit(Some(&turn), Some(&turn), true).is_ok());
     assert_eq!(
         plan::unit(None, None, true).unwrap(),
         (None, unit("record"))

@@ -40,37 +40,66 @@ pub fn unauthenticated(plan: &TrainingPlan) -> Option<&'static str> {
     )
 }
 
+/// What jft takes for granted whose first phase is ordinary training.
+const OF_JFT: &str = "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, \
+                      screened without looking. One exception and nothing is promised.";
+
+/// What sdp takes for granted.
+const OF_SDP: &str =
+    "The policy finds every secret from end to end: one that it misses is trained on in the open.";
+
+/// Another content could make two records equal, and change how many are trained on without noise.
+const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which \
+                            deduplication would leave out.";
+
+/// No manifest says in how many records a secret was.
+const NO_MORE_BEFORE: &str =
+    "No secret was in more records of an earlier run than the answer speaks of.";
+
 /// What the promises of a plan take for granted of secrets: nobody can read it off a corpus.
 #[must_use]
 pub fn taken_for_granted(plan: &TrainingPlan) -> Vec<&'static str> {
-    let of_the_policy = match &plan.run {
-        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => {
-            "The policy catches every content that a secret could have, not only the one it has."
-        }
+    let mut granted = match &plan.run {
+        Run::Crt { .. } if plan.worst_secret() == Some(Standing::Caught) => vec![
+            "The policy catches every content that a secret could have, not only the one it has.",
+            NO_DUPLICATE,
+        ],
         Run::Jft {
             first: FirstPhase::Ordinary { .. },
             ..
-        } => {
-            "The first phase sees the same text for every content of a secret: all of it redacted, length and kind hidden, \
-             screened without looking. One exception and nothing is promised."
-        }
-        Run::Sdp { .. } => {
-            "The policy finds every secret from end to end: one that it misses is trained on in the open."
-        }
-        _ => return Vec::new(),
+        } => vec![OF_JFT, NO_DUPLICATE],
+        Run::Sdp { .. } => vec![OF_SDP, NO_DUPLICATE],
+        _ => Vec::new(),
     };
-    // Another content could make two records equal, and change how many are trained on without noise.
-    let no_duplicate = "With no content that a secret could have is its record a duplicate of another one, which \
-                        deduplication would leave out.";
-    vec![of_the_policy, no_duplicate]
+    let before = plan.continues.as_ref();
+    if plan.secret_records().is_some() && before.is_some_and(|run| run.secret_records.is_none()) {
+        granted.push(NO_MORE_BEFORE);
+    }
+    granted
 }
 
 /// The same in a line of an answer; none where nothing is promised.
 #[must_use]
 pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
-    let granted = taken_for_granted(plan);
-    (!granted.is_empty() && plan.unprotected().is_none())
-        .then(|| format!("Taken for granted: {}", granted.join(" ")))
+    let granted = plan
+        .unprotected()
+        .is_none()
+        .then(|| taken_for_granted(plan));
+    line(&granted?)
+}
+
+/// The same of runs that are known by their recipe alone.
+#[must_use]
+pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
+    match recipe {
+        Some(Recipe::Jft) => line(&[OF_JFT, NO_DUPLICATE]),
+        Some(Recipe::Sdp) => line(&[OF_SDP, NO_DUPLICATE]),
+        _ => None,
+    }
+}
+
+fn line(granted: &[&str]) -> Option<String> {
+    (!granted.is_empty()).then(|| format!("Taken for granted: {}", granted.join(" ")))
 }
 
 /// What runs, with what was assumed of it.

@@ -11,7 +11,7 @@ use super::super::stream::Preparation;
 use super::fates::{self, Row, each_fate, place, put_fate, put_row};
 use super::plan::{ShardPlan, ShardStage};
 use super::sealed::{OpenSection, SealedReader};
-use crate::dedup::{Fate, digest};
+use crate::dedup::Fate;
 use crate::error::{Error, Result, range};
 use crate::folder::{Lines, OutputFolder, lines};
 use crate::record::Record;
@@ -206,8 +206,8 @@ impl ShardPlan {
                 });
                 for (number, document) in training {
                     let units = units(document, number, settled.options.unit)?;
-                    for (at, tokens) in unit_tokens(&settled, &units)?.iter().enumerate() {
-                        let code = mac.clone().chain_update(digest(tokens)).finalize();
+                    for (at, (copies, _)) in unit_tokens(&settled, &units)?.iter().enumerate() {
+                        let code = mac.clone().chain_update(copies).finalize();
                         let mut key = [0; 20];
                         key.copy_from_slice(&code.into_bytes()[..20]);
                         out.push((key, place(number, first, at)?));

@@ -12,7 +12,7 @@ use crate::contract::dash;
 use crate::contract::{Align, Envelope, Inputs, Table};
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
-use crate::plan::{Redacted, granted_line};
+use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::Recipe;
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
@@ -44,7 +44,10 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
             .answer(Section::text("", secrets.sentences()));
     }
     let assumed = document.inputs.assumed_line().into_iter();
-    let granted = asked.run.of_manifest().and_then(granted_line);
+    let granted = match asked.run.of_manifest() {
+        Some(plan) => granted_line(plan),
+        None => granted_by(asked.run.narrower()),
+    };
     page = page.answer(Section::text("", assumed.chain(granted).collect()));
     page = page.section(Section::table(
         "With another assumption",

@@ -3,7 +3,7 @@
 use super::args::{Calibrate, Solve};
 use super::target::{guarantees, promise, target};
 use crate::account::mechanism::load;
-use crate::account::plan::{neighbours_of, unit};
+use crate::account::plan::{neighbours_of, speaks_of_records, unit};
 use crate::contract::{Envelope, Inputs, Number};
 use crate::plan::schedule::{Defaults, noisy_steps};
 use crate::plan::{UNIT, run_inputs};
@@ -178,7 +178,9 @@ fn prepare(wish: &Calibrate) -> Result<(Search<'_>, Option<UnitName>, Inputs)> {
     let request = wish.request();
     let loaded = match &wish.mechanism {
         Some(path) => {
-            Some(load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?)
+            let loaded = load(path, neighbours_of(wish.neighbours, None)).context("--mechanism")?;
+            speaks_of_records(loaded.document.clone().completed().narrower())?;
+            Some(loaded)
         }
         None => None,
     };

@@ -13,7 +13,11 @@ pub(in crate::account) fn run(wish: &Compose, mut output: Output) -> Result<Exit
     let source = plan::Source::of_files(&wish.files, neighbours)?;
     if let Some(export) = wish.outcome.export {
         no_delta(&wish.question, &mut output)?;
-        print_json(&mechanism::export(&source.completed(), export, neighbours)?)?;
+        let asked = wish.question.unit.as_ref();
+        let (_, unit) = plan::unit(asked, source.unit.as_ref(), source.unit_open)?;
+        let unit = (asked.is_some() || source.unit.is_some()).then_some(unit);
+        let run = source.completed();
+        print_json(&mechanism::export(&run, unit.as_ref(), export, neighbours)?)?;
         output.says_what_was_taken();
         return Ok(Exit::Finished);
     }

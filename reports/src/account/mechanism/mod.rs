@@ -9,9 +9,9 @@ pub(crate) mod words;
 pub(crate) use fold::fold;
 
 use anyhow::{Context, Result, bail};
-use reticent_accounting::Neighbours;
 use reticent_accounting::mechanism::to_event;
 use reticent_accounting::training::{self, CompletedRun, Document};
+use reticent_accounting::{Neighbours, UnitName};
 use std::io::Read;
 use std::path::Path;
 
@@ -158,16 +158,30 @@ pub enum Export {
 }
 
 /// What ran as indented JSON. An event says nothing of neighbours: whoever reads it will take
-/// its promises to be for those that are asked about, which must be `neighbours`.
+/// its promises to be for those that are asked about, which must be `neighbours`. `unit`: what one record is, where that
+/// is known; a mechanism keeps it, an event can't say it.
 ///
 /// # Errors
 /// A mechanism that the other format can't describe; an event of a run that promises less than its mechanism.
-pub(crate) fn export(run: &CompletedRun, format: Export, neighbours: Neighbours) -> Result<String> {
+pub(crate) fn export(
+    run: &CompletedRun,
+    unit: Option<&UnitName>,
+    format: Export,
+    neighbours: Neighbours,
+) -> Result<String> {
     let value = match (format, run.narrower()) {
-        (Export::Mechanism, None) => crate::contract::to_json(&run.mechanism)?,
-        (Export::Mechanism, Some(recipe)) => {
+        (Export::Mechanism, None) if unit.is_none() => crate::contract::to_json(&run.mechanism)?,
+        (Export::Mechanism, recipe) => {
+            let mut around = serde_json::Map::new();
+            if let Some(unit) = unit {
+                around.insert("unit".to_owned(), serde_json::json!(unit));
+            }
+            if let Some(recipe) = recipe {
+                around.insert("recipe".to_owned(), serde_json::json!(recipe));
+            }
             let mechanism = crate::contract::to_json(&run.mechanism)?;
-            serde_json::json!({ "recipe": recipe, "mechanism": mechanism })
+            around.insert("mechanism".to_owned(), mechanism);
+            around.into()
         }
         (Export::DpEvent, None) => {
             to_event(&run.mechanism, neighbours).context("--export dp-event")?

@@ -33,6 +33,8 @@ use std::path::Path;
 use tighten::Tightened;
 
 pub(crate) use page::page;
+#[cfg(feature = "audit")]
+pub(crate) use page::sigma_found;
 pub(crate) use words::labels_for;
 
 /// Relative width of the numbers on the page: printed to five digits.

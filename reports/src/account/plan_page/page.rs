@@ -96,16 +96,20 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
     Ok(page)
 }
 
+/// What is said of a sigma that was found, and of which runs.
+pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
+    let alone = match run.plan.continues {
+        Some(_) => " It was found for this run alone, without the earlier one.",
+        None => "",
+    };
+    Some(noise_found(&run.inputs)? + alone)
+}
+
 /// The result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let mut said = promised(run, body.promises.first());
-    if let Some(found) = noise_found(&run.inputs) {
-        said.push_str(&found);
-        if run.plan.continues.is_some() {
-            said.push_str(" It was found for this run alone, without the earlier one.");
-        }
-    }
+    said.push_str(&sigma_found(run).unwrap_or_default());
     if let Some((marked, named)) = run.not_named() {
         let _ = write!(
             said,

@@ -1,7 +1,7 @@
 //! `audit train`: a recipe on a prepared corpus, to a checkpoint.
 
 use crate::account::plan_page::promises::in_order;
-use crate::account::plan_page::{PlannedRun, first_promise, headline};
+use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
 use crate::account::words::{neighbours, promise};
 use crate::audit::args::Train;
@@ -643,6 +643,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
     notes.extend(granted_line(&run.plan));
+    if run.plan.continues.is_some() {
+        notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
+    }
     notes.extend(run.inputs.assumed_line());
     Ok(page.answer(Section::notes("", notes)))
 }
