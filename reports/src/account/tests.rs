@@ -594,3 +594,43 @@ fn a_unit_that_a_file_tells_is_kept() {
         (None, unit("record"))
     );
 }
+
+/// What promises nothing to the whole of one record has no noise that would.
+#[test]
+fn a_narrower_run_is_not_calibrated() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("mechanism.json");
+    let line = format!(
+        "account calibrate --mechanism {} --solve group --epsilon 10",
+        path.display()
+    );
+    let Command::Calibrate(wish) = command(&line) else {
+        panic!("{line}");
+    };
+    let gaussian = r#"{"type": "gaussian", "noise_multiplier": 4}"#;
+    for recipe in ["crt", "jft", "sdp", "protect"] {
+        let document = format!(r#"{{"recipe": "{recipe}", "mechanism": {gaussian}}}"#);
+        std::fs::write(&path, document).unwrap();
+        let error = calibrate::calibrate(&wish).unwrap_err().to_string();
+        assert!(
+            error.contains("--mechanism: ") && error.contains(recipe),
+            "{error}"
+        );
+    }
+    std::fs::write(&path, gaussian).unwrap();
+    assert!(calibrate::calibrate(&wish).is_ok());
+}
+
+/// A mechanism keeps the unit that was asked about, and its reader takes no other one.
+#[test]
+fn an_exported_mechanism_keeps_its_unit() {
+    use super::mechanism::{Export, export};
+    use reticent_accounting::Neighbours;
+    let gaussian = r#"{"type": "gaussian", "noise_multiplier": 4}"#;
+    let read = |text: &str| reticent_accounting::training::read(text, Neighbours::AddRemove);
+    let run = read(gaussian).unwrap().completed();
+    let unit = reticent_accounting::UnitName::new("turn").unwrap();
+    let text = export(&run, Some(&unit), Export::Mechanism, Neighbours::AddRemove).unwrap();
+    let read = read(&text).unwrap();
+    assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
+}
