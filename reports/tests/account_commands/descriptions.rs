@@ -67,10 +67,20 @@ fn a_manifest_brings_its_unit_and_its_caveats() {
     let other = run(folder.path(), "compose manifest.json --unit line", "");
     assert_eq!(other.status.code(), Some(2));
     assert!(stderr(&other).contains("--unit: must be turn"));
-    // Of a file without a unit it is assumed.
-    let both = json(folder.path(), "compose manifest.json plain.json");
-    let assumed = both["inputs"]["assumed"].as_array().unwrap();
-    assert!(assumed.iter().any(|name| name == "unit") && both["inputs"]["unit"] == "turn");
+    // A file without a unit may be about a smaller one: it is asked for.
+    let both = run(folder.path(), "compose manifest.json plain.json", "");
+    assert_eq!(both.status.code(), Some(2));
+    assert!(stderr(&both).contains("--unit: must be given"));
+    let both = json(
+        folder.path(),
+        "compose manifest.json plain.json --unit turn",
+    );
+    assert_eq!(both["inputs"]["unit"], "turn");
+    // An exported mechanism keeps its own.
+    let exported = fine(folder.path(), "compose manifest.json --export mechanism");
+    std::fs::write(folder.path().join("exported.json"), exported).unwrap();
+    let exported = json(folder.path(), "compose exported.json");
+    assert_eq!(exported["guarantees"], plain["guarantees"]);
     let seeded = json(folder.path(), "compose seeded.json");
     assert_eq!(seeded["guarantees"][0]["epsilon"]["upper"], "inf");
     let limit = run(folder.path(), "compose seeded.json --max-epsilon 100", "");
@@ -129,7 +139,7 @@ fn a_narrower_promise_stays_narrow() {
     // Nothing is promised to a secret that may be on the public side, whatever follows.
     for line in [
         "crt.json",
-        "crt.json plain.json",
+        "crt.json plain.json --unit turn",
         "crt.json crt.json",
         "crt.json --group 2",
     ] {
@@ -155,7 +165,9 @@ fn a_narrower_promise_stays_narrow() {
         fine(at, "--mechanism crt.json --export mechanism"),
     )
     .unwrap();
-    assert!(!passes("compose said.json") && !passes("compose exported.json plain.json"));
+    assert!(
+        !passes("compose said.json") && !passes("compose exported.json plain.json --unit turn")
+    );
     assert_eq!(
         json(at, "compose crt.json --prior 1e-6")["guarantees"]
             .as_array()
@@ -181,7 +193,7 @@ fn a_narrower_promise_stays_narrow() {
         "sdp.json",
         "jft.json",
         "sdp.json sdp.json",
-        "sdp.json plain.json",
+        "sdp.json plain.json --unit turn",
     ] {
         for group in ["", " --group 2"] {
             let asked = upper(&format!("compose {files}{group}"));

@@ -99,8 +99,8 @@ pub(super) fn first_of(
     })
 }
 
-/// A character that is written by others that are ASCII, or more than once: how many, and it. In a text that is JSON, part of an address or HTML,
-/// the letter of `\n` in front of a number, or `%20` between its parts, belongs to neither.
+/// A character that is written by others that are ASCII, or twice: how many, and it. In a text that is JSON, part of an
+/// address or HTML, the letter of `\n` in front of a number, or `%20` between its parts, belongs to neither.
 fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
     let hex = |from: usize, count: usize| {
         let digits = bytes.get(from..from + count)?;
