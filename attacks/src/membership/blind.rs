@@ -82,22 +82,20 @@ fn by_length<T: AsRef<str>>(
     confidence: Confidence,
     seed: u64,
 ) -> Result<BlindBaseline> {
-    let lengths = |texts: &[(T, usize)], sign: f64| -> (Vec<f64>, Vec<usize>) {
-        let each = texts.iter();
-        each.map(|(text, group)| (sign * text.as_ref().chars().count() as f64, *group))
-            .unzip()
+    let of = |sign: f64| {
+        let scores = sides.map(|texts| -> (Vec<f64>, Vec<usize>) {
+            let each = texts.iter();
+            each.map(|(text, group)| (sign * text.as_ref().chars().count() as f64, *group))
+                .unzip()
+        });
+        baseline(BlindFeatures::Length, scores, confidence, seed)
     };
-    let mut found = Vec::with_capacity(2);
-    for sign in [1.0, -1.0] {
-        let scores = sides.map(|texts| lengths(texts, sign));
-        found.push(baseline(BlindFeatures::Length, scores, confidence, seed)?);
-    }
-    let [longer, shorter] = [found[0], found[1]];
-    Ok(if longer.area.estimate >= shorter.area.estimate {
-        longer
+    let longer = of(1.0)?;
+    if longer.area.estimate >= 0.5 {
+        Ok(longer)
     } else {
-        shorter
-    })
+        of(-1.0)
+    }
 }
 
 /// Fits a baseline to the groups that are named, and judges it on the others.
