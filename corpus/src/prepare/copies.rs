@@ -1,11 +1,10 @@
 //! What deduplication does to the copies of each secret.
 
-use super::first_pass::unit_tokens;
+use super::first_pass::uncut;
 use super::preparer::Preparer;
 use super::record_work::Work;
 use crate::dedup::{Deduplication, Fate};
 use crate::error::Result;
-use crate::record::TokenId;
 use crate::split::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,23 +30,26 @@ impl Preparer {
     /// # Errors
     /// As [`crate::prepare::prepare`].
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
-        let mut tokens = Vec::new();
+        let (mut keys, mut tokens) = (Vec::new(), Vec::new());
         for (number, document) in self.documents().iter().enumerate() {
             let units = units(document, number, self.settled.options.unit)?;
-            tokens.extend(unit_tokens(&self.settled, &units)?);
+            for work in uncut(&self.settled, &units) {
+                let work = work?;
+                keys.push(work.key());
+                tokens.push(work.tokens(self.settled.tokenizer.mask()));
+            }
         }
         let options = &self.settled.options;
         let fates = if !options.deduplicate {
-            vec![Fate::Keep; tokens.len()]
+            vec![Fate::Keep; keys.len()]
         } else if options.duplicates == Deduplication::Exact {
             let mut seen = HashSet::new();
-            let fates = tokens.iter().map(|(key, _)| match seen.insert(*key) {
+            let fates = keys.iter().map(|key| match seen.insert(key) {
                 true => Fate::Keep,
                 false => Fate::Drop,
             });
             fates.collect()
         } else {
-            let tokens: Vec<Vec<TokenId>> = tokens.into_iter().map(|(_, tokens)| tokens).collect();
             options.duplicates.fates(&tokens, options.seed)?
         };
         let mut fates = fates.iter();

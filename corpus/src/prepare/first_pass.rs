@@ -7,7 +7,7 @@ use super::source::{Phase, Role, batches};
 use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marker, Repeats, Stretches};
 use crate::error::Result;
 use crate::record::TokenId;
-use crate::split::units;
+use crate::split::{UnitText, units};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -88,16 +88,23 @@ impl FirstPass {
                 });
                 let made = training.map(|(number, document)| {
                     let units = units(document, number, options.unit)?;
-                    let tokens = tokens.then(|| unit_tokens(settled, &units)).transpose()?;
-                    Ok((units.len(), tokens.unwrap_or_default()))
+                    let mut made = Vec::new();
+                    if tokens {
+                        let mask = settled.tokenizer.mask();
+                        let works = uncut(settled, &units);
+                        made = works
+                            .map(|work| Ok(work?.tokens(mask)))
+                            .collect::<Result<_>>()?;
+                    }
+                    Ok((units.len(), made))
                 });
                 made.collect::<Result<Vec<_>>>()
             },
-            |made: Vec<(usize, Vec<KeyedTokens>)>| {
+            |made: Vec<(usize, Vec<Vec<TokenId>>)>| {
                 for (units, tokens) in made {
                     if let Some(stretches) = &mut stretches {
                         out.starts.push(out.units);
-                        tokens.iter().for_each(|(_, unit)| stretches.push(unit));
+                        tokens.iter().for_each(|unit| stretches.push(unit));
                     }
                     out.units += units;
                 }
@@ -166,17 +173,11 @@ impl FirstPass {
     }
 }
 
-/// The tokens of a unit before redaction, behind what its exact copies share.
-pub(super) type KeyedTokens = ([u8; 20], Vec<TokenId>);
-
-/// Those of units.
-pub(super) fn unit_tokens(
-    settled: &PreparationContext,
-    units: &[crate::split::UnitText<'_>],
-) -> Result<Vec<KeyedTokens>> {
-    let mask = settled.tokenizer.mask();
-    let works = units.iter().map(|unit| Work::new(unit, &settled.tokenizer));
-    works
-        .map(|work| work.map(|work| (work.key(), work.tokens(mask))))
-        .collect()
+/// Units in tokens, before anything is cut out or redacted.
+pub(super) fn uncut<'a>(
+    settled: &'a PreparationContext,
+    units: &'a [UnitText<'a>],
+) -> impl Iterator<Item = Result<Work<'a>>> {
+    let works = units.iter();
+    works.map(|unit| Work::new(unit, &settled.tokenizer))
 }

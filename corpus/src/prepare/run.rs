@@ -3,7 +3,7 @@
 
 use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
-use super::first_pass::{FirstPass, unit_tokens};
+use super::first_pass::{FirstPass, uncut};
 use super::resume::{Done, DoneNow, Lines};
 use super::secrets::SecretBook;
 use super::sink::Sink;
@@ -195,12 +195,11 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
                 for (role, document) in batch {
                     if let Role::Training(number) = role {
                         let units = units(document, *number, settled.options.unit)?;
-                        let tokens = unit_tokens(settled, &units)?.into_iter().enumerate();
-                        out.extend(
-                            tokens.map(|(at, (key, tokens))| {
-                                (*number, at, key, marker.marks(&tokens))
-                            }),
-                        );
+                        for (at, work) in uncut(settled, &units).enumerate() {
+                            let work = work?;
+                            let marks = marker.marks(&work.content(settled.tokenizer.mask()));
+                            out.push((*number, at, work.key(), marks));
+                        }
                     }
                 }
                 Ok(out)

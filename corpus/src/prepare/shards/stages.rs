@@ -2,7 +2,7 @@
 
 use super::super::context::{Found, PreparationContext};
 use super::super::facts::Facts;
-use super::super::first_pass::{Fates, FirstPass, UnitPlace, unit_tokens};
+use super::super::first_pass::{Fates, FirstPass, UnitPlace, uncut};
 use super::super::resume::{Done, DoneNow};
 use super::super::run::{Pass, Put, Run};
 use super::super::sink::Sink;
@@ -206,8 +206,8 @@ impl ShardPlan {
                 });
                 for (number, document) in training {
                     let units = units(document, number, settled.options.unit)?;
-                    for (at, (copies, _)) in unit_tokens(&settled, &units)?.iter().enumerate() {
-                        let code = mac.clone().chain_update(copies).finalize();
+                    for (at, work) in uncut(&settled, &units).enumerate() {
+                        let code = mac.clone().chain_update(work?.key()).finalize();
                         let mut key = [0; 20];
                         key.copy_from_slice(&code.into_bytes()[..20]);
                         out.push((key, place(number, first, at)?));
