@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 
 /// Why nothing is promised after a stage without a stability.
-const UNBOUNDED: &str = "near-duplicates were removed: one record of the input can change any \
+const UNBOUNDED: &str = "deduplication has no bounded stability: one record of the input can change any \
                          number of training records";
 
 /// Why nothing is promised of a run without noise.

@@ -315,8 +315,8 @@ fn fate(new: bool) -> Fate {
     if new { Fate::Keep } else { Fate::Drop }
 }
 
-/// What exact deduplication of tokens compares: SHA-1 over the tokens of a unit before redaction, each in groups of seven bits, the
-/// lowest first, with a bit that says whether another one follows.
+/// What exact deduplication of tokens compares: SHA-1 over the tokens of a unit before redaction, each in groups of
+/// seven bits, the lowest first, with a bit that says whether another one follows.
 fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     let mut bytes = Vec::with_capacity(tokens.len());

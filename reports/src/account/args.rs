@@ -71,7 +71,14 @@ pub struct Account {
 }
 
 impl TakesDefaults for Account {
-    fn take(&mut self, configured: Configured) {
+    fn take(&mut self, mut configured: Configured) {
+        // The size that is looked for has no default.
+        if let Some(Command::Calibrate(wish)) = &mut self.command
+            && wish.solve == Solve::Group
+            && configured.values.remove("group").is_some()
+        {
+            wish.group = None;
+        }
         self.configured = configured;
     }
     fn configured(&self) -> &Configured {

@@ -222,6 +222,27 @@ fn a_default_is_the_flag_of_its_name_where_that_could_be_given() {
     }
 }
 
+/// What a calibration looks for is not taken from the file, and not said to be.
+#[test]
+fn a_size_that_is_looked_for_has_no_default() {
+    use crate::account::args::Command;
+    let folder = folder("schema = 1\ngroup = 3\n");
+    let file = folder.path().join("reticent.toml");
+    for (solve, taken) in [("group", false), ("steps", true)] {
+        let line = format!("account calibrate --epsilon 8 --sigma 1 --solve {solve} --config");
+        let words = line.split_whitespace().map(Into::into);
+        let (whole, configured) =
+            with_defaults::<Account>(words.chain([file.clone().into()]).collect()).unwrap();
+        let mut account: Account = crate::contract::parse_from(whole).unwrap();
+        account.take(configured);
+        let Some(Command::Calibrate(wish)) = &account.command else {
+            panic!("{:?}", account.command);
+        };
+        assert_eq!(wish.group.is_some(), taken, "{solve}");
+        assert_eq!(account.configured.is_empty(), !taken, "{solve}");
+    }
+}
+
 #[test]
 fn nothing_is_taken_where_none_is_wanted() {
     let line = ["account", "--sigma", "1", "--config=none"].map(Into::into);

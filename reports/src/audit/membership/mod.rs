@@ -370,9 +370,7 @@ impl MembershipReport {
                 .or_else(stratum),
         }
     }
-}
 
-impl MembershipReport {
     /// Whether the texts alone tell the two sets apart.
     pub(super) fn is_shifted(&self) -> bool {
         self.blind.is_some_and(|blind| blind.shifted)
