@@ -7,7 +7,7 @@ use reticent_corpus::prepare::{
     Copies, PrepareOptions, Preparer, Selection, Stability, Stage, TokenizerChoice, mask_secret,
     neighbour_diff,
 };
-use reticent_corpus::{Document, Masked};
+use reticent_corpus::{Answers, Document, Labels, LossOn, Masked, Unit};
 use std::collections::HashSet;
 
 const NEAR: Deduplication = Deduplication::Near {
@@ -313,6 +313,56 @@ fn no_secret_decides_what_is_a_duplicate() -> reticent_corpus::Result<()> {
     let both = [name("a", text, 12, 15), name("b", text, 12, 15)];
     let preparer = Preparer::new(&both, &options(Deduplication::Exact))?;
     assert_eq!(preparer.run()?.facts.duplicates, 1);
+    Ok(())
+}
+
+/// Records that differ in class, in the kind of what is marked, or in what carries loss are no copies: another one in its
+/// place would be another record, and the promise counts one.
+#[test]
+fn copies_leave_the_same_record_behind() -> reticent_corpus::Result<()> {
+    let text = "my name is Ann";
+    let classed = |class| Document {
+        label: Some(class),
+        ..Document::new("d", text)
+    };
+    let marked = |kind| Document::new("d", text).with_secret(11, 14, kind);
+    let learned = |span: std::ops::Range<usize>, end| Document {
+        answers: Some(Answers {
+            spans: vec![span],
+            end,
+        }),
+        ..Document::new("d", text)
+    };
+    let (labels, loss_on) = (
+        Some(Labels::new("sentiment", ["good", "bad"])?),
+        Some(LossOn::Assistant),
+    );
+    for duplicates in [Deduplication::Exact, Deduplication::Bloom { bits: 128 }] {
+        let plain = PrepareOptions {
+            unit: Unit::Document,
+            ..options(duplicates)
+        };
+        let with_classes = PrepareOptions {
+            labels: labels.clone(),
+            ..plain.clone()
+        };
+        let with_loss = PrepareOptions {
+            loss_on,
+            ..plain.clone()
+        };
+        for (first, second, options) in [
+            (classed(0), classed(1), &with_classes),
+            (marked("name"), marked("city"), &plain),
+            (learned(0..7, true), learned(0..14, true), &with_loss),
+            (learned(0..7, true), learned(0..7, false), &with_loss),
+        ] {
+            let facts = |second: &Document| -> reticent_corpus::Result<_> {
+                let documents = [first.clone(), second.clone()];
+                Ok(Preparer::new(&documents, options)?.run()?.facts.duplicates)
+            };
+            assert_eq!((facts(&first)?, facts(&second)?), (1, 0), "{second:?}");
+        }
+    }
     Ok(())
 }
 

@@ -188,6 +188,18 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert!(bound.get("verdict").is_none());
     let why = bound["no_verdict"].as_str().unwrap();
     assert!(why.contains("no noise was added"), "{why}");
+
+    // Of a run of another recipe no file of weights says what was promised.
+    ok(at, "train raw --recipe sgd --epochs 1 --out other");
+    let found = document(&ok(
+        at,
+        &format!("extract --model other {EXTRACT} --format json"),
+    ));
+    let bound = &found["secrets"]["by_promise"][0];
+    assert_eq!(bound["source"], "nothing");
+    assert!(bound.get("verdict").is_none());
+    let why = bound["no_verdict"].as_str().unwrap();
+    assert!(why.contains("--recipe protect"), "{why}");
 }
 
 /// The demo's planted bug: the report holds it against what its plan would promise, and the checkpoint

@@ -1,6 +1,5 @@
 //! A Bloom filter over units.
 
-use crate::record::TokenId;
 use sha2::{Digest, Sha256};
 
 /// Bits at `hashes` places of each unit, drawn by SHA-256 under a seed.
@@ -41,13 +40,11 @@ impl Filter {
         }
     }
 
-    /// Enters a unit; true when some bit was not set, so that it is new for certain.
-    pub(super) fn insert(&mut self, unit: &[TokenId]) -> bool {
+    /// Enters a unit by what exact copies share; true when some bit was not set, so that it is new for certain.
+    pub(super) fn insert(&mut self, unit: &[u8; 20]) -> bool {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
-        for token in unit {
-            hash.update(token.to_le_bytes());
-        }
+        hash.update(unit);
         let key = hash.finalize();
         let mut new = false;
         // Four places of 64 bits from each digest.
@@ -79,12 +76,17 @@ mod tests {
     /// with probability below 1e-6 (its expectation is smaller by a factor above 3).
     #[test]
     fn collisions_stay_below_the_bound() {
+        let unit = |number: usize| {
+            let mut key = [0; 20];
+            key[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            key
+        };
         for bits in [4u32, 8, 16] {
             let n = 2000usize;
             let mut wrong = 0usize;
             for seed in 0..20 {
                 let mut filter = Filter::new(n, bits, seed);
-                wrong += (0..n).filter(|i| !filter.insert(&[*i as u32])).count();
+                wrong += (0..n).filter(|i| !filter.insert(&unit(*i))).count();
             }
             let k = f64::from(hashes(bits));
             let bound = (k / f64::from(bits)).powf(k);

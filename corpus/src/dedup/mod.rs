@@ -23,11 +23,11 @@ pub(crate) use substring::{Repeats, Stretches};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
-    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text and the places of what
-    /// is marked in it. Stability 1 when all copies of a unit change together, 2 for a single copy.
+    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text, what is marked in it, its
+    /// class and what of it is learned. Stability 1 when all copies of a unit change together, 2 for a single copy.
     #[default]
     Exact,
-    /// By a Bloom filter: it may drop a unit that is new, and never keeps one that is not.
+    /// By a Bloom filter over the same: it may drop a unit that is new, and never keeps one that is not.
     /// Stability as exact deduplication, but for a collision.
     Bloom {
         /// Memory: bits per unit, from 2 to 256.
@@ -192,25 +192,22 @@ pub(crate) struct Marks {
 /// Makes that: workers do, before the unit's turn at the gate.
 #[derive(Debug)]
 pub(crate) struct Marker {
-    tokens: bool,
     near: Option<near::Permutations>,
 }
 
 impl Marker {
     pub(crate) fn new(by: &Deduplication, seed: u64) -> Self {
         Self {
-            tokens: matches!(by, Deduplication::Bloom { .. } | Deduplication::Near { .. }),
             near: by.shape().map(|shape| near::Permutations::new(shape, seed)),
         }
     }
 
     pub(crate) fn marks(&self, unit: &[TokenId]) -> Marks {
-        if !self.tokens {
+        let Some(near) = &self.near else {
             return Marks::default();
-        }
-        let near = self.near.as_ref();
+        };
         Marks {
-            sketch: near.map_or_else(Default::default, |near| near.sketch(unit)),
+            sketch: near.sketch(unit),
             tokens: unit.to_vec(),
             ..Marks::default()
         }
@@ -277,7 +274,7 @@ impl DuplicateIndex {
         let new = self.seen.insert(*key);
         match &mut self.otherwise {
             None => new,
-            Some(Otherwise::Bloom(filter)) => filter.insert(&marks.tokens),
+            Some(Otherwise::Bloom(filter)) => filter.insert(key),
             Some(Otherwise::Near(_)) if marks.near => false,
             Some(Otherwise::Near(index)) => {
                 index.insert(&marks.tokens, &marks.sketch, marks.looked_at)

@@ -158,23 +158,40 @@ impl<'a> Work<'a> {
         self.encoded.places.touched(span)
     }
 
-    /// What exact copies share: SHA-1 over the text and the places of what is marked in it, with what was masked before in
-    /// one form. Not over tokens, of which texts with different secrets may have the same. Copies of which one alone has a
-    /// mark are not the same: what is marked would say whether they are.
+    /// What exact copies share: SHA-1 over all that their records are made of, so that a copy that goes leaves the same
+    /// record behind. That is the text, with what was masked before in one form; what is marked in it; its class; and what
+    /// of it is learned. Not tokens, of which texts with different secrets may have the same.
     pub(super) fn key(&self) -> [u8; 20] {
-        self.view(|view| {
+        // No text has these bytes.
+        const MARKED: u8 = 0xff;
+        const CLASS: u8 = 0xfe;
+        const READ: u8 = 0xfd;
+        let unit = self.masks.unit;
+        let mut hash = self.view(|view| {
             let mut hash = Sha1::new_with_prefix(view.text);
-            let marked: BTreeSet<_> = (view.secrets.iter())
-                .map(|(r, _)| (r.start, r.end))
-                .collect();
-            for (start, end) in marked {
-                // No text has this byte.
-                hash.update([0xff]);
-                hash.update((start as u64).to_le_bytes());
-                hash.update((end as u64).to_le_bytes());
+            let marked = view.secrets.iter();
+            let marked: BTreeSet<_> = marked.map(|(r, kind)| (r.start, r.end, *kind)).collect();
+            for (start, end, kind) in marked {
+                hash.update([MARKED]);
+                for number in [start, end, kind.len()] {
+                    hash.update((number as u64).to_le_bytes());
+                }
+                hash.update(kind);
             }
-            hash.finalize().into()
-        })
+            hash
+        });
+        if let Some(class) = unit.label {
+            hash.update([CLASS]);
+            hash.update(class.to_le_bytes());
+        }
+        if unit.answers.is_some() {
+            hash.update([READ, u8::from(self.ignores_end())]);
+            for range in self.ignored() {
+                hash.update((range.start as u64).to_le_bytes());
+                hash.update((range.end as u64).to_le_bytes());
+            }
+        }
+        hash.finalize().into()
     }
 
     /// The content tokens, as they are cut where none is masked.

@@ -375,7 +375,16 @@ impl Builder<'_> {
             ),
         };
         let token_miss = match (kind, of_recipe.token_miss.as_slice()) {
-            (FirstPhaseKind::LightNoise, &[low, high]) => Some((low, high)),
+            (FirstPhaseKind::LightNoise, &[low, high]) => {
+                ensure!(
+                    low.get() <= high.get(),
+                    "{}: must be LOW,HIGH with LOW at most HIGH, got {},{}",
+                    self.name("token_miss"),
+                    low.get(),
+                    high.get()
+                );
+                Some((low, high))
+            }
             (FirstPhaseKind::LightNoise, given) => bail!(
                 "{}: light noise needs both ends of the miss rate, LOW,HIGH in [0, 1], got {} numbers",
                 self.name("token_miss"),

@@ -66,7 +66,7 @@ pub fn read_record_rates(
         file.other_records,
         names.len()
     );
-    let found = secrets(incidence, names).with_context(|| incidence_name.to_owned())?;
+    let mut found = secrets(incidence, names).with_context(|| incidence_name.to_owned())?;
     let unweighed = found.iter().flat_map(|(_, records)| records);
     if let Some(record) = unweighed
         .into_iter()
@@ -99,12 +99,13 @@ pub fn read_record_rates(
             ),
         }
     }
-    if let Some(number) = promised.values().map(|(number, ..)| *number).min() {
-        bail!(
-            "{incidence_name}: {}: secret {number} of {} is in no record",
-            incidence.display(),
-            weights.display()
-        );
+    // A secret of no record keeps its prior. The certificate, which is made again, tells whether it was promised as one.
+    let mut absent: Vec<_> = promised.into_iter().collect();
+    absent.sort_unstable_by_key(|(_, (number, ..))| *number);
+    for (id, (_, promise, class)) in absent {
+        found.push((id.into(), Vec::new()));
+        promises.push(promise);
+        class_of.push(class);
     }
     let rest = file.other_rate;
     Ok(RecordRates {

@@ -117,7 +117,8 @@ pub(in crate::audit) fn measured(
         secrets.push(tokens(line, candidates, promised, &model.tokenizer).with_context(place)?);
     }
     let unknown_origin = model.unknown_origin.as_deref();
-    let bounds = bounds(&secrets, plan.as_ref(), unknown_origin).context("--secrets")?;
+    let run = plan.as_ref().map(|plan| (plan, args.weights.is_some()));
+    let bounds = bounds(&secrets, run, unknown_origin).context("--secrets")?;
     let mut classes: Vec<Vec<Option<usize>>> = vec![Vec::new(); bounds.len()];
     let mut cases = Vec::with_capacity(secrets.len());
     for secret in secrets {
@@ -266,15 +267,15 @@ fn tokens(
     })
 }
 
-/// What holds of each promise in the file: of a run of `protect` its own certificate, at the chance
-/// with which one guess among the candidates is right; otherwise the promise as it was given.
+/// What holds of each promise in the file: of a run of `protect` its own certificate, at the chance with which one
+/// guess among the candidates is right; otherwise the promise as it was given, of another run only where no file of
+/// weights gave it. `run`: what ran, and whether one did.
 fn bounds(
     secrets: &[Listed],
-    plan: Option<&TrainingPlan>,
+    run: Option<(&TrainingPlan, bool)>,
     unknown_origin: Option<&str>,
 ) -> Result<Vec<Bound>> {
-    let protects = |plan: &&TrainingPlan| plan.run.recipe() == Some(Recipe::Protect);
-    let of_run = plan.filter(protects);
+    let protects = |plan: &TrainingPlan| plan.run.recipe() == Some(Recipe::Protect);
     let mut found: Vec<Bound> = Vec::new();
     for secret in secrets {
         let promise = secret.promised.promise;
@@ -284,9 +285,16 @@ fn bounds(
         let same = |other: &&Listed| other.promised.promise == promise;
         let same = secrets.iter().filter(same);
         let least = same.clone().map(|other| other.candidates.len()).min();
-        let mut bound = match (unknown_origin, of_run) {
+        let mut bound = match (unknown_origin, run) {
             (Some(why), _) => Bound::none(promise, least, why),
-            (None, None) => Bound {
+            (None, Some((plan, _))) if protects(plan) => {
+                Bound::of(promise, least, same.clone().count() as u64, plan)?
+            }
+            (None, Some((_, true))) => {
+                let why = "the model was not trained by --recipe protect, which alone keeps what --weights promises";
+                Bound::none(promise, least, why)
+            }
+            (None, Some((_, false)) | None) => Bound {
                 promise,
                 prior: promise.prior(),
                 at_most: Upper::new(promise.posterior()),
@@ -296,7 +304,6 @@ fn bounds(
                 records: 1,
                 most: 0,
             },
-            (None, Some(plan)) => Bound::of(promise, least, same.clone().count() as u64, plan)?,
         };
         bound.most = same.map(|other| other.most).min().unwrap_or(0);
         found.push(bound);
