@@ -49,7 +49,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --over steps --mechanism plain.json",
-            "--mechanism: of a mechanism from a file only gamma can vary",
+            "--mechanism: for a mechanism from a file, only gamma can vary",
         ),
         (
             "curve --over steps --sigma 1.1 --at 2.5",
