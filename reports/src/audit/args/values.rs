@@ -8,7 +8,7 @@ use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// In what precision training passes multiply.
+/// Precision of products in training passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum PrecisionArg {
     /// 32 bits.
