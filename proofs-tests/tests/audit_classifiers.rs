@@ -215,7 +215,7 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     let found = number(&pseudo["perplexity"]);
     assert!((0.5 * last..2.0 * first).contains(&found), "{pseudo}");
     let refusal = "perplexity --model masked --data test.jsonl --without-end";
-    refused(at, refusal, &["--without-end", "never asked for an end"]);
+    refused(at, refusal, &["--without-end", "predicts no end"]);
     let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
     assert!(said(at, private).contains("trained by dpsgd"));
     // A class head in the place of the other, on the encoder's own layers.

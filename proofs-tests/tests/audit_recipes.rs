@@ -458,7 +458,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         &["--weights"],
     );
     for (flag, said) in [
-        ("--batch-size 7", "--batch-size: belongs to"),
+        ("--batch-size 7", "--batch-size: applies only to"),
         (
             "--steps 7",
             "--steps: of the recipe protect it is what --weights says",

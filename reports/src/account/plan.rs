@@ -343,7 +343,9 @@ impl Asked {
         };
         let narrower = source.run.narrower();
         if let (Some(recipe), Some(gdp)) = (narrower, question.gdp) {
-            bail!("--gdp: applies to whole records, for which {recipe} promises less, got {gdp}");
+            bail!(
+                "--gdp: applies only to whole records, for which {recipe} promises less, got {gdp}"
+            );
         }
         let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
@@ -371,7 +373,7 @@ impl Asked {
             (narrower, &redacted)
         {
             bail!(
-                "--gamma: applies to runs of dpsgd and crt, got {} for one of {recipe}",
+                "--gamma: applies only to runs of dpsgd and crt, got {} for one of {recipe}",
                 redacted.redaction.miss().get()
             );
         }

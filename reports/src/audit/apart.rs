@@ -95,7 +95,7 @@ impl Apart {
             ),
         };
         Some(format!(
-            " {what} is hardly another model: {differs}. It is a copy of the audited model, or training changed hardly anything, and what is held against it shows nothing."
+            " {what} is nearly the same model: {differs}. It is a copy of the audited model, or training hardly changed it, and a comparison with it shows nothing."
         ))
     }
 }

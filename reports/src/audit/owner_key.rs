@@ -106,12 +106,12 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
 pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
     let Some((path, _)) = place() else {
         bail!(
-            "{VARIABLE}: must name the file of the owner's key, which authenticates what passes between processes"
+            "{VARIABLE}: must name the file of the owner's key, which authenticates data passed between processes"
         );
     };
     ensure!(
         made || path.exists(),
-        "{VARIABLE}: there is no {}; every process needs the key that the plan was written under",
+        "{VARIABLE}: there is no {}; every process needs the key under which the plan was written",
         path.display()
     );
     key(&path)

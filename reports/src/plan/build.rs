@@ -156,7 +156,7 @@ impl Builder<'_> {
         let of_recipe = &self.request.of_recipe;
         if self.request.first_given && self.request.recipe() != Recipe::Jft {
             bail!(
-                "{}: belongs to recipe \"jft\" and is needed there",
+                "{}: applies only to recipe \"jft\" and is needed there",
                 self.name("first_phase")
             );
         }
@@ -313,7 +313,7 @@ impl Builder<'_> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
         if self.corpus.is_none() && request.origin == Origin::File && !request.first_given {
             bail!(
-                "{}: belongs to recipe \"jft\" and is needed there",
+                "{}: applies only to recipe \"jft\" and is needed there",
                 self.name("first_phase")
             );
         }
@@ -499,7 +499,7 @@ impl Builder<'_> {
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
-                "{}: belongs to a folder as {}",
+                "{}: applies only to a folder as {}",
                 self.name("declared_public"),
                 self.name("model")
             );
@@ -686,7 +686,7 @@ impl Builder<'_> {
         let Some(count) = wish.canaries else {
             if let Some(copies) = copies {
                 bail!(
-                    "{}: belongs to {}, got {copies}",
+                    "{}: applies only to {}, got {copies}",
                     self.name("canary_copies"),
                     self.name("canaries")
                 );

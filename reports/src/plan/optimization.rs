@@ -300,7 +300,7 @@ impl Optimization {
             }
             None if self.clip_decay_every.is_some() => {
                 bail!(
-                    "{}: belongs to {}",
+                    "{}: applies only to {}",
                     name("clip_decay_every"),
                     name("clip_decay")
                 )

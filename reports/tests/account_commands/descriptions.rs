@@ -211,15 +211,15 @@ fn a_narrower_promise_stays_narrow() {
     for (line, why) in [
         (
             "compose sdp.json --gamma 0.1",
-            "--gamma: applies to runs of dpsgd and crt",
+            "--gamma: applies only to runs of dpsgd and crt",
         ),
         (
             "compose jft.json --gamma 0.1",
-            "--gamma: applies to runs of dpsgd and crt",
+            "--gamma: applies only to runs of dpsgd and crt",
         ),
         (
             "compose crt.json --gdp=1e-5",
-            "--gdp: applies to whole records",
+            "--gdp: applies only to whole records",
         ),
         (
             "explain --mechanism protect.json",

@@ -411,7 +411,7 @@ fn errors_name_key_value_and_range() {
             plan(
                 "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanary_copies = 3\n",
             ),
-            "secrets.canary_copies: belongs to secrets.canaries, got 3",
+            "secrets.canary_copies: applies only to secrets.canaries, got 3",
         ),
         (
             plan(

@@ -260,7 +260,7 @@ impl Preparing {
                 "--vocabulary: must say where the vocabulary of {} comes from: pretrained, declared-public or leaks",
                 path.display()
             ),
-            (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
+            (_, Some(_)) => bail!("--vocabulary: applies only to a tokenizer.json"),
         }
     }
 }

@@ -255,9 +255,12 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
     if text.trim_start().starts_with('{') {
         return read_json(&text).map_err(|why| anyhow!("{}: {why}", path.display()));
     }
-    let rules = read_json(&text)
-        .map_err(Error::msg)
-        .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
+    let rules = read_json(&text).map_err(Error::msg).with_context(|| {
+        format!(
+            "{} is not a list of {{\"kind\", \"pattern\"}}",
+            path.display()
+        )
+    })?;
     Ok(PolicyChoice::Patterns { rules })
 }
 

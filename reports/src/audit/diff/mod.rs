@@ -552,7 +552,7 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     match [old, new].map(|d| d["canary_digest"].as_str()) {
         [Some(before), Some(after)] => ensure!(
             before == after,
-            "OLD and NEW must be of the same canaries: their canary_digest differs, so that secrets or words around them are others"
+            "OLD and NEW must be of the same canaries: their canary_digest differs, so secrets or the words around them differ"
         ),
         _ => notes.push(
             "not known: whether the canaries are the same, as a document without canary_digest, of an earlier version, does not say it; their names and candidates agree".to_owned(),

@@ -85,7 +85,7 @@ impl Data {
             (Some(_), None) if self.documents.is_none() => {}
             (None, Some(_)) if !self.turns => {}
             _ => bail!(
-                "must hold either dialogues, a number to make up, with perhaps turns, or path with perhaps documents"
+                "must hold either dialogues, a number to generate, optionally with turns, or path, optionally with documents"
             ),
         }
         ensure!(
@@ -234,10 +234,10 @@ impl GridFile {
         }
         ensure!(
             self.sigmas.is_empty() || self.epsilons.is_empty(),
-            "epsilons: one of sigmas and epsilons says the noise"
+            "epsilons: one of sigmas and epsilons must give the noise"
         );
-        ensure!(!self.models.is_empty(), "models: must name one at least");
-        ensure!(!self.arms.is_empty(), "arms: must hold one at least");
+        ensure!(!self.models.is_empty(), "models: must name at least one");
+        ensure!(!self.arms.is_empty(), "arms: must contain at least one");
         let mut names: Vec<&str> = self.arms.iter().map(Arm::name).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         for name in &names {
@@ -257,7 +257,7 @@ impl GridFile {
         }
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!("arms: two are called {}; give one a name", twice[0]);
+            bail!("arms: two are named {}; rename one", twice[0]);
         }
         let axes = [
             self.miss_rates.len(),

@@ -542,7 +542,7 @@ fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<Path
         }
         ensure!(
             !text.is_empty(),
-            "{}: it has no document behind the first {}",
+            "{}: it has no document after the first {}",
             path.display(),
             data.skip
         );

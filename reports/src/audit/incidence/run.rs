@@ -270,7 +270,7 @@ fn page(shown: &Body, unit: &str) -> Page {
     let mut facts = vec![("secrets", secrets)];
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
         let said = format!(
-            "{} of --list are in no record: nothing can be promised of them",
+            "{} of --list are in no record: nothing can be promised for them",
             grouped(missing)
         );
         facts.push(("not found", said));

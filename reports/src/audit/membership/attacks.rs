@@ -138,7 +138,7 @@ impl MembershipReport {
             .iter()
             .map(|a| Judged::of(a, &records))
             .collect::<Result<Vec<_>>>()?;
-        let first = judged.first().context("--attack: no attack was left")?;
+        let first = judged.first().context("--attack: no attack remains")?;
         let decides = first.name.to_owned();
         let mut report = Self::of_set(&first.set, args, confidence).context(grouped_by(args))?;
         report.repeats = records.repeats;

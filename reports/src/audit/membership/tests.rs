@@ -264,7 +264,7 @@ fn columns_twice_and_exchanged_files_are_refused() {
         let line = ["--members", members, "--non-members", others];
         let said = report(&args(&line)).unwrap_err();
         assert!(
-            format!("{said:#}").contains("are the files exchanged?"),
+            format!("{said:#}").contains("are the files swapped?"),
             "{said:#}"
         );
     }

@@ -136,7 +136,7 @@ fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPl
     let standing = before.iter().filter(|count| **count > 0).count();
     ensure!(
         standing == 0,
-        "--coins: {standing} of the canaries stand in FILE already, so that a coin could not leave them out; plant in the file without them, or use another --canary-format"
+        "--coins: {standing} of the canaries already occur in FILE, so a coin could not leave them out; plant in the file without them, or use another --canary-format"
     );
     Ok(coins)
 }
@@ -147,12 +147,12 @@ fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
         Unit::Turn => {
             ensure!(
                 whole,
-                "--coins: with --unit turn FILE must be texts of lines, got chats or pairs, where a line of an answer may be a record of its own or not; --unit document has no such doubt"
+                "--coins: with --unit turn FILE must be texts of lines, got chats or pairs, where a line of an answer may be a record of its own or not; --unit document avoids this"
             );
             Ok(true)
         }
         Unit::Sentence => bail!(
-            "--coins: --unit sentence has records that a line may change, add and cut at once; take --unit turn or document"
+            "--coins: --unit sentence has records that a line may change, add and cut at once; use --unit turn or document"
         ),
         _ => Ok(false),
     }
@@ -177,7 +177,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     };
     ensure!(
         !name.eq_ignore_ascii_case(kept),
-        "FILE: {} has the name of the plan that is written beside it; name it otherwise",
+        "FILE: {} has the name of the plan that is written next to it; rename it",
         args.data.display()
     );
     let text =

@@ -181,7 +181,7 @@ fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>
         .collect();
     match all.is_empty() {
         true => Err(Judgement::open(format!(
-            "{} and {} were measured nowhere together",
+            "{} and {} were never measured together",
             a.what, b.what
         ))),
         false => Ok(all),
@@ -321,7 +321,7 @@ impl Rule {
             Self::Rises(what) => {
                 let series = found(measured, what)?;
                 let [first, .., last] = &series.points[..] else {
-                    return Err(Judgement::open(format!("{what} has one place alone")));
+                    return Err(Judgement::open(format!("{what} has only one point")));
                 };
                 let above = last.low() > first.high();
                 if !above {

@@ -291,7 +291,7 @@ impl Header {
     fn unforeseen(&self) -> Result<()> {
         ensure!(
             self.seed_origin == SeedOrigin::System || !fitted(&self.policy),
-            "the seed {} was given, and the policy was fitted to a sample (it holds a dictionary of kind {SCREENED:?}); draw another one: leave --seed out",
+            "the seed {} was given, and the policy was fitted to a sample (it holds a dictionary of kind {SCREENED:?}); draw another one: omit --seed",
             self.seed
         );
         Ok(())

@@ -317,7 +317,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let prepared = Prepared::load(folder).context("PREPARED")?;
     if prepared.options.loss_on.is_some() && prepared.facts.loss_tokens == 0 {
         anyhow::bail!(
-            "PREPARED: no token of {} is the assistant's, so that there is nothing to learn",
+            "PREPARED: no token of {} is the assistant's, so there is nothing to learn",
             folder.display()
         );
     }
