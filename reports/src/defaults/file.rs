@@ -111,7 +111,7 @@ impl Project {
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         let here = folder
             .canonicalize()
-            .context("the working directory can't be found")?;
+            .context("cannot find the working directory")?;
         let inside = here
             .ancestors()
             .position(|parent| parent.join(".git").exists());
