@@ -160,7 +160,7 @@ pub fn steps(
                 request.name("epochs")
             ),
             (Some(0), ..) => bail!(
-                "{}: must be a whole number from 1 on, got 0",
+                "{}: must be a positive whole number, got 0",
                 request.name("steps")
             ),
             (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),

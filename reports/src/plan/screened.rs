@@ -21,7 +21,7 @@ pub(crate) fn screened_records(
         }
         records.push(number(id).with_context(|| {
             format!(
-                "{}, line {line}: is no record of PREPARED; ids are those of its train.jsonl",
+                "{}, line {line}: is not a record of PREPARED; use ids from its train.jsonl",
                 path.display()
             )
         })?);

@@ -104,7 +104,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
         && request.optimization.decay != Some(DecayArg::Plateau)
     {
         bail!(
-            "{}: applies only to {} or --decay plateau: without them no held-out text decides anything",
+            "{}: applies only to {} or --decay plateau: without them, held-out text has no effect",
             request.name("held_out_is"),
             request.name("patience")
         );

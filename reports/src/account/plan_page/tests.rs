@@ -369,7 +369,7 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 0\n"),
-            "training.steps: must be a whole number from 1 on, got 0",
+            "training.steps: must be a positive whole number, got 0",
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),
@@ -405,7 +405,7 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 0\n"),
-            "secrets.canaries: must be a whole number from 1 on",
+            "secrets.canaries: must be a positive whole number",
         ),
         (
             plan(
