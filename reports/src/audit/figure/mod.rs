@@ -23,13 +23,13 @@ use std::path::Path;
 /// The result of `audit figure`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FigureReport {
-    /// What is drawn to the right.
+    /// The horizontal quantity.
     pub x: String,
-    /// What is drawn upwards.
+    /// The vertical quantity.
     pub y: String,
     /// In the order of their names.
     pub lines: Vec<Line>,
-    /// What y would be on average if nothing leaked, where all documents agree on it.
+    /// What y would be on average if nothing leaked, if all documents agree on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_a_leak: Option<f64>,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Secrets of --list that no record holds.
+    /// Secrets of --list that are in no record.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_found: Option<u64>,
 }

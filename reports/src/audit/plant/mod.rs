@@ -38,15 +38,15 @@ use words::SampledFacts;
 pub(crate) struct Planted {
     /// The file with canaries.
     out: String,
-    /// The plan beside it.
+    /// The plan next to it.
     plan: String,
     documents: u64,
     /// Documents with a canary.
     changed: u64,
     canaries: u64,
-    /// Lines put in.
+    /// Lines inserted.
     copies: u64,
-    /// Canaries that their coins put in; absent without coins.
+    /// Canaries included by their coins; absent without coins.
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<u64>,
     seed_origin: SeedOrigin,
@@ -55,9 +55,9 @@ pub(crate) struct Planted {
     /// The largest ε of a canary in all its copies that these can prove, with confidence 0.95 at δ = 0: of one content against
     /// another, or by coins of in against out.
     provable: Upper<Epsilon>,
-    /// Whether the tokenizer was asked: every candidate then has tokens of its own, as exact ranks need.
+    /// Whether the tokenizer was consulted: every candidate then has its own tokens, as exact ranks need.
     tokens_checked: bool,
-    /// What the words of the canaries were chosen from, where their format waited for words.
+    /// What the words of the canaries were chosen from, if their format needs words.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<WordFacts>,
     /// Of canaries that were sampled from a public model.

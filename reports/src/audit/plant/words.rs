@@ -26,7 +26,8 @@ pub(crate) struct SampledFacts {
     texts: u64,
     /// Tokens of each, by the public model.
     tokens: u32,
-    /// How unlikely the public model finds each behind the canary's words, on average: what training can add to it, in bits.
+    /// How unlikely each is to the public model after the canary's words, on average: what training can add to it, in
+    /// bits.
     mean_bits: f64,
 }
 

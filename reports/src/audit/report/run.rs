@@ -22,7 +22,7 @@ const CONFIDENCE: f64 = 0.99;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
-    /// That the model's manifest is not authenticated, or that its weights are ours without one.
+    /// That the model's manifest is not authenticated, or that its weights are Reticent's without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub enum Scale {
 /// Where text comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Text {
-    /// Made up.
+    /// Synthetic.
     #[default]
     Simulated,
     /// A folder with data sets under their names.

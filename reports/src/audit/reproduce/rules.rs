@@ -4,7 +4,7 @@ use crate::number::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was measured of one thing.
+/// Measurements of one quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// What.
@@ -16,7 +16,7 @@ pub struct Series {
 /// All measurements at one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// Where: a miss rate, a noise, a number of copies; 0 where there is one place alone.
+    /// Where: a miss rate, a noise, a number of copies; 0 if there is only one place.
     pub x: f64,
     /// One of each run.
     pub values: Vec<f64>,

@@ -25,7 +25,7 @@ use std::time::Instant;
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Body {
     plan: String,
-    /// What passes between the stages.
+    /// What is exchanged between the stages.
     folder: String,
     out: String,
     shards: u64,
