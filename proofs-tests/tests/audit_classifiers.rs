@@ -105,7 +105,11 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             format!("exposure --model {model} --canaries 2x2"),
             format!("extract --model {model} --data test.jsonl"),
         ] {
-            refused(at, &command, &["--model", "tells classes", "no next token"]);
+            refused(
+                at,
+                &command,
+                &["--model", "predicts classes", "no next token"],
+            );
         }
     }
     // Another promise for the same weights: the run goes on from the folder with its classes.
@@ -188,7 +192,7 @@ fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promis
     refused(at, &adapter, &["lora", "class head"]);
     // The folder of a classifier, and a corpus without classes.
     let without = "train plain/ --recipe sgd --epochs 1 --model jft/ --out x";
-    refused(at, without, &["--model", "tells classes", "--label"]);
+    refused(at, without, &["--model", "predicts classes", "--label"]);
     ok(
         at,
         &format!("{PREPARE} --label domain --classes hotel,taxi --out turned/"),

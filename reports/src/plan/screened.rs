@@ -44,7 +44,7 @@ mod tests {
         for (text, found) in [
             ("r7\n\n r2\nr7\n", Ok(vec![2, 7])),
             ("\n", Err("lists no record")),
-            ("r1\nx\n", Err("line 2: is no record of PREPARED")),
+            ("r1\nx\n", Err("line 2: is not a record of PREPARED")),
         ] {
             std::fs::write(&path, text).unwrap();
             match (screened_records(&path, number), found) {

@@ -243,7 +243,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let brief = page(&subject, &document, false).unwrap();
     let brief = brief.to_text(View::of_terminal(false));
     let words: Vec<&str> = brief.split_whitespace().collect();
-    let said = "Taken for granted: The policy catches every content";
+    let said = "Assumed: The policy catches every content";
     assert!(words.join(" ").contains(said), "{brief}");
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
@@ -455,7 +455,9 @@ fn errors_name_key_value_and_range() {
     let odd = format!(
         "schema = 1\nrecipe = \"crt\"\nunit = \"document\"\n[data]\nprepared = \"prepared\"\n{TRAINING}"
     );
-    assert!(refused(&odd).contains("unit: must be the prepared corpus' own, turn, got document"));
+    assert!(
+        refused(&odd).contains("unit: must be that of the prepared corpus, turn, got document")
+    );
     let few = format!(
         "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nrecords = 1\n"
     );

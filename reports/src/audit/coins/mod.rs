@@ -217,7 +217,7 @@ impl CoinsReport {
             return Some("all canaries have the same score, which tells none from another");
         }
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        near_copy.then_some("the reference is hardly another model")
+        near_copy.then_some("the reference is nearly the same model")
     }
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.

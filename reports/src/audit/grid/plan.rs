@@ -915,7 +915,7 @@ plant = { canaries = \"20x2\", coins = true }
         };
         assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
         let said = text(9).unwrap_err().to_string();
-        assert!(said.contains("no document behind the first 9"), "{said}");
+        assert!(said.contains("no document after the first 9"), "{said}");
     }
 
     #[test]

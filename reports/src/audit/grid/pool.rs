@@ -278,7 +278,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         }
         .with_context(|| format!("cannot remove {}", output.display()))?;
     }
-    let nowhere = || "there is no place for temporary files";
+    let nowhere = || "there is no folder for temporary files";
     let (stdout, stderr) = (
         tempfile::tempfile().with_context(nowhere)?,
         tempfile::tempfile().with_context(nowhere)?,

@@ -103,7 +103,7 @@ impl Beginning {
         let Some(labels) = &prepared.options.labels else {
             ensure!(
                 !matches!(self.model.head(), Head::Classes(_)),
-                "it tells classes, and the records of PREPARED have none: prepare it with --label"
+                "it predicts classes, and the records of PREPARED have none: prepare it with --label"
             );
             return Ok(());
         };

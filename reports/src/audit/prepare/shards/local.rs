@@ -78,7 +78,7 @@ pub(super) fn run(
                     bail!("--run: {stage}: a signal ended its process {TRIES} times");
                 } else {
                     note(&format!(
-                        "note: {stage}: a signal ended its process; it is started again"
+                        "note: {stage}: a signal ended its process; restarting it"
                     ));
                     waiting.push((stage, process.tries + 1));
                 }
