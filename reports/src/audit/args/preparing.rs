@@ -123,7 +123,7 @@ pub struct Preparing {
     /// Mask nothing in the text; the policy still decides what is private.
     #[arg(long)]
     pub no_redaction: bool,
-    /// Canaries to plant: how many, and copies of each. To include each by a coin flip, run `audit plant --coins`
+    /// Canaries to plant: number, and copies of each. To include each by a coin flip, run `audit plant --coins`
     /// first.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,

@@ -39,7 +39,7 @@ pub struct Demo {
     /// Number of dialogues to generate, or at most to take from FILE.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub dialogues: Option<u64>,
-    /// Canaries to plant: how many, and copies of each.
+    /// Canaries to plant: number, and copies of each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]
     pub canaries: Spec,
     /// Use half the dialogues, and only the arms sgd-dedup, crt and crt-noiseless, unless others are given.

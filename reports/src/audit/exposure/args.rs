@@ -22,7 +22,7 @@ pub struct Exposure {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// Expected canaries: how many, and copies of each. Another plan in the model is an error.
+    /// Expected canaries: number, and copies of each. Another plan in the model is an error.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
     /// Plan of the canaries, if the checkpoint has none: the canaries.json from `audit prepare` or `audit plant`, or

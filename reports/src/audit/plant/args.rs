@@ -25,7 +25,7 @@ pub struct Plant {
     /// File of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
     #[arg(value_name = "FILE")]
     pub data: PathBuf,
-    /// How many canaries, and copies of each.
+    /// Number of canaries, and copies of each.
     #[arg(long, value_name = "MxR")]
     pub canaries: Spec,
     /// What the canaries are.
