@@ -39,7 +39,7 @@ pub struct Extract {
     /// Tokens that must be reproduced after the prompt; if absent, 50 or half the model's context, if that is less.
     #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "data")]
     pub suffix: Option<u64>,
-    /// Also generate, and count continuations in which at most this share of tokens must change.
+    /// Also generate, and count continuations within this edit distance, as a share of tokens.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub near: Option<f64>,
     /// Complete training text, to count copies in; --data itself if absent.
