@@ -105,7 +105,11 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             format!("exposure --model {model} --canaries 2x2"),
             format!("extract --model {model} --data test.jsonl"),
         ] {
-            refused(at, &command, &["--model", "tells classes", "no next token"]);
+            refused(
+                at,
+                &command,
+                &["--model", "predicts classes", "no next token"],
+            );
         }
     }
     // Another promise for the same weights: the run goes on from the folder with its classes.
@@ -188,7 +192,7 @@ fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promis
     refused(at, &adapter, &["lora", "class head"]);
     // The folder of a classifier, and a corpus without classes.
     let without = "train plain/ --recipe sgd --epochs 1 --model jft/ --out x";
-    refused(at, without, &["--model", "tells classes", "--label"]);
+    refused(at, without, &["--model", "predicts classes", "--label"]);
     ok(
         at,
         &format!("{PREPARE} --label domain --classes hotel,taxi --out turned/"),
@@ -215,7 +219,7 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     let found = number(&pseudo["perplexity"]);
     assert!((0.5 * last..2.0 * first).contains(&found), "{pseudo}");
     let refusal = "perplexity --model masked --data test.jsonl --without-end";
-    refused(at, refusal, &["--without-end", "never asked for an end"]);
+    refused(at, refusal, &["--without-end", "predicts no end"]);
     let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
     assert!(said(at, private).contains("trained by dpsgd"));
     // A class head in the place of the other, on the encoder's own layers.

@@ -458,14 +458,14 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         &["--weights"],
     );
     for (flag, said) in [
-        ("--batch-size 7", "--batch-size: belongs to"),
+        ("--batch-size 7", "--batch-size: applies only to"),
         (
             "--steps 7",
-            "--steps: of the recipe protect it is what --weights says",
+            "--steps: for the recipe protect, it is given by --weights",
         ),
         (
             "--epochs 7",
-            "--epochs: of the recipe protect it is what --weights says",
+            "--epochs: for the recipe protect, it is given by --weights",
         ),
         ("--sigma 0.01", "must be 0 or at least that of --weights"),
     ] {

@@ -191,7 +191,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "--sigma 1 --labelled 0 --missed 0",
-            "--labelled: must be a whole number from 1 on, got \"0\"",
+            "--labelled: must be a positive whole number, got \"0\"",
         ),
         (
             "--sigma 1 --labelled 5 --missed 6",

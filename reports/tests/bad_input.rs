@@ -186,7 +186,7 @@ fn numbers_out_of_range_are_refused_before_any_work() {
         ),
         (
             "train planted --recipe sgd --ordinary-batch-size 0 --out o",
-            "from 1 on, got \"0\"",
+            "must be a positive whole number, got \"0\"",
         ),
         (
             "train planted --recipe sgd --ordinary-batch-size 99999999 --out o",

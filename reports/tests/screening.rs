@@ -157,7 +157,7 @@ fn screened_records_for_jft_are_all_that_were_drawn() {
     let again = &format!("{screen} --policy mended.json --sheet second.jsonl");
     let said = refused(&audit(here, &format!("{again} --seed 0"), ""));
     assert!(
-        said.contains("--seed") && said.contains("leave --seed out"),
+        said.contains("--seed") && said.contains("omit --seed"),
         "{said}"
     );
     assert!(!here.join("second.jsonl").exists());

@@ -30,7 +30,7 @@ Examples:
 
 /// What `account` says without arguments.
 pub const GREETING: &str = "\
-account says what a training plan promises, before anyone trains.
+account computes what a training plan promises, before training.
 
   account --sigma 1.1 --sample-rate 0.01 --steps 1000     what this noise promises
   account calibrate --epsilon 2 --steps 1000              how much noise a promise needs
@@ -49,14 +49,14 @@ account --help lists everything. After training, audit says what the model leaks
     subcommand_negates_reqs = true
 )]
 pub struct Account {
-    /// How the result is written to stdout.
+    /// Output format on stdout.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
-    /// All of it as text: other accountants, other assumptions, what the numbers mean.
+    /// Show the full text: other accountants, other assumptions, what the numbers mean.
     #[arg(long, short, global = true)]
     pub verbose: bool,
-    /// The project's defaults, or none; reticent.toml of the working directory or of a parent in the same
-    /// repository if absent. Flags win, and the answer shows what was taken.
+    /// File of project defaults, or none; if absent, reticent.toml in the working directory or a parent in the same
+    /// repository. Flags take precedence; the answer shows what was used.
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// What was taken from the project's defaults.
@@ -89,19 +89,19 @@ impl TakesDefaults for Account {
 /// What to do instead of accounting for a plan.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
-    /// A curve of the plan, point by point with both certified ends.
+    /// Compute a curve of the plan, point by point, certified at both ends.
     Curve(Box<Curve>),
-    /// The page of a training plan that a privacy officer can sign.
+    /// Write a page on a training plan for a privacy officer to sign.
     Plan(PlanFile),
-    /// Several mechanisms on the same data, one after the other.
+    /// Compose several mechanisms run in sequence on the same data.
     Compose(Box<Compose>),
-    /// How a number was obtained and what certifies it.
+    /// Explain how a number was obtained and what certifies it.
     Explain(Box<Explain>),
-    /// The least noise that keeps a promise, or the highest rate, number of steps or group size.
+    /// Find the least noise that keeps a promise, or the highest rate, step count or group size.
     Calibrate(Box<Calibrate>),
-    /// Weights and noise that protect a set of secrets.
+    /// Find weights and noise that protect a set of secrets.
     Protect(Box<Protect>),
-    /// Write the completions of a shell to stdout.
+    /// Write shell completions to stdout.
     #[command(
         after_help = "Example:\n  account completions bash > ~/.local/share/bash-completion/completions/account"
     )]

@@ -140,7 +140,7 @@ fn exported(plan: &PlanArgs, export: mechanism::Export, output: &mut Output) -> 
 fn no_delta(question: &QuestionArgs, output: &mut Output) -> Result<()> {
     match question.delta {
         Some(delta) if !output.leaves("delta") => {
-            bail!("--delta: belongs to --export only with --epsilon, got {delta}")
+            bail!("--delta: applies to --export only with --epsilon, got {delta}")
         }
         _ => Ok(()),
     }
@@ -156,7 +156,7 @@ fn guarantees(asked: &plan::Asked, outcome: &OutcomeArgs, output: Output) -> Res
     let narrower = asked.run.narrower();
     if let Some(place) = &outcome.plot {
         if let Some(recipe) = narrower {
-            bail!("--plot: draws what is promised of whole records, and {recipe} promises less");
+            bail!("--plot: plots the promise for whole records, and {recipe} promises less");
         }
         let drawing = answer::figure::privacy_curve(&asked.plan)?.to_svg()?;
         write_file(place, drawing.as_bytes()).context("--plot")?;

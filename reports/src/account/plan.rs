@@ -231,7 +231,7 @@ impl Source {
             (unit, units.find(|(_, u)| Some(*u) != unit.map(|(_, u)| u)))
         {
             bail!(
-                "FILE: one record is a {unit} in {first} and a {odd} in {other}: these runs have no common question"
+                "FILE: one record is a {unit} in {first} and a {odd} in {other}: these runs cannot be composed"
             );
         }
         let unit = unit.map(|(_, unit)| unit.clone());
@@ -279,7 +279,7 @@ impl Source {
 pub fn speaks_of_records(narrower: Option<Recipe>) -> Result<()> {
     match narrower {
         Some(Recipe::Protect) => bail!(
-            "--mechanism: protect promises something to secrets, not to records; account --mechanism says what"
+            "--mechanism: protect makes promises for secrets, not for records; account --mechanism shows them"
         ),
         Some(recipe) => bail!(
             "--mechanism: {recipe} trains on a part of its text without noise, so that nothing holds for the whole of one \
@@ -343,7 +343,9 @@ impl Asked {
         };
         let narrower = source.run.narrower();
         if let (Some(recipe), Some(gdp)) = (narrower, question.gdp) {
-            bail!("--gdp: speaks of whole records, to which {recipe} promises less, got {gdp}");
+            bail!(
+                "--gdp: applies only to whole records, for which {recipe} promises less, got {gdp}"
+            );
         }
         let inputs = match question.at_epsilon {
             Some(epsilon) => source.inputs.given("epsilon", epsilon)?,
@@ -371,7 +373,7 @@ impl Asked {
             (narrower, &redacted)
         {
             bail!(
-                "--gamma: belongs to runs of dpsgd and crt, got {} for one of {recipe}",
+                "--gamma: applies only to runs of dpsgd and crt, got {} for one of {recipe}",
                 redacted.redaction.miss().get()
             );
         }

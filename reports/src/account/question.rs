@@ -11,21 +11,20 @@ use std::path::PathBuf;
 /// What runs: DP-SGD by its numbers, or a mechanism from a file.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RunArgs {
-    /// Noise standard deviation over clipping norm; 0 for the weights of protect without noise, which
-    /// promise nothing.
+    /// Noise standard deviation over clipping norm; 0 for protect weights without noise, which promise nothing.
     #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
     pub sigma: Option<Sigma>,
     /// How it falls.
     #[command(flatten)]
     pub decay: NoiseDecayArgs,
-    /// Number of records that noise covers; of a prepared corpus it is known.
+    /// Number of records covered by noise; taken from a prepared corpus.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
     /// Batches.
     #[command(flatten)]
     pub schedule: Schedule,
-    /// A mechanism from a JSON file instead of --sigma: ours, one in a manifest.json, or an event of
-    /// Google's dp_accounting; - reads stdin.
+    /// JSON file with a mechanism instead of --sigma: our format, a manifest.json, or an event of Google's
+    /// dp_accounting; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "NoiseDecayArgs", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
 }
@@ -50,16 +49,16 @@ impl RunArgs {
 /// What is asked about it.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct QuestionArgs {
-    /// The delta of every (epsilon, delta) promise [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta of every (epsilon, delta) promise [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// Ask for the delta at this epsilon instead of the epsilon at --delta.
+    /// Compute delta at this epsilon instead of epsilon at --delta.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "delta")]
     pub at_epsilon: Option<Epsilon>,
-    /// Who is compared with whom in the differential-privacy rows [default: add-remove].
+    /// Neighbouring relation of the differential-privacy rows [default: add-remove].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
-    /// Records that one secret or person accounts for.
+    /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,
     /// What one record is: sentence, turn, dialogue, document, … [default: record].
@@ -68,14 +67,14 @@ pub struct QuestionArgs {
     /// Redaction.
     #[command(flatten)]
     pub redaction: RedactionArgs,
-    /// The adversary's chance of guessing the secret before training.
+    /// Adversary's chance of guessing the secret before training.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub prior: Option<Probability>,
-    /// Adds mu-GDP, one number for the whole curve, with this slack on top [default: 1e-5].
+    /// Also report mu-GDP, a single number for the whole curve, with this slack [default: 1e-5].
     #[arg(long, value_name = "SLACK", value_parser = quantity::<Delta>, num_args = 0..=1, require_equals = true,
           default_missing_value = "1e-5")]
     pub gdp: Option<Delta>,
-    /// How far apart the two ends of an answer may be, relatively [default: 1e-6].
+    /// Maximum relative gap between the two ends of an answer [default: 1e-6].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
 }

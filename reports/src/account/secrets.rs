@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 /// The chance of guessing each secret, by classes of one promise and one bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretPosteriors {
-    /// Secrets in all.
+    /// Total number of secrets.
     pub secrets: u64,
     /// How many of them have a posterior within their promise.
     pub kept: u64,

@@ -4,10 +4,10 @@ use crate::contract::number_within;
 use clap::ValueEnum;
 use reticent_accounting::{GroupSize, Neighbours};
 
-/// Who is compared with whom.
+/// Neighbouring relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NeighboursArg {
-    /// One record more or less.
+    /// One record added or removed.
     AddRemove,
     /// One record's contribution replaced by zero.
     ZeroOut,

@@ -239,9 +239,9 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
             "lower: no accountant can promise less than this for the same plan, so the gap is {}. A row without it \
              may be far from tight.",
             if has(&open) {
-                "what is not known of it"
+                "what is unknown about it"
             } else {
-                "our rounding and nothing else"
+                "only our rounding"
             }
         ),
     );

@@ -17,11 +17,11 @@ const NEAR: f64 = 0.01;
 /// Of so many texts or more, differences are held against their median too: fewer lie near it anyway.
 const FEW: usize = 10;
 
-/// How far two models are apart on the texts that both scored. Each text is looked at by itself: one that is far off
-/// says nothing of the others.
+/// How far apart two models are on the texts that both scored. Each text is compared by itself: one that is far off
+/// says nothing about the others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Apart {
-    /// Texts that both scored.
+    /// Texts scored by both.
     pub texts: u64,
     /// Those whose mean log-likelihoods differ by at most 0.01 nats a token; of ten texts or more, by that from the median
     /// difference, where that makes more of them.
@@ -95,7 +95,7 @@ impl Apart {
             ),
         };
         Some(format!(
-            " {what} is hardly another model: {differs}. It is a copy of the audited model, or training changed hardly anything, and what is held against it shows nothing."
+            " {what} is nearly the same model: {differs}. It is a copy of the audited model, or training hardly changed it, and a comparison with it shows nothing."
         ))
     }
 }

@@ -219,13 +219,13 @@ impl LoadedModel {
         if loaded.model.predicts_next_token().is_err() {
             let (what, instead) = match loaded.model.head() {
                 Head::Classes(_) => (
-                    "tells classes of texts",
+                    "predicts classes of texts",
                     "; `audit classify --scores-out` writes its losses, which `audit membership` reads",
                 ),
-                Head::NextToken | Head::MaskedToken => ("tells masked tokens", ""),
+                Head::NextToken | Head::MaskedToken => ("predicts masked tokens", ""),
             };
             bail!(
-                "{name} {what} and predicts no next token: it has no likelihood of a text, which this audit measures{instead}"
+                "{name} {what}, and no next token: it has no likelihood of a text, which this audit measures{instead}"
             );
         }
         let trainer = engine(&loaded.model, loaded.weights, device).context("--device")?;

@@ -33,13 +33,13 @@ pub(super) fn list_hmac(sha256: &str) -> Result<Option<String>> {
     hmac("list", sha256.as_bytes())
 }
 
-/// Which records an audit measured: two documents under one key have the same digest exactly where they are of the same
-/// records, whatever their files are called.
+/// Which records an audit measured: under one key, two documents have the same digest exactly if they are of the same
+/// records, whatever their file names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecordsDigest {
     /// HMAC-SHA256 of the texts, in any order, under the owner's key.
     hmac: String,
-    /// Which key that is: digests under two keys tell nothing of each other.
+    /// Which key that is: digests under different keys are not comparable.
     key: String,
 }
 
@@ -106,12 +106,12 @@ fn hmac(purpose: &str, bytes: &[u8]) -> Result<Option<String>> {
 pub(super) fn shared(made: bool) -> Result<[u8; 32]> {
     let Some((path, _)) = place() else {
         bail!(
-            "{VARIABLE}: must name the file of the owner's key, which authenticates what passes between processes"
+            "{VARIABLE}: must name the file of the owner's key, which authenticates data passed between processes"
         );
     };
     ensure!(
         made || path.exists(),
-        "{VARIABLE}: there is no {}; every process needs the key that the plan was written under",
+        "{VARIABLE}: there is no {}; every process needs the key under which the plan was written",
         path.display()
     );
     key(&path)

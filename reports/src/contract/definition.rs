@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// Arguments of `completions`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Completions {
-    /// The shell.
+    /// Shell to complete for.
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -30,7 +30,7 @@ impl Completions {
 /// Arguments of `man`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ManualPage {
-    /// The subcommand; the command itself if absent.
+    /// Subcommand; the command itself if absent.
     #[arg(value_name = "COMMAND")]
     pub subcommand: Option<String>,
 }

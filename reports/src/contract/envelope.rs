@@ -34,12 +34,11 @@ pub struct Envelope<B> {
     /// What the document is.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The headline, which every format opens with.
+    /// The headline that every format starts with.
     #[serde(default)]
     pub says: String,
-    /// What it comes down to, where it is an audit's or a promise's: `fail` where the exit code is 1, `review` for a leak of
-    /// which no promise and no limit speaks, `open` where nothing can be concluded or is promised, else `pass`. SARIF has the
-    /// same word.
+    /// Outcome of an audit or a promise: `fail` if the exit code is 1, `review` for a leak that no promise and no
+    /// limit covers, `open` if nothing can be concluded or is promised, else `pass`. SARIF uses the same term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Mood>,
     /// What was asked, and what was assumed.

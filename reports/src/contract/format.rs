@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// How a result is written to stdout.
+/// Output format on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
     /// Tables and sentences for people.
@@ -12,12 +12,12 @@ pub enum Format {
     Json,
     /// The rows alone, comma-separated with a header.
     Csv,
-    /// A page with plots.
+    /// An HTML page with plots.
     Html,
-    /// The answer in Markdown, for the summary of a run of continuous integration.
+    /// The answer in Markdown, for the job summary of a CI run.
     Markdown,
-    /// One result in SARIF 2.1.0, for what collects findings: an error where the exit code is 1.
+    /// One result in SARIF 2.1.0, for tools that collect findings: an error if the exit code is 1.
     Sarif,
-    /// A block in YAML, to be put into a model card.
+    /// A YAML block for a model card.
     ModelCard,
 }

@@ -12,29 +12,29 @@ use serde_json::Value;
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the schema of `Inputs`, never a value")]
 pub(super) struct KnownInputs {
-    /// Names of the inputs that nobody gave: the tool assumed them in the user's place.
+    /// Names of inputs that were not given: the tool assumed them.
     assumed: Vec<String>,
-    /// What was taken from the project's `reticent.toml`; absent where nothing was.
+    /// What was used from the project's `reticent.toml`; absent if nothing was.
     configured: Option<Configured>,
 
     // The run that is accounted for.
     /// Noise deviation over clipping norm.
     sigma: Option<f64>,
-    /// How it falls over the steps.
+    /// Its decay over the steps.
     noise_decay: Option<StepDecay>,
-    /// The probability of a record to be in a batch.
+    /// The probability that a record is in a batch.
     sample_rate: Option<f64>,
     /// Expected records of a batch.
     batch_size: Option<f64>,
     /// How batches are drawn.
     sampler: Option<String>,
-    /// The most records of a batch; of `truncated-poisson`.
+    /// Maximum records in a batch; of `truncated-poisson`.
     max_batch: Option<u64>,
     /// Steps of an epoch, where they were given.
     epoch_steps: Option<u64>,
     /// In how many steps of an epoch each record is; of `random-allocation`.
     selected: Option<u64>,
-    /// Records that noise covers.
+    /// Records covered by noise.
     dataset_size: Option<u64>,
     /// Noisy steps.
     steps: Option<u64>,
@@ -42,23 +42,23 @@ pub(super) struct KnownInputs {
     epochs: Option<f64>,
     /// Mechanisms from files, in order; instead of `sigma`, `sample_rate` and `steps`.
     files: Option<Vec<String>>,
-    /// Who is compared by promises (ε, δ) of events, which name nobody: those who are asked about.
+    /// The neighbouring relation of (ε, δ) promises of events, which do not name one: the requested one.
     promise_neighbours: Option<Neighbours>,
-    /// Manifests that their owners' keys did not vouch for, and why.
+    /// Manifests not authenticated by their owners' keys, and why.
     not_authenticated: Option<Vec<String>>,
 
     // What is asked of it.
-    /// The slack of every promise.
+    /// The δ of every promise.
     delta: Option<Delta>,
-    /// The ε at which δ is computed, that is to be met, or that the noise was found for.
+    /// The ε at which δ is computed, that is the target, or that the noise was calibrated to.
     epsilon: Option<f64>,
     /// The neighbouring relation.
     neighbours: Option<Neighbours>,
-    /// Which tokens an audit scores, where training did not learn all of them.
+    /// Which tokens an audit scores, if training did not learn all of them.
     scored: Option<String>,
     /// What one record is.
     unit: Option<String>,
-    /// How wide the two certified ends may be, relative to the answer.
+    /// Maximum relative gap between the two certified ends.
     tolerance: Option<f64>,
     /// Records changed together.
     group: Option<u32>,
@@ -70,9 +70,9 @@ pub(super) struct KnownInputs {
     posterior: Option<Value>,
     /// The parameter that was solved for.
     solve: Option<String>,
-    /// The accountant that proves ε, where it is not the loss distribution.
+    /// The accountant that proves ε, if not the loss distribution.
     by: Option<String>,
-    /// Exposure in bits that is to be kept, or above which the exit code is 1.
+    /// Exposure limit in bits: the target, or above which the exit code is 1.
     max_exposure: Option<f64>,
     /// The probability with which `max_exposure` may be reached.
     chance: Option<Probability>,
@@ -82,7 +82,7 @@ pub(super) struct KnownInputs {
     tpr: Option<f64>,
     /// The curve.
     what: Option<String>,
-    /// The parameter that a curve is over, which is then not among the inputs.
+    /// The parameter that a curve varies, which is then not among the inputs.
     over: Option<String>,
 
     // The policy and the secrets.
@@ -128,9 +128,9 @@ pub(super) struct KnownInputs {
     open_secrets: Option<u64>,
     /// Planted secrets; of an audit how many, by how many copies each (`10x20`).
     canaries: Option<CanaryCount>,
-    /// The shape of the canaries that are planted.
+    /// Template of the planted canaries.
     canary_format: Option<String>,
-    /// The most records that hold one planted secret.
+    /// Maximum records with one planted secret.
     canary_records: Option<u64>,
     /// Contents that a secret can have.
     candidates: Option<u64>,
@@ -154,13 +154,13 @@ pub(super) struct KnownInputs {
     first_steps: Option<u64>,
     /// Its epochs.
     first_epochs: Option<u64>,
-    /// What is taken for granted of a first phase without noise.
+    /// What is assumed of a first phase without noise.
     redacted_alike: Option<Value>,
-    /// Taken for granted: the policy catches every content that a secret can have.
+    /// Assumed: the policy catches every content that a secret can have.
     every_content_caught: Option<bool>,
     /// Epochs without gain on held-out text after which training stops.
     patience: Option<u64>,
-    /// How the learning rates fall, where held-out text decides it.
+    /// Learning-rate schedule, if held-out text decides it.
     decay: Option<String>,
     /// Whether the held-out text is public.
     held_out_public: Option<bool>,
@@ -194,7 +194,7 @@ pub(super) struct KnownInputs {
     data: Option<String>,
     /// Tokens of a vocabulary.
     size: Option<u64>,
-    /// Dialogues of a made-up corpus.
+    /// Dialogues of a synthetic corpus.
     dialogues: Option<u64>,
     /// The redaction policy: as it was given, or in full.
     policy: Option<Value>,
@@ -206,9 +206,9 @@ pub(super) struct KnownInputs {
     policy_hmac: Option<String>,
     /// The file of the secrets.
     list: Option<String>,
-    /// SHA-256 of those secrets, one a line: in documents of earlier versions.
+    /// SHA-256 of those secrets, one per line: in documents of earlier versions.
     list_sha256: Option<String>,
-    /// HMAC-SHA256 of those secrets, one a line, under the owner's key.
+    /// HMAC-SHA256 of those secrets, one per line, under the owner's key.
     list_hmac: Option<String>,
     /// The field that holds a document's text.
     field: Option<String>,
@@ -224,7 +224,7 @@ pub(super) struct KnownInputs {
     seed: Option<u64>,
     /// Where it comes from: `given`, which draws the same again, or `system`.
     seed_origin: Option<String>,
-    /// Exact duplicates that were left out before the draw.
+    /// Exact duplicates excluded before sampling.
     duplicates: Option<u64>,
     /// Records or candidates drawn at random.
     sample: Option<u64>,
@@ -234,7 +234,7 @@ pub(super) struct KnownInputs {
     incidence: Option<String>,
     /// The file of the secrets.
     secrets: Option<String>,
-    /// Made-up secrets: how many are in each number of records.
+    /// Synthetic secrets: how many are in each number of records.
     counts: Option<Vec<u64>>,
     /// The constant of the capacities.
     c: Option<f64>,
@@ -264,7 +264,7 @@ pub(super) struct KnownInputs {
     non_members: Option<String>,
     /// Scores of both.
     scores: Option<String>,
-    /// Whether a lower score speaks for membership.
+    /// Whether a lower score indicates membership.
     lower_is_member: Option<bool>,
     /// Area under the curve above which the exit code is 1.
     max_auc: Option<f64>,
@@ -298,7 +298,7 @@ pub(super) struct KnownInputs {
     neighbour_texts: Option<String>,
     /// The file of the certificate.
     weights: Option<String>,
-    /// Words that are to be continued.
+    /// Words to continue.
     suffix: Option<u64>,
     /// The edit distance up to which a passage counts.
     near: Option<f64>,
@@ -330,7 +330,7 @@ pub(super) struct KnownInputs {
     paper: Option<String>,
     /// How large its reproduction is.
     scale: Option<String>,
-    /// The claims that were asked for.
+    /// The requested claims.
     only: Option<String>,
 }
 
@@ -341,6 +341,6 @@ pub(super) struct KnownInputs {
 enum CanaryCount {
     /// How many.
     Planted(u64),
-    /// As it was asked for.
+    /// As requested.
     Asked(String),
 }

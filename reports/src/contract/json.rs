@@ -84,7 +84,7 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     }
     expected(&said).unwrap_or_else(|| {
         let (line, column) = (error.line(), error.column());
-        format!("not what belongs there at line {line} column {column}")
+        format!("unexpected value at line {line} column {column}")
     })
 }
 

@@ -102,7 +102,7 @@ fn compare(command: &Command, matches: &ArgMatches) -> Result<()> {
             );
         }
         if let Some((other, _)) = written[..at].iter().find(same) {
-            bail!("{flag}: the file is that of {other}; each needs its own");
+            bail!("{flag}: the file is that of {other}; each needs its own file");
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ pub fn main<A: TakesDefaults>(
     };
     match parse_from::<A>(whole.clone()) {
         Ok(_) if !super::stdout::is_open() => fail(&anyhow::anyhow!(
-            "stdout is closed: there is nowhere to answer (send it to /dev/null if it is not wanted)"
+            "stdout is closed, so there is nowhere to write the answer (redirect it to /dev/null to discard it)"
         )),
         Ok(mut arguments) => {
             arguments.take(configured.clone());

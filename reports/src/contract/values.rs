@@ -46,7 +46,7 @@ pub(crate) fn finite(limit: Epsilon) -> Result<Epsilon, String> {
 pub fn positive(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(value) if value > 0 => Ok(value),
-        _ => Err(format!("must be a whole number from 1 on, got {text:?}")),
+        _ => Err(format!("must be a positive whole number, got {text:?}")),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     fn zero_and_words_are_refused_with_the_range() {
         assert_eq!(positive("3"), Ok(3));
         for bad in ["0", "-1", "1.5", "", "ten"] {
-            assert!(positive(bad).unwrap_err().contains("from 1 on"));
+            assert!(positive(bad).unwrap_err().contains("positive whole number"));
         }
         for bad in ["0", "-1", "inf", "NaN", "ten"] {
             assert!(positive_number(bad).unwrap_err().contains("(0, inf)"));

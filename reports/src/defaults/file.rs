@@ -34,25 +34,25 @@ const LARGEST: u64 = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectFile {
-    /// 1, which is meant where it is absent.
+    /// 1, also if absent.
     #[serde(default = "first")]
     pub schema: u32,
-    /// The slack of every promise.
+    /// The δ of every promise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<Delta>,
-    /// Who is compared with whom.
+    /// Neighbouring relation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Neighbours>,
     /// What one record is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitName>,
-    /// Records that one secret or person accounts for.
+    /// Group size: records of one secret or person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupSize>,
-    /// Chance of guessing a secret beforehand.
+    /// Chance of guessing a secret before training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prior: Option<Probability>,
-    /// How far apart the two ends of an answer may be, relatively.
+    /// Maximum relative gap between the two ends of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
     /// Confidence of what is measured.
@@ -111,7 +111,7 @@ impl Project {
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         let here = folder
             .canonicalize()
-            .context("the working directory can't be found")?;
+            .context("cannot find the working directory")?;
         let inside = here
             .ancestors()
             .position(|parent| parent.join(".git").exists());
@@ -195,12 +195,12 @@ impl Project {
     }
 }
 
-/// What an answer took from a project's defaults.
+/// What an answer used of a project's defaults.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Configured {
     /// The file.
     pub file: String,
-    /// What was taken from it, by key.
+    /// What was used from it, by key.
     pub values: Map<String, Value>,
 }
 

@@ -153,7 +153,7 @@ impl Shade {
     }
 }
 
-/// What an audit comes down to, by the word for it in SARIF; how the summary of a page is set off.
+/// The outcome of an audit, by its SARIF term; how the summary of a page is highlighted.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
 )]
@@ -165,11 +165,11 @@ pub enum Mood {
     /// Nothing can be concluded: SARIF's word for "insufficient information to decide".
     #[serde(rename = "open")]
     Open,
-    /// A leak that neither a promise nor a limit speaks of: "requires review by a human user to decide if it represents a
+    /// A leak that no promise and no limit covers: "requires review by a human user to decide if it represents a
     /// problem".
     #[serde(rename = "review")]
     Review,
-    /// A contradiction, or a limit passed.
+    /// A contradiction, or a limit exceeded.
     #[serde(rename = "fail")]
     Alarm,
 }

@@ -21,16 +21,16 @@ pub enum Sampler {
     /// Poisson subsampling: each record independently at every step; what most accountants assume.
     #[default]
     Poisson,
-    /// As Poisson, cut down to --max-batch at random; an upper and a lower bound.
+    /// Like Poisson, randomly truncated to --max-batch; an upper and a lower bound.
     TruncatedPoisson,
     /// A fresh subset of fixed size at every step; for replace.
     WithoutReplacement,
-    /// A list of fixed size that may repeat records; refused, since nothing certified is known.
+    /// A list of fixed size that may repeat records; refused, since no certified bound is known.
     WithReplacement,
-    /// Each record once an epoch, in batches of a random order, as ordinary loaders do; for
-    /// zero-out and replace, without privacy amplification.
+    /// Each record once per epoch, in batches of a random order, as in ordinary loaders; for zero-out and replace,
+    /// without privacy amplification.
     Shuffled,
-    /// Each record once an epoch, in a step drawn for it alone; an upper and a lower bound.
+    /// Each record once per epoch, in a step drawn for it alone; an upper and a lower bound.
     BallsInBins,
     /// Each record in --selected of every --epoch-steps; an upper and a lower bound.
     RandomAllocation,
@@ -53,45 +53,45 @@ impl From<Sampling> for Sampler {
 /// Batches.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct Schedule {
-    /// Probability of each record to be in a batch; for sdp the share of the records in each
-    /// batch [default: 0.1 of a prepared corpus, else 0.01].
+    /// Probability that a record is in a batch; for sdp, the share of records in each batch [default: 0.1 of a
+    /// prepared corpus, else 0.01].
     #[arg(long, value_name = "Q", value_parser = quantity::<SamplingRate>, allow_negative_numbers = true)]
     pub sample_rate: Option<SamplingRate>,
-    /// Expected records of a noisy batch, instead of --sample-rate; needs the number of records.
-    /// Records of an ordinary step are --ordinary-batch-size of audit train.
+    /// Expected records per noisy batch, instead of --sample-rate; needs the number of records. For ordinary steps,
+    /// see --ordinary-batch-size of audit train.
     #[arg(long, value_name = "B", value_parser = positive, allow_negative_numbers = true)]
     pub batch_size: Option<u64>,
-    /// Number of noisy steps; sgd: of ordinary ones [default: 1000, unless epochs are given or assumed].
+    /// Number of noisy steps; sgd: of ordinary steps [default: 1000, unless epochs are given or assumed].
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: Option<u64>,
-    /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as of a
-    /// loader that keeps its last, smaller batch (1/q rounded down where batches are dealt out, as by
-    /// --sampler shuffled) [default: 8 of a prepared corpus].
+    /// Passes over the records, instead of --steps: E times 1/q steps, each rounded up, as in a loader that keeps its
+    /// last, smaller batch (1/q rounded down if each record is in one batch, as with --sampler shuffled) [default: 8
+    /// of a prepared corpus].
     #[arg(long, value_name = "E", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "steps")]
     pub epochs: Option<f64>,
-    /// How batches are drawn [default: poisson].
+    /// Sampling method of batches [default: poisson].
     #[arg(long, value_enum, value_name = "HOW")]
     pub sampler: Option<Sampler>,
-    /// The most records in a batch, of --sampler truncated-poisson.
+    /// Maximum records in a batch, for --sampler truncated-poisson.
     #[arg(long, value_name = "M", value_parser = positive, allow_negative_numbers = true)]
     pub max_batch: Option<u64>,
-    /// Steps of an epoch, instead of --sample-rate, of --sampler shuffled, balls-in-bins and random-allocation.
+    /// Steps per epoch, instead of --sample-rate, for --sampler shuffled, balls-in-bins and random-allocation.
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true,
           conflicts_with_all = ["sample_rate", "batch_size"])]
     pub epoch_steps: Option<u64>,
-    /// In how many of them each record is, of --sampler random-allocation.
+    /// Number of these steps that each record is in, for --sampler random-allocation.
     #[arg(long, value_name = "K", value_parser = step_count, allow_negative_numbers = true)]
     pub selected: Option<u64>,
 }
 
-/// What `jft` does with the redacted text.
+/// How `jft` uses the redacted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstPhaseKind {
     /// Ordinary fine-tuning on all of it.
     #[default]
     Direct,
-    /// Ordinary fine-tuning on records that someone has screened (--screened).
+    /// Ordinary fine-tuning on screened records (--screened).
     Screened,
     /// Little noise, sized by the share of tokens missed (--token-miss).
     LightNoise,
@@ -99,11 +99,11 @@ pub enum FirstPhaseKind {
     ConservativeLightNoise,
 }
 
-/// What is taken for granted.
+/// What is assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assumption {
-    /// The policy finds every secret from end to end, whatever its content, and no content makes its record a duplicate.
+    /// The policy finds every secret in full, whatever its content, and no content makes its record a duplicate.
     Caught,
     /// Which records were screened does not depend on secrets.
     Screening,
@@ -113,9 +113,9 @@ pub enum Assumption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// Nobody's promise covers the text.
+    /// No promise covers the text.
     Public,
-    /// Someone's promise should.
+    /// A promise should cover the text.
     #[default]
     Private,
 }
@@ -123,10 +123,10 @@ pub enum Whose {
 /// What single recipes need besides noise and batches.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct RecipeArgs {
-    /// crt: passes over the public side within an epoch [default: 1]; they cost no privacy.
+    /// crt: passes over the public side per epoch [default: 1]; they cost no privacy.
     #[arg(long, value_name = "K", value_parser = positive)]
     pub public_passes: Option<u64>,
-    /// jft: what is done with the redacted text [default: direct].
+    /// jft: use of the redacted text [default: direct].
     #[arg(long, value_enum)]
     pub first_phase: Option<FirstPhaseKind>,
     /// jft: passes over the redacted text [default: 1].
@@ -135,44 +135,43 @@ pub struct RecipeArgs {
     /// jft: noise of the first phase, with light noise.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub first_sigma: Option<NoiseMultiplier>,
-    /// jft: the ε to find the noise of the first phase for, with light noise, as if it ran alone, instead of
-    /// --first-sigma; at --delta and for the replacement of one record.
+    /// jft: target ε to calibrate the noise of the first phase to, with light noise, as if it ran alone, instead of
+    /// --first-sigma; at --delta and for replacing one record.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true, conflicts_with = "first_sigma")]
     pub first_epsilon: Option<Epsilon>,
-    /// jft: both ends of the share of tokens that the policy misses, with light noise.
+    /// jft: lower and upper bound on the share of tokens the policy misses, with light noise.
     #[arg(long, value_name = "LOW,HIGH", value_delimiter = ',', value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
     pub token_miss: Vec<MissRate>,
-    /// jft: the ids of the screened records, one a line, as in train.jsonl.
+    /// jft: file with the ids of the screened records, one per line, as in train.jsonl.
     #[arg(long, value_name = "FILE")]
     pub screened: Option<PathBuf>,
-    /// sdp: noise of each released state over --state-norm.
+    /// sdp: noise of each released state, relative to --state-norm.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub state_sigma: Option<NoiseMultiplier>,
     /// sdp: norm to which a released state is clipped [default: 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
     pub state_norm: Option<f64>,
-    /// sdp: the most states that one record releases in a pass; counted in a prepared corpus.
+    /// sdp: maximum states that one record releases per pass; counted in a prepared corpus.
     #[arg(long, value_name = "N")]
     pub states: Option<u64>,
-    /// protect: what `account protect --weights` wrote: rates, batch, steps, noise and promises;
-    /// examples are ids of train.jsonl.
+    /// protect: file from `account protect --weights`: rates, batch, steps, noise and promises; examples are ids of
+    /// train.jsonl.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// protect: which record contains which secret, as for `account protect`.
+    /// protect: file of which record contains which secret, as for `account protect`.
     #[arg(long, value_name = "FILE")]
     pub incidence: Option<PathBuf>,
-    /// jft, sdp: what is taken for granted, and written into the manifest.
+    /// jft, sdp: assumptions to make, and to write into the manifest.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub assume: Vec<Assumption>,
-    /// What the held-out text is by which --patience ends the run early, or --decay plateau moves the learning rates
-    /// [default: private].
+    /// Whether the held-out text that --patience and --decay plateau use is public or private [default: private].
     #[arg(long, value_enum)]
     pub held_out_is: Option<Whose>,
-    /// Stop when held-out text has not become likelier for so many epochs. Noisy steps count as
-    /// planned; unless --held-out-is public, nothing is promised.
+    /// Stop when held-out text has not become likelier for this many epochs. Noisy steps count as planned; unless
+    /// --held-out-is public, nothing is promised.
     #[arg(long, value_name = "EPOCHS", value_parser = positive)]
     pub patience: Option<u64>,
-    /// Fixes noise and batches, for tests: the run is then not private and promises nothing.
+    /// Seed of noise and batches, for tests: the run is then not private and promises nothing.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
@@ -180,19 +179,19 @@ pub struct RecipeArgs {
 /// How well secrets are redacted.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct RedactionArgs {
-    /// Share of secrets that the redaction policy misses, assumed.
+    /// Assumed share of secrets that the redaction policy misses.
     #[arg(long, value_name = "G", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
     pub gamma: Option<MissRate>,
-    /// Secrets labelled by hand, a simple random sample: a measured miss rate instead of --gamma.
+    /// Number of hand-labelled secrets, a simple random sample: a measured miss rate instead of --gamma.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true,
           group = "sample",
           requires = "missed", conflicts_with_all = ["gamma", "labels"])]
     pub labelled: Option<u64>,
-    /// Labelled secrets, a simple random sample, one JSON object a line: measured rates of both
-    /// policies instead of --gamma.
+    /// File of labelled secrets, a simple random sample, one JSON object per line: measured rates of both policies
+    /// instead of --gamma.
     #[arg(long, value_name = "FILE", group = "sample", conflicts_with_all = ["gamma", "joint_miss"])]
     pub labels: Option<PathBuf>,
-    /// How many of the labelled secrets the policy missed.
+    /// Number of labelled secrets that the policy missed.
     #[arg(long, value_name = "M", value_parser = whole, allow_negative_numbers = true, requires = "labelled")]
     pub missed: Option<u64>,
     /// Confidence of the measured miss rates [default: 0.95].
@@ -241,12 +240,12 @@ impl TryFrom<f64> for Sigma {
 /// Noise: given, or found for an ε, and how it falls.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct NoiseArgs {
-    /// Noise standard deviation over clipping norm; of protect at least that of --weights, or 0 for its
-    /// weights without noise, which promises nothing.
+    /// Noise standard deviation over clipping norm; for protect, at least that of --weights, or 0 for its weights
+    /// without noise, which promises nothing.
     #[arg(long, value_name = "S", value_parser = quantity::<Sigma>, allow_negative_numbers = true)]
     pub sigma: Option<Sigma>,
-    /// dpsgd, crt, jft: the ε to find the noise for, at --delta and for the replacement of one
-    /// record, instead of --sigma.
+    /// dpsgd, crt, jft: target ε to calibrate the noise to, at --delta and for replacing one record, instead of
+    /// --sigma.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true)]
     pub epsilon: Option<Epsilon>,
     /// How it falls.
@@ -254,13 +253,13 @@ pub struct NoiseArgs {
     pub decay: NoiseDecayArgs,
 }
 
-/// How noise falls.
+/// How noise decreases.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct NoiseDecayArgs {
-    /// dpsgd, crt, jft: what is left of sigma after every --noise-decay-every epochs, in (0, 1); accounted for.
+    /// dpsgd, crt, jft: factor on sigma after every --noise-decay-every epochs, in (0, 1); accounted for.
     #[arg(long, value_name = "FACTOR", value_parser = decay_factor, allow_negative_numbers = true)]
     pub noise_decay: Option<f64>,
-    /// Epochs between two falls of the noise [default: 1].
+    /// Epochs between noise reductions [default: 1].
     #[arg(long, value_name = "EPOCHS", value_parser = positive, allow_negative_numbers = true, requires = "noise_decay")]
     pub noise_decay_every: Option<u64>,
 }
@@ -294,5 +293,5 @@ pub fn unit(text: &str) -> Result<UnitName, String> {
 /// Another text.
 pub fn whole(text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| format!("must be a whole number from 0 on, got {text:?}"))
+        .map_err(|_| format!("must be a non-negative whole number, got {text:?}"))
 }

@@ -119,7 +119,7 @@ impl Builder<'_> {
     fn unit(&self) -> Result<Stated<UnitName>> {
         Ok(match (&self.request.unit, self.corpus) {
             (Some(unit), Some(corpus)) if *unit != corpus.unit => bail!(
-                "{}: must be the prepared corpus' own, {}, got {unit}",
+                "{}: must be that of the prepared corpus, {}, got {unit}",
                 self.name("unit"),
                 corpus.unit
             ),
@@ -141,7 +141,7 @@ impl Builder<'_> {
             (Some(sigma), None) => Ok(self.given(sigma, "sigma")),
             (None, Some(_)) => Ok(self.given(NoiseMultiplier::new(1.0)?, "epsilon")),
             (None, None) => bail!(
-                "{}: is needed, in (0, inf), for every recipe but sgd; or {}. For instance 1.1",
+                "{}: is needed, in (0, inf), for every recipe but sgd; or {}. For example 1.1",
                 self.name("sigma"),
                 self.name("epsilon")
             ),
@@ -156,7 +156,7 @@ impl Builder<'_> {
         let of_recipe = &self.request.of_recipe;
         if self.request.first_given && self.request.recipe() != Recipe::Jft {
             bail!(
-                "{}: belongs to recipe \"jft\" and is needed there",
+                "{}: applies only to recipe \"jft\" and is needed there",
                 self.name("first_phase")
             );
         }
@@ -238,8 +238,7 @@ impl Builder<'_> {
             && corpus.uncaught > 0
         {
             bail!(
-                "{}: the policy does not find {} marked secrets from end to end, so it can't be \
-                 taken for granted that it finds all",
+                "{}: the policy does not find {} marked secrets in full, so it can't be assumed that it finds all",
                 self.name(if assumed { "assume" } else { "first_phase" }),
                 corpus.uncaught
             );
@@ -293,7 +292,7 @@ impl Builder<'_> {
             (Some(states), None) => self.given(states, "states"),
             (None, Some(corpus)) => Stated::counted(corpus.most_states()?, PREPARED),
             (None, None) => bail!(
-                "{}: is needed, the most states that one record releases in a pass; a prepared corpus says it",
+                "{}: is needed, the most states that one record releases in a pass; a prepared corpus has it",
                 self.name("states")
             ),
         };
@@ -313,7 +312,7 @@ impl Builder<'_> {
         let (request, of_recipe) = (self.request, &self.request.of_recipe);
         if self.corpus.is_none() && request.origin == Origin::File && !request.first_given {
             bail!(
-                "{}: belongs to recipe \"jft\" and is needed there",
+                "{}: applies only to recipe \"jft\" and is needed there",
                 self.name("first_phase")
             );
         }
@@ -435,7 +434,7 @@ impl Builder<'_> {
         ] {
             ensure!(
                 !given,
-                "{}: of the recipe protect it is what {} says",
+                "{}: for the recipe protect, it is given by {}",
                 self.name(key),
                 self.name("weights")
             );
@@ -443,7 +442,7 @@ impl Builder<'_> {
         let found = record_rates(request, corpus, (weights, incidence))?;
         let noise_multiplier = match noise.sigma {
             Some(Sigma::Noise(sigma)) if sigma < found.noise_multiplier => bail!(
-                "{}: of the recipe protect it must be 0 or at least that of {}, {}, got {}",
+                "{}: for the recipe protect, it must be 0 or at least that of {}, {}, got {}",
                 self.name("sigma"),
                 self.name("weights"),
                 found.noise_multiplier.get(),
@@ -508,7 +507,7 @@ impl Builder<'_> {
         let Some(model) = self.request.folder() else {
             ensure!(
                 !self.request.declared_public,
-                "{}: belongs to a folder as {}",
+                "{}: applies only to a folder as {}",
                 self.name("declared_public"),
                 self.name("model")
             );
@@ -523,7 +522,7 @@ impl Builder<'_> {
         }
         ensure!(
             !self.request.declared_public,
-            "{}: {} has a manifest.json, whose promise continues; leave it out",
+            "{}: {} has a manifest.json, whose promise carries over; omit this option",
             self.name("declared_public"),
             model.display()
         );
@@ -555,10 +554,7 @@ impl Builder<'_> {
             ("canary_copies", wish.canary_copies),
         ] {
             if count == Some(0) {
-                bail!(
-                    "{}: must be a whole number from 1 on, got 0",
-                    self.name(key)
-                );
+                bail!("{}: must be a positive whole number, got 0", self.name(key));
             }
         }
         if let (Some(after), Some(before)) = (wish.records, wish.records_before)
@@ -646,7 +642,7 @@ impl Builder<'_> {
         if self.request.recipe() == Recipe::Protect {
             ensure!(
                 given.is_none(),
-                "{}: of the recipe protect it is what {} says",
+                "{}: for the recipe protect, it is given by {}",
                 self.name("records"),
                 self.name("incidence")
             );
@@ -695,7 +691,7 @@ impl Builder<'_> {
         let Some(count) = wish.canaries else {
             if let Some(copies) = copies {
                 bail!(
-                    "{}: belongs to {}, got {copies}",
+                    "{}: applies only to {}, got {copies}",
                     self.name("canary_copies"),
                     self.name("canaries")
                 );

@@ -67,11 +67,11 @@ pub struct TrainingFile {
     pub recipe: Recipe,
     /// What one record is.
     pub unit: Option<UnitName>,
-    /// The slack of every promise.
+    /// Delta of every promise.
     pub delta: Option<Delta>,
     /// Relative width of every number.
     pub tolerance: Option<Tolerance>,
-    /// What is trained on.
+    /// The training data.
     #[serde(default)]
     pub data: Data,
     /// How.
@@ -80,20 +80,20 @@ pub struct TrainingFile {
     /// How weights move.
     #[serde(default)]
     pub optimizer: Optimization,
-    /// What is to be kept secret.
+    /// What to keep secret.
     #[serde(default)]
     pub secrets: Secrets,
     /// The first phase of `jft`.
     pub first_phase: Option<FirstPhase>,
 }
 
-/// What is trained on.
+/// The training data.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
     /// A prepared corpus.
     pub prepared: Option<PathBuf>,
-    /// Records that noise covers.
+    /// Records covered by noise.
     pub private: Option<u64>,
 }
 
@@ -127,11 +127,11 @@ pub struct Training {
     pub declared_public: bool,
 }
 
-/// What is to be kept secret.
+/// What to keep secret.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
-    /// Records that one secret is trained on in, at most.
+    /// Maximum training records with one secret.
     pub records: Option<GroupSize>,
     /// The same before deduplication, for comparison.
     pub records_before: Option<GroupSize>,
@@ -139,11 +139,11 @@ pub struct Secrets {
     pub labels: Option<PathBuf>,
     /// Confidence of the measured rates.
     pub confidence: Option<Confidence>,
-    /// γ, assumed.
+    /// Assumed γ.
     pub gamma: Option<MissRate>,
-    /// η, assumed.
+    /// Assumed η.
     pub joint_miss: Option<MissRate>,
-    /// Chance of guessing a secret beforehand.
+    /// Chance of guessing a secret before training.
     pub prior: Option<Probability>,
     /// Contents a secret can have.
     pub candidates: Option<u64>,
@@ -159,13 +159,13 @@ pub struct Secrets {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstPhase {
-    /// What is done with the redacted text.
+    /// How the redacted text is used.
     pub kind: Option<FirstPhaseKind>,
     /// Passes over it.
     pub epochs: Option<u64>,
-    /// Every secret, whatever its content, is redacted from end to end.
+    /// Every secret, whatever its content, is redacted in full.
     pub every_content_caught: Option<bool>,
-    /// The mask tells neither length nor kind.
+    /// The mask reveals neither length nor kind.
     pub length_and_kind_hidden: Option<bool>,
     /// Screening does not depend on secrets.
     pub screening_ignores_secrets: Option<bool>,
@@ -173,9 +173,9 @@ pub struct FirstPhase {
     pub screened: Option<PathBuf>,
     /// σ of a noised first phase.
     pub sigma: Option<NoiseMultiplier>,
-    /// The ε to find that σ for, as if the phase ran alone.
+    /// Target ε to calibrate that σ to, as if the phase ran alone.
     pub epsilon: Option<Epsilon>,
-    /// Its sampling rate; that of the second phase where it is absent.
+    /// Its sampling rate; that of the second phase if absent.
     pub sample_rate: Option<SamplingRate>,
     /// Its steps.
     pub steps: Option<u64>,

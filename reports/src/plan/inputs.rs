@@ -99,7 +99,7 @@ pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
 }
 
 fn line(granted: &[&str]) -> Option<String> {
-    (!granted.is_empty()).then(|| format!("Taken for granted: {}", granted.join(" ")))
+    (!granted.is_empty()).then(|| format!("Assumed: {}", granted.join(" ")))
 }
 
 /// What runs, with what was assumed of it.

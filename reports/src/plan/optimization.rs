@@ -8,20 +8,20 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How the clipping norm is kept.
+/// How gradients are clipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClippingArg {
     /// One norm over all parameters.
     #[default]
     Flat,
-    /// Each layer by itself, to an equal share.
+    /// Each layer separately, to an equal share.
     PerLayer,
     /// Every gradient scaled to nearly the norm: no threshold to tune.
     Automatic,
 }
 
-/// How ordinary steps move weights.
+/// Optimiser of ordinary steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptimizerArg {
@@ -34,7 +34,7 @@ pub enum OptimizerArg {
     Adamw,
 }
 
-/// How private steps move weights.
+/// Optimiser of private steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrivateOptimizerArg {
@@ -45,23 +45,23 @@ pub enum PrivateOptimizerArg {
     Adam,
     /// Adam with decoupled weight decay.
     Adamw,
-    /// Adam with the noise's variance taken off its second moment (DP-AdamBC).
+    /// Adam with the noise variance subtracted from its second moment (DP-AdamBC).
     AdamBc,
 }
 
-/// How learning rates fall over the epochs.
+/// Learning-rate schedule over the epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecayArg {
-    /// They stay.
+    /// No decay.
     Constant,
-    /// Epoch e of E, from 0, takes 1 − e/E of them.
+    /// Scaled by 1 − e/E in epoch e of E, from 0.
     #[default]
     Linear,
-    /// Epoch e of E, from 0, takes (1 + cos(π e/E))/2 of them.
+    /// Scaled by (1 + cos(π e/E))/2 in epoch e of E, from 0.
     Cosine,
-    /// A quarter is left after each epoch after which held-out text is not likelier than ever before; unless
-    /// --held-out-is public, nothing is promised.
+    /// Reduced to a quarter after each epoch without a new best held-out likelihood; unless --held-out-is public,
+    /// nothing is promised.
     Plateau,
 }
 
@@ -69,14 +69,14 @@ pub enum DecayArg {
 #[derive(Debug, Clone, PartialEq, Default, Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimization {
-    /// sgd, crt, jft: records of an ordinary step [default: 8].
+    /// sgd, crt, jft: records per ordinary step [default: 8].
     #[arg(long, value_name = "B", value_parser = positive)]
     pub ordinary_batch_size: Option<u64>,
-    /// sgd, crt, sdp, jft: how ordinary steps move the weights [default: adam].
+    /// sgd, crt, sdp, jft: optimiser of ordinary steps [default: adam].
     #[arg(long, value_enum)]
     pub optimizer: Option<OptimizerArg>,
-    /// sgd, crt, sdp, jft: step size of ordinary steps [default: 0.004, with --optimizer adam or adamw]; --decay
-    /// says how it falls.
+    /// sgd, crt, sdp, jft: learning rate of ordinary steps [default: 0.004, with --optimizer adam or adamw]; --decay
+    /// sets its schedule.
     #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
     pub learning_rate: Option<f64>,
     /// Momentum of --optimizer sgd [default: 0].
@@ -85,65 +85,65 @@ pub struct Optimization {
     /// All but sgd: norm to which each record's gradient is clipped [default: 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true)]
     pub clip: Option<f64>,
-    /// All but sgd: how the clipping norm is kept [default: flat].
+    /// All but sgd: clipping method [default: flat].
     #[arg(long, value_enum)]
     pub clipping: Option<ClippingArg>,
-    /// All but sgd: what is left of the clipping norm after every --clip-decay-every epochs, in (0, 1).
+    /// All but sgd: factor on the clipping norm after every --clip-decay-every epochs, in (0, 1).
     #[arg(long, value_name = "FACTOR", value_parser = decay_factor, allow_negative_numbers = true)]
     pub clip_decay: Option<f64>,
-    /// Epochs between two falls of the clipping norm [default: 1].
+    /// Epochs between reductions of the clipping norm [default: 1].
     #[arg(long, value_name = "EPOCHS", value_parser = positive)]
     pub clip_decay_every: Option<u64>,
-    /// All but sgd and sdp: how often each record is read in a step, with other values dropped each time; the mean of
-    /// its gradients is clipped as one [default: 1]. Needs dropout.
+    /// All but sgd and sdp: passes over each record in a step, each with fresh dropout; the mean of its gradients is
+    /// clipped as one [default: 1]. Needs dropout.
     #[arg(long, value_name = "K", value_parser = positive)]
     pub augmentations: Option<u64>,
-    /// All but sgd: how private steps move the weights [default: sgd].
+    /// All but sgd: optimiser of private steps [default: sgd].
     #[arg(long, value_enum)]
     pub private_optimizer: Option<PrivateOptimizerArg>,
-    /// All but sgd: step size of private steps [default: 0.06]; it falls in the same way.
+    /// All but sgd: learning rate of private steps [default: 0.06]; it follows the same schedule.
     #[arg(long, value_name = "RATE", value_parser = positive_number, allow_negative_numbers = true)]
     pub private_learning_rate: Option<f64>,
     /// Momentum of --private-optimizer sgd [default: 0.9].
     #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
     pub private_momentum: Option<f64>,
-    /// Decoupled weight decay of every optimiser that is adamw [default: 0.01].
+    /// Decoupled weight decay of every adamw optimiser [default: 0.01].
     #[arg(long, value_name = "SHARE", value_parser = positive_number, allow_negative_numbers = true)]
     pub weight_decay: Option<f64>,
-    /// Least second moment of --private-optimizer adam-bc once the noise's variance is taken off [default: 5e-8].
+    /// Floor of the second moment of --private-optimizer adam-bc after subtracting the noise variance [default:
+    /// 5e-8].
     #[arg(long, value_name = "V", value_parser = positive_number, allow_negative_numbers = true)]
     pub second_moment_floor: Option<f64>,
-    /// End with a moving average of the weights of the last phase, which keeps this share of itself at each step; it
-    /// is post-processing, and costs nothing.
+    /// End with a moving average of the weights of the last phase, which keeps this share of itself at each step; as
+    /// post-processing, it costs no privacy.
     #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
     pub average: Option<f64>,
-    /// Share of values that training passes drop: of embedded tokens, of attention's
-    /// probabilities, of what each block gives. Absent, a folder's own rates hold (config.json, or
-    /// the manifest of a checkpoint of ours), and a fresh model drops nothing.
+    /// Dropout rate in training: of embedded tokens, attention probabilities and block outputs. If absent, a folder's
+    /// own rates apply (config.json, or the manifest of a Reticent checkpoint), and a fresh model drops nothing.
     #[arg(long, value_name = "RATE", value_parser = share, allow_negative_numbers = true)]
     pub dropout: Option<f64>,
-    /// How the learning rates fall over the epochs [default: linear].
+    /// Learning-rate schedule over the epochs [default: linear].
     #[arg(long, value_enum, value_name = "SHAPE")]
     pub decay: Option<DecayArg>,
-    /// Steps over which the learning rates rise first [default: 0].
+    /// Warm-up steps of the learning rates [default: 0].
     #[arg(long, value_name = "STEPS")]
     pub warmup: Option<u64>,
-    /// Write a checkpoint after every so many epochs of the last phase too, as OUT-epoch-N beside --out, each with the
-    /// promise of what had run by then.
+    /// Also write a checkpoint after every EPOCHS epochs of the last phase, as OUT-epoch-N next to --out, each with
+    /// the promise up to that point.
     #[arg(long, value_name = "EPOCHS", value_parser = positive)]
     pub keep_every: Option<u64>,
-    /// Seed of the weights of a fresh model, or adapter, which depend on nothing else [default: 0].
+    /// Seed of the initial weights of a fresh model or adapter, which depend on nothing else [default: 0].
     #[arg(long, value_name = "N")]
     pub initial_seed: Option<u64>,
-    /// All but sdp: train a LoRA adapter of this rank on a decoder's folder, whose own weights stay as they are;
-    /// --out becomes the adapter's folder, as peft reads it, and names --model as its base.
+    /// All but sdp: train a LoRA adapter of this rank on a decoder's folder, whose own weights are frozen; --out
+    /// becomes the adapter's folder, in peft's format, and names --model as its base.
     #[arg(long, value_name = "RANK", value_parser = positive)]
     pub lora_rank: Option<u64>,
-    /// The product of the adapter's matrices is multiplied by this over the rank [default: twice the rank].
+    /// LoRA alpha: the product of the adapter's matrices is scaled by this over the rank [default: twice the rank].
     #[arg(long, value_name = "ALPHA", value_parser = positive_number, allow_negative_numbers = true)]
     pub lora_alpha: Option<f64>,
-    /// The layers that it changes, by the ends of their names in transformers, or all-linear [default: the
-    /// projections of queries and values].
+    /// Layers to adapt, by the ends of their names in transformers, or all-linear [default: the projections of
+    /// queries and values].
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub lora_targets: Option<Vec<String>>,
     /// Layers of a fresh gpt2 or bert [default: 4; of bert 2].
@@ -155,7 +155,7 @@ pub struct Optimization {
     /// Attention heads of a fresh gpt2 or bert [default: 8; of bert 2].
     #[arg(long)]
     pub heads: Option<u64>,
-    /// Longest text of a fresh gpt2 or bert, in tokens [default: 512]; a longer record is read in windows.
+    /// Context length of a fresh gpt2 or bert, in tokens [default: 512]; a longer record is read in windows.
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<u64>,
 }
@@ -209,7 +209,7 @@ macro_rules! merge {
         $(if $other.$key.is_some() {
             ensure!(
                 $this.$key.is_none(),
-                "--{}: stands in the plan file as optimizer.{}, give one of them",
+                "--{}: is in the plan file as optimizer.{}; give one of them",
                 stringify!($key).replace('_', "-"),
                 stringify!($key)
             );
@@ -300,7 +300,7 @@ impl Optimization {
             }
             None if self.clip_decay_every.is_some() => {
                 bail!(
-                    "{}: belongs to {}",
+                    "{}: applies only to {}",
                     name("clip_decay_every"),
                     name("clip_decay")
                 )

@@ -393,7 +393,7 @@ impl PreparedFacts {
                 break;
             }
             let record = serde_json::from_slice(&line)
-                .map_err(|_| anyhow::anyhow!("{shown}, line {number}: is no record"))?;
+                .map_err(|_| anyhow::anyhow!("{shown}, line {number}: is not a record"))?;
             each(record, number)?;
         }
         Ok(())
@@ -430,6 +430,6 @@ fn candidates(folder: &Path) -> Result<Option<f64>> {
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
     let plan: CanaryPlan = serde_json::from_str(&text)
-        .map_err(|_| anyhow::anyhow!("{}: is no plan of canaries", path.display()))?;
+        .map_err(|_| anyhow::anyhow!("{}: is not a plan of canaries", path.display()))?;
     Ok(Some(Canaries::candidates(plan.candidates)))
 }

@@ -106,7 +106,7 @@ fn noise_decay(
     let Some(factor) = noise.noise_decay else {
         if let Some(every) = noise.noise_decay_every {
             bail!(
-                "{}: belongs to {}, got {every}",
+                "{}: applies only to {}, got {every}",
                 request.name("noise_decay_every"),
                 request.name("noise_decay")
             );
@@ -160,7 +160,7 @@ pub fn steps(
                 request.name("epochs")
             ),
             (Some(0), ..) => bail!(
-                "{}: must be a whole number from 1 on, got 0",
+                "{}: must be a positive whole number, got 0",
                 request.name("steps")
             ),
             (Some(steps), ..) => Stated::given(Steps::new(steps), request.name("steps")),
@@ -185,7 +185,7 @@ fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
         && sampler != Sampler::TruncatedPoisson
     {
         bail!(
-            "{}: belongs to {} truncated-poisson, got {most}",
+            "{}: applies only to {} truncated-poisson, got {most}",
             name("max_batch"),
             name("sampler")
         );
@@ -194,14 +194,14 @@ fn fitting(request: &PlanRequest, sampler: Sampler) -> Result<()> {
         && sampler != Sampler::RandomAllocation
     {
         bail!(
-            "{}: belongs to {} random-allocation, got {selected}",
+            "{}: applies only to {} random-allocation, got {selected}",
             name("selected"),
             name("sampler")
         );
     }
     match given.epoch_steps {
         Some(steps) if turns(sampler) == Turns::ByChance => bail!(
-            "{}: belongs to {} shuffled, balls-in-bins or random-allocation, got {steps}",
+            "{}: applies only to {} shuffled, balls-in-bins or random-allocation, got {steps}",
             name("epoch_steps"),
             name("sampler")
         ),

@@ -21,7 +21,7 @@ pub(crate) fn screened_records(
         }
         records.push(number(id).with_context(|| {
             format!(
-                "{}, line {line}: is no record of PREPARED; ids are those of its train.jsonl",
+                "{}, line {line}: is not a record of PREPARED; use ids from its train.jsonl",
                 path.display()
             )
         })?);
@@ -44,7 +44,7 @@ mod tests {
         for (text, found) in [
             ("r7\n\n r2\nr7\n", Ok(vec![2, 7])),
             ("\n", Err("lists no record")),
-            ("r1\nx\n", Err("line 2: is no record of PREPARED")),
+            ("r1\nx\n", Err("line 2: is not a record of PREPARED")),
         ] {
             std::fs::write(&path, text).unwrap();
             match (screened_records(&path, number), found) {

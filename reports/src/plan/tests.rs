@@ -196,11 +196,11 @@ fn protect_takes_no_prior() {
     for (request, said) in [
         (
             flags,
-            "--prior: belongs to no plan of the recipe protect, got 0.001: each secret has a prior of its own in --weights, ",
+            "--prior: applies to no plan of the recipe protect, got 0.001: each secret has a prior of its own in --weights, ",
         ),
         (
             of_file(folder.path(), file),
-            "secrets.prior: belongs to no plan of the recipe protect, ",
+            "secrets.prior: applies to no plan of the recipe protect, ",
         ),
     ] {
         let error = super::all_used(&request).unwrap_err().to_string();

@@ -79,7 +79,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
                 _ => "",
             };
             bail!(
-                "{}: belongs to {}, got {recipe}{instead}",
+                "{}: applies only to {}, got {recipe}{instead}",
                 request.name(key),
                 recipes(users)
             );
@@ -87,7 +87,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
     }
     if let (Some(prior), Protect) = (request.secrets.prior, recipe) {
         bail!(
-            "{}: belongs to no plan of the recipe protect, got {prior}: each secret has a prior of its own in {}, \
+            "{}: applies to no plan of the recipe protect, got {prior}: each secret has a prior of its own in {}, \
              which account protect --secrets sets; account --mechanism manifest.json --prior asks about another",
             request.name("prior"),
             request.name("weights")
@@ -104,7 +104,7 @@ pub fn all_used(request: &PlanRequest) -> Result<()> {
         && request.optimization.decay != Some(DecayArg::Plateau)
     {
         bail!(
-            "{}: belongs to {} or --decay plateau: without them no held-out text decides anything",
+            "{}: applies only to {} or --decay plateau: without them, held-out text has no effect",
             request.name("held_out_is"),
             request.name("patience")
         );
@@ -149,7 +149,7 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
         if given && !phases.contains(&phase) {
             let phases: Vec<String> = phases.iter().map(|p| value_name(*p)).collect();
             bail!(
-                "{}{value}: belongs to {} {} of the recipe jft, got {}",
+                "{}{value}: applies only to {} {} of the recipe jft, got {}",
                 request.name(key),
                 request.name("first_phase"),
                 phases.join(" or "),

@@ -52,7 +52,7 @@ pub fn read_record_rates(
         let own = &mut rates[*record as usize];
         ensure!(
             own.is_none(),
-            "{weights_name}: {}: record {number} is there twice",
+            "{weights_name}: {}: record {number} occurs twice",
             weights.display()
         );
         *own = Some(*rate);
@@ -196,7 +196,7 @@ fn secrets(path: &Path, names: &HashMap<String, u32>) -> Result<Vec<(Box<str>, V
     let all = gathered.secrets.all();
     ensure!(
         !all.is_empty(),
-        "{}: names no secret: the recipe protect promises nothing else",
+        "{}: contains no secret, and the recipe protect promises nothing else",
         path.display()
     );
     let of = |secret: usize| {

@@ -288,30 +288,30 @@ fn of_audit() -> Vec<Published> {
         P::written::<reticent_backends::checkpoint::Manifest>("manifest", "Manifest of a checkpoint: `manifest.json`").of_type("checkpoint")
             .about("What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text."),
         P::envelope::<train::run::Body>("training-run", "What a training run released: `audit train --format json`", "training")
-            .about("The same stands in the manifest of the checkpoint (`manifest.schema.json`)."),
+            .about("The manifest of the checkpoint has the same (`manifest.schema.json`)."),
         P::written::<train::log::Line>("training-log", "One line of `training.jsonl`, in the owner's folder of a checkpoint")
-            .about("A step, or the end of an epoch with what its weights promise. What it says of the text is covered by no guarantee."),
-        P::envelope::<devices::run::Body>("devices", "What runs models on this machine: `audit devices --format json`", "devices"),
+            .about("A step, or the end of an epoch with what its weights promise. No guarantee covers what it says about the text."),
+        P::envelope::<devices::run::Body>("devices", "Devices for models on this machine: `audit devices --format json`", "devices"),
         P::envelope::<convert::run::Body>("conversion", "A converted model: `audit convert --format json`", "conversion"),
         P::envelope::<exposure::ExposureReport>("exposure", "Exposure of canaries: `audit exposure --format json`", "exposure")
-            .about("Ranks of canaries among all candidates, summaries beside their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
+            .about("Ranks of canaries among all candidates, summaries next to their nulls, a lower bound on ε. Exposures in bits, NLL and ε in nats."),
         P::envelope::<exposure::SampledReport>("sampled-exposure", "Exposure from a sample of the candidates: `audit exposure --sample N --format json`", "sampled-exposure")
             .about("Intervals instead of ranks. All ends of all canaries hold together with the stated confidence. Exposures in bits, NLL in nats."),
         P::envelope::<exposure::SequentialReport>("sequential-exposure", "A promise tested canary by canary: `audit exposure --stop-at E --format json`", "sequential-exposure")
-            .about("The e-value against the promise after each canary. The promise is contradicted where it reached what was needed; nothing else is concluded."),
+            .about("The e-value against the promise after each canary. The promise is contradicted if it reached the threshold; nothing else is concluded."),
         P::written::<reticent_corpus::canary::CoinPlan>("coins", "Canaries and their coins: `coins.json`").of_type("coin-plan")
-            .about("Which canaries were put in, each by a fair coin of its own. It is the owner's: whoever trains must not see it."),
+            .about("Which canaries were included, each by its own fair coin. It is the owner's: whoever trains must not see it."),
         P::envelope::<coins::CoinsReport>("coin-audit", "A lower bound on ε from coins of one run: `audit coins --format json`", "coin-audit"),
-        P::envelope::<design::DesignReport>("design", "Canaries for a budget of tokens: `audit design --format json`", "design")
+        P::envelope::<design::DesignReport>("design", "Canaries for a token budget: `audit design --format json`", "design")
             .about("What audits of several plans are expected to prove, by simulated scores. Estimates, and optimistic ones."),
         P::envelope::<membership::MembershipReport>("membership", "Membership inference from scores, or by attacks on a model: `audit membership --format json`", "membership")
-            .about("What scores of members and non-members prove. A higher score speaks for membership; with inputs.lower_is_member the signs were turned, in thresholds too. Every interval holds with the stated confidence by itself."),
+            .about("What scores of members and non-members prove. A higher score indicates membership; with inputs.lower_is_member the signs were reversed, in thresholds too. Every interval holds with the stated confidence by itself."),
         P::envelope::<extract::ExtractReport>("extraction", "Extraction: `audit extract --format json`", "extraction")
-            .about("What comes out of a model word by word behind prompts from its training text, and secrets among their candidates. Rates are over distinct passages; every interval holds with the stated confidence by itself."),
+            .about("What a model reproduces verbatim after prompts from its training text, and secrets among their candidates. Rates are over distinct passages; every interval holds with the stated confidence by itself."),
         P::envelope::<report::run::Document>("report", "Everything measured on a model: `audit report --format json`", "report")
             .about("Each part is the body of the document of its own command: exposure.schema.json, membership.schema.json, extraction.schema.json."),
-        P::envelope::<classify::ClassifyReport>("classification", "How well a classifier tells classes: `audit classify --format json`", "classification")
-            .about("What the most probable class of each record is beside its own. The interval of the accuracy holds for records drawn at random."),
+        P::envelope::<classify::ClassifyReport>("classification", "How well a classifier predicts classes: `audit classify --format json`", "classification")
+            .about("The most probable class of each record compared with its own. The interval of the accuracy holds for records drawn at random."),
         P::envelope::<perplexity::PerplexityReport>("perplexity", "How well a model predicts a text: `audit perplexity --format json`", "perplexity"),
         P::envelope::<diff::DiffReport>("diff", "Two audits side by side: `audit diff --format json`", "diff")
             .about("Whether the new model leaks more than the old one, beyond noise. All rows share the level."),
@@ -321,20 +321,20 @@ fn of_audit() -> Vec<Published> {
         P::envelope::<grid::CellDocument>("grid-cell", "A cell of a grid: `cells/*.json` of `audit grid`", "grid-cell")
             .about("Each part is the document of its own command: preparation.schema.json, training-run.schema.json, perplexity.schema.json, exposure.schema.json, membership.schema.json, extraction.schema.json."),
         P::envelope::<grid::GridReport>("grid", "All cells of a grid in a table: `audit grid --format json`", "grid"),
-        P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and what becomes of them: `report.json` of `audit reproduce`", "reproduction")
-            .about("A value for each run with the document that it comes from, the rule that was fixed before, and the judgement."),
+        P::envelope::<reproduce::Reproduction>("reproduction", "The claims of a paper and their results: `report.json` of `audit reproduce`", "reproduction")
+            .about("A value for each run with the document that it comes from, the rule that was fixed beforehand, and the judgement."),
         P::read::<reticent_corpus::policy::PolicyChoice>("redaction-policy", "A redaction policy: a file for `--policy`, in JSON or TOML")
-            .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or so many of several find. A JSON list of rules alone is a policy of patterns."),
+            .about("Names, detectors, patterns, dictionaries, JFT's levels, and what any, all or a given number of several find. A JSON list of rules alone is a policy of patterns."),
         P::envelope::<policy::PolicyReport>("policy", "What a policy does to a corpus: `audit policy --format json`", "policy")
-            .about("Counts of all records; nothing is said about secrets that nobody marked."),
+            .about("Counts of all records; nothing is said about unmarked secrets."),
         P::written::<SheetLine>("screening-sheet", "One line of a sheet of a sample: `audit screen --sheet`")
-            .about("The first line says how the sample was drawn and for which policy; each other line is a record. Write every secret of a record into `secrets` ([] for none) and leave everything else as it is: the sample is drawn again and compared."),
-        P::envelope::<screen::Waiting>("screening-open", "A sample that is not labelled yet: `audit screen --format json`", "screening-open")
+            .about("The first line says how the sample was drawn and for which policy; each other line is a record. Write every secret of a record into `secrets` ([] for none) and leave everything else unchanged: the sample is drawn again and compared."),
+        P::envelope::<screen::Waiting>("screening-open", "A sample not yet labelled: `audit screen --format json`", "screening-open")
             .about("The sheet was written, or some of its records are still without labels."),
         P::envelope::<screen::Screening>("screening", "Rates from a labelled sample: `audit screen --format json`", "screening")
             .about("Bounds are about records, which were drawn at random: a record counts as missed when one of its secrets is."),
         P::envelope::<epsilon::EpsilonReport>("epsilon", "Lower bounds on ε from counts: `audit epsilon --format json`", "epsilon")
-            .about("The first bound assumes no family of mechanisms; those after it do and meet no promise. Each holds with its own confidence."),
+            .about("The first bound assumes no family of mechanisms; those after it do and are compared with no promise. Each holds with its own confidence."),
         P::envelope::<demo::DemoReport>("demo", "`report.json` of `audit demo`", "demo"),
     ]
 }

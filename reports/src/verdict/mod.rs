@@ -314,7 +314,7 @@ struct Written<'a> {
     /// Estimated chances of finding a mistake.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     power: &'a [Power],
-    /// With which a promise that holds is contradicted.
+    /// The probability that a promise that holds is contradicted.
     false_alarm: f64,
     /// What may have gone wrong.
     suspects: &'a [Mistake],

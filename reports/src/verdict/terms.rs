@@ -5,18 +5,18 @@ use reticent_accounting::{Delta, Neighbours, Notion, Probability, UnitName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a bound speaks of. Two bounds meet only when all of it agrees.
+/// What a bound is about. Two bounds are comparable only if all of it agrees.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Terms {
     /// What was released: the same checkpoint on both sides.
     pub released: String,
     /// The notion.
     pub notion: Notion,
-    /// Who is compared with whom.
+    /// Neighbouring relation.
     pub neighbours: Neighbours,
     /// What one record is.
     pub unit: UnitName,
-    /// The slack. Pure ε (δ = 0) of a Gaussian is infinite, so a δ of zero meets only itself.
+    /// The δ. Pure ε (δ = 0) of a Gaussian is infinite, so a δ of zero is comparable only with itself.
     pub delta: Delta,
     /// How many records change at once: all copies of one secret.
     pub group: u64,

@@ -211,23 +211,23 @@ fn a_narrower_promise_stays_narrow() {
     for (line, why) in [
         (
             "compose sdp.json --gamma 0.1",
-            "--gamma: belongs to runs of dpsgd and crt",
+            "--gamma: applies only to runs of dpsgd and crt",
         ),
         (
             "compose jft.json --gamma 0.1",
-            "--gamma: belongs to runs of dpsgd and crt",
+            "--gamma: applies only to runs of dpsgd and crt",
         ),
         (
             "compose crt.json --gdp=1e-5",
-            "--gdp: speaks of whole records",
+            "--gdp: applies only to whole records",
         ),
         (
             "explain --mechanism protect.json",
-            "--mechanism: protect promises something to secrets, not to records",
+            "--mechanism: protect makes promises for secrets, not for records",
         ),
         (
             "curve --mechanism protect.json",
-            "--mechanism: protect promises something to secrets, not to records",
+            "--mechanism: protect makes promises for secrets, not for records",
         ),
         (
             "compose sdp.json --export dp-event",

@@ -37,11 +37,11 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --sigma 1.1 --what blow-up --neighbours replace",
-            "--neighbours: the blow-up is of zero-out, got replace",
+            "--neighbours: the blow-up is for zero-out, got replace",
         ),
         (
             "curve --over sigma --sigma 1.1",
-            "--sigma: is what --over varies: leave one of them out",
+            "--sigma: is what --over varies; omit one of them",
         ),
         (
             "curve --over sample-rate --sigma 1.1 --batch-size 5 --dataset-size 50",
@@ -49,7 +49,7 @@ fn bad_input_is_two_with_argument_value_and_range() {
         ),
         (
             "curve --over steps --mechanism plain.json",
-            "--mechanism: of a mechanism from a file only gamma can vary",
+            "--mechanism: for a mechanism from a file, only gamma can vary",
         ),
         (
             "curve --over steps --sigma 1.1 --at 2.5",

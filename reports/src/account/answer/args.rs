@@ -10,17 +10,16 @@ use reticent_accounting::Epsilon;
 use reticent_accounting::training::Recipe;
 use std::path::PathBuf;
 
-/// What is done with the answer.
+/// What to do with the answer.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct OutcomeArgs {
-    /// Exit 1 if the epsilon of the first row (of the group row with --group) is above this.
+    /// Exit with 1 if epsilon in the first row (the group row with --group) exceeds this.
     #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true, conflicts_with = "at_epsilon")]
     pub max_epsilon: Option<Epsilon>,
-    /// Draw delta against epsilon into this SVG file.
+    /// Plot delta against epsilon to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Write what runs as JSON for other programs, and answer nothing. --delta belongs to it only with
-    /// --epsilon.
+    /// Write the mechanism as JSON for other programs instead of an answer. Takes --delta only with --epsilon.
     #[arg(long, value_enum, value_name = "AS", conflicts_with_all = [
         "max_epsilon", "plot", "at_epsilon", "group", "unit", "prior", "gdp", "tolerance", "RedactionArgs"])]
     pub export: Option<Export>,
@@ -32,38 +31,37 @@ pub struct PlanArgs {
     /// What runs.
     #[command(flatten)]
     pub run: RunArgs,
-    /// dpsgd, crt, jft: the epsilon to find the noise for, at --delta and for the replacement of one
-    /// record, instead of --sigma. The delta at an epsilon is asked for with --at-epsilon.
+    /// dpsgd, crt, jft: target epsilon to calibrate the noise to, at --delta and for replacing one record, instead of
+    /// --sigma. For the delta at an epsilon, use --at-epsilon.
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
           conflicts_with = "mechanism")]
     pub epsilon: Option<Epsilon>,
-    /// A corpus that `audit prepare` made: sizes, copies and misses come from it. The answer is a
-    /// page to sign; the flags that say what runs are those of `audit train`.
+    /// Corpus from `audit prepare`, which supplies sizes, copies and misses. The answer is a page to sign; the flags
+    /// that describe the run are as for `audit train`.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "mechanism", "dataset_size", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub prepared: Option<PathBuf>,
-    /// sgd, dpsgd, crt, sdp, jft or protect [default: crt for a prepared corpus, else dpsgd]. With
-    /// it the answer is a page to sign.
+    /// Training recipe [default: crt for a prepared corpus, else dpsgd]. If given, the answer is a page to sign.
     #[arg(long, value_parser = recipe(), value_name = "RECIPE", conflicts_with_all = [
         "mechanism", "neighbours", "at_epsilon", "plot", "gdp"])]
     pub recipe: Option<Recipe>,
-    /// A checkpoint of ours to go on from, whose promise then continues; as --model of audit train.
+    /// Reticent checkpoint to continue from; its promise carries over. As --model of audit train.
     #[arg(long, value_name = "MODEL", conflicts_with = "mechanism")]
     pub model: Option<PathBuf>,
-    /// All text that the folder of --model was trained on is declared public: needed for weights
-    /// of ours whose manifest.json is lost.
+    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
+    /// manifest.json is lost.
     #[arg(long)]
     pub declared_public: bool,
-    /// What single recipes need.
+    /// Options of single recipes.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,
-    /// How the learning rates fall, as --decay of audit train: only a plateau of text that is not public changes a promise.
+    /// Learning-rate schedule, as --decay of audit train; only plateau on text that is not public changes a promise.
     #[arg(long, value_enum, value_name = "SHAPE", conflicts_with = "mechanism")]
     pub decay: Option<DecayArg>,
     /// What is asked.
     #[command(flatten)]
     pub question: QuestionArgs,
-    /// What is done with the answer.
+    /// What to do with the answer.
     #[command(flatten)]
     pub outcome: OutcomeArgs,
 }

@@ -102,8 +102,7 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
         && asked.plan.group == GroupSize::ONE
     {
         notes.push(format!(
-            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and stands in no \
-             manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \
+            "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \
              what holds of the text that was prepared.",
             unit = asked.plan.unit
         ));
@@ -114,8 +113,7 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
         && asked.plan.delta.get() * records as f64 >= 1.0
     {
         notes.push(format!(
-            "delta {} is not below one over the {} records: whoever publishes one of them outright keeps such a \
-             promise too. Ask for a --delta well below {}.",
+            "delta {} is not below one over the {} records: publishing one of them outright keeps such a promise too. Use a --delta well below {}.",
             shortest(asked.plan.delta.get()),
             grouped(records),
             nearest(1.0 / records as f64, 2),

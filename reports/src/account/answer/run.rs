@@ -27,10 +27,10 @@ pub struct Guarantees {
     /// The recipe, where it promises less than differential privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Recipe>,
-    /// Of the manifest of a run of `protect`: what it certifies of each secret.
+    /// From the manifest of a run of `protect`: what it certifies for each secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretPosteriors>,
-    /// What the first ones become when an assumption is changed; empty when nothing was assumed.
+    /// The first ones with an assumption changed; empty when nothing was assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
 }
@@ -47,7 +47,7 @@ pub struct WhatIf {
     /// ε against an adversary without prior knowledge of the secret, by the notion's own definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bayesian: Option<Bounds<Epsilon>>,
-    /// Why neither end could be computed, where that failed.
+    /// Why neither end could be computed, if that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }

@@ -21,66 +21,66 @@ Examples:
   account calibrate --by renyi --epsilon 3 --delta 1.2732e-6 --batch-size 6000 --dataset-size 392702 --epochs 18
   account calibrate --solve group --max-exposure 10 --chance 0.01 --sigma 2 --sample-rate 0.01 --steps 500")]
 pub struct Calibrate {
-    /// What to find: the least noise, or the highest rate, number of steps or group size.
+    /// Quantity to find: the least noise, or the highest rate, step count or group size.
     #[arg(long, value_enum, default_value_t)]
     pub solve: Solve,
-    /// The epsilon to keep (with --gamma: against an adversary without prior knowledge of the secret).
+    /// Target epsilon (with --gamma: against an adversary without prior knowledge of the secret).
     #[arg(long, value_name = "E", value_parser = quantity::<Epsilon>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub epsilon: Option<Epsilon>,
-    /// The delta at which to keep it [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta at the target epsilon [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub delta: Option<Delta>,
-    /// Which accountant proves --epsilon; the guarantees at the answer are by all of them.
+    /// Accountant that must prove --epsilon; guarantees at the solution are from all accountants.
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub by: By,
-    /// The chance of guessing a secret before training.
+    /// Chance of guessing a secret before training.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "posterior")]
     pub prior: Option<Probability>,
-    /// The chance of guessing it after training that is tolerated.
+    /// Highest tolerated chance of guessing it after training.
     #[arg(long, value_name = "R", value_parser = quantity::<Probability>, allow_negative_numbers = true,
           requires = "prior", conflicts_with_all = ["tpr", "max_exposure"])]
     pub posterior: Option<Probability>,
-    /// The share of true cases that an attack on membership may find at --fpr.
+    /// Highest tolerated true-positive rate of a membership attack at --fpr.
     #[arg(long, value_name = "T", value_parser = quantity::<Probability>, allow_negative_numbers = true,
           requires = "fpr", conflicts_with = "max_exposure")]
     pub tpr: Option<Probability>,
-    /// Its share of false alarms.
+    /// False-positive rate of the attack.
     #[arg(long, value_name = "F", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "tpr")]
     pub fpr: Option<Probability>,
-    /// The exposure in bits that a uniform secret may reach with --chance at most.
+    /// Exposure in bits that a uniform secret may reach with probability --chance at most.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true, requires = "chance")]
     pub max_exposure: Option<f64>,
-    /// The chance with which it may be reached.
+    /// Highest tolerated chance of reaching it.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "max_exposure")]
     pub chance: Option<Probability>,
-    /// Noise standard deviation over clipping norm, unless it is what to find.
+    /// Noise standard deviation over clipping norm, unless solved for.
     #[arg(long, value_name = "S", value_parser = quantity::<NoiseMultiplier>, allow_negative_numbers = true)]
     pub sigma: Option<NoiseMultiplier>,
-    /// Number of records that noise covers.
+    /// Number of records covered by noise.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
     /// Batches.
     #[command(flatten)]
     pub schedule: Schedule,
-    /// A mechanism from a JSON file instead: how often it may run, or for how large a group; - reads stdin.
+    /// JSON file with a mechanism instead: find how often it may run, or for how large a group; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sigma", "dataset_size", "Schedule"])]
     pub mechanism: Option<PathBuf>,
-    /// Who is compared with whom [default: add-remove].
+    /// Neighbouring relation [default: add-remove].
     #[arg(long, value_enum, conflicts_with_all = ["gamma", "posterior", "max_exposure"])]
     pub neighbours: Option<NeighboursArg>,
-    /// Records that one secret or person accounts for.
+    /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,
     /// What one record is [default: record].
     #[arg(long, value_name = "NAME", value_parser = unit)]
     pub unit: Option<UnitName>,
-    /// Share of secrets that the redaction policy misses, assumed.
+    /// Assumed share of secrets that the redaction policy misses.
     #[arg(long, value_name = "G", value_parser = quantity::<MissRate>, allow_negative_numbers = true,
           conflicts_with_all = ["posterior", "tpr", "max_exposure"])]
     pub gamma: Option<MissRate>,
-    /// How close to the last value that keeps the promise, relatively [default: 1e-6].
+    /// Maximum relative distance to the last value that keeps the promise [default: 1e-6].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
 }
@@ -97,7 +97,7 @@ impl Calibrate {
     }
 }
 
-/// Which accountant a calibration believes.
+/// Accountant that a calibration relies on.
 #[derive(
     Debug,
     Clone,
@@ -112,16 +112,16 @@ impl Calibrate {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// The privacy-loss distribution, certified at both ends.
+    /// Privacy-loss distribution, certified at both ends.
     #[default]
     Pld,
-    /// The Rényi curve, at the best order; with --gamma Proposition 6 on it.
+    /// Rényi curve at the best order; with --gamma, Proposition 6 on it.
     Renyi,
-    /// As the papers did: the Rényi curve of add-remove, whatever is compared.
+    /// As in the papers: the add-remove Rényi curve, whatever the neighbours.
     Papers,
 }
 
-/// What a calibration finds.
+/// What a calibration solves for.
 #[derive(
     Debug,
     Clone,

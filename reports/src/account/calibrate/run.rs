@@ -31,32 +31,32 @@ pub(crate) struct Calibrated {
     /// It could not be certified at this one; absent when every value of the range keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fails: Option<f64>,
-    /// What the same target costs when it is proved by Fano's inequality, if it can be.
+    /// What the same target costs when proved by Fano's inequality, if it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kl_fano: Option<f64>,
     /// The noise multiplier, found or given; absent for a mechanism from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sigma: Option<NoiseMultiplier>,
-    /// `fails`, when noise was what to find.
+    /// `fails`, if noise was solved for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) too_small: Option<f64>,
-    /// `kl_fano`, when noise was what to find.
+    /// `kl_fano`, if noise was solved for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kl_fano_sigma: Option<f64>,
-    /// The promise at the answer.
+    /// The promise at the solution.
     pub(crate) promise: Promise,
-    /// The guarantees at the answer.
+    /// The guarantees at the solution.
     pub(crate) guarantees: Vec<Guarantee>,
 }
 
-/// A quantity that was to be kept small, and what it is.
+/// A bounded quantity, and its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Promise {
     /// Which quantity, in words.
     pub(crate) quantity: String,
     /// The most that was allowed.
     pub(crate) allowed: Number,
-    /// Both ends of what it is.
+    /// Both ends of its value.
     pub(crate) value: Bounds<Number>,
 }
 

@@ -14,14 +14,14 @@ Examples:
   account compose event.json --export mechanism
   account compose mechanism.json --export dp-event")]
 pub struct Compose {
-    /// Mechanisms that run one after the other on the same data: our mechanism.json, a manifest.json
-    /// of `audit train`, a document of `account`, or an event of Google's dp_accounting; - reads stdin.
+    /// Mechanisms to run in sequence on the same data: our mechanism.json, a manifest.json from `audit train`, a
+    /// document from `account`, or an event of Google's dp_accounting; - reads stdin.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// What is asked.
     #[command(flatten)]
     pub question: QuestionArgs,
-    /// What is done with the answer.
+    /// What to do with the answer.
     #[command(flatten)]
     pub outcome: OutcomeArgs,
 }

@@ -20,42 +20,42 @@ pub struct Curve {
     /// What runs.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Which curve.
+    /// Curve to compute.
     #[arg(long, value_enum, default_value_t)]
     pub what: What,
-    /// Epsilon at --delta against a parameter of the run instead, which is then not given.
+    /// Epsilon at --delta over this run parameter instead; its own flag is then omitted.
     #[arg(long, value_enum, value_name = "AXIS", conflicts_with = "what")]
     pub over: Option<Over>,
-    /// The least value of that parameter; points are apart by equal factors.
+    /// Smallest value of that parameter; points are spaced geometrically.
     #[arg(long, value_name = "A", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
     pub from: Option<f64>,
-    /// The largest.
+    /// Largest value.
     #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
     pub to: Option<f64>,
-    /// The delta of --over [default: 1e-6, or 1/N for N records if that is smaller].
+    /// Delta for --over [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over")]
     pub delta: Option<Delta>,
-    /// Where to evaluate it, separated by commas [default: where it bends].
+    /// Points to evaluate it at, comma-separated [default: where it bends].
     #[arg(long, value_name = "X,…", value_parser = point, value_delimiter = ',', allow_negative_numbers = true)]
     pub at: Vec<f64>,
-    /// How many points, when --at says none [default: 33; 17 of --over].
+    /// Number of points without --at [default: 33; 17 of --over].
     #[arg(long, value_name = "N", value_parser = points, allow_negative_numbers = true, conflicts_with = "at")]
     pub points: Option<usize>,
-    /// Who is compared with whom [default: add-remove; the blow-up is zero-out, redaction replace].
+    /// Neighbouring relation [default: add-remove; the blow-up is zero-out, redaction replace].
     #[arg(long, value_enum)]
     pub neighbours: Option<NeighboursArg>,
-    /// Records that one secret or person accounts for.
+    /// Group size: records of one secret or person.
     #[arg(long, value_name = "K", value_parser = group, allow_negative_numbers = true)]
     pub group: Option<GroupSize>,
-    /// How far apart the two ends of a point may be, relatively [default: 1e-6].
+    /// Maximum relative gap between the two ends of a point [default: 1e-6].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
-    /// Draw it into this SVG file.
+    /// Plot the curve to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }
 
-/// Which curve.
+/// Curve to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum What {
     /// Delta at each epsilon.
@@ -63,11 +63,11 @@ pub enum What {
     Profile,
     /// Epsilon at each delta.
     Epsilon,
-    /// What an attack on membership finds (true-positive rate) at each false-positive rate.
+    /// True-positive rate of a membership attack at each false-positive rate.
     TradeOff,
-    /// The Rényi divergence at each order.
+    /// Rényi divergence at each order.
     Renyi,
-    /// The chance of guessing a secret after training at each chance before.
+    /// Chance of guessing a secret after training at each chance before.
     BlowUp,
 }
 
@@ -76,11 +76,10 @@ pub enum What {
 pub enum Over {
     /// Noise standard deviation over clipping norm.
     Sigma,
-    /// Probability of each record to be in a batch.
+    /// Probability that a record is in a batch.
     SampleRate,
     /// Number of noisy steps.
     Steps,
-    /// Share of secrets that the redaction policy misses: epsilon against an adversary who ignores
-    /// the secret.
+    /// Share of secrets that the policy misses: epsilon against an adversary without prior knowledge of the secret.
     Gamma,
 }

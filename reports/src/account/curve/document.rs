@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Points {
     /// Which curve.
     pub(crate) curve: CurveKind,
-    /// Who is compared with whom.
+    /// Neighbouring relation.
     pub(crate) neighbours: Neighbours,
     /// How many records are changed together.
     pub(crate) group: GroupSize,
-    /// The slack, where ε is drawn against a parameter of the run.
+    /// The δ, if ε is computed over a parameter of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delta: Option<Delta>,
     /// The engine of the coarsest point; absent for the Rényi curve, which is plain quadrature, and
@@ -25,7 +25,7 @@ pub(crate) struct Points {
     pub(crate) engine: Option<Engine>,
     /// In ascending order.
     pub(crate) points: Vec<CurvePoint>,
-    /// What runs; where that varies, at the first point.
+    /// What runs; if that varies, at the first point.
     pub(crate) mechanism: Mechanism,
 }
 

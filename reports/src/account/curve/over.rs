@@ -127,10 +127,10 @@ fn free(run: &RunArgs, axis: CurveKind) -> Result<()> {
         _ => &[],
     };
     if axis != CurveKind::Gamma && run.mechanism.is_some() {
-        bail!("--mechanism: of a mechanism from a file only gamma can vary");
+        bail!("--mechanism: for a mechanism from a file, only gamma can vary");
     }
     match fixed.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => bail!("{flag}: is what --over varies: leave one of them out"),
+        Some((flag, _)) => bail!("{flag}: is what --over varies; omit one of them"),
         None => Ok(()),
     }
 }

@@ -105,8 +105,7 @@ pub(crate) fn known_origin(folder: &Path) -> Result<()> {
 #[cfg(not(feature = "audit"))]
 pub(crate) fn known_origin(folder: &Path) -> Result<()> {
     bail!(
-        "{} has no manifest.json, and this build does not read weights: whether they are of a run of \
-         ours is not known; give --declared-public if all text behind them is public",
+        "{} has no manifest.json, and this build does not read weights: whether they come from a Reticent run is unknown; give --declared-public if all text behind them is public",
         folder.display()
     )
 }
@@ -148,7 +147,7 @@ fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// How a mechanism is written for other programs.
+/// Format in which a mechanism is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Export {
     /// Our own `mechanism.json`.

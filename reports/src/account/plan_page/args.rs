@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// Arguments of `account plan`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-The file (all keys but schema and recipe may be left out; the keys of [training] are the flags of
-audit train that say what runs):
+The file (only schema and recipe are required; the keys in [training] are the flags of audit train
+that describe the run):
   schema = 1
   recipe = \"crt\"             # sgd, dpsgd, crt, sdp, jft or protect
   unit = \"turn\"              # what one record is
@@ -39,10 +39,10 @@ Examples:
   account plan training.toml --format html > plan.html
   account plan training.toml --max-epsilon 8")]
 pub struct PlanFile {
-    /// The training plan.
+    /// Training plan.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Exit 1 if the epsilon of the first promise is above this.
+    /// Exit with 1 if epsilon of the first promise exceeds this.
     #[arg(long, value_name = "E", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
 }

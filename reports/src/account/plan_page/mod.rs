@@ -97,7 +97,7 @@ impl PlannedRun {
 /// The page as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PlanPage {
-    /// ε of the first promise: what a limit is held against.
+    /// ε of the first promise, which a limit is compared with.
     pub(crate) headline: Upper<Epsilon>,
     /// What the plan guarantees: the rows that `audit train` writes of the same run.
     #[serde(default)]
@@ -112,7 +112,7 @@ pub(crate) struct PlanPage {
     /// The miss rates behind them, when measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rates: Option<MeasuredRates>,
-    /// How many labels the wish would need.
+    /// How many labels the requested δ would need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) labels_wanted: Option<String>,
     /// Single changes, the most effective first.

@@ -166,7 +166,7 @@ fn reason(run: &PlannedRun) -> String {
             shortest(delta),
         ),
         None if recipe == Some(Recipe::Crt) && plan.secrets.facts.is_none() => {
-            ", because nobody said how often the policies miss".into()
+            ", because the policies' miss rates are not given".into()
         }
         _ => ", because a secret may be trained on without noise".into(),
     }

@@ -30,7 +30,7 @@ pub(crate) struct Promised {
     pub(crate) to: String,
     /// Against whom.
     pub(crate) adversary: Adversary,
-    /// Not to be signed: a planning aid or a number of the papers.
+    /// Not to be signed: a planning aid or a number from the papers.
     pub(crate) for_planning: bool,
     /// Not even a bound: both ends of an estimate, in place of the guarantee's epsilon.
     #[serde(default, skip_serializing_if = "Option::is_none")]

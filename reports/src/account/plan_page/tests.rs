@@ -243,7 +243,7 @@ fn a_prepared_corpus_gives_sizes_copies_and_misses() {
     let brief = page(&subject, &document, false).unwrap();
     let brief = brief.to_text(View::of_terminal(false));
     let words: Vec<&str> = brief.split_whitespace().collect();
-    let said = "Taken for granted: The policy catches every content";
+    let said = "Assumed: The policy catches every content";
     assert!(words.join(" ").contains(said), "{brief}");
     // One missed by both and public: nothing is promised.
     folder.prepared(100, 1, "{}");
@@ -369,7 +369,7 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 0\n"),
-            "training.steps: must be a whole number from 1 on, got 0",
+            "training.steps: must be a positive whole number, got 0",
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nepochs = -2.0\n"),
@@ -405,13 +405,13 @@ fn errors_name_key_value_and_range() {
         ),
         (
             plan("[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanaries = 0\n"),
-            "secrets.canaries: must be a whole number from 1 on",
+            "secrets.canaries: must be a positive whole number",
         ),
         (
             plan(
                 "[training]\nsigma = 1\nsample_rate = 0.1\nsteps = 1\n[secrets]\ncanary_copies = 3\n",
             ),
-            "secrets.canary_copies: belongs to secrets.canaries, got 3",
+            "secrets.canary_copies: applies only to secrets.canaries, got 3",
         ),
         (
             plan(
@@ -455,7 +455,9 @@ fn errors_name_key_value_and_range() {
     let odd = format!(
         "schema = 1\nrecipe = \"crt\"\nunit = \"document\"\n[data]\nprepared = \"prepared\"\n{TRAINING}"
     );
-    assert!(refused(&odd).contains("unit: must be the prepared corpus' own, turn, got document"));
+    assert!(
+        refused(&odd).contains("unit: must be that of the prepared corpus, turn, got document")
+    );
     let few = format!(
         "schema = 1\nrecipe = \"crt\"\n[data]\nprepared = \"prepared\"\n{TRAINING}[secrets]\nrecords = 1\n"
     );

@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1e-4;
 pub(crate) struct Tightened {
     /// What is changed, in words.
     pub(crate) change: String,
-    /// What it costs or supposes.
+    /// What it costs or assumes.
     pub(crate) price: String,
     /// The headline's ε afterwards.
     pub(crate) epsilon: Upper<Epsilon>,

@@ -6,13 +6,13 @@ use reticent_accounting::{Probability, Tolerance};
 use std::path::PathBuf;
 
 const AFTER: &str = "\
-The incidence says which example contains which secret: CSV with columns example, secret (one pair per row); JSON \
-Lines {\"example\": …, \"secrets\": […]}; Parquet with columns example, secret. With --field, the secrets of a record \
-are in that key or column instead (one, or a list), and the example is the record: its \"id\", or its line. The table \
-of secrets has id, prior, posterior and perhaps kind, in the same formats.
+The incidence file says which example contains which secret: CSV with columns example, secret (one pair per row); JSON \
+Lines {\"example\": …, \"secrets\": […]}; Parquet with columns example, secret. With --field, that key or column \
+holds a record's secrets instead (one, or a list), and the example is the record: its \"id\", or its line. The secrets \
+table has id, prior, posterior and optionally kind, in the same formats.
 
-Two inputs are compared that differ in the content of all examples of one secret, arbitrarily. Which example contains \
-which secret is taken as public.
+Neighbouring inputs differ arbitrarily in the content of all examples of one secret. Which example contains which secret \
+is assumed to be public.
 
 Examples:
   account protect --incidence pairs.csv --secrets secrets.csv --batch-size 2048 --steps 2000 --sweep --plot sweep.svg
@@ -23,7 +23,7 @@ Examples:
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = AFTER)]
 pub struct Protect {
-    /// Which example contains which secret (.csv, .jsonl, .parquet).
+    /// File that says which example contains which secret (.csv, .jsonl, .parquet).
     #[arg(
         long,
         value_name = "FILE",
@@ -31,19 +31,19 @@ pub struct Protect {
         conflicts_with = "counts"
     )]
     pub incidence: Option<PathBuf>,
-    /// What is promised for each secret (.csv, .jsonl, .parquet).
+    /// File with the promise for each secret (.csv, .jsonl, .parquet).
     #[arg(long, value_name = "FILE", required_unless_present = "prior", conflicts_with_all = ["prior", "posterior"])]
     pub secrets: Option<PathBuf>,
-    /// The key or column that names a record's secrets, such as author.
+    /// Key or column with a record's secrets, such as author.
     #[arg(long, value_name = "NAME", requires = "incidence")]
     pub field: Option<String>,
-    /// Made-up secrets in this many examples of their own, instead of files.
+    /// Synthetic secrets, each in this many examples of its own, instead of files.
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = positive, requires = "dataset_size")]
     pub counts: Vec<u64>,
-    /// The chance of guessing a secret before training, for every secret.
+    /// Chance of guessing a secret before training, for every secret.
     #[arg(long, value_name = "P", value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "posterior")]
     pub prior: Option<Probability>,
-    /// The chance of guessing it after training that is tolerated; several with --counts.
+    /// Highest tolerated chance of guessing it after training; several with --counts.
     #[arg(long, value_name = "R", value_delimiter = ',', value_parser = quantity::<Probability>, allow_negative_numbers = true, requires = "prior")]
     pub posterior: Vec<Probability>,
     /// Expected batch size.
@@ -52,36 +52,36 @@ pub struct Protect {
     /// Number of noisy steps.
     #[arg(long, value_name = "T", value_parser = step_count, allow_negative_numbers = true)]
     pub steps: u64,
-    /// Examples in all; those the incidence does not name contain no secret [default: those it names].
+    /// Total number of examples; those not in the incidence contain no secret [default: those it names].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub dataset_size: Option<u64>,
-    /// Never draw the examples that contain no secret, as in the experiments of Hush!: their rate is 0, and batches are
-    /// filled by the others.
+    /// Never draw examples without a secret, as in the experiments of Hush!: their rate is 0, and the others fill the
+    /// batches.
     #[arg(long, requires_all = ["incidence", "dataset_size"], conflicts_with = "counts")]
     pub discard_others: bool,
-    /// The constant c of the weights' capacities [default: no preprocessing, every weight is 1].
+    /// Constant c of the weights' capacities [default: no preprocessing, every weight is 1].
     #[arg(long, value_name = "C", value_parser = positive_number, allow_negative_numbers = true, conflicts_with = "sweep")]
     pub c: Option<f64>,
-    /// Weights and noise for c from 2^-6 to 2^4, in units in which 2^4 is no preprocessing.
+    /// Sweep c from 2^-6 to 2^4, in units in which 2^4 means no preprocessing.
     #[arg(long)]
     pub sweep: bool,
-    /// Choose weights and noise together as well, at the same kept mass.
+    /// Also choose weights and noise jointly, at the same kept mass.
     #[arg(long)]
     pub joint: bool,
     /// Relative gap to which the weights are certified [default: 1e-4].
     #[arg(long, value_name = "G", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub gap: Option<Tolerance>,
-    /// How close to the least noise, relatively [default: 1e-4].
+    /// Maximum relative distance to the least noise [default: 1e-4].
     #[arg(long, value_name = "R", value_parser = quantity::<Tolerance>, allow_negative_numbers = true)]
     pub tolerance: Option<Tolerance>,
     /// Write the posterior of every secret to this file (.csv, .parquet).
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub out: Option<PathBuf>,
-    /// Write what `audit train --recipe protect` needs to this file (.json): rates of records, batch,
-    /// steps, noise, and what is promised for each secret.
+    /// Write the input of `audit train --recipe protect` to this file (.json): record rates, batch, steps, noise, and
+    /// the promise for each secret.
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     pub weights: Option<PathBuf>,
-    /// Draw noise against kept examples into this SVG file.
+    /// Plot noise against kept examples to this SVG file.
     #[arg(long, value_name = "FILE", requires = "sweep")]
     pub plot: Option<PathBuf>,
 }

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The body of a `protection` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Protection {
-    /// What may differ between two inputs that are compared: always "arbitrary", the whole
-    /// content of a secret's examples.
+    /// What may differ between neighbouring inputs: always "arbitrary", the whole content of a secret's examples.
     pub(crate) change: String,
     /// Sizes of the incidence.
     pub(crate) incidence: Sizes,
@@ -16,7 +15,7 @@ pub(crate) struct Protection {
     pub(crate) full_c: f64,
     /// One row per choice of weights.
     pub(crate) settings: Vec<Setting>,
-    /// Choices of a sweep that no batch can be drawn by; absent when there is none.
+    /// Choices of a sweep for which no batch can be drawn; absent when there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) infeasible: Vec<Infeasible>,
     /// The secrets one by one when there are few, otherwise the ones nearest to their promise.
@@ -31,11 +30,11 @@ pub(crate) struct Protection {
 /// Sizes of the incidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Sizes {
-    /// Examples in all.
+    /// Total number of examples.
     pub(crate) examples: u64,
     /// Those that contain a secret.
     pub(crate) with_secrets: u64,
-    /// Secrets in all.
+    /// Total number of secrets.
     pub(crate) secrets: u64,
     /// Pairs of example and secret.
     pub(crate) pairs: u64,
@@ -55,14 +54,14 @@ pub(crate) struct Setting {
     pub(crate) c: f64,
     /// Examples whose weight is above zero.
     pub(crate) kept: u64,
-    /// Sum of the weights; nothing feasible has a sum above the upper end.
+    /// Sum of the weights; no feasible choice has a sum above the upper end.
     pub(crate) mass: Bounds<f64>,
     /// Relative distance of the two.
     pub(crate) gap: f64,
     /// Noise by the tight blow-up. Upper end: every promise is certified. Lower end: the binding
     /// secret certainly breaks its promise.
     pub(crate) sigma: Bounds<NoiseMultiplier>,
-    /// The secret that asks for the most noise.
+    /// The secret that needs the most noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) binding: Option<String>,
     /// Noise when the same promises are proved by Fano's inequality for KL, as in the paper.
@@ -111,19 +110,18 @@ pub(crate) struct Joint {
 pub(crate) struct Row {
     /// Its id.
     pub(crate) id: String,
-    /// Its kind; absent if not said.
+    /// Its kind; absent if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
     /// The largest chance of guessing it before training.
     pub(crate) prior: Probability,
-    /// The chance after training that is tolerated.
+    /// Highest tolerated chance after training.
     pub(crate) promise: Probability,
     /// Examples that contain it.
     pub(crate) examples: u64,
     /// How many of them a batch holds on average.
     pub(crate) mean_draws: f64,
-    /// The chance of guessing it after training at the noise that is recommended, by the
-    /// blow-up.
+    /// The chance of guessing it after training at the recommended noise, by the blow-up.
     pub(crate) blow_up: Upper<Probability>,
     /// By Fano's inequality for KL.
     pub(crate) kl_fano: Upper<Probability>,
@@ -154,6 +152,6 @@ pub(crate) struct KindRow {
     pub(crate) secrets: u64,
     /// The largest posterior, by the blow-up.
     pub(crate) blow_up: Upper<Probability>,
-    /// The largest share of its promise that a secret's posterior makes up.
+    /// The largest ratio of a secret's posterior to its promise.
     pub(crate) share_of_promise: f64,
 }

@@ -48,7 +48,7 @@ impl Input {
                 let incidence = gathered.incidence(all)?;
                 let count = gathered.secrets.all().len();
                 if count == 0 {
-                    bail!("--incidence: {} names no secret", path.display());
+                    bail!("--incidence: {} contains no secret", path.display());
                 }
                 let promises = match promises {
                     Some(promises) => promises,
@@ -115,7 +115,7 @@ fn made_up(wish: &Protect) -> Result<Input> {
             let name = format!("{count} examples, {posterior}");
             let secret = secrets.index(&name)?;
             if secret as usize != promises.len() {
-                bail!("--counts, --posterior: {name} is there twice");
+                bail!("--counts, --posterior: {name} is given twice");
             }
             promises.push(promise(prior, *posterior)?);
             for _ in 0..*count {

@@ -106,12 +106,12 @@ fn bad_lines_are_told_with_file_line_and_value() {
         (
             "x.csv",
             "example,secret,secret\na,b,c\n",
-            "x.csv, line 1: the column secret is there twice",
+            "x.csv, line 1: the column secret occurs twice",
         ),
         (
             "x.csv",
             "example,secret, example \na,b,c\n",
-            "x.csv, line 1: the column example is there twice",
+            "x.csv, line 1: the column example occurs twice",
         ),
         (
             "x.jsonl",
@@ -121,7 +121,7 @@ fn bad_lines_are_told_with_file_line_and_value() {
         (
             "x.jsonl",
             "{\"example\":1,\"secrets\":[\"a\"]}\n{\"example\":2,\"secrets\":[\"a\"],\"secrets\":[]}\n",
-            "x.jsonl, line 2: a key stands twice in one object",
+            "x.jsonl, line 2: a key occurs twice in one object",
         ),
         (
             "x.jsonl",
@@ -169,7 +169,7 @@ fn bad_lines_are_told_with_file_line_and_value() {
         ),
         (
             "id,prior,posterior,posterior\nk,0.1,0.2,0.9\n",
-            "line 1: the column posterior is there twice",
+            "line 1: the column posterior occurs twice",
         ),
         ("id,prior\nk,0.1\n", "line 1: no column posterior"),
         ("id,prior,posterior\n", "there is no secret in it"),

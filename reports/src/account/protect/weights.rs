@@ -92,7 +92,7 @@ impl Weights {
             "batch_size: must lie in (0, inf), got {}",
             self.batch_size
         );
-        ensure!(self.steps > 0, "steps: must be from 1 on, got 0");
+        ensure!(self.steps > 0, "steps: must be at least 1, got 0");
         let rates = self.records.iter().map(|(_, _, rate)| *rate);
         for (number, rate) in (1..).zip(rates.chain([self.other_rate])) {
             ensure!(
@@ -121,7 +121,7 @@ impl Weights {
         }
         ensure!(
             left.iter().all(|left| *left == 0),
-            "must name every secret that is certified, once"
+            "must name every certified secret exactly once"
         );
         Ok(self)
     }
@@ -167,7 +167,7 @@ pub(crate) fn write(
     let named = input.examples.all();
     ensure!(
         !named.is_empty(),
-        "made-up secrets are in no record that has an id; give --incidence"
+        "synthetic secrets are in no record with an id; give --incidence"
     );
     let (weights, rates) = (&chosen.weighed.solution.weights, &chosen.weighed.rates);
     let others = &rates[named.len()..];

@@ -43,15 +43,13 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// The model that is attacked.
+/// The attacked model.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct Audited {
-    /// The model: a checkpoint folder, a Hugging Face folder, or a folder with a LoRA adapter alone, which names its
-    /// base.
+    /// Model: a checkpoint folder, a Hugging Face folder, or a folder with only a LoRA adapter, which names its base.
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// A LoRA adapter on --model, of peft or of `audit train`: its change is merged into the weights, and what is
-    /// attacked is the two together.
+    /// LoRA adapter on --model, from peft or `audit train`, merged into the weights; the merged model is attacked.
     #[arg(
         long,
         value_name = "DIR",
@@ -59,18 +57,18 @@ pub struct Audited {
         conflicts_with = "scorer"
     )]
     pub adapter: Option<PathBuf>,
-    /// Instead of a folder a model of any kind, in any language: a command that answers questions
-    /// about log-probabilities, one JSON line each (schemas/scorer.md has the protocol). Given several times,
-    /// the commands share the work, and must be the same model.
+    /// Command that answers log-probability queries, one JSON line each, for a model of any kind, in any language,
+    /// instead of a folder (protocol: schemas/scorer.md). If given several times, the commands share the work and
+    /// must be the same model.
     #[arg(long, value_name = "command:LINE", value_parser = command, conflicts_with = "model", requires = "tokenizer")]
     pub scorer: Vec<String>,
-    /// The scorer's tokens: its tokenizer.json, or characters, or bytes.
+    /// Tokenizer of the scorer: its tokenizer.json, characters, or bytes.
     #[arg(long, value_name = "FILE", requires = "scorer")]
     pub tokenizer: Option<TokenizerArg>,
-    /// Longest wait for one answer of a command; 600 if absent.
+    /// Maximum wait for one answer of a command; 600 if absent.
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub scorer_timeout: Option<u64>,
-    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
 }

@@ -12,16 +12,16 @@ use std::path::PathBuf;
 /// What is measured on what.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Measured {
-    /// A corpus: JSON Lines {"id", "text"}, or plain text.
+    /// Corpus: JSON Lines {"id", "text"}, or plain text.
     pub data: PathBuf,
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit_of_document)]
     pub unit: Unit,
-    /// The redaction policy, as for `audit prepare`.
+    /// Redaction policy, as for `audit prepare`.
     #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
-    /// What makes the conservative policy flag a record, as for `audit prepare`; without it
-    /// nothing is said about the share that both policies miss.
+    /// Signs by which the conservative policy flags a record, as for `audit prepare`; without it, the share that both
+    /// policies miss is not reported.
     #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
     pub conservative: Vec<ConservativeSign>,
     /// How the corpus is read.

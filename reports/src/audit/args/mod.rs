@@ -55,7 +55,7 @@ use std::path::PathBuf;
 
 const AFTER: &str = "\
 Exit codes: 0 finished; 1 finished, and a measured lower bound exceeds the promised upper bound, \
-a limit you set is passed, or `diff` finds more; 2 not finished (bad input or usage), or a limit you set is left open; 130 interrupted.
+a limit you set is exceeded, or `diff` finds more; 2 not finished (bad input or usage), or a limit you set is undecided; 130 interrupted.
 
 Example:
   audit demo";
@@ -64,7 +64,7 @@ Example:
 pub const GREETING: &str = "\
 audit says what a trained model leaks, and whether that contradicts what was promised.
 
-  audit demo                                              the whole job on made-up text, in minutes
+  audit demo                                              the whole pipeline on synthetic text, in minutes
   audit prepare data.jsonl --canaries 10x20 --out p/      a training set with planted canaries
   audit train p/ --recipe dpsgd --sigma 1.1 --out ckpt/   train with and without protection
   audit exposure --model ckpt/                            what the model leaks of the canaries
@@ -76,14 +76,14 @@ audit --help lists everything. Before training, account says what a plan promise
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(name = "audit", version = crate::contract::VERSION, after_help = AFTER)]
 pub struct Audit {
-    /// How the result is written to stdout.
+    /// Output format on stdout.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
-    /// All of it as text, not the answer alone.
+    /// Show the full text, not just the answer.
     #[arg(long, short, global = true)]
     pub verbose: bool,
-    /// The project's defaults, or none; reticent.toml of the working directory or of a parent in the same
-    /// repository if absent. Flags win, and the answer shows what was taken.
+    /// File of project defaults, or none; if absent, reticent.toml in the working directory or a parent in the same
+    /// repository. Flags take precedence; the answer shows what was used.
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// What was taken from the project's defaults.
@@ -106,64 +106,64 @@ impl TakesDefaults for Audit {
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
-    /// The whole job: prepare a corpus, train with and without protection, attack, report.
+    /// Run the whole pipeline: prepare a corpus, train with and without protection, attack, report.
     Demo(Demo),
-    /// Make up a corpus with every secret marked.
+    /// Generate a synthetic corpus with every secret marked.
     Simulate(Simulate),
     /// Turn text into a training set: deduplicate, redact, split, plant canaries.
     Prepare(Prepare),
-    /// Make a vocabulary from text that is declared public.
+    /// Build a vocabulary from text declared public.
     Tokenizer(TokenizerArgs),
-    /// Plant canaries in a file for any trainer, and change nothing else.
+    /// Plant canaries in a file for any trainer, changing nothing else.
     Plant(Plant),
-    /// Prepare a corpus and its neighbours: which secrets are caught, and how many records a missed one changes.
+    /// Prepare a corpus and its neighbours to find which secrets are caught, and how many records a missed one
+    /// changes.
     Neighbours(NeighboursArgs),
-    /// How many canaries, of how many candidates, in how many copies, for a budget of tokens; and what they would
-    /// prove.
+    /// Choose how many canaries, candidates and copies to use for a token budget, and predict what they would prove.
     Design(Design),
     /// Deduplicate and redact a corpus of any size, as a stream.
     Redact(Redact),
-    /// Which record holds which secret, for `account protect`.
+    /// List which record contains which secret, for `account protect`.
     Incidence(IncidenceArgs),
-    /// What a redaction policy finds, and how much of what is marked.
+    /// Measure what a redaction policy finds, and how much of what is marked.
     Policy(Policy),
     /// Draw a sample, label it, and bound the share of secrets that a policy misses.
     Screen(Screen),
     /// Train a model on a prepared corpus.
     Train(Box<Train>),
-    /// How well a model predicts a text.
+    /// Measure how well a model predicts a text.
     Perplexity(Perplexity),
-    /// How well a classifier predicts the classes of texts.
+    /// Measure how well a classifier predicts the classes of texts.
     Classify(Classify),
-    /// Turn a model of another layout into a folder that transformers and audit read.
+    /// Convert a model of another layout to a folder that transformers and audit read.
     Convert(Convert),
-    /// How exposed the planted canaries are: exact ranks among all candidates.
+    /// Measure the exposure of planted canaries: exact ranks among all candidates.
     Exposure(Exposure),
-    /// What a model says of canaries that coins put in or left out: a lower bound on ε from one run.
+    /// Audit canaries that coin flips included or left out: a lower bound on ε from one run.
     Coins(Coins),
-    /// How well attacks on a model, or scores, tell members from non-members, with what the sample
-    /// can certify.
+    /// Measure how well attacks on a model, or scores, tell members from non-members, and what the sample can
+    /// certify.
     Membership(MembershipArgs),
-    /// What comes out of the model word by word, and secrets among their candidates.
+    /// Measure what the model reproduces verbatim, and rank secrets among their candidates.
     Extract(Extract),
-    /// All that can be measured on a model, on one page, with one exit code.
+    /// Measure everything possible on a model: one page, one exit code.
     Report(Report),
-    /// Whether a new model leaks more than an old one, beyond noise.
+    /// Test whether a new model leaks more than an old one, beyond noise.
     Diff(Diff),
-    /// Many documents as one figure, such as exposure over the policy's miss rate by recipe.
+    /// Plot many documents in one figure, such as exposure over the policy's miss rate by recipe.
     Figure(Figure),
     /// Prepare, train and attack for every cell of a grid: recipes, miss rates, canaries, noise, models and seeds.
     Grid(Grid),
-    /// The claims of a paper beside what is measured here, each judged by a rule that was fixed before.
+    /// Compare a paper's claims with what is measured here, each judged by a rule fixed beforehand.
     Reproduce(Reproduce),
-    /// Lower bounds on ε from counts of guesses.
+    /// Compute lower bounds on ε from counts of guesses.
     Epsilon(EpsilonArgs),
-    /// Answer another audit's `--scorer` on stdin and stdout: for a model on another machine, say
-    /// `--scorer "command:ssh gpu audit serve --model ckpt"`.
+    /// Serve another audit's `--scorer` on stdin and stdout; for a model on another machine, use `--scorer
+    /// "command:ssh gpu audit serve --model ckpt"`.
     Serve(Serve),
-    /// What this machine has to run models on, by the names that `--device` takes.
+    /// List devices to run models on, by the names that `--device` takes.
     Devices(DevicesArgs),
-    /// Write the completions of a shell to stdout.
+    /// Write shell completions to stdout.
     #[command(
         after_help = "Example:\n  audit completions bash > ~/.local/share/bash-completion/completions/audit"
     )]

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 /// What canaries are, for every command that plants them.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CanaryArgs {
-    /// Numbers of copies that the canaries have in turn, for exposure by number of copies; the
-    /// largest is that of --canaries.
+    /// Numbers of copies assigned to the canaries in turn, for exposure by number of copies; the largest is that of
+    /// --canaries.
     #[arg(
         long,
         value_name = "COPIES",
@@ -26,9 +26,9 @@ pub struct CanaryArgs {
         requires = "canaries"
     )]
     pub doses: Vec<u32>,
-    /// The shape of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}; {rare:n}, n words in a row of the 64
-    /// one-token words that stand in the text most rarely, by --tokenizer; {new:n}, n of 64 made-up words that do not stand in it; {sampled:n}, first,
-    /// a text of n tokens that --sampling-model was sampled for.
+    /// Template of a canary; fields: {digits:n}, {letters:n}, {upper:n}, {list:a|b}; {rare:n}, n words in a row from
+    /// the 64 one-token words that are rarest in the text, by --tokenizer; {new:n}, n of 64 invented words that do
+    /// not occur in it; {sampled:n}, first, a text of n tokens sampled from --sampling-model.
     #[arg(
         long,
         value_name = "TEMPLATE",
@@ -36,17 +36,17 @@ pub struct CanaryArgs {
         requires = "canaries"
     )]
     pub canary_format: CanaryFormat,
-    /// The public model that {sampled:n} is sampled from: a checkpoint folder, or a Hugging Face folder.
+    /// Public model to sample {sampled:n} from: a checkpoint folder, or a Hugging Face folder.
     #[arg(long, value_name = "DIR", requires = "canaries")]
     pub sampling_model: Option<PathBuf>,
-    /// Plant all copies of a canary alike, so that deduplication leaves one.
+    /// Plant identical copies of a canary, so that deduplication leaves one.
     #[arg(long, requires = "canaries")]
     pub same_carriers: bool,
-    /// Give each canary words of its own before its secret: canaries with one context compete for
-    /// the first ranks in it, and bound epsilon less.
+    /// Give each canary its own words before its secret: canaries that share a context compete for its top ranks, and
+    /// bound epsilon less.
     #[arg(long, requires = "canaries")]
     pub own_carriers: bool,
-    /// Let two canaries share a secret: each is drawn independently.
+    /// Allow two canaries to share a secret: each is drawn independently.
     #[arg(long, requires = "canaries")]
     pub independent_secrets: bool,
 }
@@ -83,87 +83,88 @@ impl CanaryArgs {
     }
 }
 
-/// What one record is where nobody says.
+/// What one record is by default.
 pub(in crate::audit) const DEFAULT_UNIT: &str = "turn";
 
 /// How a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Preparing {
-    /// What one record is: turn, sentence, dialogue, document, or user (all of a user's documents, which --user-field
-    /// tells).
+    /// What one record is: turn, sentence, dialogue, document, or user (all of a user's documents, by --user-field).
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit)]
     pub unit: Unit,
-    /// The key or column that says whose a document is, for --unit user: one value, not a list; all documents are in memory then.
+    /// Key or column with a document's user, for --unit user: one value, not a list; all documents are then held in
+    /// memory.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user_field: Option<String>,
-    /// The redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns for
-    /// customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity, low-contextual or high-contextual (JFT's levels), gold
-    /// (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD] (a token classifier of your own), or
-    /// a file: a composed policy (.toml or .json), or a list of patterns (.json).
+    /// Redaction policy: general (identifiers, names, street addresses, high-confidence dates), customers (patterns
+    /// for customer service), detectors (validated patterns), names (by the tagger), low-entity, high-entity,
+    /// low-contextual or high-contextual (JFT's levels), gold (the marked secrets), nothing, onnx:FOLDER[@THRESHOLD]
+    /// (your own token classifier), or a file: a composed policy (.toml or .json), or a list of patterns (.json).
     #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
-    /// The share of secrets that the policy is made to miss, in [0, 1].
+    /// Share of secrets that the policy is made to miss, in [0, 1].
     #[arg(long, value_name = "GAMMA", default_value = "0", value_parser = quantity::<MissRate>, allow_negative_numbers = true)]
     pub miss_rate: MissRate,
-    /// The share of other words that the policy is made to mask, in [0, 1].
+    /// Share of other words that the policy is made to mask, in [0, 1].
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub false_positive_rate: Probability,
-    /// What makes a record private besides a mask: digits, capitals (inside a sentence), names
-    /// (by the tagger, at a tenth of certainty), policy (what the redaction policy finds, before
-    /// simulated misses), onnx:FOLDER[@THRESHOLD] (0.1 unless said); without it every record is
-    /// private.
+    /// Signs other than a mask that make a record private: digits, capitals (inside a sentence), names (by the
+    /// tagger, from a score of 0.1), policy (what the redaction policy finds, before simulated misses),
+    /// onnx:FOLDER[@THRESHOLD] (0.1 if absent); without it, every record is private.
     #[arg(long, value_delimiter = ',', value_name = "SIGNS")]
     pub conservative: Vec<ConservativeSign>,
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
-    /// How repeated records are recognised: exact, bloom:BITS per record, near:SIMILARITY, or
-    /// substring:TOKENS. Only exact has a stability that a promise can rest on.
+    /// Deduplication method: exact, bloom:BITS per record, near:SIMILARITY, or substring:TOKENS. Only exact has a
+    /// stability that a promise can rest on.
     #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = duplicates, conflicts_with = "no_deduplication")]
     pub duplicates: Deduplication,
     /// Mask nothing in the text; the policy still decides what is private.
     #[arg(long)]
     pub no_redaction: bool,
-    /// Canaries to plant: how many, and how often each. In or out by a coin each: `audit plant --coins` before.
+    /// Canaries to plant: number, and copies of each. To include each by a coin flip, run `audit plant --coins`
+    /// first.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
     /// What the canaries are.
     #[command(flatten)]
     pub shape: CanaryArgs,
-    /// What the policies see of the canaries: ordinary, missed-by-policy or missed-by-both.
+    /// How the policies treat the canaries: ordinary, missed-by-policy or missed-by-both.
     #[arg(long, value_name = "SIGHT", default_value = "missed-by-policy", value_parser = sight, requires = "canaries")]
     pub canary_sight: CanarySight,
-    /// The share of the canaries that the policy catches, in [0, 1], to the nearest whole number of them: which ones is
-    /// drawn with them, stated in the plan, and they are masked in every copy. Exposure over it is an experiment.
+    /// Share of the canaries that the policy catches, in [0, 1], rounded to whole canaries: these are drawn with the
+    /// canaries, stated in the plan, and masked in every copy. Exposure over it is an experiment.
     #[arg(long, value_name = "R", default_value = "0", value_parser = quantity::<Probability>, requires = "canaries", allow_negative_numbers = true)]
     pub canary_recall: Probability,
-    /// The tokenizer: characters, bytes, or a tokenizer.json.
+    /// Tokenizer: characters, bytes, or a tokenizer.json.
     #[arg(long, default_value = "characters")]
     pub tokenizer: TokenizerArg,
-    /// Where the vocabulary of a tokenizer.json comes from: pretrained, declared-public or leaks.
+    /// Origin of the vocabulary of a tokenizer.json: pretrained, declared-public or leaks.
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub vocabulary: Option<Origin>,
-    /// The key or column of a document's class, which each of its records keeps: `audit train` then trains a classifier.
-    /// No policy redacts it. Not with --unit user.
+    /// Key or column of a document's class, which each of its records inherits; `audit train` then trains a
+    /// classifier. No policy redacts it. Not with --unit user.
     #[arg(long, alias = "label-column", value_name = "KEY", requires = "classes", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub label: Option<String>,
-    /// The names of all classes, 2 to 1000, in the order of their numbers. They are declared because they stand in the
-    /// model: a list made from the text would tell what occurs in it.
+    /// Names of all classes, 2 to 1000, in the order of their numbers. They are declared because the model contains
+    /// them: a list derived from the text would reveal what occurs in it.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "label")]
     pub classes: Vec<String>,
-    /// Whose messages carry loss; the others are read alone: assistant, as transformers' return_assistant_tokens_mask and
-    /// TRL's assistant_only_loss do. They are what stands in the {% generation %} blocks of --chat-template; one without
-    /// such blocks must write the beginning of a conversation as it writes the whole. Planted canaries carry loss.
+    /// Role whose messages carry loss; the others are context only: assistant, as in transformers'
+    /// return_assistant_tokens_mask and TRL's assistant_only_loss. They are the {% generation %} blocks of
+    /// --chat-template; a template without such blocks must render the beginning of a conversation as in the whole.
+    /// Planted canaries carry loss.
     #[arg(long, value_name = "WHO", value_parser = loss_on, requires = "chat_template", conflicts_with = "label")]
     pub loss_on: Option<LossOn>,
-    /// Longest record in tokens, at least 3; longer ones are cut.
+    /// Maximum record length in tokens, at least 3; longer ones are cut.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(3..))]
     pub max_tokens: Option<u64>,
-    /// The share of documents held out, in [0, 1).
+    /// Share of documents held out, in [0, 1).
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = quantity::<Probability>, allow_negative_numbers = true)]
     pub held_out: Probability,
-    /// Seed of what is held out, missed and planted. Without it canaries are drawn by the operating system, and the
-    /// rest by 0; whoever knows it can draw the canaries again.
+    /// Seed of what is held out, missed and planted. Without it, the operating system draws the canaries, and the
+    /// rest uses 0; anyone who knows it can redraw the canaries.
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
 }
@@ -259,7 +260,7 @@ impl Preparing {
                 "--vocabulary: must say where the vocabulary of {} comes from: pretrained, declared-public or leaks",
                 path.display()
             ),
-            (_, Some(_)) => bail!("--vocabulary: belongs to a tokenizer.json only"),
+            (_, Some(_)) => bail!("--vocabulary: applies only to a tokenizer.json"),
         }
     }
 }

@@ -8,24 +8,24 @@ use std::path::PathBuf;
 /// How a corpus is read, for every command that reads one.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Reading {
-    /// Longest line, row, block or dialogue, in bytes; a longer one is an error.
+    /// Maximum size of a line, row, block or dialogue, in bytes; a longer one is an error.
     #[arg(long, value_name = "BYTES", default_value_t = LINE_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
     pub longest: u64,
-    /// The key or column that holds the text [default: text; in JSON also messages, conversations, prompt and
-    /// completion, instruction, input and output]. Stdin is read as CSV with it, unless it is JSON; plain text has none.
+    /// Key or column with the text [default: text; in JSON also messages, conversations, prompt and completion,
+    /// instruction, input and output]. With it, stdin is read as CSV unless it is JSON; plain text has none.
     #[arg(long, alias = "text-column", value_name = "KEY")]
     pub text_field: Option<String>,
-    /// How messages become a text: the chat template of a model, by its folder, chat_template.jinja or
-    /// tokenizer_config.json, as transformers' apply_chat_template reads it; the tokens of beginning and end of text that
-    /// it puts around the whole are not repeated. A record with a text of its own is refused. With --unit document
-    /// [default: a line for each message].
+    /// Chat template that turns messages into text: a model's folder, chat_template.jinja or tokenizer_config.json,
+    /// as read by transformers' apply_chat_template; the beginning- and end-of-text tokens that it puts around the
+    /// whole are not repeated. A record with its own text is refused. With --unit document [default: a line for each
+    /// message].
     #[arg(long, value_name = "PATH", conflicts_with = "text_field")]
     pub chat_template: Option<PathBuf>,
-    /// What separates documents of plain text, such as <|endoftext|> [default: blank lines]; refused where no file is
+    /// Separator between documents of plain text, such as <|endoftext|> [default: blank lines]; refused if no file is
     /// plain text.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub separator: Option<String>,
-    /// Go on without the files that cannot be read, and say which they are.
+    /// Skip files that cannot be read, and list them.
     #[arg(long)]
     pub skip_unreadable: bool,
 }

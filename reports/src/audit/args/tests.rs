@@ -107,7 +107,7 @@ fn a_tokenizer_file_must_say_where_its_vocabulary_comes_from() {
     assert!(
         error
             .to_string()
-            .contains("belongs to a tokenizer.json only")
+            .contains("applies only to a tokenizer.json")
     );
     assert!(options("audit prepare d.jsonl --out o --tokenizer t.json --vocabulary leaks").is_ok());
 }

@@ -8,7 +8,7 @@ use reticent_corpus::tokenize::{Origin, Tokenizer};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// In what precision training passes multiply.
+/// Precision of products in training passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum PrecisionArg {
     /// 32 bits.
@@ -255,9 +255,12 @@ fn from_file(path: &Path) -> Result<PolicyChoice> {
     if text.trim_start().starts_with('{') {
         return read_json(&text).map_err(|why| anyhow!("{}: {why}", path.display()));
     }
-    let rules = read_json(&text)
-        .map_err(Error::msg)
-        .with_context(|| format!("{} is no list of {{\"kind\", \"pattern\"}}", path.display()))?;
+    let rules = read_json(&text).map_err(Error::msg).with_context(|| {
+        format!(
+            "{} is not a list of {{\"kind\", \"pattern\"}}",
+            path.display()
+        )
+    })?;
     Ok(PolicyChoice::Patterns { rules })
 }
 

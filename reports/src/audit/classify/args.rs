@@ -14,32 +14,32 @@ Examples:
   audit classify --model ckpt --data held-out.jsonl --label domain
   audit classify --model ckpt --data members.jsonl --label domain --scores-out members.csv")]
 pub struct Classify {
-    /// The classifier: a checkpoint folder, or a Hugging Face folder of a model for sequence classification.
+    /// Classifier: a checkpoint folder, or a Hugging Face folder of a sequence-classification model.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// The texts, each with its class: JSON Lines or a table.
+    /// Texts, each with its class: JSON Lines or a table.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
-    /// The key or column of a text's class, one of the names in the model's id2label; numbers from 0 on where it has none.
+    /// Key or column of a text's class, one of the names in the model's id2label, or a number from 0 if it has none.
     #[arg(long, alias = "label-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub label: String,
-    /// What one record is; the model's own unit if absent, a document if it has none.
+    /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit_of_document)]
     pub unit: Option<Unit>,
     /// How the texts are read.
     #[command(flatten)]
     pub reading: Reading,
-    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
-    /// Also write the loss of each record, −ln p of its class, with its document and its text: a CSV that
-    /// `audit membership --members FILE --non-members FILE --lower-is-member` reads.
+    /// Also write each record's loss, −ln p of its class, with its document and text: a CSV for `audit membership
+    /// --members FILE --non-members FILE --lower-is-member`.
     #[arg(long, value_name = "FILE")]
     pub scores_out: Option<PathBuf>,
-    /// Replace the file of --scores-out, if it exists.
+    /// Replace the --scores-out file if it exists.
     #[arg(long, requires = "scores_out")]
     pub force: bool,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -46,14 +46,14 @@ pub struct ClassifyReport {
     pub classes: Vec<ClassRow>,
 }
 
-/// What became of one class.
+/// Results for one class.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ClassRow {
     /// Its name.
     pub name: String,
     /// Records of it.
     pub records: u64,
-    /// Records that were told it.
+    /// Records predicted to be of it.
     pub told: u64,
     /// Those of both.
     pub right: u64,

@@ -127,7 +127,7 @@ fn names(model: &Model) -> Result<Vec<String>> {
             Ok(config.class_names.clone())
         }
         (_, Head::Classes(classes)) => Ok((0..classes).map(numbered).collect()),
-        _ => bail!("it tells no classes; `audit perplexity` measures a language model"),
+        _ => bail!("it predicts no classes; `audit perplexity` measures a language model"),
     }
 }
 

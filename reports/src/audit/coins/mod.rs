@@ -24,24 +24,24 @@ pub(super) const fn neighbours(coins: &CoinPlan) -> Neighbours {
     }
 }
 
-/// What stands in the text that was trained on.
+/// What the training text contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Preflight {
-    /// Canaries that are in and stand there in every copy.
+    /// Included canaries that occur there in every copy.
     pub found: u64,
-    /// Canaries that are in and lack a copy: they weaken the audit.
+    /// Included canaries that lack a copy: they weaken the audit.
     pub lacking: u64,
-    /// Those of them that stand in the text that the preparation held out, where that is known.
+    /// Those of them in the text that the preparation held out, if known.
     pub held_out: u64,
 }
 
-/// What shows that training met the canaries as their coins say.
+/// Evidence that training saw the canaries as their coins say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
     /// Nothing: no training text was given.
     NotChecked,
-    /// The text that was given. That the model was trained on it is not known.
+    /// The text that was given. Whether the model was trained on it is unknown.
     GivenText,
     /// The prepared corpus that was given, which the owner's key says the checkpoint was trained on.
     TrainedRecords,
@@ -83,26 +83,25 @@ impl Inclusion {
 pub struct CoinsReport {
     /// Canaries, each with a coin of its own.
     pub canaries: u64,
-    /// Those that are in.
+    /// The included ones.
     pub inside: u64,
-    /// Coins that are told by which half of the scores a canary is in; by chance half of all.
+    /// Coins guessed right by which half of the scores a canary is in; by chance, half of all.
     pub right: u64,
-    /// What shows that training met the canaries as their coins say.
+    /// Evidence that training saw the canaries as their coins say.
     pub inclusion: Inclusion,
-    /// What was checked of the training text; absent without it.
+    /// What was checked in the training text; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<Preflight>,
     /// How far the reference is from the model on these canaries; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Apart>,
-    /// Whether all scores are equal but for rounding, and so tell no canary from another.
+    /// Whether all scores are equal up to rounding, and so distinguish no canaries.
     pub alike: bool,
     /// The lower bound on ε.
     pub epsilon: AuditBound,
     /// The largest that so many coins can prove.
     pub provable: Upper<Epsilon>,
-    /// That the manifest which the promise rests on is not authenticated; absent where it is, or
-    /// where there is none.
+    /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
     /// Promise and measurement side by side; absent without a promise in the same terms.
@@ -218,7 +217,7 @@ impl CoinsReport {
             return Some("all canaries have the same score, which tells none from another");
         }
         let near_copy = self.reference.is_some_and(|apart| apart.near_copy);
-        near_copy.then_some("the reference is hardly another model")
+        near_copy.then_some("the reference is nearly the same model")
     }
 
     /// Whether training is known to have met some canaries that are in: scores that tell nothing say nothing otherwise.

@@ -200,13 +200,13 @@ impl<'a> Training<'a> {
         let strangers = strangers.count();
         ensure!(
             strangers == 0,
-            "{strangers} canaries that are out by their coins stand in {path}: it is not the text of this plan, and a bound from it would say nothing"
+            "{strangers} canaries left out by their coins occur in {path}: it is not the text of this plan, and a bound from it would mean nothing"
         );
         let doubled = all().filter(|((found, held), inside)| **inside && **found + **held > copies);
         let doubled = doubled.count();
         ensure!(
             doubled == 0,
-            "{doubled} canaries stand in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
+            "{doubled} canaries occur in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
         );
         let kept = self.learned.iter().zip(&self.held_out).zip(&coins.inside);
         let count = |holds: &dyn Fn(u64, u64) -> bool| {
@@ -218,7 +218,7 @@ impl<'a> Training<'a> {
         let whole = count(&|kept, _| kept == copies);
         ensure!(
             whole > 0 || inside == 0,
-            "none of the {inside} canaries that are in stands in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
+            "none of the {inside} included canaries occurs in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
         );
         Ok(Preflight {
             found: whole,

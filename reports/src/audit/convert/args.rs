@@ -11,19 +11,19 @@ Examples:
   audit convert --merge adapter/ --out merged/
   audit convert base/ --merge adapter/ --out merged/")]
 pub struct Convert {
-    /// The model's file; with --merge the folder of the adapter's base, where it is not the one that the adapter names.
+    /// Model file; with --merge, the folder of the adapter's base, if not the one that the adapter names.
     #[arg(value_name = "MODEL", required_unless_present = "merge")]
     pub model: Option<PathBuf>,
-    /// The layout it has.
+    /// Layout of the model.
     #[arg(long, value_enum, required_unless_present = "merge")]
     pub from: Option<Layout>,
-    /// The file of its tokenizer.
+    /// File of its tokenizer.
     #[arg(long, value_name = "FILE", required_unless_present = "merge")]
     pub tokenizer: Option<PathBuf>,
-    /// Write the base of a LoRA adapter, of peft or of `audit train`, with its change merged into the weights.
+    /// Merge this LoRA adapter, from peft or `audit train`, into the weights of its base.
     #[arg(long, value_name = "ADAPTER", conflicts_with_all = ["from", "tokenizer"])]
     pub merge: Option<PathBuf>,
-    /// The folder to write; it must not exist, or be empty.
+    /// Folder to write; it must be absent or empty.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -31,7 +31,7 @@ pub struct Convert {
 /// A layout to convert from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
-    /// The first layout of llama2.c, with its tokenizer's scores.
+    /// First layout of llama2.c, with its tokenizer's scores.
     #[value(name = "llama2.c")]
     Llama2c,
 }

@@ -16,9 +16,9 @@ pub enum ArmName {
     Dpsgd,
     /// Confidentially redacted training.
     Crt,
-    /// The same where the conservative policy misses the canaries too.
+    /// The same, with the conservative policy missing the canaries too.
     CrtMissed,
-    /// Confidentially redacted training whose noise is left out: what an audit says of it.
+    /// Confidentially redacted training without its noise, to show what an audit says.
     CrtNoiseless,
 }
 
@@ -30,28 +30,28 @@ Examples:
   audit demo --quick
   audit demo data.jsonl --out my-demo/")]
 pub struct Demo {
-    /// The corpus, as for `audit prepare`; made up if absent.
+    /// Corpus, as for `audit prepare`; synthetic if absent.
     #[arg(value_name = "FILE.jsonl")]
     pub file: Option<PathBuf>,
-    /// The folder to write; the first free of reticent-demo, reticent-demo-2, … if absent.
+    /// Folder to write; the first free of reticent-demo, reticent-demo-2, … if absent.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How many dialogues to make up, or to take from FILE at most.
+    /// Number of dialogues to generate, or at most to take from FILE.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub dialogues: Option<u64>,
-    /// Canaries to plant: how many, and how often each.
+    /// Canaries to plant: number, and copies of each.
     #[arg(long, value_name = "MxR", default_value = "10x20")]
     pub canaries: Spec,
-    /// Half the dialogues, and only the arms sgd-dedup, crt and crt-noiseless, unless others are asked for.
+    /// Use half the dialogues, and only the arms sgd-dedup, crt and crt-noiseless, unless others are given.
     #[arg(long)]
     pub quick: bool,
-    /// Which arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed, crt-noiseless; all if absent.
+    /// Arms to run: sgd, sgd-dedup, dpsgd, crt, crt-missed, crt-noiseless; all if absent.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ARMS")]
     pub arms: Vec<ArmName>,
-    /// Seed of the made-up corpus and of the canaries. Noise and batches are never seeded.
+    /// Seed of the synthetic corpus and the canaries. Noise and batches are never seeded.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
     /// Print the canaries' secrets instead of dots.

@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Source {
-    /// Made up.
+    /// Synthetic.
     Simulated {
         /// How many dialogues.
         dialogues: u64,
         /// The seed.
         seed: u64,
     },
-    /// A file of the user's.
+    /// A file from the user.
     File {
         /// Its name.
         path: String,
@@ -63,7 +63,7 @@ pub struct PrivatePhase {
     pub noise_multiplier: f64,
     /// q.
     pub sampling_rate: f64,
-    /// T, the private steps really taken.
+    /// T, the private steps actually taken.
     pub steps: u64,
 }
 
@@ -81,18 +81,18 @@ pub struct Arm {
     /// Noise and sampling; absent without a private phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_phase: Option<PrivatePhase>,
-    /// What is promised: one record in the definition's and in the papers' convention, all
-    /// copies of a canary together; ε infinite where nothing is.
+    /// What is promised: one record in the definition's and in the papers' convention, all copies of a canary
+    /// together; ε infinite if nothing is.
     pub guarantees: Vec<Guarantee>,
-    /// What the same plan would promise with the noise that was left out: what the audit of this arm is
-    /// held against. Absent where the noise was added.
+    /// What the same plan would promise with the omitted noise, which the audit of this arm is compared with. Absent
+    /// if the noise was added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<Guarantee>,
-    /// Records that hold one canary's secret, at most: the group of its promise.
+    /// Maximum records with one canary's secret: the group of its promise.
     pub records_of_a_canary: u64,
     /// Perplexity per token on the redacted test text.
     pub perplexity: f64,
-    /// What leaked, and how it meets the promise.
+    /// What leaked, and how it compares with the promise.
     pub exposure: ExposureReport,
     /// Seconds of training.
     pub seconds: f64,
@@ -173,7 +173,7 @@ pub struct DemoReport {
     pub trigram_perplexity: f64,
     /// The arms, the least protected first.
     pub arms: Vec<Arm>,
-    /// Seconds of everything.
+    /// Total seconds.
     pub seconds: f64,
     /// The canaries' secrets; only with `--show-secrets`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,7 @@ const RUNS: u64 = 20;
 /// Tests that share the false-alarm rate in `audit exposure`.
 const TESTS: usize = 2;
 
-/// Canaries that are one plan.
+/// One plan of canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DesignRow {
     /// Digits of a secret.
@@ -71,7 +71,7 @@ pub struct Expectation {
     pub tenth: Estimate<Epsilon>,
     /// A tenth are higher.
     pub ninetieth: Estimate<Epsilon>,
-    /// How likely the promise would be contradicted, had less noise been added.
+    /// Probability that the promise would be contradicted, had less noise been added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<Power>,
 }
@@ -79,9 +79,9 @@ pub struct Expectation {
 /// The result of `audit design`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DesignReport {
-    /// δ of the ε that will be bounded.
+    /// δ of the bound on ε.
     pub delta: Delta,
-    /// Probability with which it will hold.
+    /// Its confidence level.
     pub confidence: Confidence,
     /// The plan that is expected to prove the most, of those that could contradict their promise if there are
     /// any.
@@ -90,7 +90,7 @@ pub struct DesignReport {
     pub expectation: Expectation,
     /// The command that plants it.
     pub command: String,
-    /// All plans that were compared, the best first.
+    /// All compared plans, the best first.
     pub rows: Vec<DesignRow>,
 }
 

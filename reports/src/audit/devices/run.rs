@@ -25,7 +25,7 @@ struct Found {
     /// What its driver calls it.
     name: String,
     kind: Kind,
-    /// The driver and its version, where it says so.
+    /// The driver and its version, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     driver: Option<String>,
     /// Whether this build can run models on it.
@@ -35,7 +35,7 @@ struct Found {
 /// A kind of devices of which none was found.
 #[derive(Serialize, JsonSchema)]
 struct Missing {
-    /// The word of `--device`.
+    /// The value of `--device`.
     kind: String,
     /// The reason.
     because: String,
@@ -47,11 +47,11 @@ struct Missing {
 enum Kind {
     /// The processor.
     Processor,
-    /// A card with memory of its own.
+    /// A discrete GPU, with its own memory.
     Discrete,
-    /// A graphics unit that shares the processor's memory.
+    /// An integrated GPU, which shares the processor's memory.
     Integrated,
-    /// A card of a virtual machine.
+    /// A virtual GPU.
     Virtual,
     /// A graphics driver that computes on the processor.
     Software,

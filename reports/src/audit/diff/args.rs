@@ -11,16 +11,16 @@ use std::path::PathBuf;
 Example:
   audit diff old.json new.json")]
 pub struct Diff {
-    /// What `audit exposure`, `membership`, `extract` or `report` said of the old model, as JSON.
+    /// JSON answer of `audit exposure`, `membership`, `extract` or `report` for the old model.
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// The same of the new one.
+    /// The same for the new one.
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
-    /// Probability of saying "more" of a model that leaks no more, over all rows together.
+    /// Probability of a false "more" for a model that leaks no more, over all rows together.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Probability>, default_value = "0.05", allow_negative_numbers = true)]
     pub level: Probability,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -30,7 +30,7 @@ use std::path::Path;
 const PROMISE_AND_PROOF: &str = "ε, the old promise and the new proof";
 const P_WITHOUT_A_LEAK: &str = "exposure, p without a leak";
 
-/// What a row comes down to.
+/// The result of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -38,7 +38,7 @@ pub enum Change {
     More,
     /// The new model leaks less.
     Less,
-    /// The new model leaks, and the old one was not seen to.
+    /// The new model leaks, and no leak of the old one was seen.
     Appeared,
     /// No more difference than noise makes.
     Unseen,
@@ -53,10 +53,10 @@ pub struct Row {
     pub old: f64,
     /// In the new one.
     pub new: f64,
-    /// What it comes down to at the row's share of the level.
+    /// The result at the row's share of the level.
     pub says: Change,
-    /// Whether some new model could have made it say that it leaks more, or leaks. Where none could, "unseen" says nothing;
-    /// `how` says why.
+    /// Whether some new model could have made it say that it leaks more, or leaks. If none could, "unseen" means
+    /// nothing; `how` says why.
     pub could_say: bool,
     /// How it was decided.
     pub how: String,
@@ -77,9 +77,9 @@ impl Row {
 /// The result of `audit diff`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DiffReport {
-    /// Every quantity that both documents hold.
+    /// Every quantity in both documents.
     pub rows: Vec<Row>,
-    /// What could not be compared, and what is not known of the comparison; a line each.
+    /// What could not be compared, and what is unknown about the comparison; one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The level that they share.
@@ -552,7 +552,7 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     match [old, new].map(|d| d["canary_digest"].as_str()) {
         [Some(before), Some(after)] => ensure!(
             before == after,
-            "OLD and NEW must be of the same canaries: their canary_digest differs, so that secrets or words around them are others"
+            "OLD and NEW must be of the same canaries: their canary_digest differs, so secrets or the words around them differ"
         ),
         _ => notes.push(
             "not known: whether the canaries are the same, as a document without canary_digest, of an earlier version, does not say it; their names and candidates agree".to_owned(),

@@ -16,31 +16,31 @@ Examples:
   audit epsilon --rates 480,500,12,500 --delta 1e-5 --confidence 0.99"
 )]
 pub struct EpsilonArgs {
-    /// One run: canaries included at random with probability one half each, guesses, correct guesses.
+    /// Counts from one run: canaries, each included with probability one half, guesses, correct guesses.
     #[arg(long, value_name = "M,R,V", value_parser = counts)]
     pub counts: Option<OneRunCounts>,
-    /// Independent runs: true positives, runs with the record, false positives, runs without.
+    /// Counts from independent runs: true positives, runs with the record, false positives, runs without.
     #[arg(long, value_name = "TP,N_IN,FP,N_OUT", value_parser = rates)]
     pub rates: Option<RateCounts>,
-    /// δ of the ε that is bounded; 1e-5 if absent. 0 bounds the pure ε, which meets no ε(δ).
+    /// δ of the bound on ε; 1e-5 if absent. 0 bounds the pure ε, which is compared with no ε(δ).
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// Probability with which each bound holds; 0.95 if absent.
+    /// Confidence level of each bound; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// What was drawn at random: add-remove (a canary in or out; the default), zero-out, or replace.
+    /// What was randomised: add-remove (a canary in or out; the default), zero-out, or replace.
     #[arg(long, value_parser = neighbours)]
     pub neighbours: Option<Neighbours>,
     /// What one record is; "record" if absent.
     #[arg(long, value_name = "NAME", value_parser = unit_name)]
     pub unit: Option<UnitName>,
-    /// Records that were included or left out together; 1 if absent.
+    /// Records included or left out together; 1 if absent.
     #[arg(long, value_name = "R", value_parser = positive)]
     pub copies: Option<u64>,
-    /// Exit with 1 when the bound that assumes no family of mechanisms is above this.
+    /// Exit with 1 if the bound that assumes no family of mechanisms exceeds this.
     #[arg(long, value_name = "EPSILON", value_parser = limit, allow_negative_numbers = true)]
     pub max_epsilon: Option<Epsilon>,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

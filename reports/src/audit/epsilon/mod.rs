@@ -72,7 +72,7 @@ pub struct EpsilonReport {
     /// The bound that assumes no family of mechanisms, then those that do. Each holds with its
     /// own confidence; they are not searched for the largest.
     pub bounds: Vec<AuditBound>,
-    /// The largest ε that the first bound can reach with so many trials: all of them told right.
+    /// The largest ε that the first bound can reach with this many trials, all guessed right.
     pub provable: Upper<Epsilon>,
     /// What the first bound would be with each guess the other way round.
     #[serde(skip)]

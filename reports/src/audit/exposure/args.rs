@@ -22,29 +22,28 @@ pub struct Exposure {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// The canaries you expect: how many, and how often each. Another plan in the model is an error.
+    /// Expected canaries: number, and copies of each. Another plan in the model is an error.
     #[arg(long, value_name = "MxR")]
     pub canaries: Option<Spec>,
-    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` or `audit plant` wrote, or coins.json, whose
-    /// canaries that are in are ranked then.
+    /// Plan of the canaries, if the checkpoint has none: the canaries.json from `audit prepare` or `audit plant`, or
+    /// coins.json, whose included canaries are then ranked.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
-    /// What ran, for the ceiling, where the checkpoint does not say: any file that `account
-    /// --mechanism` takes.
+    /// Mechanism that ran, for the ceiling, if the checkpoint has none: any file that `account --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
-    /// δ of the ε that is bounded; the promise's own if absent.
+    /// δ of the bound on ε; the promise's own if absent.
     #[arg(long, value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
-    /// Probability with which the lower bound that is shown holds; 0.95 if absent. The verdict has its own: all verdicts of
-    /// a report together contradict promises that hold with probability 0.001 at most.
+    /// Confidence level of the lower bound shown; 0.95 if absent. The verdict has its own: all verdicts of a report
+    /// together contradict promises that hold with probability 0.001 at most.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// Exit with 1 when a canary is certainly above this many bits.
+    /// Exit with 1 if a canary is certainly above this many bits.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
-    /// Earlier checkpoints of the same training, oldest first, with commas between them: their exposures beside this one's.
-    /// One of another training with the same canaries is said to be one; other canaries and other architectures are refused.
+    /// Earlier checkpoints of the same training, oldest first, comma-separated, to compare exposures with. One of
+    /// another training with the same canaries is flagged; other canaries and other architectures are refused.
     #[arg(
         long,
         value_name = "DIRS",
@@ -52,23 +51,22 @@ pub struct Exposure {
         conflicts_with = "sample"
     )]
     pub earlier: Vec<PathBuf>,
-    /// Score at most this many positions; ranks are then ranges.
+    /// Maximum number of positions to score; ranks are then ranges.
     #[arg(long, value_name = "POSITIONS", value_parser = positive)]
     pub budget: Option<u64>,
-    /// Score only so many candidates, drawn at random, instead of searching for exact ranks: each
-    /// rank is then an interval that holds with the stated confidence.
+    /// Score only this many random candidates instead of searching for exact ranks; each rank is then an interval
+    /// that holds with the stated confidence.
     #[arg(long, value_name = "CANDIDATES", value_parser = positive, conflicts_with = "budget")]
     pub sample: Option<u64>,
-    /// Draws the sample.
+    /// Seed of the sample.
     #[arg(long, default_value_t = 0, requires = "sample")]
     pub seed: u64,
-    /// Test the promise alone, canary by canary in the order of the plan, and stop when the e-value against
-    /// it reaches this: a promise that holds is contradicted with probability 1/E at most, whenever one
-    /// stops. Fix E before you look.
+    /// Test only the promise, canary by canary in the order of the plan, and stop when the e-value against it reaches
+    /// E: a promise that holds is contradicted with probability 1/E at most, whenever you stop. Fix E beforehand.
     #[arg(long, value_name = "E", value_parser = stopping, allow_negative_numbers = true,
           conflicts_with_all = ["sample", "budget", "earlier", "confidence", "max_exposure"])]
     pub stop_at: Option<f64>,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the secrets instead of dots.

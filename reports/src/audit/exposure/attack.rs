@@ -225,7 +225,7 @@ impl<'a> Attack<'a> {
         };
         if matches!(run.run, Run::Protect { .. }) {
             return Err(
-                "the promise is about the secrets of the incidence, and canaries are none of them"
+                "the promise is about the secrets of the incidence, and canaries are not among them"
                     .into(),
             );
         }

@@ -17,7 +17,7 @@ pub struct Dose {
     pub copies: u64,
     /// How many canaries.
     pub canaries: u64,
-    /// Their exposures beside what chance gives so many.
+    /// Their exposures next to those expected by chance.
     pub summary: ExposureSummary,
 }
 

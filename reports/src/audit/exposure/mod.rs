@@ -31,7 +31,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What shows that training met the canaries.
+/// Evidence that training saw the canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Planting {
@@ -39,7 +39,7 @@ pub enum Planting {
     Planted,
     /// No copy of them reached training.
     NoCopy,
-    /// The run was not told of them.
+    /// The run does not know of them.
     NotTold,
     /// Nothing: others trained the model.
     #[default]
@@ -73,7 +73,7 @@ impl Planting {
     }
 }
 
-/// What the accountant promises about ranks, and whether the measured ones are possible under it.
+/// What the accountant promises about ranks, and whether the measured ones are compatible with it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Ceiling {
     /// The exposure, bits, that no canary exceeds with probability at least `level` under the promise.
@@ -106,12 +106,11 @@ pub struct ExposureReport {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
-    /// Whether the model says nothing of its canaries: then no number here says anything of a leak.
+    /// Whether the model reveals nothing about its canaries: then no number here says anything about a leak.
     #[serde(serialize_with = "as_bool", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub inconclusive: Option<Silence>,
-    /// That the manifest which the promise rests on is not authenticated; absent where it is, or
-    /// where there is none.
+    /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
     /// The canaries by their number of copies, where that differs.
@@ -126,7 +125,7 @@ pub struct ExposureReport {
     /// The exposure, bits, above which the command ends with 1; it stands among the inputs.
     #[serde(skip)]
     pub limit: Option<f64>,
-    /// What shows that training met the canaries.
+    /// Evidence that training saw the canaries.
     pub planting: Planting,
 }
 
@@ -165,7 +164,7 @@ fn as_bool<S: serde::Serializer>(
 pub struct Checkpoint {
     /// Its folder.
     pub model: String,
-    /// What is to be said of it where it is not known to be of the same training.
+    /// A remark if it is not known to be of the same training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Its exposures.

@@ -45,7 +45,7 @@ fn sampled(
 ) -> Result<Exit> {
     ensure!(
         args.mechanism.is_none() && args.delta.is_none(),
-        "--sample: it leaves ranks open, so that they meet no promise; leave --mechanism and --delta out"
+        "--sample: it leaves ranks open, so no promise can be tested; omit --mechanism and --delta"
     );
     let (plan, canaries) = plan(args, model)?;
     let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
@@ -174,7 +174,7 @@ fn kinship(
     if let (Some((own, _)), Some((other, _))) = (model.weights(), before.weights()) {
         ensure!(
             own == other,
-            "--earlier: {} has another architecture than the model, so it is no earlier checkpoint of it",
+            "--earlier: {} has another architecture than the model, so it is not an earlier checkpoint of it",
             before.name
         );
     }
@@ -241,7 +241,7 @@ fn stored(args: &Args, model: &LoadedModel) -> Result<(CanaryPlan, Canaries)> {
             // contradicts any promise.
             ensure!(
                 plan.digest.is_some(),
-                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again, or audit a checkpoint of ours, which sealed it",
+                "--canary-file: {} has no digest, as an earlier version wrote it: whether it was cut or edited since is not known; plant again, or audit a Reticent checkpoint, which sealed it",
                 path.display()
             );
             if let Some(manifest) = &model.manifest {
@@ -291,7 +291,7 @@ fn read_plan(path: &Path, read: fn(&Path) -> std::io::Result<String>) -> Result<
     let coins = CoinPlan::from_json(&json).with_context(named)?;
     ensure!(
         coins.inside.contains(&true),
-        "--canary-file: {}: no canary is in by its coin, so that none can be ranked",
+        "--canary-file: {}: no canary was included by its coin, so none can be ranked",
         path.display()
     );
     Ok(coins.planted())
@@ -361,7 +361,7 @@ pub(in crate::audit) fn ran(
         Some(own) => {
             ensure!(
                 own.mechanism().is_same_run(&given.mechanism()),
-                "--mechanism: {} says another run than {}/manifest.json, which says what trained the model; leave --mechanism out",
+                "--mechanism: {} says another run than {}/manifest.json, which says what trained the model; omit --mechanism",
                 path.display(),
                 model.name
             );
@@ -377,7 +377,7 @@ pub(in crate::audit) fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<T
     let document = loaded.document;
     if let (Some(recipe), None) = (document.clone().completed().narrower(), &document.plan) {
         bail!(
-            "{}: {recipe} promises less than differential privacy, and how it met the canaries stands in the manifest of the run alone",
+            "{}: {recipe} promises less than differential privacy, and only the manifest of the run says how it treated the canaries",
             loaded.name
         );
     }

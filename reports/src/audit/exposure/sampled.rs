@@ -25,7 +25,7 @@ pub struct SampledCanary {
     pub copies: u64,
     /// Summed NLL of the secret span, nats.
     pub nll: f64,
-    /// Drawn candidates that cost no more than it does.
+    /// Drawn candidates with no higher cost.
     pub at_or_below: u64,
     /// Its rank among all candidates.
     pub rank: Bounds<u64>,
@@ -51,7 +51,7 @@ pub struct SampledReport {
     pub candidates: u64,
     /// Candidates drawn, uniform and independent.
     pub sample: u64,
-    /// What shows that training met the canaries.
+    /// Evidence that training saw the canaries.
     pub planting: Planting,
     /// Why there is no verdict.
     pub no_verdict: String,

@@ -13,7 +13,7 @@ use reticent_corpus::canary::Canary;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One canary that was looked at.
+/// One tested canary.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SequentialCanary {
     /// Its name in the plan.
@@ -36,9 +36,9 @@ pub struct SequentialCanary {
 pub struct SequentialReport {
     /// E.
     pub stop_at: f64,
-    /// 1/E: the chance that a promise which holds is ever contradicted, whenever one stops.
+    /// 1/E: the chance that a promise that holds is ever contradicted, whenever the test stops.
     pub level: f64,
-    /// What the e-value had to reach: E, and what the slack of a positive δ costs.
+    /// The threshold of the e-value: E, and the cost of a positive δ.
     pub needed: f64,
     /// N.
     pub candidates: u64,
@@ -50,13 +50,13 @@ pub struct SequentialReport {
     pub terms: Terms,
     /// The largest ε that all canaries can contradict at this level.
     pub provable: Upper<Epsilon>,
-    /// What shows that training met the canaries.
+    /// Evidence that training saw the canaries.
     pub planting: Planting,
     /// Whether the promise is contradicted.
     pub contradicted: bool,
     /// Positions that were scored.
     pub positions: u64,
-    /// The canaries that were looked at, in the order of the plan.
+    /// The tested canaries, in the order of the plan.
     pub canaries: Vec<SequentialCanary>,
 }
 

@@ -23,57 +23,57 @@ pub struct Extract {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// Text it was trained on: JSON Lines, or plain text.
+    /// Text the model was trained on: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// A model with the same tokenizer that never saw the text: what it continues too is not
-    /// memory. A folder, or command:LINE.
+    /// Model with the same tokenizer that never saw the text: what it also continues is not memorised. A folder, or
+    /// command:LINE.
     #[arg(long, value_name = "DIR", requires = "data")]
     pub baseline: Option<Source>,
-    /// What one record is; the model's own unit if absent, a document if it has none.
+    /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit, requires = "data")]
     pub unit: Option<Unit>,
-    /// Lengths of prompts in tokens; 10,25,50,100 if absent, as far as the records and the model's context reach.
+    /// Prompt lengths in tokens; 10,25,50,100 if absent, as far as the records and the model's context allow.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive, requires = "data")]
     pub prompt: Vec<u64>,
-    /// Tokens that must come out behind the prompt; 50 if absent, or half of what the model reads at once where that is less.
+    /// Tokens that must be reproduced after the prompt; if absent, 50 or half the model's context, if that is less.
     #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "data")]
     pub suffix: Option<u64>,
-    /// Also generate, and count continuations with at most this share of tokens to change.
+    /// Also generate, and count continuations within this edit distance, as a share of tokens.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub near: Option<f64>,
-    /// The whole training text, to count copies in; --data itself if absent.
+    /// Complete training text, to count copies in; --data itself if absent.
     #[arg(long, value_name = "FILE", requires = "data")]
     pub training: Option<PathBuf>,
-    /// Sampling temperature behind the numbers of draws.
+    /// Sampling temperature for the numbers of draws.
     #[arg(long, value_parser = positive_number, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Only so many of the most probable tokens are drawn.
+    /// Draw only from the K most probable tokens.
     #[arg(long, value_name = "K", value_parser = positive)]
     pub top_k: Option<u64>,
-    /// Only the most probable tokens up to this mass are drawn.
+    /// Draw only from the most probable tokens up to this mass.
     #[arg(long, value_name = "MASS", value_parser = mass, allow_negative_numbers = true)]
     pub top_p: Option<f64>,
-    /// Secrets, as lines of {"id", "context", "secret"} with a "shape" such as {digits:6} or their
-    /// "candidates", and with "prior" and "posterior" unless --weights says them.
+    /// File of secrets, lines of {"id", "context", "secret"} with a "shape" such as {digits:6} or their "candidates",
+    /// and with "prior" and "posterior" unless --weights has them.
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
-    /// What was promised of each secret: the file that account protect --weights wrote.
+    /// Promise for each secret: the file from account protect --weights.
     #[arg(long, value_name = "FILE", requires = "secrets")]
     pub weights: Option<PathBuf>,
-    /// Candidates of each secret that has a shape, itself among them, drawn at random; 1000 if absent.
+    /// Number of random candidates for each secret with a shape, itself included; 1000 if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000), requires = "secrets")]
     pub candidates: Option<u64>,
-    /// Draws the candidates.
+    /// Seed of the candidates.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "secrets")]
     pub candidate_seed: u64,
-    /// Probability with which each interval holds; 0.95 if absent.
+    /// Confidence level of each interval; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// Exit with 1 when certainly more than this share comes out verbatim, beyond the baseline.
+    /// Exit with 1 if certainly more than this share is reproduced verbatim, beyond the baseline.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "data", allow_negative_numbers = true)]
     pub max_rate: Option<f64>,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

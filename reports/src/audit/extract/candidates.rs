@@ -178,7 +178,7 @@ fn promises(
         let kept = kept.transpose()?.flatten();
         if weighted.secrets.as_ref() != Some(&weights.certified) || kept == Some(false) {
             bail!(
-                "{}: was certified for another run than that of --model; give the file that it was trained with, \
+                "{}: was certified for another run than that of --model; give the file used in training, \
                  or prior and posterior of each secret",
                 path.display()
             );
@@ -347,7 +347,7 @@ impl Bound {
             return Ok(Self::none(promise, candidates, why));
         }
         let Run::Protect { weighted } = &plan.run else {
-            bail!("the run is none of protect");
+            bail!("the run is not of protect");
         };
         let Some(certified) = &weighted.secrets else {
             let why = "its manifest, of an earlier version, certifies no secret";

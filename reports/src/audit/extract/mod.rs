@@ -24,25 +24,25 @@ use reticent_attacks::sign_test;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Passages whose suffix a sampler draws within so many tries.
+/// Passages whose suffix a sampler draws within this many tries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WithinDraws {
     /// Tokens of the prompt.
     pub prompt: usize,
     /// Draws.
     pub draws: f64,
-    /// Passages that come up in them with probability one half at least.
+    /// Passages that occur in them with probability at least one half.
     pub rate: Rate,
     /// The same by number of copies in the training text.
     pub strata: Vec<Stratum>,
 }
 
-/// Records that are no passage of their own, as another asks for the same suffix behind the same prompt.
+/// Records without a passage of their own, as another has the same suffix after the same prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Merged {
     /// Those that repeat the other token by token.
     pub copies: u64,
-    /// Those that differ from it before the prompt or behind the suffix.
+    /// Those that differ from it before the prompt or after the suffix.
     pub alike: u64,
 }
 
@@ -77,15 +77,14 @@ impl Merged {
 /// The result of `audit extract`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExtractReport {
-    /// Records of the text that are long enough for a passage, those that ask for the same suffix behind the same
-    /// prompt counted once.
+    /// Records long enough for a passage; those with the same suffix after the same prompt count once.
     pub passages: u64,
-    /// Records beside these that are long enough.
+    /// Other records that are long enough.
     #[serde(skip_serializing_if = "Merged::is_none")]
     pub merged: Merged,
     /// Tokens of a suffix.
     pub suffix: usize,
-    /// Tokens that the model reads at once, where the usual lengths of prompts or suffixes were shortened for it.
+    /// Context length of the model in tokens, if the usual prompt or suffix lengths were shortened for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<usize>,
     /// The share of tokens that a near-verbatim continuation may change; absent where nothing
@@ -96,7 +95,7 @@ pub struct ExtractReport {
     pub prompts: Vec<PromptRates>,
     /// (n, p)-discoverable extraction with p = 1/2.
     pub draws: Vec<WithinDraws>,
-    /// Whether a model that never saw the text stood beside.
+    /// Whether a model that never saw the text was compared.
     pub baseline: bool,
     /// How far it is from the model, on the suffixes; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]

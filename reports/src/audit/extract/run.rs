@@ -121,12 +121,12 @@ impl Lengths {
         if let Some(longest) = given.last() {
             ensure!(
                 *longest <= room,
-                "--prompt: {longest} tokens with a suffix of {suffix} behind the beginning of text, and the model reads {context}"
+                "--prompt: {longest} tokens with a suffix of {suffix} after the beginning of text, and the model reads {context}"
             );
         }
         ensure!(
             room > 0,
-            "--suffix: {suffix} tokens behind a prompt and the beginning of text, and the model reads {context}"
+            "--suffix: {suffix} tokens after a prompt and the beginning of text, and the model reads {context}"
         );
         let mut usual: Vec<usize> = PROMPTS.into_iter().filter(|n| *n <= room).collect();
         if usual.is_empty() {

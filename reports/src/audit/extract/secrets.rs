@@ -10,13 +10,13 @@ use serde::Serialize;
 /// How candidates were drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Drawn {
-    /// Of each secret that has a shape, itself among them; fewer where its shape has no more.
+    /// Per secret with a shape, itself included; fewer if its shape has no more.
     pub candidates: u64,
     /// The seed.
     pub seed: u64,
 }
 
-/// Who says what is promised.
+/// Who states the promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -33,15 +33,15 @@ pub enum Source {
 pub struct PromisedSecrets {
     /// Prior and posterior of the promise.
     pub promised: Vec<(Probability, Probability)>,
-    /// Who says the bound.
+    /// Who states the bound.
     pub source: Source,
     /// The bound (prior, posterior), and the hits.
     #[serde(flatten)]
     pub test: PromiseTest,
-    /// The bound beside what was measured.
+    /// The bound next to what was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// What would let this audit contradict the bound; absent where it can.
+    /// What would let this audit contradict the bound; absent if it already can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// Why there is no verdict.
@@ -55,12 +55,12 @@ pub struct SecretsReport {
     /// Their ranks.
     #[serde(flatten)]
     pub found: Reconstruction,
-    /// How candidates were drawn; absent where all were listed.
+    /// How candidates were drawn; absent if all were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
     /// A verdict for each bound.
     pub by_promise: Vec<PromisedSecrets>,
-    /// That the manifest which the promise rests on is not authenticated; absent where it is.
+    /// That the manifest behind the promise is not authenticated; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
 }

@@ -12,28 +12,28 @@ Examples:
   audit figure runs/{line}-{}.json --x epsilon --y exposure-mean --format json
   audit figure owner/{line}.jsonl --x step --y loss --plot loss.svg")]
 pub struct Figure {
-    /// The documents, or logs of runs (training.jsonl, each line a point), by their names: {line} is what a line of the figure stands for, {x} a
-    /// number, {} anything that tells repetitions apart. Quote it, so that the shell leaves it.
+    /// File-name pattern of the documents, or run logs (training.jsonl, each line a point): {line} names a line of
+    /// the figure, {x} is a number, {} anything that tells repetitions apart. Quote it to protect it from the shell.
     #[arg(value_name = "PATTERN")]
     pub documents: Pattern,
-    /// What is drawn upwards: exposure (the largest, in bits), exposure-mean, epsilon (at least),
-    /// auc, accuracy, perplexity, clipped-share (of a log), or the place of a number in the documents,
-    /// such as summary.median, or loss, held_out_perplexity and promises.0.epsilon of a log.
+    /// Vertical quantity: exposure (the largest, in bits), exposure-mean, epsilon (at least), auc, accuracy,
+    /// perplexity, clipped-share (of a log), or the path of a number in the documents, such as summary.median, or
+    /// loss, held_out_perplexity and promises.0.epsilon of a log.
     #[arg(long, value_name = "QUANTITY")]
     pub y: Quantity,
-    /// What is drawn to the right, where it stands in the documents and not in their names.
+    /// Horizontal quantity, if it is in the documents and not in their names.
     #[arg(long, value_name = "QUANTITY")]
     pub x: Option<Quantity>,
-    /// What the horizontal axis is called.
+    /// Label of the horizontal axis.
     #[arg(long, value_name = "TEXT")]
     pub x_label: Option<String>,
-    /// Equal factors instead of equal steps to the right.
+    /// Use a logarithmic horizontal axis.
     #[arg(long)]
     pub log_x: bool,
-    /// Equal factors instead of equal steps upwards.
+    /// Use a logarithmic vertical axis.
     #[arg(long)]
     pub log_y: bool,
-    /// Where the figure is written, as SVG.
+    /// Write the figure to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }

@@ -23,13 +23,13 @@ use std::path::Path;
 /// The result of `audit figure`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FigureReport {
-    /// What is drawn to the right.
+    /// The horizontal quantity.
     pub x: String,
-    /// What is drawn upwards.
+    /// The vertical quantity.
     pub y: String,
     /// In the order of their names.
     pub lines: Vec<Line>,
-    /// What y would be on average if nothing leaked, where all documents agree on it.
+    /// What y would be on average if nothing leaked, if all documents agree on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_a_leak: Option<f64>,
 }
@@ -108,11 +108,11 @@ pub(in crate::audit) fn gathered_of_whole(args: &FigureArgs) -> Result<FigureRep
 fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<FigureReport> {
     let names_x = args.documents.names_x();
     if names_x && args.x.is_some() {
-        bail!("--x: PATTERN holds {{x}} already; one of the two says where a document stands");
+        bail!("--x: PATTERN already contains {{x}}; give only one of the two");
     }
     ensure!(
         names_x || args.x.is_some(),
-        "--x: must say where a document stands, as PATTERN holds no {{x}}"
+        "--x: must say what is horizontal, as PATTERN contains no {{x}}"
     );
     let mut points = Vec::new();
     let mut nulls = Vec::new();
@@ -140,7 +140,10 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
             y,
         });
     }
-    ensure!(!points.is_empty(), "PATTERN: no document has what is drawn");
+    ensure!(
+        !points.is_empty(),
+        "PATTERN: no document has the quantity to plot"
+    );
     let x = args.x_label.as_deref();
     let x = x.or_else(|| args.x.as_ref().map(Quantity::label));
     Ok(FigureReport {
@@ -154,11 +157,11 @@ fn collected(args: &FigureArgs, taken: impl Fn(&Value) -> bool) -> Result<Figure
 /// The lines of a log that hold both quantities, each a point: `training.jsonl` of a run.
 fn logged(path: &Path, name: &Name, args: &FigureArgs) -> Result<Vec<Point>> {
     let x = args.x.as_ref();
-    let x = x.context("--x: must say where a line of a log stands, such as step")?;
+    let x = x.context("--x: must say what is horizontal in a log, such as step")?;
     let mut points = Vec::new();
     for (number, line) in (1..).zip(crate::contract::read_text(path)?.lines()) {
         let line: Value = serde_json::from_str(line)
-            .with_context(|| format!("line {number} is no JSON document"))?;
+            .with_context(|| format!("line {number} is not a JSON document"))?;
         // Steps and ends of epochs hold different quantities.
         if let (Ok(x), Ok(y)) = (x.of(&line), args.y.of(&line)) {
             points.push(Point {

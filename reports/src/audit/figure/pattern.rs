@@ -48,7 +48,7 @@ impl FromStr for Pattern {
         let name = name.ok_or("must end in a file name")?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         if folder.to_string_lossy().contains(['{', '}']) {
-            return Err("{line}, {x} and {} belong into the file name, not into a folder's".into());
+            return Err("{line}, {x} and {} belong in the file name, not in a folder's".into());
         }
         let mut parts = Vec::new();
         let mut rest = name;
@@ -74,7 +74,7 @@ impl FromStr for Pattern {
         }
         for (part, named) in [(Part::Line, "{line}"), (Part::X, "{x}")] {
             if parts.iter().filter(|p| **p == part).count() > 1 {
-                return Err(format!("{named} may stand in it once"));
+                return Err(format!("{named} may occur in it once"));
             }
         }
         Ok(Self { folder, parts })
@@ -119,13 +119,13 @@ impl Pattern {
         }
         if found.is_empty() {
             bail!(
-                "PATTERN: none of the {others} entries of {} fits",
+                "PATTERN: none of the {others} entries of {} matches",
                 folder.display()
             );
         }
         ensure!(
             found.len() <= LARGEST,
-            "PATTERN: fits {} files, at most {LARGEST} are read",
+            "PATTERN: matches {} files, at most {LARGEST} are read",
             found.len()
         );
         found.sort_by(|a, b| a.0.cmp(&b.0));

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 /// Arguments of `audit grid`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-A cell is a preparation, a training run and attacks, each a process of its own. Cells share what they have in common: a corpus \
-that is prepared alike is prepared once. The folder keeps what is finished, so that the same command goes on after an \
-interruption or a kill; a cell that fails is a row with its reason and is tried again by the next run. The command ends with 1 if an \
-attack of some cell contradicts a promise or passes a limit, whether or not other cells failed; else with 2 if a cell failed.
+A cell is a preparation, a training run and attacks, each in its own process. Cells share common work: identical \
+preparations run once. The folder keeps what is finished, so the same command resumes after an interruption or a kill; \
+a failed cell is a row with its reason and is retried by the next run. The command exits with 1 if an attack of some \
+cell contradicts a promise or exceeds a limit, whether or not other cells failed; else with 2 if a cell failed.
 
   schema = 1
   seeds = 3                              # 0, 1, 2: what is held out, missed and planted
@@ -18,7 +18,7 @@ attack of some cell contradicts a promise or passes a limit, whether or not othe
   canary_recalls = \"as-policy\"           # the policy catches 1 - miss rate of the canaries; or a list
   sigmas = [1.1]                         # or epsilons
   models = [\"lstm\"]
-  data = { dialogues = 60 }              # made up; or path = \"data.jsonl\", documents = 300, skip = 0
+  data = { dialogues = 60 }              # synthetic; or path = \"data.jsonl\", documents = 300, skip = 0
   prepare = { policy = \"customers\", conservative = [\"digits\", \"policy\"], canaries = \"10x20\" }
   train = { epochs = 2 }                 # flags of audit train, as those above of audit prepare
   attacks = { membership = { group_size = 20 } }
@@ -35,13 +35,13 @@ Examples:
   audit grid grid.toml --out runs/
   audit figure 'runs/cells/{line}-{x}-{}.json' --y exposure --x-label miss-rate --plot exposure.svg")]
 pub struct Grid {
-    /// The grid.
+    /// Grid to run.
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -49,15 +49,15 @@ pub struct Grid {
 /// How the cells of a grid are run.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Running {
-    /// The folder to write, and to go on in: cells/ has a document for each cell, stages/ what they share. It holds
-    /// models and text: keep it as the text.
+    /// Folder to write, or to resume in: cells/ has a document for each cell, stages/ what they share. It holds
+    /// models and text: protect it like the text.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How many processes work at once [default: one for every two cores].
+    /// Number of concurrent processes [default: one for every two cores].
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
-    /// The memory that they may take together, in GiB: what a stage takes is learnt from its first run, which is alone. A
-    /// stage that takes more runs alone. Linux only.
+    /// Memory that they may use together, in GiB: what a stage uses is learnt from its first run, which runs alone. A
+    /// stage that uses more runs alone. Linux only.
     #[arg(long, value_name = "GIB", value_parser = positive_number, allow_negative_numbers = true)]
     pub memory: Option<f64>,
 }

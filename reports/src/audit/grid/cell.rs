@@ -18,7 +18,7 @@ pub struct StageOf {
     pub name: String,
     /// How long it took, once for all cells that share it.
     pub seconds: f64,
-    /// Whether its command ended with 1: a promise is contradicted, or a limit passed.
+    /// Whether its command exited with 1: a promise is contradicted, or a limit exceeded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
 }
@@ -29,10 +29,10 @@ pub struct CellDocument {
     /// Where it stands.
     #[serde(flatten)]
     pub place: Place,
-    /// Why it failed; absent where it did not.
+    /// Why it failed; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Its stages in order, as far as they came.
+    /// Its stages in order, as far as they ran.
     pub stages: Vec<StageOf>,
     /// What the preparation did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct CellDocument {
     /// Exposure of the canaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Value>,
-    /// The in/out audit of canaries that coins put in.
+    /// The in/out audit of canaries included by coins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coins: Option<Value>,
     /// Membership inference.
@@ -200,13 +200,13 @@ pub struct Row {
     /// Where it stands.
     #[serde(flatten)]
     pub place: Place,
-    /// Why it failed; absent where it did not.
+    /// Why it failed; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Of the held-out text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<Number>,
-    /// The share of the held-out text whose class was told.
+    /// The share of the held-out text whose class was predicted correctly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Number>,
     /// The largest, in bits.
@@ -218,16 +218,16 @@ pub struct Row {
     /// The area under the ROC curve of membership inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auc: Option<Number>,
-    /// ε of the first promise, at most.
+    /// Upper bound on ε of the first promise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promise: Option<Number>,
-    /// ε at least, by the coins of canaries.
+    /// Lower bound on ε, by the coins of canaries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coins_epsilon: Option<Number>,
-    /// Whether an attack contradicts a promise, or passes a limit.
+    /// Whether an attack contradicts a promise, or exceeds a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exceeded: bool,
-    /// What the attacks come down to, each by itself as it says alone: the outcome that asks for most.
+    /// The most severe outcome of the attacks, each judged by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Mood>,
     /// Seconds of training and attacks.

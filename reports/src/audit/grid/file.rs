@@ -27,7 +27,7 @@ pub struct GridFile {
     pub data: Data,
     /// What perplexity, or the accuracy of a classifier, is measured on, and never trained on; the held-out text if absent.
     pub test: Option<Data>,
-    /// How many seeds, from 0 on: of what is held out, missed and planted. Batches and noise are never seeded.
+    /// Number of seeds, from 0: of what is held out, missed and planted. Batches and noise are never seeded.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub seeds: u64,
@@ -40,7 +40,7 @@ pub struct GridFile {
     /// Noise over clipping norm, of recipes that add noise.
     #[serde(default)]
     pub sigmas: Vec<NoiseMultiplier>,
-    /// Instead of it the ε that the noise is found for.
+    /// Instead of it, the ε to calibrate the noise to.
     #[serde(default)]
     pub epsilons: Vec<Epsilon>,
     /// What is trained: as `--model` of `audit train`.
@@ -59,21 +59,21 @@ pub struct GridFile {
     pub arms: Vec<Arm>,
 }
 
-/// The corpus: made up, or a file or folder.
+/// The corpus: synthetic, or a file or folder.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Data {
-    /// How many dialogues are made up.
+    /// How many dialogues to generate.
     pub dialogues: Option<u64>,
     /// Their seed.
     pub seed: u64,
-    /// Made up are the customers' turns, each with its act, instead of dialogues.
+    /// Generate the customers' turns, each with its act, instead of dialogues.
     pub turns: bool,
     /// A file or folder, as for `audit prepare`; relative to the file.
     pub path: Option<PathBuf>,
-    /// How many documents of it are taken, the first ones.
+    /// How many of its documents to take, from the start.
     pub documents: Option<u64>,
-    /// How many documents are passed over before them.
+    /// How many documents to skip before them.
     pub skip: u64,
     /// The key or column that holds the text, where documents are taken.
     pub text_field: Option<String>,
@@ -85,7 +85,7 @@ impl Data {
             (Some(_), None) if self.documents.is_none() => {}
             (None, Some(_)) if !self.turns => {}
             _ => bail!(
-                "must hold either dialogues, a number to make up, with perhaps turns, or path with perhaps documents"
+                "must hold either dialogues, a number to generate, optionally with turns, or path, optionally with documents"
             ),
         }
         ensure!(
@@ -128,7 +128,7 @@ impl Default for CanaryRecalls {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// What it is called: the recipe's name if absent. Letters, digits and hyphens.
+    /// Its name; the recipe's name if absent. Letters, digits and hyphens.
     pub name: Option<String>,
     /// The recipe.
     pub recipe: Recipe,
@@ -138,10 +138,10 @@ pub struct Arm {
     /// Flags of `audit plant` on the corpus before it is prepared: canaries for `audit exposure`, with `coins` for `audit coins` too.
     #[serde(default)]
     pub plant: Flags,
-    /// Flags of `audit prepare` in the place of, or beside, those of all arms.
+    /// Flags of `audit prepare` that replace or extend those of all arms.
     #[serde(default)]
     pub prepare: Flags,
-    /// Flags of `audit train`, likewise. With a `sigma` or `epsilon` of its own the arm has one noise.
+    /// Flags of `audit train`, likewise. With its own `sigma` or `epsilon`, the arm has one noise level.
     #[serde(default)]
     pub train: Flags,
     /// Of `protect`: flags of `audit incidence` on the prepared corpus.
@@ -160,13 +160,13 @@ impl Arm {
     }
 }
 
-/// What is measured on every model, with the flags of each command.
+/// What to measure on every model, with the flags of each command.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attacks {
     /// `audit perplexity` on the test text; always, but for classifiers.
     pub perplexity: Flags,
-    /// `audit classify` on the test text; where records have a class, and nothing else is measured there.
+    /// `audit classify` on the test text; if records have a class, and nothing else is measured then.
     pub classify: Flags,
     /// `audit exposure`; wherever canaries are planted.
     pub exposure: Flags,
@@ -234,10 +234,10 @@ impl GridFile {
         }
         ensure!(
             self.sigmas.is_empty() || self.epsilons.is_empty(),
-            "epsilons: one of sigmas and epsilons says the noise"
+            "epsilons: one of sigmas and epsilons must give the noise"
         );
-        ensure!(!self.models.is_empty(), "models: must name one at least");
-        ensure!(!self.arms.is_empty(), "arms: must hold one at least");
+        ensure!(!self.models.is_empty(), "models: must name at least one");
+        ensure!(!self.arms.is_empty(), "arms: must contain at least one");
         let mut names: Vec<&str> = self.arms.iter().map(Arm::name).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         for name in &names {
@@ -257,7 +257,7 @@ impl GridFile {
         }
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!("arms: two are called {}; give one a name", twice[0]);
+            bail!("arms: two are named {}; rename one", twice[0]);
         }
         let axes = [
             self.miss_rates.len(),

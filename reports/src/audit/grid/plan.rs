@@ -25,16 +25,16 @@ pub struct Place {
     pub recipe: Recipe,
     /// What is trained.
     pub model: String,
-    /// What draws what is held out, missed and planted.
+    /// The seed of what is held out, missed and planted.
     pub seed: u64,
     /// The share of secrets that the policy is made to miss.
     pub miss_rate: f64,
     /// The share of canaries that the policy catches.
     pub canary_recall: f64,
-    /// Noise over clipping norm, where it is given.
+    /// Noise over clipping norm, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sigma: Option<f64>,
-    /// The ε that the noise is found for, where it is given.
+    /// The ε to calibrate the noise to, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
 }
@@ -542,7 +542,7 @@ fn taken(path: &Path, data: &Data, documents: u64, folder: &Path) -> Result<Path
         }
         ensure!(
             !text.is_empty(),
-            "{}: it has no document behind the first {}",
+            "{}: it has no document after the first {}",
             path.display(),
             data.skip
         );
@@ -915,7 +915,7 @@ plant = { canaries = \"20x2\", coins = true }
         };
         assert_eq!((text(0).unwrap(), text(8).unwrap()), (2, 1));
         let said = text(9).unwrap_err().to_string();
-        assert!(said.contains("no document behind the first 9"), "{said}");
+        assert!(said.contains("no document after the first 9"), "{said}");
     }
 
     #[test]

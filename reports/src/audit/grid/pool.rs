@@ -278,7 +278,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
         }
         .with_context(|| format!("cannot remove {}", output.display()))?;
     }
-    let nowhere = || "there is no place for temporary files";
+    let nowhere = || "there is no folder for temporary files";
     let (stdout, stderr) = (
         tempfile::tempfile().with_context(nowhere)?,
         tempfile::tempfile().with_context(nowhere)?,
@@ -304,7 +304,7 @@ fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
 
 /// This program, or the other one beside it.
 fn program(work: Work) -> Result<PathBuf> {
-    let own = std::env::current_exe().context("this program does not know where it lies")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let name = format!("{}{}", work.program(), std::env::consts::EXE_SUFFIX);
     if own.file_name().is_some_and(|own| own == name.as_str()) {
         return Ok(own);
@@ -312,7 +312,7 @@ fn program(work: Work) -> Result<PathBuf> {
     let other = own.with_file_name(&name);
     ensure!(
         other.exists(),
-        "{name} must lie beside audit, and is not there: build or install both"
+        "{name} must be next to audit, but is missing: build or install both"
     );
     Ok(other)
 }

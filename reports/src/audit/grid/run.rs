@@ -132,7 +132,7 @@ pub fn run(args: &Grid, output: Output, interrupt: &Interrupt) -> Result<Exit> {
     // A contradiction stands, whatever became of other cells.
     ensure!(
         report.failed == 0 || report.exit() == Exit::Exceeded,
-        "{} of {} cells failed: `failed` says why, and the same command tries them again",
+        "{} of {} cells failed: `failed` says why, and the same command retries them",
         report.failed,
         report.rows.len()
     );

@@ -12,9 +12,10 @@ use std::path::PathBuf;
 /// Arguments of `audit incidence`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-One row for each record and secret in it, as `account protect --incidence` and `audit train --incidence` read them; \
-a record without secrets has a row with none. Records are called by the id of their document, with #NUMBER behind it \
-where they are parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in the order in which they come, unless --show-secrets.
+One row for each record and secret in it, for `account protect --incidence` and `audit train --incidence`; a record \
+without secrets has a row with none. Records are named by the id of their document, followed by #NUMBER if they are \
+parts of one; those of a prepared folder keep their names. Secrets are numbered by kind in order of appearance, unless \
+--show-secrets is given.
 
 Examples:
   audit incidence data.jsonl --policy detectors --out pairs.csv
@@ -22,13 +23,13 @@ Examples:
   audit incidence notes.jsonl --unit document --field author --show-secrets --out pairs.csv
   audit incidence abstracts.jsonl --unit document --words 50001-150000 --out pairs.jsonl")]
 pub struct IncidenceArgs {
-    /// The corpus, as for `audit prepare`; or a prepared folder.
+    /// Corpus, as for `audit prepare`, or a prepared folder.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// The file to write: .csv, .jsonl or .parquet. It must not exist, nor be a link to a file.
+    /// File to write: .csv, .jsonl or .parquet. It must not exist or be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace the file, if it exists.
+    /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
     /// What one record is: turn, sentence, dialogue or document [default: turn, or the records of a
@@ -41,7 +42,7 @@ pub struct IncidenceArgs {
     /// Write the secrets themselves.
     #[arg(long)]
     pub show_secrets: bool,
-    /// How many threads work [default: one for each core].
+    /// Number of threads [default: one for each core].
     #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: u64,
     /// How the corpus is read.
@@ -53,16 +54,16 @@ pub struct IncidenceArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 #[group(required = true, multiple = false)]
 pub struct Sensing {
-    /// What a policy finds; as for `audit prepare`.
+    /// Whatever this policy finds, as for `audit prepare`.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
-    /// The secrets of this file, one a line, wherever they stand as whole words, in any case and however they are typed.
+    /// The secrets in this file, one per line, wherever they occur as whole words, in any case and however typed.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// The values of this key or column: text, numbers, or lists of them.
+    /// Values of this key or column: text, numbers, or lists of them.
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// Words, by the number of records they stand in: these ranks, the most frequent being 1.
+    /// Words of these ranks by the number of records they occur in, the most frequent being 1.
     #[arg(long, value_name = "FIRST-LAST", value_parser = ranks)]
     pub words: Option<RangeInclusive<usize>>,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Secrets of --list that no record holds.
+    /// Secrets of --list that are in no record.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_found: Option<u64>,
 }
@@ -270,7 +270,7 @@ fn page(shown: &Body, unit: &str) -> Page {
     let mut facts = vec![("secrets", secrets)];
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
         let said = format!(
-            "{} of --list are in no record: nothing can be promised of them",
+            "{} of --list are in no record: nothing can be promised for them",
             grouped(missing)
         );
         facts.push(("not found", said));

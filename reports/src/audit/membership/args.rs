@@ -24,39 +24,39 @@ Examples:
   audit membership --members in.csv --non-members out.csv --lower-is-member --plot roc.svg"
 )]
 pub struct MembershipArgs {
-    /// Scores: a CSV with the columns id, member (0 or 1), score, and perhaps group and text.
+    /// CSV of scores with the columns id, member (0 or 1), score, and optionally group and text.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "audited", "adapter"])]
     pub scores: Option<PathBuf>,
-    /// With --model the members' texts: JSON Lines, or plain text. Without it their scores: a CSV
-    /// with the columns id, score, and perhaps group and text.
+    /// Members: with --model their texts, JSON Lines or plain text; without it their scores, a CSV with the columns
+    /// id, score, and optionally group and text.
     #[arg(long, value_name = "FILE", requires = "others")]
     pub members: Option<PathBuf>,
-    /// The non-members, likewise: of the same kind and time as the members, but never trained on.
+    /// Non-members, likewise: of the same kind and time as the members, but never trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
-    /// Lower scores speak for membership: losses, perplexities.
+    /// Lower scores indicate membership: losses, perplexities.
     #[arg(long, conflicts_with = "audited")]
     pub lower_is_member: bool,
-    /// False-positive rates to report true positives at; 0.01,0.001 if absent.
+    /// False-positive rates at which to report true positives; 0.01,0.001 if absent.
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, allow_negative_numbers = true)]
     pub fpr: Vec<f64>,
-    /// A threshold named before the scores were seen, for the accuracy; without it one half of
-    /// the records chooses it for the other.
+    /// Threshold for the accuracy, fixed before the scores were seen; without it, one half of the records chooses it
+    /// for the other.
     #[arg(long, value_name = "SCORE", value_parser = score, conflicts_with = "audited", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Probability with which each interval holds; 0.95 if absent.
+    /// Confidence level of each interval; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
-    /// Draws halves, pairs and bootstrap samples.
+    /// Seed of halves, pairs and bootstrap samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Also draw the ROC curve with its band, on logarithmic axes, as SVG.
+    /// Also plot the ROC curve with its band, on logarithmic axes, as SVG.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Exit with 1 when the AUC is certainly above this.
+    /// Exit with 1 if the AUC is certainly above this.
     #[arg(long, value_name = "AUC", value_parser = area, allow_negative_numbers = true)]
     pub max_auc: Option<f64>,
     /// Attacks on a model.
@@ -74,65 +74,63 @@ pub struct OnModel {
     /// The model that may have seen the members.
     #[command(flatten)]
     pub of: Audited,
-    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning; for
-    /// the attacks reference, ez and wbc. A folder, or command:LINE.
+    /// Model with the same tokenizer that saw neither, such as the base before fine-tuning; for the attacks
+    /// reference, ez and wbc. A folder, or command:LINE.
     #[arg(long, value_name = "DIR", requires = "audited")]
     pub reference: Option<Source>,
-    /// Instead of --non-members: members are the records of --members that hold a marked secret, and non-members the same
-    /// records with other contents of the same form in its place, drawn by --seed. `secrets` of JSON Lines mark them: in what
-    /// `audit prepare` read, with nothing held out.
+    /// Instead of --non-members: members are the records of --members with a marked secret, and non-members the same
+    /// records with other content of the same form in its place, drawn by --seed. `secrets` in JSON Lines mark them:
+    /// in the input of `audit prepare`, with nothing held out.
     #[arg(long, requires_all = ["audited", "members"])]
     pub lookalikes: bool,
-    /// Attacks to run, the one that decides first: loss, reference, zlib, min-k, min-k++, ez, wbc,
-    /// lower-case (twice the time), neighbourhood (26 times; see --neighbours), or all. Without it
-    /// those that take one pass of each model; reference decides, or else loss.
+    /// Attacks to run, the deciding one first: loss, reference, zlib, min-k, min-k++, ez, wbc, lower-case (twice the
+    /// time), neighbourhood (26 times; see --neighbours), or all. Without it, those that take one pass of each model;
+    /// reference decides, else loss.
     #[arg(long = "attack", value_name = "NAMES", value_delimiter = ',', value_parser = attack, requires = "audited")]
     pub attacks: Vec<AttackArg>,
-    /// Where the neighbours of the attack neighbourhood come from: digits (if absent) draws other digits, reference puts a
-    /// token that --reference expects in the place of one, 25 times each; a file has lines of {"text", "neighbours"}, one for each
-    /// record's text. Naming it runs the attack.
+    /// Source of neighbours for the neighbourhood attack: digits (if absent) draws other digits, reference replaces
+    /// one token by one that --reference expects, 25 times each; a file has lines of {"text", "neighbours"}, one for
+    /// each record's text. Giving it runs the attack.
     #[arg(long, value_name = "digits|reference|FILE", value_parser = neighbour_texts, requires = "audited")]
     pub neighbours: Option<NeighbourTexts>,
-    /// The whole training text, to count the members' copies in; --members itself if absent.
+    /// Complete training text, to count the members' copies in; --members itself if absent.
     #[arg(long, value_name = "FILE", requires = "audited")]
     pub training: Option<PathBuf>,
-    /// What one record is; the model's own unit if absent, a document if it has none.
+    /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit, requires = "audited")]
     pub unit: Option<Unit>,
-    /// Records that are no independent evidence of each other; document if absent. Of copies of one
-    /// text one is judged in any case.
+    /// Records that are not independent evidence; document if absent. Of copies of one text, only one is judged in
+    /// any case.
     #[arg(long, value_enum, requires = "audited")]
     pub group_by: Option<GroupBy>,
-    /// Also attack groups of so many records at once.
+    /// Also attack groups of this many records at once.
     #[arg(long, value_name = "RECORDS", value_parser = positive, requires = "audited", conflicts_with = "protocol")]
     pub group_size: Option<u64>,
-    /// A paper's protocol: crt draws 1000 members and 1000 non-members, and attacks groups of 20.
+    /// Protocol of a paper: crt draws 1000 members and 1000 non-members, and attacks groups of 20.
     #[arg(long, value_enum, requires = "audited")]
     pub protocol: Option<Protocol>,
-    /// Also run LiRA and RMIA, with so many shadow models: half of the records are trained on by
-    /// each, from the reference if there is one, by the recipe and settings that the model's
-    /// manifest names. An even number; each costs a training.
+    /// Also run LiRA and RMIA with this many shadow models, an even number: each trains on half of the records, from
+    /// the reference if there is one, with the recipe and settings in the model's manifest. Each costs a training
+    /// run.
     #[arg(long, value_name = "MODELS", value_parser = even, requires = "model")]
     pub shadows: Option<u64>,
-    /// Passes of a shadow model over its records; absent, as many as the model had, or 4 where
-    /// nobody knows.
+    /// Passes of a shadow model over its records; if absent, as many as the model had, or 4 if unknown.
     #[arg(long, value_name = "E", value_parser = positive, requires = "shadows")]
     pub shadow_epochs: Option<u64>,
-    /// Step size of shadow models; absent, the model's own, or 0.004 (Adam) where nobody knows.
+    /// Learning rate of shadow models; if absent, the model's own, or 0.004 (Adam) if unknown.
     #[arg(long, value_name = "RATE", value_parser = positive_number, requires = "shadows", allow_negative_numbers = true)]
     pub shadow_rate: Option<f64>,
-    /// Also write the scores record by record, every attack's in a column of its own: a CSV that --scores
-    /// reads, in which `score` is that of the attack that decides. It names records by their places in their files.
+    /// Also write the scores of each record, one column per attack: a CSV for --scores, in which `score` is that of
+    /// the deciding attack. It names records by their positions in their files.
     #[arg(long, value_name = "FILE", requires = "audited")]
     pub scores_out: Option<PathBuf>,
-    /// Replace the file of --scores-out, if it exists.
+    /// Replace the --scores-out file if it exists.
     #[arg(long, requires = "scores_out")]
     pub force: bool,
-    /// Score the text alone, without the end-of-text token behind each record: for models that
-    /// never saw one.
+    /// Score the text without the end-of-text token after each record, for models that never saw one.
     #[arg(long, requires = "audited")]
     pub without_end: bool,
-    /// Show the texts in the page instead of dots.
+    /// Show the texts on the page instead of dots.
     #[arg(long, requires = "audited")]
     pub show_secrets: bool,
 }
@@ -179,7 +177,7 @@ fn neighbour_texts(text: &str) -> Result<NeighbourTexts, String> {
     })
 }
 
-/// What makes records one piece of evidence.
+/// Which records count as one piece of evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum GroupBy {
     /// Records cut from one document.
@@ -187,14 +185,14 @@ pub enum GroupBy {
     Document,
     /// Those, and records that share a marked secret.
     Secret,
-    /// Every record stands for itself, but for copies of one text.
+    /// Every record by itself, except copies of one text.
     Nothing,
 }
 
 /// A published protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
-    /// Zhao et al. 2022: 1000 + 1000 records, 1000 groups of 20 a side, sums of perplexities.
+    /// Zhao et al. 2022: 1000 + 1000 records, 1000 groups of 20 per side, sums of perplexities.
     Crt,
 }
 

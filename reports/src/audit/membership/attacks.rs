@@ -27,14 +27,14 @@ const COMBINED: &str = "combined";
 /// Every attack that was run on a model.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Attacks {
-    /// The attack whose details the report shows; named before the scores were seen.
+    /// The attack whose details the report shows; chosen before the scores were seen.
     pub decides: String,
     /// One row each. `says` of the report shares its failure probability among them.
     pub rows: Vec<AttackRow>,
     /// Attacks that were not run, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// How the shadow models of LiRA and RMIA were trained, where they were run.
+    /// How the shadow models of LiRA and RMIA were trained, if they were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadows: Option<ShadowTraining>,
     /// Records a group, where groups were attacked.
@@ -62,7 +62,7 @@ pub struct AttackRow {
     pub area: Area,
     /// True positives at certified false-positive rates.
     pub at_fpr: Vec<OperatingPoint>,
-    /// Accuracy at a threshold that the judged records did not choose.
+    /// Accuracy at a threshold not chosen on the judged records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Accuracy>,
     /// Groups of records attacked at once.
@@ -86,7 +86,7 @@ pub struct GroupedArea {
 pub struct LeftOut {
     /// Its name.
     pub attack: String,
-    /// What it lacked.
+    /// What was missing.
     pub why: String,
 }
 
@@ -138,7 +138,7 @@ impl MembershipReport {
             .iter()
             .map(|a| Judged::of(a, &records))
             .collect::<Result<Vec<_>>>()?;
-        let first = judged.first().context("--attack: no attack was left")?;
+        let first = judged.first().context("--attack: no attack remains")?;
         let decides = first.name.to_owned();
         let mut report = Self::of_set(&first.set, args, confidence).context(grouped_by(args))?;
         report.repeats = records.repeats;

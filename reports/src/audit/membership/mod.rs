@@ -55,7 +55,7 @@ pub struct MembershipReport {
     pub members: usize,
     /// Records that were not.
     pub non_members: usize,
-    /// Groups of records that are no independent evidence; absent where none were named.
+    /// Groups of records that are not independent evidence; absent if none were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
     /// How the texts repeat; absent without texts.
@@ -64,7 +64,7 @@ pub struct MembershipReport {
     /// Which records were judged; absent for scores without texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordsDigest>,
-    /// What the result comes down to.
+    /// The conclusion.
     pub signal: Signal,
     /// The area under the ROC curve.
     pub area: Area,
@@ -76,7 +76,7 @@ pub struct MembershipReport {
     pub passable_area: f64,
     /// True positives at certified false-positive rates.
     pub at_fpr: Vec<OperatingPoint>,
-    /// Accuracy at a threshold that these records did not choose; absent where they are too few.
+    /// Accuracy at a threshold not chosen on these records; absent if they are too few.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Accuracy>,
     /// The attack that decides by the members' number of copies in the training text (in --members where --training is not
@@ -86,7 +86,7 @@ pub struct MembershipReport {
     /// What the texts alone show; absent without texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blind: Option<BlindBaseline>,
-    /// Why it is not known what the texts alone show, so that a difference of the two sets would look like a leak.
+    /// Why it is unknown what the texts alone show, so a difference between the two sets would look like a leak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_blind: Option<String>,
     /// Corners of the curve, thinned to some hundreds.
@@ -95,7 +95,7 @@ pub struct MembershipReport {
     pub band: Vec<BandPoint>,
     /// The probability with which each interval holds.
     pub confidence: Confidence,
-    /// Every attack that was run on a model, the one above among them; absent for scores of others.
+    /// Every attack run on a model, including the one above; absent for given scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attacks: Option<Attacks>,
 }
@@ -106,13 +106,13 @@ pub struct MembershipReport {
 pub enum Signal {
     /// Members score higher than chance explains.
     Leak,
-    /// They do, but the texts alone tell as much: the two sets differ in themselves.
+    /// They do, but the texts alone tell as much: the two sets themselves differ.
     ShiftedSplit,
-    /// Members score lower: the scores' sign is the other way round.
+    /// Members score lower: the sign of the scores is reversed.
     Reversed,
     /// Nothing beyond chance; not that nothing leaks.
     Unseen,
-    /// All scores are equal but for rounding, and so tell no record from another.
+    /// All scores are equal up to rounding, and so distinguish no records.
     Alike,
 }
 

@@ -119,7 +119,7 @@ impl Reading {
             .transpose()?;
         let side = match (side, own) {
             (Some(side), Some(own)) if side != own => bail!(
-                "{place}: the column member says that this record is one of the other file; are the files exchanged?"
+                "{place}: the column member says that this record is one of the other file; are the files swapped?"
             ),
             (Some(side), _) | (None, Some(side)) => side,
             (None, None) => bail!("{place}: no column member"),
@@ -162,10 +162,7 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
     for name in ["id", "member", "score", "group", "text"] {
         let times = names.iter().filter(|n| n.eq_ignore_ascii_case(name));
         if times.count() > 1 {
-            bail!(
-                "{}, line 1: the column {name} is there twice",
-                path.display()
-            );
+            bail!("{}, line 1: the column {name} occurs twice", path.display());
         }
     }
     let needed = |name: &str| match column(name) {

@@ -159,7 +159,7 @@ pub(in crate::audit) fn measured(
         .map(|_| shadowed(args, &cuts, &panel, models, &mut attacked, interrupt))
         .transpose()
         .context("--shadows")?;
-    let first = attacked.first().context("--attack: no attack was left")?;
+    let first = attacked.first().context("--attack: no attack remains")?;
     let heat = if model.has_statistics() || reference.is_some() {
         heat(
             &panel,

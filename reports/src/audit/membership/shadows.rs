@@ -19,7 +19,7 @@ pub struct ShadowTraining {
     pub models: u64,
     /// `sgd`, or `dpsgd` where the audited model was trained with noise.
     pub recipe: Recipe,
-    /// Where their weights begin.
+    /// Where their weights start.
     pub from: &'static str,
     /// Passes over their records.
     pub epochs: u64,
@@ -35,14 +35,14 @@ pub struct ShadowTraining {
     /// C.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipping_norm: Option<f64>,
-    /// How weights moved.
+    /// The optimiser.
     pub optimizer: OptimizerSpec,
-    /// How step sizes moved.
+    /// Learning-rate schedule.
     pub learning_rates: LearningRates,
     /// What training passes dropped.
     #[serde(skip_serializing_if = "Dropout::is_none")]
     pub dropout: Dropout,
-    /// What differs from the training of the audited model, or was assumed of it.
+    /// What differs from the training of the audited model, or was assumed about it.
     pub differs: Vec<String>,
     /// How far the figures depend on which shadow models there are; empty with two models, which can't say.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -257,14 +257,14 @@ fn columns_twice_and_exchanged_files_are_refused() {
         "id,member,score,Score\na,1,3,1\nb,0,1,3\n",
     );
     let said = report(&args(&["--scores", &twice])).unwrap_err();
-    assert!(format!("{said:#}").contains("the column score is there twice"));
+    assert!(format!("{said:#}").contains("the column score occurs twice"));
     let own = write(folder.path(), "in.csv", "id,member,score\na,1,3\n");
     let other = write(folder.path(), "out.csv", "id,member,score\nb,0,1\n");
     for (members, others) in [(&own, &own), (&other, &own)] {
         let line = ["--members", members, "--non-members", others];
         let said = report(&args(&line)).unwrap_err();
         assert!(
-            format!("{said:#}").contains("are the files exchanged?"),
+            format!("{said:#}").contains("are the files swapped?"),
             "{said:#}"
         );
     }

@@ -10,28 +10,28 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
 The corpus is prepared as it is and once more for each secret, with every marked occurrence of it masked beforehand. \
-A secret is caught if nothing differs; k is the number of records that differ. Where no secret is marked in the \
-corpus, those of --list are, or what the policy finds before simulated misses.
+A secret is caught if nothing differs; k is the number of records that differ. If the corpus marks no secret, \
+those of --list are used, or what the policy finds before simulated misses.
 
 Example:
   audit neighbours data.jsonl --unit turn --policy customers --sample 200")]
 pub struct NeighboursArgs {
-    /// The corpus; as for `audit prepare`.
+    /// Corpus, as for `audit prepare`.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// How it is prepared.
     #[command(flatten)]
     pub prepare: Preparing,
-    /// Take a simple random sample of so many secrets.
+    /// Take a simple random sample of this many secrets.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "200", allow_negative_numbers = true)]
     pub sample: u64,
     /// Take every secret.
     #[arg(long, conflicts_with = "sample")]
     pub all: bool,
-    /// Mark these secrets, one a line, wherever they stand.
+    /// Mark the secrets in this file, one per line, wherever they occur.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// Show the secrets that are missed.
+    /// Show the missed secrets.
     #[arg(long)]
     pub show_secrets: bool,
     /// How the corpus is read.

@@ -86,7 +86,7 @@ pub(in crate::audit) fn run(
     interrupt.check()?;
     ensure!(
         found.distinct > 0,
-        "DATA: no secret is marked in it, nor found by the policy; --list names some"
+        "DATA: no secret is marked in it or found by the policy; name some with --list"
     );
     let shown = shown(&found, marked, args.show_secrets)?;
     let inputs = Inputs::new()

@@ -11,23 +11,22 @@ use std::path::PathBuf;
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
     after_help = "\
-Of an encoder it is the pseudo-perplexity: each token is masked in turn and told from all others.\n\nExample:\n  audit perplexity --model ckpt --data held-out.jsonl"
+For an encoder it is the pseudo-perplexity: each token is masked in turn and predicted from all others.\n\nExample:\n  audit perplexity --model ckpt --data held-out.jsonl"
 )]
 pub struct Perplexity {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// The text: JSON Lines, or plain text.
+    /// Text: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
-    /// What one record is; the model's own unit if absent, a document if it has none.
+    /// What one record is; if absent, the model's own unit, or document if it has none.
     #[arg(long, value_parser = unit)]
     pub unit: Option<Unit>,
-    /// Score the text alone, without the end-of-text token behind each record: for models that
-    /// never saw one.
+    /// Score the text without the end-of-text token after each record, for models that never saw one.
     #[arg(long)]
     pub without_end: bool,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

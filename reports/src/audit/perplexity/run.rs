@@ -64,7 +64,7 @@ fn masked(
     );
     ensure!(
         !args.without_end,
-        "--without-end: belongs to models that predict the next token; an encoder is never asked for an end"
+        "--without-end: applies only to models that predict the next token; an encoder predicts no end"
     );
     let own = loaded.manifest.as_ref().map(|manifest| manifest.unit);
     let unit = args.unit.or(own).unwrap_or(Unit::Document);

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 /// Arguments of `audit plant`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-For any trainer: the same file with canaries in it and nothing else changed, and canaries.json, which `audit exposure \
---canary-file` takes after training. A canary is a line of a document's text, of a chat's last answer or of a pair's completion; a line of JSON without one \
-stays as it is, byte for byte, and so does all else of one with it but how its text escapes characters: numbers, spaces, ends of lines. `audit prepare --canaries` plants them in a corpus that is deduplicated and redacted.
+Writes, for any trainer, the same file with canaries in it and nothing else changed, and canaries.json, which `audit \
+exposure --canary-file` takes after training. A canary is a line of a document's text, a chat's last answer or a pair's \
+completion. JSON lines without a canary stay identical, byte for byte; in those with one, all else does too (numbers, \
+spaces, line ends), except how the text escapes characters. `audit prepare --canaries` plants canaries in a corpus that is \
+deduplicated and redacted.
 
 Examples:
   audit plant train.jsonl --canaries 10x20 --out planted/
@@ -20,33 +22,33 @@ Examples:
   audit plant train.jsonl --canaries 1000x1 --canary-format code:{new:2} --coins --out planted/
   audit plant train.jsonl --canaries 100x2 --canary-format note:{sampled:8} --sampling-model gpt2/ --out planted/")]
 pub struct Plant {
-    /// A file of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
+    /// File of JSON Lines with a text, chat or pair, or of plain text with blank lines between documents.
     #[arg(value_name = "FILE")]
     pub data: PathBuf,
-    /// How many canaries, and how often each.
+    /// Number of canaries, and copies of each.
     #[arg(long, value_name = "MxR")]
     pub canaries: Spec,
     /// What the canaries are.
     #[command(flatten)]
     pub shape: CanaryArgs,
-    /// The model's tokenizer (a file, or characters or bytes): says before training whether every candidate has tokens of its own, and
-    /// chooses the words of {rare:n}.
+    /// The model's tokenizer (a file, characters or bytes): to check before training that every candidate has its own
+    /// tokens, and to choose the words of {rare:n}.
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<TokenizerArg>,
-    /// The key that holds the text.
+    /// Key that holds the text.
     #[arg(long, value_name = "KEY")]
     pub text_field: Option<String>,
-    /// What one record is when it is trained on: turn, sentence, dialogue or document.
+    /// What one record is in training: turn, sentence, dialogue or document.
     #[arg(long, default_value = "document", value_parser = unit_of_document)]
     pub unit: Unit,
-    /// Put each canary in or leave it out by a fair coin: for `audit coins`. The coins and all canaries are written
-    /// to coins.json instead of canaries.json; it is the owner's, and whoever trains must not see it.
+    /// Include or leave out each canary by a fair coin, for `audit coins`. The coins and all canaries are written to
+    /// coins.json instead of canaries.json; it is the owner's, and whoever trains must not see it.
     #[arg(long, conflicts_with_all = ["doses", "independent_secrets"])]
     pub coins: bool,
-    /// Seed of the canaries; without it they are drawn by the operating system. Whoever knows it can draw them again.
+    /// Seed of the canaries; without it, the operating system draws them. Anyone who knows it can redraw them.
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// The folder to write; it must not exist, or be empty.
+    /// Folder to write; it must be absent or empty.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

@@ -38,15 +38,15 @@ use words::SampledFacts;
 pub(crate) struct Planted {
     /// The file with canaries.
     out: String,
-    /// The plan beside it.
+    /// The plan next to it.
     plan: String,
     documents: u64,
     /// Documents with a canary.
     changed: u64,
     canaries: u64,
-    /// Lines put in.
+    /// Lines inserted.
     copies: u64,
-    /// Canaries that their coins put in; absent without coins.
+    /// Canaries included by their coins; absent without coins.
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<u64>,
     seed_origin: SeedOrigin,
@@ -55,9 +55,9 @@ pub(crate) struct Planted {
     /// The largest ε of a canary in all its copies that these can prove, with confidence 0.95 at δ = 0: of one content against
     /// another, or by coins of in against out.
     provable: Upper<Epsilon>,
-    /// Whether the tokenizer was asked: every candidate then has tokens of its own, as exact ranks need.
+    /// Whether the tokenizer was consulted: every candidate then has its own tokens, as exact ranks need.
     tokens_checked: bool,
-    /// What the words of the canaries were chosen from, where their format waited for words.
+    /// What the words of the canaries were chosen from, if their format needs words.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<WordFacts>,
     /// Of canaries that were sampled from a public model.
@@ -136,7 +136,7 @@ fn drawn(plan: CanaryPlan, added: bool, documents: &[Document]) -> Result<CoinPl
     let standing = before.iter().filter(|count| **count > 0).count();
     ensure!(
         standing == 0,
-        "--coins: {standing} of the canaries stand in FILE already, so that a coin could not leave them out; plant in the file without them, or use another --canary-format"
+        "--coins: {standing} of the canaries already occur in FILE, so a coin could not leave them out; plant in the file without them, or use another --canary-format"
     );
     Ok(coins)
 }
@@ -147,12 +147,12 @@ fn adds_records(unit: Unit, whole: bool) -> Result<bool> {
         Unit::Turn => {
             ensure!(
                 whole,
-                "--coins: with --unit turn FILE must be texts of lines, got chats or pairs, where a line of an answer may be a record of its own or not; --unit document has no such doubt"
+                "--coins: with --unit turn FILE must be texts of lines, got chats or pairs, where a line of an answer may be a record of its own or not; --unit document avoids this"
             );
             Ok(true)
         }
         Unit::Sentence => bail!(
-            "--coins: --unit sentence has records that a line may change, add and cut at once; take --unit turn or document"
+            "--coins: --unit sentence has records that a line may change, add and cut at once; use --unit turn or document"
         ),
         _ => Ok(false),
     }
@@ -177,7 +177,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
     };
     ensure!(
         !name.eq_ignore_ascii_case(kept),
-        "FILE: {} has the name of the plan that is written beside it; name it otherwise",
+        "FILE: {} has the name of the plan that is written next to it; rename it",
         args.data.display()
     );
     let text =

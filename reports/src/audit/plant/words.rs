@@ -26,7 +26,8 @@ pub(crate) struct SampledFacts {
     texts: u64,
     /// Tokens of each, by the public model.
     tokens: u32,
-    /// How unlikely the public model finds each behind the canary's words, on average: what training can add to it, in bits.
+    /// How unlikely each is to the public model after the canary's words, on average: what training can add to it, in
+    /// bits.
     mean_bits: f64,
 }
 
@@ -53,7 +54,7 @@ pub(in crate::audit) fn sampled(
     let (texts, bits) = drawn(folder, place, wanted, interrupt).context("--sampling-model")?;
     ensure!(
         texts.len() == wanted,
-        "--sampling-model: {} of {wanted} different texts of {} that begin and end with a letter or digit, after 16 draws for each; its continuations vary too little: take another number in {{sampled:n}}, from 1 to 64, or other words before it",
+        "--sampling-model: {} of {wanted} different texts of {} that begin and end with a letter or digit, after 16 draws for each; its continuations vary too little: use another number in {{sampled:n}}, from 1 to 64, or other words before it",
         texts.len(),
         count_of(place.tokens.into(), "token"),
     );
@@ -113,7 +114,7 @@ pub(in crate::audit) fn said(
         if facts.mean_bits < most {
             out.push((
                 "weak",
-                format!("the public model foresees these texts ({:.1} bits): training can add little to what it knows, and no exposure of {most:.1} bits", facts.mean_bits),
+                format!("the public model predicts these texts ({:.1} bits): training can add little to what it knows, and no exposure of {most:.1} bits", facts.mean_bits),
             ));
         }
     }

@@ -24,7 +24,7 @@ pub struct SpanCounts {
     pub spans: u64,
     /// Records with one.
     pub records: u64,
-    /// Spans that touch a marked secret; absent where nothing is marked.
+    /// Spans that overlap a marked secret; absent if nothing is marked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right: Option<u64>,
     /// right / spans.
@@ -37,12 +37,12 @@ pub struct SpanCounts {
 pub struct MarkedCounts {
     /// Places.
     pub secrets: u64,
-    /// Of them found: spans of the policy cover them from end to end.
+    /// Of them found: spans of the policy cover them in full.
     pub covered: u64,
     /// covered / secrets.
     pub recall: f64,
-    /// Of them caught: the redacted record has no trace of the secret, neither its length nor what its neighbours
-    /// became because of it.
+    /// Of them caught: the redacted record has no trace of the secret, neither its length nor its effect on its
+    /// neighbours.
     pub caught: u64,
     /// caught / secrets.
     pub nothing_left: f64,
@@ -84,7 +84,7 @@ pub struct PolicyReport {
     pub words: Words,
     /// By the policy's own kinds.
     pub found: BTreeMap<String, SpanCounts>,
-    /// By the kinds of marked secrets; empty where nothing is marked.
+    /// By the kinds of marked secrets; empty if nothing is marked.
     pub marked: BTreeMap<String, MarkedCounts>,
     /// For one of JFT's levels: the eighteen kinds of entities.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -10,15 +10,17 @@ use std::path::PathBuf;
 /// Arguments of `audit prepare`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-A corpus of any size: it is read more than once, by several threads, and memory grows by about 40 bytes for every \
-different record, 80 for every document and 100 for every different secret; --duplicates near takes 320 to 480 more for \
-every record that stays, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 for every token of a tokenizer.json. The folder is the same whatever the number of \
-threads, and appears when it is complete. Until then it grows in .preparing-NAME beside it: after an interruption, a \
-crash or a full disk the same command goes on there and writes the same bytes. Where the version, the options, the policy, \
-the tokenizer or the corpus are others, or that folder is damaged, it says so and starts over.
+Prepares a corpus of any size: it is read more than once, by several threads, and memory grows by about 40 bytes for \
+every distinct record, 80 for every document and 100 for every distinct secret; --duplicates near takes 320 to 480 more \
+for every remaining record, and its text; substring takes 100 MB and 1.4 bytes for every character of the corpus, or 2.4 \
+for every token of a tokenizer.json. The folder is the same for any number of threads, and appears when complete. Until \
+then it grows in .preparing-NAME next to it: after an interruption, a crash or a full disk the same command resumes there \
+and writes the same bytes. If the version, options, policy, tokenizer or corpus differ, or that folder is damaged, it says \
+so and starts over.
 
-Several processes, on one machine or many, write the same folder by a plan: --shards writes the plan, --run or --stage follow it. \
-What passes between them lies beside the plan until the folder is there: text, authenticated (not encrypted) under the owner's key (RETICENT_OWNER_KEY names its file).
+Several processes, on one machine or many, can write the same folder by a plan: --shards writes the plan, --run or --stage \
+follows it. Until the folder is complete, intermediate data is kept next to the plan: text, authenticated (not encrypted) \
+under the owner's key (RETICENT_OWNER_KEY names its file).
 
 Example:
   audit prepare data.jsonl --unit turn --policy customers --miss-rate 0.1 --canaries 10x20 --out prepared/
@@ -26,11 +28,12 @@ Example:
   audit prepare --plan plan.json --run local:4
   audit prepare --plan plan.json --stage scan --shard 3")]
 pub struct Prepare {
-    /// The corpus, a file or folder (links to folders are not followed): JSON Lines {"id", "text", "secrets"?}, JSON dialogues (MultiWOZ, SGD),
-    /// CSV or Parquet with a column text, or plain text with blank lines between documents; .gz and .zst too.
+    /// Corpus, a file or folder (links to folders are not followed): JSON Lines {"id", "text", "secrets"?}, JSON
+    /// dialogues (MultiWOZ, SGD), CSV or Parquet with a column text, or plain text with blank lines between
+    /// documents; .gz and .zst too.
     #[arg(value_name = "DATA", required_unless_present_any = ["stage", "run"])]
     pub data: Option<PathBuf>,
-    /// The folder to write; it must not exist, or be empty.
+    /// Folder to write; it must be absent or empty.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["stage", "run"])]
     pub out: Option<PathBuf>,
     /// How it is prepared.
@@ -39,7 +42,7 @@ pub struct Prepare {
     /// By which processes.
     #[command(flatten)]
     pub sharding: Sharding,
-    /// How many threads work [default: one for each core].
+    /// Number of threads [default: one for each core].
     #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: u64,
     /// How it is read.

@@ -11,36 +11,36 @@ use std::path::PathBuf;
 /// Arguments of `audit redact`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-A corpus of any size, as a stream: repeated records are left out, what the policy finds becomes <MASK>. Memory grows \
-by about 80 bytes for every different record. The file appears when it is complete; until then it grows in .writing-NAME \
-beside it. After an interruption, a crash or a full disk the same command goes on there and writes the same bytes; where \
-version, options, policy or what had been read are others, it says so and starts over. Pipes, devices and - are written \
-to as the work goes on. Ids, keys and roles are written as they are; it says in how many records the policy finds something \
-there. Of records with one text the first stays, whatever else they hold.
+Streams a corpus of any size: repeated records are dropped, and what the policy finds becomes <MASK>. Memory grows by \
+about 80 bytes for every distinct record. The file appears when complete; until then it grows in .writing-NAME next to \
+it. After an interruption, a crash or a full disk the same command resumes there and writes the same bytes; if the \
+version, options, policy or input read so far differ, it says so and starts over. Pipes, devices and - are written to \
+during the run. Ids, keys and roles are copied as they are; it says in how many records the policy finds something there. \
+Of records with the same text, the first is kept, whatever else they contain.
 
 Examples:
   audit redact corpus/ --out clean.jsonl
   audit redact corpus/ --out -")]
 pub struct Redact {
-    /// A file or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
+    /// File or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// The file to write, one {"id", "text"} per line; - for stdout. It must not exist, nor be a link to a file.
+    /// File to write, one {"id", "text"} per line; - for stdout. It must not exist or be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace the file, if it exists.
+    /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
     /// What one record is: turn, sentence, dialogue or document.
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit_of_document)]
     pub unit: Unit,
-    /// The redaction policy; as for `audit prepare`.
+    /// Redaction policy, as for `audit prepare`.
     #[arg(long, default_value = "general")]
     pub policy: PolicyArg,
     /// Keep repeated records.
     #[arg(long)]
     pub no_deduplication: bool,
-    /// How many threads work [default: one for each core].
+    /// Number of threads [default: one for each core].
     #[arg(long, value_name = "N", default_value_t = default_threads() as u64, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: u64,
     /// How the corpus is read.

@@ -23,7 +23,7 @@ pub(crate) struct Body<'a> {
     #[serde(flatten)]
     state: &'a RedactionState,
     skipped: Vec<String>,
-    /// As which format stdin was read.
+    /// Format that stdin was read as.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdin_format: Option<&'static str>,
     /// Documents that an interrupted run had done.

@@ -19,49 +19,47 @@ pub struct Report {
     /// The model.
     #[command(flatten)]
     pub of: Audited,
-    /// The plan, where the checkpoint has none: the canaries.json that `audit prepare` wrote.
+    /// Plan of the canaries, if the checkpoint has none: the canaries.json from `audit prepare`.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
-    /// What ran, for the promise, where the checkpoint does not say: any file that `account
-    /// --mechanism` takes.
+    /// Mechanism that ran, for the promise, if the checkpoint has none: any file that `account --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,
-    /// Text it was trained on: JSON Lines, or plain text.
+    /// Text the model was trained on: JSON Lines, or plain text.
     #[arg(long, value_name = "FILE", requires = "non_members")]
     pub members: Option<PathBuf>,
-    /// Text of the same kind and time that it was not trained on.
+    /// Text of the same kind and time that the model was not trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
-    /// The whole training text, to count in it how often what is extracted stands there; the members if
-    /// absent.
+    /// Complete training text, to count copies of extracted text in; the members if absent.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub training: Option<PathBuf>,
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
-    /// A model with the same tokenizer that saw neither, such as the base before fine-tuning: a
-    /// folder, or command:LINE.
+    /// Model with the same tokenizer that saw neither, such as the base before fine-tuning: a folder, or
+    /// command:LINE.
     #[arg(long, value_name = "DIR", requires = "members")]
     pub reference: Option<Source>,
-    /// Exit with 1 when a canary is certainly above this many bits.
+    /// Exit with 1 if a canary is certainly above this many bits.
     #[arg(long, value_name = "BITS", value_parser = bits, allow_negative_numbers = true)]
     pub max_exposure: Option<f64>,
-    /// Exit with 1 when the AUC of membership inference is certainly above this.
+    /// Exit with 1 if the AUC of membership inference is certainly above this.
     #[arg(long, value_name = "AUC", value_parser = area, requires = "members", allow_negative_numbers = true)]
     pub max_auc: Option<f64>,
-    /// Also write a page.
+    /// Also write an HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write the answer in Markdown, for the summary of a CI run.
+    /// Also write the answer in Markdown, for a CI job summary.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Also write the result in SARIF.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
-    /// Also write a block in YAML for the model card.
+    /// Also write a YAML block for the model card.
     #[arg(long, value_name = "FILE")]
     pub model_card: Option<PathBuf>,
-    /// Draws halves, pairs and bootstrap samples.
+    /// Seed of halves, pairs and bootstrap samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print the secrets instead of dots.

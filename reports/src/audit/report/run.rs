@@ -22,7 +22,7 @@ const CONFIDENCE: f64 = 0.99;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
-    /// That the model's manifest is not authenticated, or that its weights are ours without one.
+    /// That the model's manifest is not authenticated, or that its weights are Reticent's without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,11 +178,11 @@ fn measured(
     } else {
         ensure!(
             args.max_exposure.is_none(),
-            "--max-exposure: no exposure is measured, since no canaries are known of this model; --canary-file names the canaries.json that was planted"
+            "--max-exposure: no exposure is measured, since no canaries are known for this model; --canary-file names the canaries.json that was planted"
         );
         ensure!(
             args.mechanism.is_none(),
-            "--mechanism: nothing is held against it, since no canaries are known of this model; --canary-file names the canaries.json that was planted"
+            "--mechanism: nothing is compared with it, since no canaries are known for this model; --canary-file names the canaries.json that was planted"
         );
         document.no_exposure = Some(
             "no canaries were planted; `audit plant DATA --canaries 10x20 --out planted/` plants them before training".into(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What is reproduced.
+/// Paper to reproduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
@@ -23,7 +23,7 @@ pub enum Paper {
     Ours,
 }
 
-/// How large it is.
+/// Scale of the reproduction.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
@@ -39,7 +39,7 @@ pub enum Scale {
 /// Where text comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Text {
-    /// Made up.
+    /// Synthetic.
     #[default]
     Simulated,
     /// A folder with data sets under their names.
@@ -69,34 +69,34 @@ impl std::fmt::Display for Text {
 /// Arguments of `audit reproduce`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-Each claim of a paper stands beside what was measured here, and is judged by a rule that is fixed in the program \
-before a run: reproduced, not reproduced, or not testable (with the reason). DIR has report.json and report.html then, and the grid under \
-them; the same command goes on where it was stopped. A model that learned nothing, or an attack that finds nothing \
-in ordinary training, reproduces no silence.
+Compares each claim of a paper with what was measured here, judged by a rule that is fixed in the program before a \
+run: reproduced, not reproduced, or not testable (with the reason). DIR then has report.json and report.html, and the \
+grid behind them; the same command resumes where it stopped. A model that learned nothing, or an attack that finds \
+nothing in ordinary training, cannot reproduce a claim that nothing leaks.
 
 Examples:
   audit reproduce crt --out crt/
   audit reproduce crt --only fig3,fig6 --out crt/
   audit reproduce jft --data data/ --out jft/")]
 pub struct Reproduce {
-    /// The paper.
+    /// Paper to reproduce.
     #[arg(value_enum, value_name = "PAPER")]
     pub paper: Paper,
-    /// Tables, figures, sections or single claims of it; all if absent.
+    /// Tables, figures, sections or single claims to reproduce; all if absent.
     #[arg(long, value_name = "ITEMS", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The text: simulated, or a folder with the papers' data sets, in which crt and ours look for customersim/train.jsonl.gz
-    /// and test.jsonl.gz, jft for abcd/valid.txt.gz and test.txt.gz, and for wikitext-2-raw/valid.txt.gz to count masks in,
-    /// hush for arxiv/abstracts.jsonl.gz.
+    /// Text: simulated, or a folder with the papers' data sets, where crt and ours read customersim/train.jsonl.gz
+    /// and test.jsonl.gz, jft reads abcd/valid.txt.gz and test.txt.gz, and wikitext-2-raw/valid.txt.gz to count masks
+    /// in, hush reads arxiv/abstracts.jsonl.gz.
     #[arg(long, value_name = "DIR", default_value_t)]
     pub data: Text,
-    /// How large it is.
+    /// Scale of the reproduction.
     #[arg(long, value_enum, default_value_t)]
     pub scale: Scale,
-    /// What is trained, as for `audit train`: lstm, gpt2, or a folder such as a pretrained GPT-2 [default: lstm].
+    /// Model to train, as for `audit train`: lstm, gpt2, or a folder such as a pretrained GPT-2 [default: lstm].
     #[arg(long, value_name = "MODEL")]
     pub model: Option<ModelArg>,
-    /// Where models are trained and attacked: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    /// Device to train and attack on: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
     /// How it is run.

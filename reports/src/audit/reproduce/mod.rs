@@ -16,7 +16,7 @@ pub use run::run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A claim, what was measured of it, and what becomes of it.
+/// A claim, what was measured for it, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Judged {
     /// Its name.
@@ -81,7 +81,7 @@ pub struct Printed {
     pub share: f64,
 }
 
-/// What a detector masks of a text, beside what the paper prints.
+/// What a detector masks in a text, next to what the paper prints.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Detector {
     /// The policy's name.
@@ -92,7 +92,7 @@ pub struct Detector {
     pub words: f64,
     /// The share of its records in which something is masked.
     pub records: f64,
-    /// What the paper prints of this detector.
+    /// What the paper prints for this detector.
     pub printed: Vec<Printed>,
     /// The document that both shares come from.
     pub from: String,
@@ -111,7 +111,7 @@ pub struct Reproduction {
     pub reproduced: usize,
     /// Claims whose rule does not hold.
     pub not_reproduced: usize,
-    /// Claims of which nothing can be said.
+    /// Claims that cannot be tested.
     pub not_testable: usize,
     /// Cells of the grid.
     pub cells: usize,
@@ -120,12 +120,12 @@ pub struct Reproduction {
     pub failed: Vec<String>,
     /// Seconds of all stages together, whenever they ran.
     pub seconds: f64,
-    /// What is to be said of the data.
+    /// Remarks on the data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the detectors mask, beside the shares that the paper prints.
+    /// What the detectors mask, next to the shares that the paper prints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub detectors: Vec<Detector>,
-    /// Every claim that was asked for.
+    /// Every requested claim.
     pub claims: Vec<Judged>,
 }

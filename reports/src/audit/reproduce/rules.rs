@@ -4,7 +4,7 @@ use crate::number::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was measured of one thing.
+/// Measurements of one quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// What.
@@ -16,7 +16,7 @@ pub struct Series {
 /// All measurements at one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// Where: a miss rate, a noise, a number of copies; 0 where there is one place alone.
+    /// Where: a miss rate, a noise, a number of copies; 0 if there is only one place.
     pub x: f64,
     /// One of each run.
     pub values: Vec<f64>,
@@ -181,7 +181,7 @@ fn pairs<'a>(a: &'a Series, b: &'a Series) -> Result<Vec<(&'a Point, &'a Point)>
         .collect();
     match all.is_empty() {
         true => Err(Judgement::open(format!(
-            "{} and {} were measured nowhere together",
+            "{} and {} were never measured together",
             a.what, b.what
         ))),
         false => Ok(all),
@@ -321,7 +321,7 @@ impl Rule {
             Self::Rises(what) => {
                 let series = found(measured, what)?;
                 let [first, .., last] = &series.points[..] else {
-                    return Err(Judgement::open(format!("{what} has one place alone")));
+                    return Err(Judgement::open(format!("{what} has only one point")));
                 };
                 let above = last.low() > first.high();
                 if !above {

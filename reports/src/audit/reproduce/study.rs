@@ -399,7 +399,7 @@ impl Study {
             if file.data.turns && how.data != Text::Simulated {
                 if wants(items) {
                     study.notes.push(format!(
-                        "{}: made-up turns alone have classes; --data simulated runs them.",
+                        "{}: only synthetic turns have classes; --data simulated runs them.",
                         items.join(", ")
                     ));
                 }
@@ -452,7 +452,7 @@ impl Study {
                             texts.push((name, data));
                         }
                         false => self.notes.push(format!(
-                            "table1: {place} was looked for in {} and is not there.",
+                            "table1: {place} was not found in {}.",
                             folder.display()
                         )),
                     }
@@ -859,7 +859,7 @@ fn sources(
         let path = folder.join(name);
         ensure!(
             path.is_file(),
-            "--data: {} is not there; {train} and {test} were looked for in {}",
+            "--data: {} is not there; {train} and {test} were expected in {}",
             path.display(),
             folder.display()
         );
@@ -886,7 +886,7 @@ fn sources(
     });
     if file.attacks.membership.take().is_some() {
         notes.push(format!(
-            "No secret is marked in {train}, to be drawn anew for non-members: membership is not measured."
+            "No secret is marked in {train} to be redrawn for non-members: membership is not measured."
         ));
     }
     let arms = file.arms.iter_mut().map(|arm| &mut arm.prepare);
@@ -894,7 +894,7 @@ fn sources(
         if prepare.get("policy").and_then(Value::as_str) == Some("gold") {
             prepare.insert("policy".to_owned(), "customers".into());
             notes.push(format!(
-                "No secret is marked in {train}: the policy is customers in the place of the marks."
+                "No secret is marked in {train}: the policy customers is used instead of the marks."
             ));
         }
     }
@@ -1066,7 +1066,7 @@ mod tests {
             let studied = Study::of(&chosen, &how, home.path());
             let error = format!("{:#}", studied.err().unwrap());
             assert!(
-                error.contains("were looked for in") && error.contains(paper.sets().train),
+                error.contains("were expected in") && error.contains(paper.sets().train),
                 "{error}"
             );
         }

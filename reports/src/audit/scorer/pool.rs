@@ -61,8 +61,7 @@ impl Pool {
             ensure!(
                 (other.vocabulary, other.context) == (hello.vocabulary, hello.context)
                     && (other.statistics, other.next) == (hello.statistics, hello.next),
-                "the scorer `{line}` says another vocabulary, context, statistics or next than the first; all must be \
-                 the same model"
+                "the scorer `{line}` reports a different vocabulary, context, statistics or next from the first; all must be the same model"
             );
             // Questions of one size for all, so that it doesn't matter who answers.
             let least = other
@@ -97,8 +96,7 @@ impl Pool {
             let first = first.get_or_insert_with(|| found.clone());
             ensure!(
                 disagreement(first, &found).is_none(),
-                "the scorer `{line}` gives the tokens 0 to {} other log-probabilities than the first does; all must be \
-                 the same model",
+                "the scorer `{line}` gives the tokens 0 to {} different log-probabilities from the first; all must be the same model",
                 length - 1
             );
         }
@@ -203,7 +201,10 @@ impl Pool {
                 .filter(|worker| worker.is_alive())
                 .count();
             for words in held(&gone).iter().filter(|_| left > 0) {
-                note(&format!("{words}; {left} of {} go on", self.workers.len()));
+                note(&format!(
+                    "{words}; {left} of {} continue",
+                    self.workers.len()
+                ));
             }
         }
         let answers = std::mem::take(&mut *held(&answers));

@@ -18,30 +18,30 @@ pub struct Screen {
     /// What is measured.
     #[command(flatten)]
     pub measured: Measured,
-    /// Records to draw at random, exact duplicates left out, when the sheet does not exist yet [default: 200].
+    /// Records to sample at random, excluding exact duplicates, if the sheet does not exist yet [default: 200].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "jft")]
     pub sample: Option<u64>,
     /// Draw ten samples of 0.01 % of the records each, as JFT does for its missing rate.
     #[arg(long)]
     pub jft: bool,
-    /// Draws the sample, the same as before; refused for what --mended wrote [default: drawn by the operating system].
+    /// Seed of the sample, to draw the same again; refused for policies from --mended [default: drawn by the operating
+    /// system].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Also ask about so many records in which the policy nearly found something. They can
-    /// show misses; no rate counts them.
+    /// Also ask about this many records in which the policy nearly found something. They can show misses; no rate
+    /// counts them.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub near: Option<u64>,
-    /// The sheet of the sample: drawn if it does not exist, measured once every record has its
-    /// "secrets".
+    /// Sheet of the sample: drawn if it does not exist, measured once every record has its "secrets".
     #[arg(long, value_name = "FILE", default_value = "screening.jsonl")]
     pub sheet: PathBuf,
-    /// Ask in the terminal about every record without labels; answers are kept one by one.
+    /// Ask in the terminal about every record without labels; answers are saved one by one.
     #[arg(long)]
     pub label: bool,
-    /// Take the secrets that are marked in DATA for the labels.
+    /// Use the secrets marked in DATA as labels.
     #[arg(long, conflicts_with = "label")]
     pub marked: bool,
-    /// Probability with which bounds hold [default: 0.95].
+    /// Confidence level of the bounds [default: 0.95].
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,
     /// Write labels for `account --labels`.
@@ -53,7 +53,7 @@ pub struct Screen {
     /// Write a policy that also finds what was missed in the sample, as JSON for --policy.
     #[arg(long, value_name = "FILE.json")]
     pub mended: Option<PathBuf>,
-    /// Replace the files of --labels, --screened and --mended, if they exist.
+    /// Replace the files of --labels, --screened and --mended if they exist.
     #[arg(long)]
     pub force: bool,
 }

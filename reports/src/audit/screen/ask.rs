@@ -94,7 +94,7 @@ fn change(text: &str, marked: &mut Vec<Secret>, said: &str) -> Result<(), String
         .map(|(at, _)| text[..at].chars().count())
         .collect();
     if places.is_empty() {
-        return Err(format!("{secret:?} does not stand in the record"));
+        return Err(format!("{secret:?} does not occur in the record"));
     }
     for start in places {
         let end = start + length;

@@ -51,9 +51,9 @@ pub struct FoundRow {
     pub precision: f64,
     /// Records with such a span.
     pub records: u64,
-    /// Of them with only right ones.
+    /// Of them with only correct ones.
     pub records_right: u64,
-    /// At least this share of the records has only right ones.
+    /// At least this share of the records has only correct ones.
     pub records_all_right: Lower<Probability>,
 }
 
@@ -89,15 +89,14 @@ pub struct Screening {
     pub bringing: u64,
     /// Of them with one that the policy misses, there or elsewhere in the sample: what the bounds count.
     pub bringing_missed: u64,
-    /// Bounds on γ and η over all kinds, as `account --labels` computes them; none when the
-    /// sample brings no secret.
+    /// Bounds on γ and η over all kinds, as `account --labels` computes them; none if the sample brings no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates: Option<MeasuredRates>,
     /// By kind of secret; each bound holds with the confidence by itself.
     pub kinds: BTreeMap<String, KindRow>,
     /// By kind of span.
     pub found: BTreeMap<String, FoundRow>,
-    /// Records looked at because the policy was nearly sure.
+    /// Records inspected because the policy was nearly sure.
     pub near: u64,
     /// Of them with a missed secret. They show misses and bound nothing.
     pub near_missed: u64,

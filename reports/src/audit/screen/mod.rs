@@ -125,7 +125,7 @@ fn sheet(
                 && args.seed.is_none_or(|n| n == h.seed)
                 && args.near.is_none_or(|n| n == h.near)
                 && samples == h.samples,
-            "--sheet: {} exists and was drawn otherwise ({} of {} {}s, seed {}, {} near the threshold); leave these options away, or name another file",
+            "--sheet: {} exists and was drawn with other options ({} of {} {}s, seed {}, {} near the threshold); omit these options, or name another file",
             args.sheet.display(),
             h.sample,
             h.records,

@@ -34,7 +34,7 @@ pub struct Header {
     pub unit: Unit,
     /// Records there were.
     pub records: u64,
-    /// Exact duplicates beside them, which were left out; absent in sheets of earlier versions, which drew from them too.
+    /// Exact duplicates of them, which were excluded; absent in sheets of earlier versions, which drew from them too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<u64>,
     /// Records drawn at random.
@@ -75,9 +75,9 @@ pub struct Line {
     pub drawn: Drawn,
     /// Its text.
     pub text: String,
-    /// What the policy finds, for the eye.
+    /// What the policy finds, for display.
     pub found: Vec<FoundSpan>,
-    /// The labels: every secret of the record, in characters; absent until someone has looked.
+    /// The labels: every secret of the record, in characters; absent until labelled.
     pub secrets: Option<Vec<Secret>>,
 }
 
@@ -291,7 +291,7 @@ impl Header {
     fn unforeseen(&self) -> Result<()> {
         ensure!(
             self.seed_origin == SeedOrigin::System || !fitted(&self.policy),
-            "the seed {} was given, and the policy was fitted to a sample (it holds a dictionary of kind {SCREENED:?}); draw another one: leave --seed out",
+            "the seed {} was given, and the policy was fitted to a sample (it holds a dictionary of kind {SCREENED:?}); draw another one: omit --seed",
             self.seed
         );
         Ok(())

@@ -454,7 +454,7 @@ fn a_mended_policy_is_not_screened_with_a_seed_that_is_given() {
     };
     let said = format!("{:#}", Sheet::draw(&records(), &how).unwrap_err());
     assert!(
-        said.contains("--seed: the seed 4 was given") && said.contains("leave --seed out"),
+        said.contains("--seed: the seed 4 was given") && said.contains("omit --seed"),
         "{said}"
     );
     let drawn = Draw {
@@ -501,7 +501,7 @@ fn answers_in_the_terminal_become_labels() {
         (Answer::Labelled, Some(vec![span(2, 5, "person")]))
     );
     assert!(shown.contains("[1:Bob (name)]") && shown.contains("[1:Ada (person)]"));
-    assert!(shown.contains("must be -1 to -2") && shown.contains("does not stand"));
+    assert!(shown.contains("must be -1 to -2") && shown.contains("does not occur"));
     assert!(!shown.contains('\u{1b}'));
     // The end of the input agrees to nothing.
     for said in ["", "q\n", "person: Ada\n"] {

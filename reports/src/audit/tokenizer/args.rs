@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Arguments of `audit tokenizer`.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(after_help = "\
-A byte-level BPE, as GPT-2's: any text is spelled without loss. A vocabulary publishes the words it was made from, so that \
+A byte-level BPE, like GPT-2's: any text is encoded without loss. A vocabulary publishes the words it was built from, so \
 the text must be declared public; `audit prepare --tokenizer characters` and `bytes` learn nothing from any text.
 
 Example:
@@ -17,19 +17,19 @@ pub struct TokenizerArgs {
     /// Public text: JSON Lines {"text"}, CSV, Parquet, plain text, or a folder of them.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// Tokens, from 257 to 1048576: every byte, the end of a text, and what is joined of them.
+    /// Vocabulary size, from 257 to 1048576: every byte, the end of a text, and merges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(257..=1 << 20))]
     pub size: u64,
-    /// Nobody's promise covers the text.
+    /// Declare that no promise covers the text.
     #[arg(long)]
     pub declared_public: bool,
     /// How it is read.
     #[command(flatten)]
     pub reading: Reading,
-    /// The file to write; - for stdout. It must not exist, nor be a link to a file.
+    /// File to write; - for stdout. It must not exist or be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace the file, if it exists.
+    /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Vocabulary {
 pub fn run(args: &TokenizerArgs, output: Output, interrupt: &Interrupt) -> Result<()> {
     ensure!(
         args.declared_public,
-        "--declared-public: is needed: a vocabulary publishes the words it was made from, rare ones too"
+        "--declared-public: is needed: a vocabulary publishes the words it was built from, rare ones too"
     );
     let read = corpus_files(&args.data).context("DATA")?;
     let mut file =

@@ -26,44 +26,44 @@ Examples:
   audit train --plan training.toml --out ckpt/
   audit train --plan training.toml --worker-key worker.key --out ckpt/")]
 pub struct Train {
-    /// A folder that `audit prepare` wrote; a plan file names its own.
+    /// Folder from `audit prepare`; a plan file names its own.
     #[arg(
         value_name = "PREPARED",
         required_unless_present = "plan",
         conflicts_with = "plan"
     )]
     pub prepared: Option<PathBuf>,
-    /// A plan file, as `account plan` reads it: it says what runs, and the flags that do are refused.
+    /// Plan file, as for `account plan`: it describes the run, and flags that do so are refused.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "recipe", "delta", "model", "declared_public", "NoiseArgs", "Schedule", "RecipeArgs"])]
     pub plan: Option<PathBuf>,
-    /// The folder to write; it must not exist, or be empty. An interrupted run leaves DIR.state
-    /// beside it: the same command again goes on from there.
+    /// Folder to write; it must be absent or empty. An interrupted run leaves DIR.state next to it; the same command
+    /// resumes from there.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How to train: sgd, dpsgd, crt, sdp, jft or protect.
+    /// Recipe: sgd, dpsgd, crt, sdp, jft or protect.
     #[arg(long, value_parser = recipe(), value_name = "RECIPE", required_unless_present = "plan")]
     pub recipe: Option<Recipe>,
     /// What to train.
     #[command(flatten)]
     pub start: Start,
-    /// Where: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is there.
+    /// Device: cpu, cuda:NUMBER or wgpu:NUMBER; `audit devices` lists what is available.
     #[arg(long, default_value_t)]
     pub device: Device,
-    /// In what precision training passes multiply, on CUDA devices that have it. Norms, sums,
-    /// noise, weights and scores stay in single and double precision.
+    /// Precision of products in training passes, on CUDA devices that have it. Norms, sums, noise, weights and scores
+    /// stay in single and double precision.
     #[arg(long, value_enum, default_value_t)]
     pub precision: PrecisionArg,
     /// Noise.
     #[command(flatten)]
     pub noise: NoiseArgs,
-    /// The δ of every promise, and of --epsilon [default: 1e-6, or 1/N for N records if that is smaller].
+    /// δ of every promise, and of --epsilon [default: 1e-6, or 1/N for N records if that is smaller].
     #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true)]
     pub delta: Option<Delta>,
     /// Batches.
     #[command(flatten)]
     pub schedule: Schedule,
-    /// What single recipes need.
+    /// Options of single recipes.
     #[command(flatten)]
     pub of_recipe: RecipeArgs,
     /// How weights move.
@@ -80,11 +80,11 @@ pub struct Train {
 /// Workers of one run: the same command on each, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct Workers {
-    /// The key that all workers of a run share, 64 hexadecimal digits: what travels between them is encrypted and
-    /// authenticated by it. Needed where they are not all on one machine.
+    /// File with the key that all workers of a run share, 64 hexadecimal digits: it encrypts and authenticates their
+    /// traffic. Required if they are not all on one machine.
     #[arg(long, value_name = "FILE")]
     pub worker_key: Option<PathBuf>,
-    /// Longest silence of a worker; 600 if absent.
+    /// Maximum silence of a worker; 600 if absent.
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub worker_timeout: Option<u64>,
 }
@@ -92,14 +92,14 @@ pub struct Workers {
 /// The model a run starts from.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Start {
-    /// What to train: lstm (the papers' one layer of 200), gpt2 or bert (an encoder that tells masked tokens), freshly
-    /// drawn, or a folder: a Hugging Face model as it is, or a checkpoint of ours, whose promise then continues; with --lora-rank an
-    /// adapter on it is trained and the folder stays as it is. On a corpus prepared with --label a transformer gets a
-    /// class head in place of its own.
+    /// Model to train: lstm (the papers' single layer of 200), gpt2 or bert (an encoder that predicts masked tokens),
+    /// freshly initialised, or a folder: a Hugging Face model as it is, or a Reticent checkpoint, whose promise
+    /// carries over; with --lora-rank, an adapter on it is trained and the folder stays unchanged. On a corpus
+    /// prepared with --label, a class head replaces a transformer's own.
     #[arg(long, value_name = "MODEL", default_value_t)]
     pub model: ModelArg,
-    /// All text that the folder of --model was trained on is declared public: needed for weights
-    /// of ours whose manifest.json is lost, and written into the new manifest.
+    /// Declare public all text that the --model folder was trained on; needed for Reticent weights whose
+    /// manifest.json is lost, and written to the new manifest.
     #[arg(long)]
     pub declared_public: bool,
 }

@@ -33,7 +33,7 @@ pub(crate) enum Line {
         /// Records of a private batch.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         examples: Option<u64>,
-        /// Those whose gradient was longer than the clipping norm.
+        /// Those whose gradient exceeded the clipping norm.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         clipped: Option<u64>,
     },
@@ -43,12 +43,12 @@ pub(crate) enum Line {
         step: u64,
         /// The epoch that ended, from 1.
         ended: u64,
-        /// What the weights after it promise a record; nothing of a run without a promise.
+        /// What the weights after it promise a record; nothing for a run without a promise.
         promises: Vec<Promised>,
         /// Perplexity of the held-out text.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         held_out_perplexity: Option<f64>,
-        /// Of a classifier: the share of held-out records that were told their class.
+        /// Of a classifier: the share of held-out records with the correct class.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         held_out_accuracy: Option<f64>,
         /// The mean of F1 over its classes.
@@ -61,7 +61,7 @@ pub(crate) enum Line {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Promised {
-    /// Who is compared with whom.
+    /// Neighbouring relation.
     neighbours: Neighbours,
     /// δ.
     delta: Delta,

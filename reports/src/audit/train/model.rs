@@ -103,7 +103,7 @@ impl Beginning {
         let Some(labels) = &prepared.options.labels else {
             ensure!(
                 !matches!(self.model.head(), Head::Classes(_)),
-                "it tells classes, and the records of PREPARED have none: prepare it with --label"
+                "it predicts classes, and the records of PREPARED have none: prepare it with --label"
             );
             return Ok(());
         };
@@ -113,7 +113,7 @@ impl Beginning {
             let named = config.class_names.is_empty() || config.class_names == labels.classes;
             ensure!(
                 head == Head::Classes(count) && named,
-                "it tells other classes than the {count} of PREPARED, which must be those of its id2label in their order"
+                "it predicts other classes than the {count} of PREPARED, which must be those of its id2label in their order"
             );
             // Classes without names take those that were declared.
             config.class_names.clone_from(&labels.classes);
@@ -172,12 +172,12 @@ impl Beginning {
     fn fresh(&self, spec: LoraSpec, folder: &Path, seed: u64) -> Result<FreshAdapter> {
         ensure!(
             folder.join("config.json").exists(),
-            "{} holds an adapter itself; `audit convert --merge` makes a model of it",
+            "{} holds an adapter itself; `audit convert --merge` turns it into a model",
             folder.display()
         );
         ensure!(
             self.model.head() == Head::NextToken,
-            "an adapter goes on a model that predicts the next token; a class head is trained with its whole model"
+            "an adapter needs a model that predicts the next token; a class head is trained with its whole model"
         );
         let base = self.initial.weights().unwrap_or_default().to_owned();
         let lora = Lora::of(&self.model, base, spec)?;

@@ -133,7 +133,7 @@ impl Job<'_> {
     }
 }
 
-/// Rates of dropout, and who asked for them.
+/// Rates of dropout, and what set them.
 #[derive(Serialize, JsonSchema)]
 struct Dropped {
     #[serde(flatten)]
@@ -187,17 +187,17 @@ pub(crate) struct Body {
     /// ε of the first promise, as `account plan` gives it.
     headline: Upper<Epsilon>,
     guarantees: Vec<Guarantee>,
-    /// Of protect: what is promised of each secret.
+    /// Of protect: what is promised for each secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     secrets: Option<SecretPosteriors>,
     /// Why nothing is promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
-    /// What a paper estimates where it has no bound.
+    /// What a paper estimates if it has no bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
     seeded: bool,
-    /// Whose messages carried loss; absent where every token did.
+    /// Whose messages carried loss; absent if every token did.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_on: Option<LossOn>,
     /// What is to be said of the manifest of an earlier run.
@@ -207,16 +207,16 @@ pub(crate) struct Body {
     /// guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_perplexity: Vec<f64>,
-    /// Of a classifier: how the held-out text was told after each of these epochs.
+    /// Of a classifier: how the held-out text was classified after each of these epochs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_out_classes: Vec<Classified>,
     /// Of a classifier: the names of its classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes: Vec<String>,
-    /// What training passes dropped; absent where that is nothing.
+    /// What training passes dropped; absent if nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropout: Option<Dropped>,
-    /// The adapter that was trained; the guarantees are of its training, not of its base's.
+    /// The trained adapter; the guarantees are for its training, not its base's.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<TrainedAdapter>,
     /// Records longer than the model's context: each is several windows, clipped as one record.
@@ -224,12 +224,12 @@ pub(crate) struct Body {
     in_windows: u64,
 }
 
-/// The adapter that was trained, and what it goes on.
+/// The trained adapter, and its base.
 #[derive(Serialize, JsonSchema)]
 struct TrainedAdapter {
     #[serde(flatten)]
     spec: LoraSpec,
-    /// The folder of the base, whose own weights stayed as they were.
+    /// The folder of the base, whose own weights were unchanged.
     base: String,
     /// How many values were trained.
     parameters: usize,
@@ -317,7 +317,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
     let prepared = Prepared::load(folder).context("PREPARED")?;
     if prepared.options.loss_on.is_some() && prepared.facts.loss_tokens == 0 {
         anyhow::bail!(
-            "PREPARED: no token of {} is the assistant's, so that there is nothing to learn",
+            "PREPARED: no token of {} is the assistant's, so there is nothing to learn",
             folder.display()
         );
     }

@@ -68,7 +68,7 @@ pub(super) fn all_used(train: &Train, request: &PlanRequest) -> Result<()> {
     for (key, given, users) in by_recipe(&request.optimization) {
         if given && !users.contains(&recipe) {
             bail!(
-                "{}: belongs to {}, got {recipe}",
+                "{}: applies only to {}, got {recipe}",
                 request.name(key),
                 recipes(users)
             );
@@ -91,7 +91,7 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
     ] {
         if given && !matches!(start, ModelArg::Gpt2 | ModelArg::Bert) {
             bail!(
-                "{}: belongs to --model gpt2 and bert, got {start}",
+                "{}: applies only to --model gpt2 and bert, got {start}",
                 request.name(key)
             );
         }
@@ -99,13 +99,13 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
     let folder = matches!(start, ModelArg::Folder(_));
     if given.initial_seed.is_some() && folder && given.lora_rank.is_none() {
         bail!(
-            "{}: belongs to a fresh model or adapter, got {start}",
+            "{}: applies only to a fresh model or adapter, got {start}",
             request.name("initial_seed")
         );
     }
     if given.lora_rank.is_some() && !folder {
         bail!(
-            "{}: belongs to a decoder's folder as --model, got {start}",
+            "{}: applies only to a decoder's folder as --model, got {start}",
             request.name("lora_rank")
         );
     }
@@ -115,7 +115,7 @@ fn by_model(train: &Train, request: &PlanRequest) -> Result<()> {
     ] {
         if stands && given.lora_rank.is_none() {
             bail!(
-                "{}: belongs to {}",
+                "{}: applies only to {}",
                 request.name(key),
                 request.name("lora_rank")
             );
@@ -136,7 +136,7 @@ fn by_optimizer(request: &PlanRequest) -> Result<()> {
         if given && !used {
             let (ordinary, private) = (value_name(ordinary), value_name(private));
             bail!(
-                "{}: belongs to {to}, got {ordinary} for ordinary and {private} for private steps",
+                "{}: applies only to {to}, got {ordinary} for ordinary and {private} for private steps",
                 request.name(key)
             );
         }
@@ -179,7 +179,7 @@ fn by_first_phase(request: &PlanRequest) -> Result<()> {
     let given = request.optimization.ordinary_batch_size.is_some();
     if request.recipe() == Jft && given && !ordinary {
         bail!(
-            "{}: belongs to --first-phase direct or screened of the recipe jft, got {}",
+            "{}: applies only to --first-phase direct or screened of the recipe jft, got {}",
             request.name("ordinary_batch_size"),
             value_name(phase)
         );
@@ -413,7 +413,7 @@ mod tests {
             ),
             (
                 "--recipe sgd --lora-alpha 4 --model ./f",
-                ["--lora-alpha", "belongs to", "--lora-rank"],
+                ["--lora-alpha", "applies only to", "--lora-rank"],
             ),
             (
                 "--recipe jft --sigma 1 --screened f",

@@ -104,16 +104,19 @@ fn what_a_sampler_lacks_or_has_too_much_is_named() {
         ),
         (
             "--max-batch 9",
-            "--max-batch: belongs to --sampler truncated-poisson, got 9",
+            "--max-batch: applies only to --sampler truncated-poisson, got 9",
         ),
         (
             "--selected 2",
-            "--selected: belongs to --sampler random-allocation, got 2",
+            "--selected: applies only to --sampler random-allocation, got 2",
         ),
-        ("--sampler shuffled --selected 2", "--selected: belongs to"),
+        (
+            "--sampler shuffled --selected 2",
+            "--selected: applies only to",
+        ),
         (
             "--epoch-steps 9",
-            "--epoch-steps: belongs to --sampler shuffled",
+            "--epoch-steps: applies only to --sampler shuffled",
         ),
         (
             "--sampler random-allocation --epoch-steps 9",

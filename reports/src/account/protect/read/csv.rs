@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
             if let Some(place) = places.next() {
                 ensure!(
                     places.next().is_none(),
-                    "{}, line 1: the column {name} is there twice",
+                    "{}, line 1: the column {name} occurs twice",
                     self.path.display()
                 );
                 return Ok(Some(place));

@@ -83,9 +83,9 @@ impl<'a> Objects<'a> {
                 continue;
             }
             return match serde_json::from_slice(text) {
-                Ok(Members { twice: true, .. }) => bail!(
-                    "{place}: a key stands twice in one object, and one of the two would be lost"
-                ),
+                Ok(Members { twice: true, .. }) => {
+                    bail!("{place}: a key occurs twice in one object, and one value would be lost")
+                }
                 Ok(Members { object, .. }) => Ok(Some((object, place))),
                 Err(error) => bail!("{place}: no JSON object: {}", json_problem(&error)),
             };

@@ -39,22 +39,22 @@ const OF_PLAN: [&str; 25] = [
 /// By which processes a corpus is prepared.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Sharding {
-    /// The plan of a preparation in shards: --shards writes it, --stage and --run follow it.
+    /// Plan of a sharded preparation: --shards writes it, --stage and --run follow it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Write the plan for so many shards, and prepare nothing yet.
+    /// Write the plan for this many shards, and prepare nothing yet.
     #[arg(long, value_name = "N", requires = "plan", conflicts_with_all = ["stage", "run"], value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub shards: Option<u64>,
-    /// Run one stage of the plan: scan and write with --shard, group with --part, join by itself.
+    /// Run one stage of the plan: scan and write with --shard, group with --part, join alone.
     #[arg(long, value_name = "STAGE", requires = "plan", conflicts_with_all = OF_PLAN, conflicts_with = "run")]
     pub stage: Option<StageName>,
-    /// The shard, from 0.
+    /// Shard number, from 0.
     #[arg(long, value_name = "N", requires = "stage", conflicts_with = "part")]
     pub shard: Option<u64>,
-    /// The part, from 0.
+    /// Part number, from 0.
     #[arg(long, value_name = "N", requires = "stage")]
     pub part: Option<u64>,
-    /// Run all stages: local:N starts so many processes on this machine; slurm writes a script that submits them.
+    /// Run all stages: local:N starts N processes on this machine; slurm writes a script that submits them.
     #[arg(long, value_name = "HOW", requires = "plan", conflicts_with_all = OF_PLAN)]
     pub run: Option<Driver>,
 }
@@ -62,13 +62,13 @@ pub struct Sharding {
 /// A stage of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StageName {
-    /// Digests of a shard's records.
+    /// Compute digests of a shard's records.
     Scan,
-    /// Which records of a part came before.
+    /// Find which records of a part came before.
     Group,
-    /// A shard's records.
+    /// Write a shard's records.
     Write,
-    /// The prepared folder.
+    /// Complete the prepared folder.
     Join,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn run(
                     bail!("--run: {stage}: a signal ended its process {TRIES} times");
                 } else {
                     note(&format!(
-                        "note: {stage}: a signal ended its process; it is started again"
+                        "note: {stage}: a signal ended its process; restarting it"
                     ));
                     waiting.push((stage, process.tries + 1));
                 }
@@ -90,9 +90,9 @@ pub(super) fn run(
 }
 
 fn start(path: &Path, stage: ShardStage, tries: u32, threads: u64) -> Result<Running> {
-    let stderr = tempfile::tempfile().context("--run: there is no place for temporary files")?;
+    let stderr = tempfile::tempfile().context("--run: there is no folder for temporary files")?;
     let copy = stderr.try_clone();
-    let copy = copy.context("--run: there is no place for temporary files")?;
+    let copy = copy.context("--run: there is no folder for temporary files")?;
     let program = program()?;
     let child = ending_with_this(&mut Command::new(&program))
         .args(["prepare", "--config", "none", "--plan"])

@@ -25,7 +25,7 @@ use std::time::Instant;
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Body {
     plan: String,
-    /// What passes between the stages.
+    /// What is exchanged between the stages.
     folder: String,
     out: String,
     shards: u64,
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
                     ..Body::new(path, &plan, began)
                 };
                 let said = format!(
-                    "{}: sh {} submits four jobs, each after the one before; words behind it go to sbatch.",
+                    "{}: sh {} submits four jobs, each after the one before; arguments after it go to sbatch.",
                     body.plan,
                     script.display()
                 );
@@ -214,7 +214,7 @@ fn write(args: &Prepare, path: &Path, shards: u64, interrupt: &Interrupt) -> Res
             .as_ref()
             .and_then(|data| data.canonicalize().ok())
             .is_some_and(|data| place.starts_with(data))),
-        "--plan: {} lies in the corpus, and would be a part of it; name another place",
+        "--plan: {} is inside the corpus, and would be part of it; choose another place",
         path.display()
     );
     let request = super::run::Request::of(args, interrupt)?;
@@ -257,5 +257,5 @@ fn stage_of(
 
 /// This program, for processes that run stages.
 fn program() -> Result<PathBuf> {
-    std::env::current_exe().context("this program does not know where it lies")
+    std::env::current_exe().context("cannot find the path of this program")
 }

@@ -52,7 +52,7 @@ esac
 fn quoted(path: &Path) -> Result<String> {
     let text = path
         .to_str()
-        .with_context(|| format!("{} is no text in UTF-8", path.display()))?;
+        .with_context(|| format!("{} is not UTF-8 text", path.display()))?;
     Ok(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
