@@ -29,7 +29,7 @@ const LINES: &str = r#"{"id":"a","text":"USR: fine, call 415-555-0123\nUSR: than
 {"id":"d","text":"USR: well","mood":"good"}
 "#;
 
-/// Each unit has the class of its document, redacted or not; of one text in two classes the first copy stays, as of any.
+/// Each unit has the class of its document, redacted or not; one text in two classes is no copy.
 #[test]
 fn records_keep_the_class_of_their_document_in_memory_and_on_disk() {
     let place = tempfile::tempdir().unwrap();
@@ -48,8 +48,8 @@ fn records_keep_the_class_of_their_document_in_memory_and_on_disk() {
     assert_eq!(found, [Some(0), Some(1), Some(1), Some(0)]);
     let made = prepare(&documents, &options).unwrap();
     let classes: Vec<Option<u32>> = made.training.records.iter().map(|r| r.label).collect();
-    assert_eq!(classes, [Some(0), Some(0), Some(1), Some(0)]);
-    assert_eq!(made.facts.duplicates, 1);
+    assert_eq!(classes, [Some(0), Some(0), Some(1), Some(1), Some(0)]);
+    assert_eq!(made.facts.duplicates, 0);
     assert!(made.texts[0].contains("<MASK>"));
     let files = PrepareFiles {
         data: &data,
