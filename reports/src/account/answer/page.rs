@@ -2,7 +2,7 @@
 
 use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
-use crate::account::mechanism::words::{batches as batches_in_words, line, noisy_steps};
+use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::labels_for;
 use crate::account::tables::{tables, tightest};
@@ -14,7 +14,7 @@ use crate::number::{grouped, nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::{NoisySteps, Recipe};
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
 use std::fmt::Write;
 
@@ -77,19 +77,23 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     page
 }
 
-/// What the batches are accounted for as, where that is no common knowledge; and a δ that protects
+/// What the batches are accounted for as, where they are not drawn by Poisson subsampling.
+pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String> {
+    let sampling = *noisy.sampling;
+    (sampling != Sampling::Poisson).then(|| {
+        format!(
+            "{}: {}.",
+            batches(sampling, noisy.sampling_rate.get()),
+            status(sampling)
+        )
+    })
+}
+
+/// What the batches are accounted for as, and what the run leaves uncovered; and a δ that protects
 /// nobody.
 fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(noisy) = asked.run.noisy()
-        && *noisy.sampling != Sampling::Poisson
-    {
-        notes.push(format!(
-            "{}: {}.",
-            batches_in_words(*noisy.sampling, noisy.sampling_rate.get()),
-            status(*noisy.sampling)
-        ));
-    }
+    notes.extend(asked.run.noisy().and_then(about_the_batches));
     if let Some(base) = asked.run.base() {
         notes.push(format!("Not covered: {}.", base.not_covered()));
     }
@@ -128,16 +132,7 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
 pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
         Run::Plan(_) => match run.noisy() {
-            Some(noisy) => {
-                let numbers = format!("DP-SGD on every record: {}", noisy_steps(noisy));
-                match *noisy.sampling {
-                    Sampling::Poisson => numbers,
-                    sampling => format!(
-                        "{numbers}, {}",
-                        batches_in_words(sampling, noisy.sampling_rate.get())
-                    ),
-                }
-            }
+            Some(noisy) => format!("DP-SGD on every record: {}", noisy_steps(noisy)),
             None => line(mechanism),
         },
         Run::Files { names, .. } => format!("{}: {}", names.join(", "), line(mechanism)),

@@ -5,7 +5,7 @@ use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised, or_left_out};
 use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
-use crate::account::answer::noise_found;
+use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
@@ -43,6 +43,11 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     page = page.answer(Section::text(
         "",
         assumed.chain(granted_line(&run.plan)).collect(),
+    ));
+    let batches = run.plan.run.noisy().and_then(about_the_batches);
+    page = page.answer(Section::notes(
+        "About this answer",
+        batches.into_iter().collect(),
     ));
     if !body.ceilings.is_empty() {
         page = page.section(
