@@ -4,7 +4,7 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::{cell, ends};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::notes;
+use crate::account::words::{about_delta, notes};
 use crate::contract::dash;
 use crate::contract::{Csv, Envelope, Inputs};
 use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
@@ -103,7 +103,11 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             table,
         ));
     }
-    page.section(Section::notes(
+    page.answer(Section::notes(
+        "About this answer",
+        about_delta(&document.inputs).into_iter().collect(),
+    ))
+    .section(Section::notes(
         "What the numbers mean and do not cover",
         notes(&body.guarantees),
     ))

@@ -3,6 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
+use crate::account::words::about_delta;
 use crate::contract::Csv;
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Number, Table};
@@ -65,6 +66,10 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
                 .into_iter()
                 .chain(document.inputs.assumed_line())
                 .collect(),
+        ))
+        .answer(Section::notes(
+            "About this answer",
+            about_delta(&document.inputs).into_iter().collect(),
         ))
         .section(Section::notes("What a point says", notes))
 }

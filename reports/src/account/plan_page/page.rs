@@ -7,6 +7,7 @@ use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
+use crate::account::words::about_delta;
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
@@ -44,10 +45,14 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         "",
         assumed.chain(granted_line(&run.plan)).collect(),
     ));
+    let delta = about_delta(&document.inputs);
+    // What stands in the answer is not repeated at its end.
+    let mut not_covered = body.not_covered.clone();
+    not_covered.retain(|said| Some(said) != delta.as_ref());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     page = page.answer(Section::notes(
         "About this answer",
-        batches.into_iter().collect(),
+        batches.into_iter().chain(delta).collect(),
     ));
     if !body.ceilings.is_empty() {
         page = page.section(
@@ -70,7 +75,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     Ok(page
         .section(Section::notes("Under these assumptions", assumptions))
-        .section(Section::notes("Not covered", body.not_covered.clone()))
+        .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
             "Signed",
             ["Name", "Date", "Signature"]

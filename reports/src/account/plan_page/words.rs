@@ -1,6 +1,7 @@
 //! What a page assumes and what it does not cover, in sentences.
 
 use super::PlannedRun;
+use crate::account::words::about_delta;
 use crate::number::{capital, grouped, nearest, rounded_up, shortest};
 use crate::plan::{taken_for_granted, unauthenticated};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
@@ -210,12 +211,6 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if run.plan.delta.get() > 1e-4 {
-        said.push(format!(
-            "delta {} is a real chance that a promise fails: keep it well below one over the number of {}s.",
-            shortest(run.plan.delta.get()),
-            run.plan.unit.value,
-        ));
-    }
+    said.extend(about_delta(&run.inputs));
     said
 }
