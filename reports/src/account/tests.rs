@@ -696,10 +696,10 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     for (delta, said) in [
         ("--delta 0.01", Some("delta 0.01 is a real chance")),
         (
-            "--delta 0.001 --dataset-size 1000",
-            Some("delta 0.001 is not below one over the 1 000 records"),
+            "--delta 0.002 --dataset-size 500",
+            Some("delta 0.002 is not below one over the 500 records"),
         ),
-        ("--delta 1e-6 --dataset-size 1000", None),
+        ("--delta 1e-6 --dataset-size 500", None),
         ("--delta 1e-4", None),
     ] {
         for line in pages(delta) {
@@ -720,5 +720,49 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     for line in &pages("--delta 0")[..3] {
         let text = words(&shown(line));
         assert!(text.contains("At delta 0 Gaussian noise"), "{line}\n{text}");
+    }
+}
+
+/// The sentence says who is compared: card and SARIF have no table that would.
+#[test]
+fn the_sentence_names_the_neighbouring_relation() {
+    let run = "--steps 100 --sample-rate 0.01";
+    for (line, relation) in [
+        (format!("account --sigma 1.1 {run}"), "present or absent"),
+        (
+            format!("account --sigma 1.1 {run} --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account --sigma 1.1 {run} --neighbours zero-out --at-epsilon 1"),
+            "learned from or not",
+        ),
+        (
+            format!("account --recipe dpsgd --sigma 1.1 {run}"),
+            "present or absent",
+        ),
+        (
+            format!("account explain --sigma 1.1 {run} --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --epsilon 2 {run} --tolerance 1e-3 --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --epsilon 2 {run} --tolerance 1e-3 --gamma 0.1"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --tpr 0.05 --fpr 0.01 {run} --tolerance 1e-3"),
+            "present or absent",
+        ),
+    ] {
+        let page = shown(&line);
+        assert!(page.said().contains(relation), "{line}\n{}", page.said());
+        let sarif = page.to_sarif("x", &crate::contract::Inputs::new());
+        for text in [page.to_model_card("x"), sarif] {
+            assert!(text.contains(page.said()), "{text}");
+        }
     }
 }

@@ -57,10 +57,11 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         && let Some(delta) = row.delta_bounds.and_then(|bounds| bounds.upper)
     {
         return format!(
-            "At epsilon {}, delta is at most {}: {}.",
+            "At epsilon {}, delta is at most {}: {}, {}.",
             asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
             rounded_up(delta.get().get(), 6),
-            promise(row)
+            promise(row),
+            neighbours(row)
         );
     }
     let said = promised(rows);
@@ -83,9 +84,10 @@ fn promised(rows: &[Guarantee]) -> String {
     let upper = row.epsilon.and_then(|bounds| bounds.upper);
     match (upper.map(|upper| upper.get().get()), row.delta) {
         (Some(epsilon), Some(delta)) if epsilon.is_finite() => format!(
-            "Epsilon is at most {} at delta {}: {of}.",
+            "Epsilon is at most {} at delta {}: {of}, {}.",
             rounded_up(epsilon, 6),
-            shortest(delta.get())
+            shortest(delta.get()),
+            neighbours(row)
         ),
         _ => format!("Nothing is promised: no finite epsilon is known ({of})."),
     }
@@ -165,12 +167,19 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
 }
 
 /// Who is compared with whom.
+pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
+    match neighbours {
+        Neighbours::AddRemove => "present or absent",
+        Neighbours::ZeroOut => "learned from or not",
+        Neighbours::Replace => "this content or another",
+    }
+}
+
+/// The same of a row, as the papers have it or not.
 pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
     match (row.neighbours, row.convention) {
-        (Neighbours::AddRemove, Convention::Definition) => "present or absent",
         (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",
-        (Neighbours::ZeroOut, _) => "learned from or not",
-        (Neighbours::Replace, _) => "this content or another",
+        (neighbours, _) => compared(neighbours),
     }
 }
 

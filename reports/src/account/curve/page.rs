@@ -3,7 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
-use crate::account::words::about_delta;
+use crate::account::words::{about_delta, compared};
 use crate::contract::Csv;
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Number, Table};
@@ -12,7 +12,7 @@ use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::pld::Engine;
-use reticent_accounting::{Bounds, Neighbours};
+use reticent_accounting::Bounds;
 
 const DIGITS: usize = 6;
 /// Points in the short text.
@@ -241,11 +241,7 @@ fn title(body: &Points) -> String {
         1 => "one record".to_owned(),
         k => format!("{k} records"),
     };
-    let compared = match body.neighbours {
-        Neighbours::AddRemove => "present or absent",
-        Neighbours::ZeroOut => "learned from or not",
-        Neighbours::Replace => "this content or another",
-    };
+    let compared = compared(body.neighbours);
     format!("{curve}, {records}, {compared}{slack}")
 }
 

@@ -7,7 +7,7 @@ use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
-use crate::account::words::about_delta;
+use crate::account::words::{about_delta, compared, neighbours};
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
@@ -16,7 +16,7 @@ use crate::page::{Page, Section};
 use crate::plan::granted_line;
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
-use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
+use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
 use std::fmt::Write;
 
 /// The page; plots are drawn only where they are shown.
@@ -149,9 +149,10 @@ pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     let to = &first.to;
     if epsilon.is_finite() {
         format!(
-            "Epsilon is at most {} at delta {} for {to}, whatever else the adversary knows.",
+            "Epsilon is at most {} at delta {} for {to}, {}, whatever else the adversary knows.",
             rounded_up(epsilon, 6),
             shortest(run.plan.delta.get()),
+            neighbours(&first.guarantee),
         )
     } else {
         format!("Nothing is promised for {to}{}.", reason(run))
@@ -229,11 +230,7 @@ pub(super) fn notion(promised: &Promised) -> String {
         Notion::SecretProtection => "secret protection",
         Notion::Gdp => "Gaussian differential privacy",
     };
-    let compared = match row.neighbours {
-        Neighbours::AddRemove => "present or absent",
-        Neighbours::ZeroOut => "learned from or not",
-        Neighbours::Replace => "this content or another",
-    };
+    let compared = compared(row.neighbours);
     let convention = match row.convention {
         Convention::Definition => "",
         Convention::Paper => ", as in the papers",
