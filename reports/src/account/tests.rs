@@ -766,3 +766,35 @@ fn the_sentence_names_the_neighbouring_relation() {
         }
     }
 }
+
+/// What several runs of crt promise holds of no secret on any public side: that was said under -v alone, and that no file
+/// counts secrets of a single manifest alone.
+#[test]
+fn composed_runs_say_what_they_take_for_granted() {
+    let place = tempfile::tempdir().unwrap();
+    let composed = |recipe: &str| {
+        let path = place.path().join(recipe);
+        let document = format!(
+            r#"{{"unit": "turn", "recipe": "{recipe}", "mechanism": {{"type": "gaussian", "noise_multiplier": 4}}}}"#
+        );
+        std::fs::write(&path, document).unwrap();
+        let page = shown(&format!("account compose {0} {0}", path.display()));
+        (page.said().to_owned(), [words(&page), page.to_model_card("guarantees")])
+    };
+    let side = "no record is on the public side of any of these runs";
+    let uncounted = "stands in no manifest: each row is about one turn";
+    let (said, texts) = composed("crt");
+    assert!(said.starts_with("Nothing is promised"), "{said}");
+    for text in &texts {
+        assert!(text.contains(side) && text.contains(uncounted), "{text}");
+    }
+    let (_, texts) = composed("jft");
+    for text in &texts {
+        assert!(text.contains(uncounted) && !text.contains(side), "{text}");
+    }
+    let (said, texts) = composed("dpsgd");
+    assert!(said.contains("differential privacy, one turn"), "{said}");
+    for text in &texts {
+        assert!(!text.contains("Taken for granted") && !text.contains(uncounted), "{text}");
+    }
+}

@@ -13,7 +13,7 @@ use crate::number::{nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::training::{NoisySteps, Recipe};
+use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
 use std::fmt::Write;
 
@@ -95,14 +95,7 @@ fn about_the_run(asked: &Asked) -> Vec<String> {
     if let Some(base) = asked.run.base() {
         notes.push(format!("Not covered: {}.", base.not_covered()));
     }
-    if let Some(plan) = asked.run.of_manifest()
-        && !matches!(
-            plan.run.recipe(),
-            None | Some(Recipe::Sgd | Recipe::Protect)
-        )
-        && plan.secret_records().is_none()
-        && asked.plan.group == GroupSize::ONE
-    {
+    if asked.run.counts_no_secrets() && asked.plan.group == GroupSize::ONE {
         notes.push(format!(
             "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and stands in no \
              manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \

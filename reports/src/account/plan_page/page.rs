@@ -45,15 +45,6 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
         "",
         assumed.chain(granted_line(&run.plan)).collect(),
     ));
-    let delta = about_delta(&document.inputs);
-    // What stands in the answer is not repeated at its end.
-    let mut not_covered = body.not_covered.clone();
-    not_covered.retain(|said| Some(said) != delta.as_ref());
-    let batches = run.plan.run.noisy().and_then(about_the_batches);
-    page = page.answer(Section::notes(
-        "About this answer",
-        batches.into_iter().chain(delta).collect(),
-    ));
     if !body.ceilings.is_empty() {
         page = page.section(
             Section::table("What an attack can reach", ceilings(&body.ceilings)).caption(
@@ -73,7 +64,16 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     }
     let mut assumptions = body.assumptions.clone();
     assumptions.extend(body.labels_wanted.clone());
+    let batches = run.plan.run.noisy().and_then(about_the_batches);
+    let delta = about_delta(&document.inputs);
+    // What the answer says already is not repeated among what it does not cover.
+    let mut not_covered = body.not_covered.clone();
+    not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
+        .answer(Section::notes(
+            "About this answer",
+            batches.into_iter().chain(delta).collect(),
+        ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
