@@ -660,15 +660,11 @@ fn shown(line: &str) -> crate::page::Page {
             let asked = plan::Asked::about(source, &wish.question).unwrap();
             explain::page(&asked, &explain::explain(&asked).unwrap())
         }
-        Some(Command::Calibrate(wish)) => {
-            calibrate::page(&calibrate::calibrate(&wish).unwrap())
-        }
+        Some(Command::Calibrate(wish)) => calibrate::page(&calibrate::calibrate(&wish).unwrap()),
         Some(Command::Curve(wish)) => curve::page(&curve::curve(&wish).unwrap()),
         Some(Command::Compose(wish)) => {
-            let source = plan::Source::of_files(
-                &wish.files,
-                plan::neighbours(wish.question.neighbours),
-            );
+            let source =
+                plan::Source::of_files(&wish.files, plan::neighbours(wish.question.neighbours));
             let asked = plan::Asked::about(source.unwrap(), &wish.question).unwrap();
             answer::guarantees(&asked, &answer::in_brief(&asked).unwrap(), None)
         }
@@ -685,9 +681,7 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
             format!("account {run} {delta}"),
             format!("account --recipe dpsgd {run} {delta}"),
             format!("account explain {run} {delta}"),
-            format!(
-                "account curve --over sigma --at 1,2 --steps 100 --sample-rate 0.01 {delta}"
-            ),
+            format!("account curve --over sigma --at 1,2 --steps 100 --sample-rate 0.01 {delta}"),
             format!(
                 "account calibrate --epsilon 0.5 --steps 100 --sample-rate 0.01 --tolerance 1e-3 {delta}"
             ),
@@ -715,7 +709,10 @@ fn a_delta_that_protects_nobody_is_said_on_every_page() {
     }
     for line in &pages("--delta 1")[..4] {
         let text = words(&shown(line));
-        assert!(text.contains("A delta of 1 promises nothing"), "{line}\n{text}");
+        assert!(
+            text.contains("A delta of 1 promises nothing"),
+            "{line}\n{text}"
+        );
     }
     for line in &pages("--delta 0")[..3] {
         let text = words(&shown(line));
@@ -779,7 +776,10 @@ fn composed_runs_say_what_they_take_for_granted() {
         );
         std::fs::write(&path, document).unwrap();
         let page = shown(&format!("account compose {0} {0}", path.display()));
-        (page.said().to_owned(), [words(&page), page.to_model_card("guarantees")])
+        (
+            page.said().to_owned(),
+            [words(&page), page.to_model_card("guarantees")],
+        )
     };
     let side = "no record is on the public side of any of these runs";
     let uncounted = "stands in no manifest: each row is about one turn";
@@ -795,6 +795,9 @@ fn composed_runs_say_what_they_take_for_granted() {
     let (said, texts) = composed("dpsgd");
     assert!(said.contains("differential privacy, one turn"), "{said}");
     for text in &texts {
-        assert!(!text.contains("Taken for granted") && !text.contains(uncounted), "{text}");
+        assert!(
+            !text.contains("Taken for granted") && !text.contains(uncounted),
+            "{text}"
+        );
     }
 }

@@ -50,8 +50,8 @@ const OF_SDP: &str =
 
 /// What runs of crt take for granted of which no plan is known: whether a policy missed a secret is not published, and a
 /// public side is trained on without noise.
-const OF_CRT: &str = "A finite epsilon is of a secret of which no record is on the public side of any of these runs: in each of them \
-                      the two policies together miss none of its copies. One exception and nothing is promised.";
+const OF_CRT: &str = "The promise is to a secret of which no record is on the public side of any of these runs: in each of them the \
+                      two policies together miss none of its copies. One exception and nothing is promised.";
 
 /// Another content could make two records equal, and change how many are trained on without noise.
 const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which \

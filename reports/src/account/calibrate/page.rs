@@ -120,7 +120,8 @@ fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
     let given = |name: &str| inputs.number(name).map_or_else(dash, shortest);
     let relation = inputs.iter().find(|(name, _)| *name == "neighbours");
     let relation = relation.and_then(|(_, value)| Neighbours::deserialize(value).ok());
-    let relation = relation.map_or_else(String::new, |relation| format!(" ({})", compared(relation)));
+    let relation =
+        relation.map_or_else(String::new, |relation| format!(" ({})", compared(relation)));
     if quantity.starts_with("epsilon") {
         return format!("{quantity}{relation} at delta {}", given("delta"));
     }

@@ -11,8 +11,8 @@ use crate::number::{capital, count_of, described, rounded_down, rounded_up, shor
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
-use reticent_accounting::pld::Engine;
 use reticent_accounting::Bounds;
+use reticent_accounting::pld::Engine;
 
 const DIGITS: usize = 6;
 /// Points in the short text.

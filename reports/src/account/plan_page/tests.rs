@@ -609,12 +609,21 @@ fn the_page_assumes_the_sampler_of_the_plan() {
         let shown = page(&run, &document, false).unwrap();
         let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let assumed = document.body.assumptions.join(" ");
-        let [brief, full] = [View::of_terminal(false), View::full()].map(|view| shown.to_text(view));
-        (flat(&brief), flat(&full), shown.to_model_card("plan"), assumed)
+        let [brief, full] =
+            [View::of_terminal(false), View::full()].map(|view| shown.to_text(view));
+        (
+            flat(&brief),
+            flat(&full),
+            shown.to_model_card("plan"),
+            assumed,
+        )
     };
     let (_, full, card, assumed) = plan("sample_rate = 0.01\n");
     assert!(assumed.contains(of_poisson), "{assumed}");
-    assert!(full.contains("Batches that are drawn otherwise than stated"), "{full}");
+    assert!(
+        full.contains("Batches that are drawn otherwise than stated"),
+        "{full}"
+    );
     assert!(!card.contains("batches"), "{card}");
     for (keys, title, condition, note) in [
         (
@@ -652,7 +661,10 @@ fn the_page_assumes_the_sampler_of_the_plan() {
         for text in [&brief, &full, &card] {
             assert!(text.contains(title) && text.contains(note), "{keys}{text}");
         }
-        assert!(assumed.contains(condition) && full.contains(condition), "{assumed}");
+        assert!(
+            assumed.contains(condition) && full.contains(condition),
+            "{assumed}"
+        );
         let poisson = keys.contains("truncated-poisson");
         assert_eq!(full.contains(of_poisson), poisson, "{full}");
         assert!(!full.contains("shuffled, cut to size"), "{full}");
