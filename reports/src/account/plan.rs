@@ -67,6 +67,24 @@ impl Run {
         }
     }
 
+    /// Whether it comes from files that count no secrets, though its recipe promises something to those of a text. Of several
+    /// runs the recipe is known that promises less than differential privacy.
+    #[must_use]
+    pub fn counts_no_secrets(&self) -> bool {
+        let Self::Files {
+            completed, plan, ..
+        } = self
+        else {
+            return false;
+        };
+        let (recipe, records) = match plan {
+            Some(plan) => (plan.run.recipe(), plan.secret_records()),
+            None => (completed.recipe, completed.secret_records),
+        };
+        let of_secrets = !matches!(recipe, None | Some(Recipe::Sgd | Recipe::Protect));
+        of_secrets && records.is_none()
+    }
+
     /// The neighbours of its first rows where nobody names them: contents, where it redacts or speaks of secrets.
     const fn own_neighbours(&self) -> Option<Neighbours> {
         match self {

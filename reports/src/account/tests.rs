@@ -634,3 +634,170 @@ fn an_exported_mechanism_keeps_its_unit() {
     let read = read(&text).unwrap();
     assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
 }
+
+fn words(page: &crate::page::Page) -> String {
+    let brief = page.to_text(View::of_terminal(false));
+    brief.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What each command answers, as a page.
+fn shown(line: &str) -> crate::page::Page {
+    let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
+    match arguments.command {
+        None if arguments.plan.is_page() => {
+            let run = super::plan_page::of_request(&arguments.plan.request()).unwrap();
+            let document = super::plan_page::sheet(&run).unwrap();
+            super::plan_page::page(&run, &document, false).unwrap()
+        }
+        None => {
+            let asked = plan::Asked::new(&arguments.plan).unwrap();
+            answer::guarantees(&asked, &answer::in_brief(&asked).unwrap(), None)
+        }
+        Some(Command::Explain(wish)) => {
+            let neighbours =
+                plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
+            let source = plan::Source::of_records(&wish.run, neighbours).unwrap();
+            let asked = plan::Asked::about(source, &wish.question).unwrap();
+            explain::page(&asked, &explain::explain(&asked).unwrap())
+        }
+        Some(Command::Calibrate(wish)) => calibrate::page(&calibrate::calibrate(&wish).unwrap()),
+        Some(Command::Curve(wish)) => curve::page(&curve::curve(&wish).unwrap()),
+        Some(Command::Compose(wish)) => {
+            let source =
+                plan::Source::of_files(&wish.files, plan::neighbours(wish.question.neighbours));
+            let asked = plan::Asked::about(source.unwrap(), &wish.question).unwrap();
+            answer::guarantees(&asked, &answer::in_brief(&asked).unwrap(), None)
+        }
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+/// Every page says what is wrong with a δ: most said nothing.
+#[test]
+fn a_delta_that_protects_nobody_is_said_on_every_page() {
+    let run = "--sigma 1.1 --steps 100 --sample-rate 0.01";
+    let pages = |delta: &str| {
+        [
+            format!("account {run} {delta}"),
+            format!("account --recipe dpsgd {run} {delta}"),
+            format!("account explain {run} {delta}"),
+            format!("account curve --over sigma --at 1,2 --steps 100 --sample-rate 0.01 {delta}"),
+            format!(
+                "account calibrate --epsilon 0.5 --steps 100 --sample-rate 0.01 --tolerance 1e-3 {delta}"
+            ),
+        ]
+    };
+    for (delta, said) in [
+        ("--delta 0.01", Some("delta 0.01 is a real chance")),
+        (
+            "--delta 0.002 --dataset-size 500",
+            Some("delta 0.002 is not below one over the 500 records"),
+        ),
+        ("--delta 1e-6 --dataset-size 500", None),
+        ("--delta 1e-4", None),
+    ] {
+        for line in pages(delta) {
+            let page = shown(&line);
+            let all = [words(&page), page.to_model_card("x")];
+            for text in all {
+                match said {
+                    Some(said) => assert_eq!(text.matches(said).count(), 1, "{line}\n{text}"),
+                    None => assert!(!text.contains("one over"), "{line}\n{text}"),
+                }
+            }
+        }
+    }
+    for line in &pages("--delta 1")[..4] {
+        let text = words(&shown(line));
+        assert!(
+            text.contains("A delta of 1 promises nothing"),
+            "{line}\n{text}"
+        );
+    }
+    for line in &pages("--delta 0")[..3] {
+        let text = words(&shown(line));
+        assert!(text.contains("At delta 0 Gaussian noise"), "{line}\n{text}");
+    }
+}
+
+/// The sentence says who is compared: card and SARIF have no table that would.
+#[test]
+fn the_sentence_names_the_neighbouring_relation() {
+    let run = "--steps 100 --sample-rate 0.01";
+    for (line, relation) in [
+        (format!("account --sigma 1.1 {run}"), "present or absent"),
+        (
+            format!("account --sigma 1.1 {run} --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account --sigma 1.1 {run} --neighbours zero-out --at-epsilon 1"),
+            "learned from or not",
+        ),
+        (
+            format!("account --recipe dpsgd --sigma 1.1 {run}"),
+            "present or absent",
+        ),
+        (
+            format!("account explain --sigma 1.1 {run} --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --epsilon 2 {run} --tolerance 1e-3 --neighbours replace"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --epsilon 2 {run} --tolerance 1e-3 --gamma 0.1"),
+            "this content or another",
+        ),
+        (
+            format!("account calibrate --tpr 0.05 --fpr 0.01 {run} --tolerance 1e-3"),
+            "present or absent",
+        ),
+    ] {
+        let page = shown(&line);
+        assert!(page.said().contains(relation), "{line}\n{}", page.said());
+        let sarif = page.to_sarif("x", &crate::contract::Inputs::new());
+        for text in [page.to_model_card("x"), sarif] {
+            assert!(text.contains(page.said()), "{text}");
+        }
+    }
+}
+
+/// What several runs of crt promise holds of no secret on any public side: that was said under -v alone, and that no file
+/// counts secrets of a single manifest alone.
+#[test]
+fn composed_runs_say_what_they_take_for_granted() {
+    let place = tempfile::tempdir().unwrap();
+    let composed = |recipe: &str| {
+        let path = place.path().join(recipe);
+        let document = format!(
+            r#"{{"unit": "turn", "recipe": "{recipe}", "mechanism": {{"type": "gaussian", "noise_multiplier": 4}}}}"#
+        );
+        std::fs::write(&path, document).unwrap();
+        let page = shown(&format!("account compose {0} {0}", path.display()));
+        (
+            page.said().to_owned(),
+            [words(&page), page.to_model_card("guarantees")],
+        )
+    };
+    let side = "no record is on the public side of any of these runs";
+    let uncounted = "stands in no manifest: each row is about one turn";
+    let (said, texts) = composed("crt");
+    assert!(said.starts_with("Nothing is promised"), "{said}");
+    for text in &texts {
+        assert!(text.contains(side) && text.contains(uncounted), "{text}");
+    }
+    let (_, texts) = composed("jft");
+    for text in &texts {
+        assert!(text.contains(uncounted) && !text.contains(side), "{text}");
+    }
+    let (said, texts) = composed("dpsgd");
+    assert!(said.contains("differential privacy, one turn"), "{said}");
+    for text in &texts {
+        assert!(
+            !text.contains("Taken for granted") && !text.contains(uncounted),
+            "{text}"
+        );
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::answer::headline;
 use super::plan::Asked;
-use crate::contract::dash;
-use crate::number::{rounded_up, shortest};
+use crate::contract::{Inputs, dash};
+use crate::number::{grouped, nearest, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
 use reticent_accounting::training::Subject;
 use reticent_accounting::{
@@ -57,10 +57,11 @@ pub(super) fn says(asked: &Asked, rows: &[Guarantee]) -> String {
         && let Some(delta) = row.delta_bounds.and_then(|bounds| bounds.upper)
     {
         return format!(
-            "At epsilon {}, delta is at most {}: {}.",
+            "At epsilon {}, delta is at most {}: {}, {}.",
             asked.epsilon.map_or_else(dash, |e| shortest(e.get())),
             rounded_up(delta.get().get(), 6),
-            promise(row)
+            promise(row),
+            neighbours(row)
         );
     }
     let said = promised(rows);
@@ -83,9 +84,10 @@ fn promised(rows: &[Guarantee]) -> String {
     let upper = row.epsilon.and_then(|bounds| bounds.upper);
     match (upper.map(|upper| upper.get().get()), row.delta) {
         (Some(epsilon), Some(delta)) if epsilon.is_finite() => format!(
-            "Epsilon is at most {} at delta {}: {of}.",
+            "Epsilon is at most {} at delta {}: {of}, {}.",
             rounded_up(epsilon, 6),
-            shortest(delta.get())
+            shortest(delta.get()),
+            neighbours(row)
         ),
         _ => format!("Nothing is promised: no finite epsilon is known ({of})."),
     }
@@ -129,13 +131,55 @@ fn guess(asked: &Asked, row: &Guarantee, rows: &[Guarantee]) -> Option<String> {
     ))
 }
 
+/// Above this a promise may really fail, however many records there are.
+const REAL_CHANCE: f64 = 1e-4;
+
+/// What is to be said of the δ of a question that asks for nothing, or that leaves a real chance for its promise to fail.
+/// The records that noise covers are among the inputs where they are known.
+#[must_use]
+pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
+    let delta = inputs.number("delta")?;
+    let records = ["private_records", "dataset_size"]
+        .into_iter()
+        .find_map(|name| inputs.number(name));
+    let shown = shortest(delta);
+    match records {
+        _ if delta <= 0.0 => Some(
+            "At delta 0 Gaussian noise has no finite epsilon: give a delta above 0, well below one over the number of \
+             records."
+                .to_owned(),
+        ),
+        _ if delta >= 1.0 => Some(
+            "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
+                .to_owned(),
+        ),
+        Some(records) if delta * records >= 1.0 => Some(format!(
+            "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
+             promise too. Give a delta well below {}.",
+            grouped(records as u64),
+            nearest(1.0 / records, 2),
+        )),
+        _ if delta > REAL_CHANCE => Some(format!(
+            "delta {shown} is a real chance that the promise fails: give one well below one over the number of records."
+        )),
+        _ => None,
+    }
+}
+
 /// Who is compared with whom.
+pub(crate) const fn compared(neighbours: Neighbours) -> &'static str {
+    match neighbours {
+        Neighbours::AddRemove => "present or absent",
+        Neighbours::ZeroOut => "learned from or not",
+        Neighbours::Replace => "this content or another",
+    }
+}
+
+/// The same of a row, as the papers have it or not.
 pub(crate) const fn neighbours(row: &Guarantee) -> &'static str {
     match (row.neighbours, row.convention) {
-        (Neighbours::AddRemove, Convention::Definition) => "present or absent",
         (Neighbours::AddRemove, Convention::Paper) => "present or absent (as in the papers)",
-        (Neighbours::ZeroOut, _) => "learned from or not",
-        (Neighbours::Replace, _) => "this content or another",
+        (neighbours, _) => compared(neighbours),
     }
 }
 

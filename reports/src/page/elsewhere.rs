@@ -20,12 +20,27 @@ impl Page {
             escaped(&self.title),
             escaped(&self.summary)
         );
-        for (shown, section) in &self.sections {
-            if matches!(shown, Shown::Always | Shown::Briefly) {
-                out.push_str(&section.to_markdown());
-            }
+        for section in self.in_brief() {
+            out.push_str(&section.to_markdown());
         }
         out
+    }
+
+    /// The sections that the short text has.
+    fn in_brief(&self) -> impl Iterator<Item = &Section> {
+        let brief = self
+            .sections
+            .iter()
+            .filter(|(shown, _)| matches!(shown, Shown::Always | Shown::Briefly));
+        brief.map(|(_, section)| section)
+    }
+
+    /// What the short text says name by name: bounds, a verdict.
+    fn facts(&self) -> impl Iterator<Item = &(String, String)> {
+        self.in_brief().flat_map(|section| match &section.body {
+            Body::Facts(facts) => facts.as_slice(),
+            _ => &[],
+        })
     }
 
     /// What the answer says beside its result and its tables: assumptions, a limit, what it doesn't cover.
@@ -57,9 +72,14 @@ impl Page {
             .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": place.replace(' ', "%20") } } }))
             .into_iter()
             .collect();
-        let said: Vec<&str> = [self.summary.as_str()]
+        let facts = self.facts().map(|(name, value)| match name.as_str() {
+            "" => value.clone(),
+            name => format!("{name}: {value}"),
+        });
+        let said: Vec<String> = [self.summary.clone()]
             .into_iter()
-            .chain(self.beside().map(String::as_str))
+            .chain(self.beside().cloned())
+            .chain(facts)
             .collect();
         let message = said.join("\n");
         let document = json!({
@@ -116,22 +136,13 @@ impl Page {
                 out.push_str(&format!("  - {}\n", quoted(paragraph)));
             }
         }
-        let answer = self
-            .sections
-            .iter()
-            .filter(|(shown, _)| *shown == Shown::Always);
-        let facts: Vec<&(String, String)> = answer
-            .filter_map(|(_, section)| match &section.body {
-                Body::Facts(facts) => Some(facts),
-                _ => None,
-            })
-            .flatten()
+        let facts: String = self
+            .facts()
+            .map(|(name, value)| format!("  - {}: {}\n", quoted(name), quoted(value)))
             .collect();
         if !facts.is_empty() {
             out.push_str("  facts:\n");
-            for (name, value) in facts {
-                out.push_str(&format!("  - {}: {}\n", quoted(name), quoted(value)));
-            }
+            out.push_str(&facts);
         }
         out
     }
@@ -262,6 +273,26 @@ mod tests {
                 (&result["kind"], &result["level"]),
                 (&json!(kind), &json!("none"))
             );
+        }
+    }
+
+    /// A report shows its verdict in brief, before its parts: card and SARIF lost it.
+    #[test]
+    fn the_facts_of_the_short_text_are_in_every_format() {
+        let verdict = "this audit could not have contradicted the promise";
+        let facts = || Section::facts("What follows", [("verdict", verdict.to_owned())]);
+        let part = Page::new("Exposure", "No leak was seen.").answer(facts());
+        let report = Page::new("What leaks", "No leak was seen.")
+            .brief(facts())
+            .with("Exposure", part.clone());
+        for page in [part, report] {
+            let inputs = Inputs::new();
+            let sarif: Value = serde_json::from_str(&page.to_sarif("report", &inputs)).unwrap();
+            let message = &sarif["runs"][0]["results"][0]["message"]["text"];
+            assert_eq!(message, &format!("No leak was seen.\nverdict: {verdict}"));
+            let card = page.to_model_card("report");
+            let facts = format!("  facts:\n  - \"verdict\": \"{verdict}\"\n");
+            assert!(card.ends_with(&facts), "{card}");
         }
     }
 

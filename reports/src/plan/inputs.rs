@@ -48,6 +48,11 @@ const OF_JFT: &str = "The first phase sees the same text for every content of a 
 const OF_SDP: &str =
     "The policy finds every secret from end to end: one that it misses is trained on in the open.";
 
+/// What runs of crt take for granted of which no plan is known: whether a policy missed a secret is not published, and a
+/// public side is trained on without noise.
+const OF_CRT: &str = "The promise is to a secret of which no record is on the public side of any of these runs: in each of them the \
+                      two policies together miss none of its copies. One exception and nothing is promised.";
+
 /// Another content could make two records equal, and change how many are trained on without noise.
 const NO_DUPLICATE: &str = "With no content that a secret could have is its record a duplicate of another one, which \
                             deduplication would leave out.";
@@ -92,6 +97,7 @@ pub fn granted_line(plan: &TrainingPlan) -> Option<String> {
 #[must_use]
 pub fn granted_by(recipe: Option<Recipe>) -> Option<String> {
     match recipe {
+        Some(Recipe::Crt) => line(&[OF_CRT, NO_DUPLICATE]),
         Some(Recipe::Jft) => line(&[OF_JFT, NO_DUPLICATE]),
         Some(Recipe::Sdp) => line(&[OF_SDP, NO_DUPLICATE]),
         _ => None,

@@ -6,5 +6,5 @@ mod page;
 mod run;
 
 pub use page::guarantees;
-pub(super) use page::{noise_found, what_is_asked, what_runs};
+pub(super) use page::{about_the_batches, noise_found, what_is_asked, what_runs};
 pub use run::{Guarantees, Limit, WhatIf, answer, headline, held_to, in_brief, limit};

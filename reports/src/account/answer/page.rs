@@ -2,19 +2,18 @@
 
 use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
-use crate::account::mechanism::words::{batches as batches_in_words, line, noisy_steps};
+use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
 use crate::account::plan_page::labels_for;
 use crate::account::tables::{tables, tightest};
-use crate::account::words::says;
-use crate::account::words::{notes, wide};
+use crate::account::words::{about_delta, notes, says, wide};
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Inputs, Table};
-use crate::number::{grouped, nearest, rounded_up, shortest};
+use crate::number::{nearest, rounded_up, shortest};
 use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::training::Recipe;
+use reticent_accounting::training::NoisySteps;
 use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
 use std::fmt::Write;
 
@@ -54,11 +53,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
         what_if(&body.what_if),
     ));
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
-    alarms.extend(end_of_delta(asked.plan.delta.get()));
+    alarms.extend(about_delta(&document.inputs));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());
-    alarms.extend(about_the_run(asked, &document.inputs));
+    alarms.extend(about_the_run(asked));
     alarms.extend(wide(&body.guarantees, asked.plan.tolerance));
     alarms.extend(body.what_if.iter().filter_map(failed));
     page = page
@@ -77,46 +76,30 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     page
 }
 
-/// What the batches are accounted for as, where that is no common knowledge; and a δ that protects
-/// nobody.
-fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(noisy) = asked.run.noisy()
-        && *noisy.sampling != Sampling::Poisson
-    {
-        notes.push(format!(
+/// What the batches are accounted for as, where they are not drawn by Poisson subsampling.
+pub(in crate::account) fn about_the_batches(noisy: &NoisySteps) -> Option<String> {
+    let sampling = *noisy.sampling;
+    (sampling != Sampling::Poisson).then(|| {
+        format!(
             "{}: {}.",
-            batches_in_words(*noisy.sampling, noisy.sampling_rate.get()),
-            status(*noisy.sampling)
-        ));
-    }
+            batches(sampling, noisy.sampling_rate.get()),
+            status(sampling)
+        )
+    })
+}
+
+/// What the batches are accounted for as, and what the run leaves uncovered.
+fn about_the_run(asked: &Asked) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(asked.run.noisy().and_then(about_the_batches));
     if let Some(base) = asked.run.base() {
         notes.push(format!("Not covered: {}.", base.not_covered()));
     }
-    if let Some(plan) = asked.run.of_manifest()
-        && !matches!(
-            plan.run.recipe(),
-            None | Some(Recipe::Sgd | Recipe::Protect)
-        )
-        && plan.secret_records().is_none()
-        && asked.plan.group == GroupSize::ONE
-    {
+    if asked.run.counts_no_secrets() && asked.plan.group == GroupSize::ONE {
         notes.push(format!(
             "How many {unit}s hold one secret, and which of them a policy missed, is counted in private text and is not in any manifest: each row is about one {unit} (ask with --group), and secrets count as missed. account --prepared says \
              what holds of the text that was prepared.",
             unit = asked.plan.unit
-        ));
-    }
-    let size = inputs.iter().find(|(name, _)| *name == "dataset_size");
-    if let Some(records) = size.and_then(|(_, value)| value.as_u64())
-        && asked.epsilon.is_none()
-        && asked.plan.delta.get() * records as f64 >= 1.0
-    {
-        notes.push(format!(
-            "delta {} is not below one over the {} records: publishing one of them outright keeps such a promise too. Use a --delta well below {}.",
-            shortest(asked.plan.delta.get()),
-            grouped(records),
-            nearest(1.0 / records as f64, 2),
         ));
     }
     notes
@@ -126,16 +109,7 @@ fn about_the_run(asked: &Asked, inputs: &Inputs) -> Vec<String> {
 pub(in crate::account) fn what_runs(run: &Run, mechanism: &Mechanism) -> String {
     match run {
         Run::Plan(_) => match run.noisy() {
-            Some(noisy) => {
-                let numbers = format!("DP-SGD on every record: {}", noisy_steps(noisy));
-                match *noisy.sampling {
-                    Sampling::Poisson => numbers,
-                    sampling => format!(
-                        "{numbers}, {}",
-                        batches_in_words(sampling, noisy.sampling_rate.get())
-                    ),
-                }
-            }
+            Some(noisy) => format!("DP-SGD on every record: {}", noisy_steps(noisy)),
             None => line(mechanism),
         },
         Run::Files { names, .. } => format!("{}: {}", names.join(", "), line(mechanism)),
@@ -210,21 +184,6 @@ fn what_if(rows: &[WhatIf]) -> Table {
 }
 
 /// What a measured miss rate means, and what more labels would be worth.
-/// A δ that asks for nothing, or for what noise with unbounded tails never gives.
-fn end_of_delta(delta: f64) -> Option<String> {
-    if delta <= 0.0 {
-        return Some(
-            "At delta 0 Gaussian noise has no finite epsilon: give a delta above 0, well below one over the \
-             number of records."
-                .to_owned(),
-        );
-    }
-    (delta >= 1.0).then(|| {
-        "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
-            .to_owned()
-    })
-}
-
 fn sample_note(asked: &Asked) -> Option<String> {
     let (sample, redaction, confidence) = (
         asked.redacted.as_ref()?.sample?,

@@ -4,12 +4,14 @@ use super::args::Solve;
 use super::run::Calibrated;
 use crate::account::csv::{cell, ends};
 use crate::account::tables::{tables, tightest};
-use crate::account::words::notes;
+use crate::account::words::{about_delta, compared, notes};
 use crate::contract::dash;
 use crate::contract::{Csv, Envelope, Inputs};
 use crate::number::{capital, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
+use reticent_accounting::Neighbours;
+use serde::Deserialize;
 
 const DIGITS: usize = 6;
 
@@ -103,22 +105,30 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             table,
         ));
     }
-    page.section(Section::notes(
+    page.answer(Section::notes(
+        "About this answer",
+        about_delta(&document.inputs).into_iter().collect(),
+    ))
+    .section(Section::notes(
         "What the numbers mean and do not cover",
         notes(&body.guarantees),
     ))
 }
 
-/// What is kept, with what it is kept at.
+/// What is kept, of which neighbours where a question has them, with what it is kept at.
 fn in_its_terms(quantity: &str, inputs: &Inputs) -> String {
     let given = |name: &str| inputs.number(name).map_or_else(dash, shortest);
+    let relation = inputs.iter().find(|(name, _)| *name == "neighbours");
+    let relation = relation.and_then(|(_, value)| Neighbours::deserialize(value).ok());
+    let relation =
+        relation.map_or_else(String::new, |relation| format!(" ({})", compared(relation)));
     if quantity.starts_with("epsilon") {
-        return format!("{quantity} at delta {}", given("delta"));
+        return format!("{quantity}{relation} at delta {}", given("delta"));
     }
     match quantity {
         "true-positive rate" => {
             format!(
-                "the {quantity} at a false-positive rate of {}",
+                "the {quantity}{relation} at a false-positive rate of {}",
                 given("fpr")
             )
         }

@@ -88,12 +88,14 @@ pub(super) fn target(wish: &Calibrate, inputs: Inputs) -> Result<(Target, &'stat
     };
     if let Some(gamma) = wish.gamma {
         let redaction = Redaction::single_policy(gamma);
-        let inputs = inputs.given("gamma", gamma)?;
+        let neighbours = match wish.by {
+            By::Papers => Neighbours::AddRemove,
+            By::Pld | By::Renyi => Neighbours::Replace,
+        };
+        let inputs = inputs
+            .given("gamma", gamma)?
+            .assumed("neighbours", neighbours)?;
         if wish.by != By::Pld {
-            let neighbours = match wish.by {
-                By::Papers => Neighbours::AddRemove,
-                By::Pld | By::Renyi => Neighbours::Replace,
-            };
             return Ok((
                 Target::UninformedByRenyi {
                     redaction,

@@ -3,6 +3,7 @@
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::csv::{cell, ends};
 use crate::account::mechanism::words::line;
+use crate::account::words::{about_delta, compared};
 use crate::contract::Csv;
 use crate::contract::dash;
 use crate::contract::{Align, Envelope, Number, Table};
@@ -10,8 +11,8 @@ use crate::number::{capital, count_of, described, rounded_down, rounded_up, shor
 use crate::page::{Page, Section};
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
+use reticent_accounting::Bounds;
 use reticent_accounting::pld::Engine;
-use reticent_accounting::{Bounds, Neighbours};
 
 const DIGITS: usize = 6;
 /// Points in the short text.
@@ -65,6 +66,10 @@ pub(crate) fn page(document: &Envelope<Points>) -> Page {
                 .into_iter()
                 .chain(document.inputs.assumed_line())
                 .collect(),
+        ))
+        .answer(Section::notes(
+            "About this answer",
+            about_delta(&document.inputs).into_iter().collect(),
         ))
         .section(Section::notes("What a point says", notes))
 }
@@ -236,11 +241,7 @@ fn title(body: &Points) -> String {
         1 => "one record".to_owned(),
         k => format!("{k} records"),
     };
-    let compared = match body.neighbours {
-        Neighbours::AddRemove => "present or absent",
-        Neighbours::ZeroOut => "learned from or not",
-        Neighbours::Replace => "this content or another",
-    };
+    let compared = compared(body.neighbours);
     format!("{curve}, {records}, {compared}{slack}")
 }
 

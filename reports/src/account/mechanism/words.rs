@@ -32,9 +32,9 @@ pub(crate) fn line(mechanism: &Mechanism) -> String {
     line
 }
 
-/// The numbers of DP-SGD's steps.
+/// DP-SGD's steps: their numbers, and how batches are drawn where that is not by Poisson subsampling.
 pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
-    format!(
+    let numbers = format!(
         "sigma {}{}, sampling rate {}, {}",
         described(noisy.noise_multiplier.get()),
         noisy.noise_decay.map_or_else(String::new, |decay| format!(
@@ -44,7 +44,14 @@ pub(in crate::account) fn noisy_steps(noisy: &NoisySteps) -> String {
         )),
         described(noisy.sampling_rate.get()),
         count_of(noisy.steps.get(), "step"),
-    )
+    );
+    match *noisy.sampling {
+        Sampling::Poisson => numbers,
+        sampling => format!(
+            "{numbers}, {}",
+            batches(sampling, noisy.sampling_rate.get())
+        ),
+    }
 }
 
 fn part(part: &Part<'_>) -> String {

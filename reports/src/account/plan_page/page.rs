@@ -5,8 +5,9 @@ use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised, or_left_out};
 use super::tighten::Tightened;
 use super::{PlanPage, PlannedRun};
-use crate::account::answer::noise_found;
+use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
+use crate::account::words::{about_delta, compared, neighbours};
 use crate::contract::{Align, Envelope, Table, dash};
 use crate::number::{
     count_of, described, exposure_at_most, nearest, rounded_down, rounded_up, shortest,
@@ -15,7 +16,7 @@ use crate::page::{Page, Section};
 use crate::plan::granted_line;
 use anyhow::Result;
 use reticent_accounting::training::{Recipe, Run};
-use reticent_accounting::{Convention, Epsilon, Estimate, Neighbours, Notion};
+use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
 use std::fmt::Write;
 
 /// The page; plots are drawn only where they are shown.
@@ -63,9 +64,18 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     }
     let mut assumptions = body.assumptions.clone();
     assumptions.extend(body.labels_wanted.clone());
+    let batches = run.plan.run.noisy().and_then(about_the_batches);
+    let delta = about_delta(&document.inputs);
+    // What the answer says already is not repeated among what it does not cover.
+    let mut not_covered = body.not_covered.clone();
+    not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
+        .answer(Section::notes(
+            "About this answer",
+            batches.into_iter().chain(delta).collect(),
+        ))
         .section(Section::notes("Under these assumptions", assumptions))
-        .section(Section::notes("Not covered", body.not_covered.clone()))
+        .section(Section::notes("Not covered", not_covered))
         .section(Section::facts(
             "Signed",
             ["Name", "Date", "Signature"]
@@ -139,9 +149,10 @@ pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     let to = &first.to;
     if epsilon.is_finite() {
         format!(
-            "Epsilon is at most {} at delta {} for {to}, whatever else the adversary knows.",
+            "Epsilon is at most {} at delta {} for {to}, {}, whatever else the adversary knows.",
             rounded_up(epsilon, 6),
             shortest(run.plan.delta.get()),
+            neighbours(&first.guarantee),
         )
     } else {
         format!("Nothing is promised for {to}{}.", reason(run))
@@ -219,11 +230,7 @@ pub(super) fn notion(promised: &Promised) -> String {
         Notion::SecretProtection => "secret protection",
         Notion::Gdp => "Gaussian differential privacy",
     };
-    let compared = match row.neighbours {
-        Neighbours::AddRemove => "present or absent",
-        Neighbours::ZeroOut => "learned from or not",
-        Neighbours::Replace => "this content or another",
-    };
+    let compared = compared(row.neighbours);
     let convention = match row.convention {
         Convention::Definition => "",
         Convention::Paper => ", as in the papers",

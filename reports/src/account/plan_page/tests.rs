@@ -595,3 +595,80 @@ fn a_prepared_corpus_that_was_edited_is_refused() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+/// The page names the sampler that is accounted for, wherever it is read, and assumes nothing of another one: it assumed
+/// Poisson subsampling of every plan.
+#[test]
+fn the_page_assumes_the_sampler_of_the_plan() {
+    let of_poisson = "every record on its own with the stated sampling rate";
+    let plan = |keys: &str| {
+        let text = format!(
+            "schema = 1\nrecipe = \"dpsgd\"\n[data]\nprivate = 1000\n[training]\nsigma = 4.0\nsteps = 100\n{keys}"
+        );
+        let folder = Folder::new();
+        let run = of_file(&folder.plan(&text)).unwrap();
+        let document = sheet(&run).unwrap();
+        let shown = page(&run, &document, false).unwrap();
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let assumed = document.body.assumptions.join(" ");
+        let [brief, full] =
+            [View::of_terminal(false), View::full()].map(|view| shown.to_text(view));
+        (
+            flat(&brief),
+            flat(&full),
+            shown.to_model_card("plan"),
+            assumed,
+        )
+    };
+    let (_, full, card, assumed) = plan("sample_rate = 0.01\n");
+    assert!(assumed.contains(of_poisson), "{assumed}");
+    assert!(
+        full.contains("Batches that are drawn otherwise than stated"),
+        "{full}"
+    );
+    assert!(!card.contains("batches"), "{card}");
+    for (keys, title, condition, note) in [
+        (
+            "sampler = \"balls-in-bins\"\nepoch_steps = 100\n",
+            "batches by balls in bins, a share 0.01 each",
+            "every record is in one noisy batch",
+            "the mean of the likelihood ratios",
+        ),
+        (
+            "sampler = \"shuffled\"\nepoch_steps = 100\n",
+            "shuffled batches, a share 0.01 each",
+            "the records are in random order",
+            "Poisson accounting would promise too much",
+        ),
+        (
+            "sampler = \"truncated-poisson\"\nmax_batch = 40\nsample_rate = 0.01\n",
+            "cut down to 40 of 1000 records",
+            "a batch of more than 40 is cut down",
+            "learns when a batch was full",
+        ),
+        (
+            "sampler = \"without-replacement\"\nsample_rate = 0.01\n",
+            "batches of fixed size",
+            "a fresh subset of fixed size",
+            "fixed-size batches keep their size",
+        ),
+        (
+            "sampler = \"random-allocation\"\nselected = 2\nepoch_steps = 50\n",
+            "batches by random allocation",
+            "In each epoch of 50 noisy batches every record is in 2",
+            "a part of the epoch for each time",
+        ),
+    ] {
+        let (brief, full, card, assumed) = plan(keys);
+        for text in [&brief, &full, &card] {
+            assert!(text.contains(title) && text.contains(note), "{keys}{text}");
+        }
+        assert!(
+            assumed.contains(condition) && full.contains(condition),
+            "{assumed}"
+        );
+        let poisson = keys.contains("truncated-poisson");
+        assert_eq!(full.contains(of_poisson), poisson, "{full}");
+        assert!(!full.contains("shuffled, cut to size"), "{full}");
+    }
+}

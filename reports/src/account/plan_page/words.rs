@@ -1,12 +1,13 @@
 //! What a page assumes and what it does not cover, in sentences.
 
 use super::PlannedRun;
-use crate::number::{capital, nearest, rounded_up, shortest};
+use crate::account::words::about_delta;
+use crate::number::{capital, grouped, nearest, rounded_up, shortest};
 use crate::plan::{taken_for_granted, unauthenticated};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{FirstPhase, Recipe, Run};
-use reticent_accounting::{Delta, MissRate};
+use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
 /// Under what the promises hold.
 #[must_use]
@@ -15,10 +16,11 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     let unit = &plan.unit.value;
     let mut said = Vec::new();
     let recipe = plan.run.recipe();
-    if plan.run.noisy().is_some() {
+    if let Some(noisy) = plan.run.noisy() {
         said.push(format!(
-            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate; each {unit}'s \
-             gradient is clipped, the noise comes from a cryptographic generator, and the sum is divided by a fixed number."
+            "{}; each {unit}'s gradient is clipped, the noise comes from a cryptographic generator, and the sum is \
+             divided by a fixed number.",
+            drawn(*noisy.sampling, unit)
         ));
     }
     said.extend(taken_for_granted(plan).into_iter().map(str::to_owned));
@@ -91,6 +93,43 @@ pub(super) fn assumptions(run: &PlannedRun) -> Vec<String> {
     said
 }
 
+/// What has to hold of the loader for the sampler that is accounted for.
+fn drawn(sampling: Sampling, unit: &UnitName) -> String {
+    match sampling {
+        Sampling::Poisson => format!(
+            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate"
+        ),
+        Sampling::TruncatedPoisson { max_batch, records } => format!(
+            "Each noisy batch is drawn at random, every {unit} on its own with the stated sampling rate, and a batch of \
+             more than {} is cut down to so many at random; there are {} {unit}s",
+            grouped(max_batch),
+            grouped(records)
+        ),
+        Sampling::WithoutReplacement => format!(
+            "Each noisy batch is a fresh subset of fixed size, the stated share of all {unit}s, and every such subset is \
+             equally likely"
+        ),
+        Sampling::WithReplacement => format!(
+            "Each noisy batch is a list of fixed size, the stated share of all {unit}s, and each place in it is drawn at \
+             random from all of them"
+        ),
+        Sampling::Shuffled => format!(
+            "In each epoch the {unit}s are in random order and dealt out to noisy batches of the stated share each, so \
+             that every {unit} is in one of them"
+        ),
+        Sampling::BallsInBins => format!(
+            "In each epoch every {unit} is in one noisy batch, drawn at random for it alone among the batches of the \
+             epoch, each of which is equally likely"
+        ),
+        Sampling::RandomAllocation { selected, steps } => format!(
+            "In each epoch of {} noisy batches every {unit} is in {}, drawn at random for it alone, and every choice is \
+             equally likely",
+            grouped(steps),
+            grouped(selected)
+        ),
+    }
+}
+
 fn screening(run: &PlannedRun) -> Vec<String> {
     let mut said = vec![
         "The text is split before it is redacted and never packed across records afterwards; whatever holds a mask is private.".to_owned(),
@@ -157,7 +196,7 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
         "A tokenizer, vocabulary, detector or normalisation fitted on private text.",
         "Reports that say who was missed, and any number on this page that is a function of the private text, if they are published.",
         "Other models trained on the same text, and what is known from elsewhere.",
-        "Batches that are shuffled, cut to size or divided by what was drawn; norms in half precision.",
+        "Batches that are drawn otherwise than stated, or divided by what was drawn; norms in half precision.",
         "The floating-point representation of the noise, and keys that get known.",
     ]
     .map(str::to_owned)
@@ -172,12 +211,6 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if run.plan.delta.get() > 1e-4 {
-        said.push(format!(
-            "delta {} is a real chance that a promise fails: keep it well below one over the number of {}s.",
-            shortest(run.plan.delta.get()),
-            run.plan.unit.value,
-        ));
-    }
+    said.extend(about_delta(&run.inputs));
     said
 }

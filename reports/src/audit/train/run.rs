@@ -3,7 +3,7 @@
 use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{neighbours, promise};
+use crate::account::words::{about_delta, neighbours, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
@@ -642,6 +642,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         ));
     }
     notes.extend(shown.dropout.as_ref().map(Dropped::text));
+    notes.extend(about_delta(&run.inputs));
     notes.extend(granted_line(&run.plan));
     if run.plan.continues.is_some() {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
