@@ -79,8 +79,8 @@ impl Home {
         let lora = run.trainer.adapter().unwrap();
         let on = (&self.model, lora, "base");
         let (weights, tokenizer) = (run.trainer.weights(), &self.prepared.tokenizer);
-        Checkpoint::save_adapter(out, on, weights, tokenizer, &Beside::default(), manifest)
-            .unwrap();
+        let beside = Beside::default();
+        Checkpoint::save_adapter(out, on, weights, tokenizer, &beside, manifest, None).unwrap();
     }
 
     /// Trained by a private recipe, and saved.

@@ -77,10 +77,8 @@ fn save(folder: &Path) -> Prepared {
     let prepared = prepared();
     let (config, trained) = finished(&prepared);
     let mut manifest = Manifest::of(&prepared, &trained.ran, Initial::Random { seed: 0 }).unwrap();
-    let seal = Owner::open_or_create(folder)
-        .unwrap()
-        .keep(prepared.plan.as_ref().unwrap(), 2, 0)
-        .unwrap();
+    let owner = Owner::open_or_create(folder).unwrap();
+    let seal = owner.keep(prepared.plan.as_ref().unwrap(), 2, 0).unwrap();
     manifest.canaries = Some(seal);
     Checkpoint::save(
         folder,
@@ -89,6 +87,7 @@ fn save(folder: &Path) -> Prepared {
         &prepared.tokenizer,
         &Beside::default(),
         manifest,
+        Some(&owner),
     )
     .unwrap();
     prepared
@@ -117,6 +116,16 @@ fn what_is_saved_is_loaded() {
     let mut other = plan.clone();
     other.seed += 1;
     assert_ne!(owner.digest(&other).unwrap(), seal.digest);
+    // nor is the plan replaced by another
+    let kept = std::fs::read(owner.plan_path()).unwrap();
+    let refused = owner.keep(&other, 2, 0).unwrap_err().to_string();
+    assert!(
+        refused.contains("the canary plan of another model"),
+        "{refused}"
+    );
+    assert!(Owner::has_room_for(&other, &folder).is_err());
+    assert_eq!(std::fs::read(owner.plan_path()).unwrap(), kept);
+    assert_eq!(owner.keep(&plan, 2, 0).unwrap(), seal);
     // nothing of the secrets lies in the checkpoint
     for entry in std::fs::read_dir(&folder).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
@@ -136,6 +145,7 @@ fn what_is_saved_is_loaded() {
         &checkpoint.tokenizer,
         &Beside::default(),
         checkpoint.manifest.clone(),
+        Some(&owner),
     );
     assert!(matches!(again, Err(Error::Io { .. })));
 }

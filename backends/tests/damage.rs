@@ -113,8 +113,6 @@ fn subject(name: &str, (made, options): (Made, TrainOptions), prepared: &Prepare
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     save((&made, &whole), prepared, home.path());
-    let owner = Owner::open_or_create(&out).unwrap();
-    owner.authenticate(&out).unwrap();
     let loaded = Checkpoint::load(&out).unwrap();
     assert_eq!(loaded.authentication, Authentication::Authenticated);
     let mut checkpoint = Files::new();
@@ -134,6 +132,7 @@ fn subject(name: &str, (made, options): (Made, TrainOptions), prepared: &Prepare
 /// The checkpoint of a run as `out`; an adapter's base lies beside it.
 fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
     let (out, trained) = (home.join("out"), run.trainer.weights());
+    let owner = Owner::open_or_create(&out).unwrap();
     let manifest = |initial| Manifest::of(prepared, &run.ran, initial).unwrap();
     match made {
         Made::Whole(model) => {
@@ -145,6 +144,7 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
                 &prepared.tokenizer,
                 &Beside::default(),
                 manifest,
+                Some(&owner),
             )
             .unwrap();
         }
@@ -161,7 +161,8 @@ fn save((made, run): (&Made, &Trained), prepared: &Prepared, home: &Path) {
                 declared_public: false,
             });
             let on = (model, run.trainer.adapter().unwrap(), "base");
-            Checkpoint::save_adapter(&out, on, trained, &tokenizer, &Beside::default(), manifest)
+            let (beside, owner) = (Beside::default(), Some(&owner));
+            Checkpoint::save_adapter(&out, on, trained, &tokenizer, &beside, manifest, owner)
                 .unwrap();
         }
     }

@@ -56,6 +56,7 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
         &prepared.tokenizer,
         &Beside::default(),
         manifest,
+        None,
     )
     .unwrap();
     (home, out)
@@ -82,6 +83,7 @@ fn settings_of_the_folder_go_on_with_its_weights() {
         &loaded.tokenizer,
         &Beside::of(&out).unwrap(),
         loaded.manifest.unwrap(),
+        None,
     )
     .unwrap();
     for (name, text) in settings {
@@ -292,7 +294,18 @@ fn a_consistent_forgery_is_found_by_the_owners_key() {
     assert_eq!(at(&out).unwrap(), Authentication::NoKey);
     let owner = Owner::open_or_create(&out).unwrap();
     assert_eq!(at(&out).unwrap(), Authentication::NotAuthenticated);
-    owner.authenticate(&out).unwrap();
+    let loaded = Pretrained::load(&out).unwrap();
+    std::fs::remove_dir_all(&out).unwrap();
+    Checkpoint::save(
+        &out,
+        &loaded.model,
+        &loaded.weights,
+        &loaded.tokenizer,
+        &Beside::default(),
+        loaded.manifest.unwrap(),
+        Some(&owner),
+    )
+    .unwrap();
     assert_eq!(at(&out).unwrap(), Authentication::Authenticated);
     // as a version without marks: all files rewritten
     earlier(&out, &|m| {

@@ -276,7 +276,7 @@ fn a_second_run_on_the_same_folder_fails_at_once() {
     let mut first = first.unwrap();
     assert!(errors.len() > 3);
     for error in errors {
-        let named = error.contains("out.state") && error.contains("another training run");
+        let named = error.contains("out.state") && error.contains("another process");
         assert!(named, "{error}");
     }
     first.erase_state().unwrap();

@@ -87,7 +87,7 @@ fn runs_that_collide_or_diverge_end_with_an_error() {
     refused(
         home,
         &format!("{train} --out ckpt"),
-        &["--out", "ckpt", "another training run"],
+        &["--out", "ckpt", "another process"],
     );
     drop(lock);
     for rate in ["1e30", "1e38"] {

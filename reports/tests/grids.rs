@@ -99,6 +99,18 @@ fn a_grid_is_resumed_after_a_kill_and_repeats_nothing() {
     assert_eq!(again["rows"], report["rows"]);
     assert_eq!(written(here), after);
 
+    // A model that is not what was written is trained and attacked again.
+    let name = after.keys().find(|name| name.starts_with("training-"));
+    let model = name.unwrap().trim_end_matches(".json");
+    let weights = here
+        .join("runs/stages")
+        .join(model)
+        .join("model.safetensors");
+    std::fs::write(&weights, "junk").unwrap();
+    let mended = json(here, "grid grid.toml --out runs --jobs 2");
+    assert_eq!(mended["stages_before"], 1 + 4 + 7 * 4);
+    assert_ne!(std::fs::read(&weights).unwrap(), b"junk");
+
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(
         check::problems("grid.schema.json", &text),

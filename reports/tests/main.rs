@@ -14,6 +14,7 @@ mod corpus_commands;
 mod grids;
 mod mechanism_files;
 mod old_documents;
+mod owner_folders;
 mod prepare_shards;
 mod reproductions;
 mod scorer;

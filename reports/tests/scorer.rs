@@ -675,7 +675,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             format!(
                 "{HELLO}; read q; echo '{{\"id\":1,\"error\":\"no such token\"}}'; cat >/dev/null"
             ),
-            &["reports an error: no such token"],
+            &["reports an error", "not shown", "tee FILE"],
         ),
     ];
     let line = "perplexity --scorer {} --tokenizer characters --data text.txt";
@@ -696,6 +696,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             "{message}"
         );
         assert_eq!(message.lines().count(), 1, "{script}: {message}");
+        assert!(!message.contains("no such token"), "{message}");
         assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("--tokenizer: "));
         for words in says {
             assert!(

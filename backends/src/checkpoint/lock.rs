@@ -1,4 +1,4 @@
-//! One run at a time on a folder.
+//! One process at a time on a folder.
 
 use crate::error::{Result, at};
 use crate::files::sibling;
@@ -19,12 +19,12 @@ impl FolderLock {
     /// Takes the lock, or fails at once.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] naming the folder: busy, where another run holds it; or the folder that
+    /// [`crate::Error::Io`] naming the folder: busy, where another process holds it; or the folder that
     /// it lies in is missing or can't be written.
     pub fn take(folder: &Path) -> Result<Self> {
         let path = sibling(folder, "lock");
         loop {
-            let busy = "another training run is at work on this folder";
+            let busy = "another process is at work on this folder";
             let file = at(folder, reticent_disk::lock_file(&path, busy))?;
             // whoever held it before may have removed the file between our opening and locking it
             if same_file(&file, &path) {
@@ -71,7 +71,7 @@ mod tests {
             matches!(&error, Error::Io { path, .. } if *path == folder),
             "{error}"
         );
-        assert!(error.to_string().contains("another training run"));
+        assert!(error.to_string().contains("another process"));
         drop(held);
         assert!(FolderLock::take(&folder).is_ok());
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

@@ -299,7 +299,8 @@ impl Manifest {
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint folder, whole or not at all. `beside`: of the folder that the model began from.
+    /// Writes a checkpoint folder, whole or not at all. `beside`: of the folder that the model began from. `owner`, where
+    /// there is one, has authenticated the manifest by then.
     ///
     /// # Errors
     /// A folder that exists and is not empty, or can't be written; a tokenizer with more tokens
@@ -311,6 +312,7 @@ impl Checkpoint {
         tokenizer: &Tokenizer,
         beside: &Beside,
         manifest: Manifest,
+        owner: Option<&Owner>,
     ) -> Result<()> {
         free_for(folder)?;
         if tokenizer.vocabulary_size() > model.vocabulary() {
@@ -329,7 +331,12 @@ impl Checkpoint {
             weights: &|notes| weight_bytes(model, weights, notes),
             digest: weights_digest(weights),
         };
-        files.write(folder, manifest, |path| Ok(Self::load(path)?.weights))
+        files.write(
+            folder,
+            manifest,
+            owner,
+            |path| Ok(Self::load(path)?.weights),
+        )
     }
 
     /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is what
@@ -344,6 +351,7 @@ impl Checkpoint {
         tokenizer: &Tokenizer,
         beside: &Beside,
         mut manifest: Manifest,
+        owner: Option<&Owner>,
     ) -> Result<()> {
         free_for(folder)?;
         let config = decoder(model)?;
@@ -357,7 +365,7 @@ impl Checkpoint {
             weights: &|notes| adapter::weight_bytes(lora, config, weights, notes),
             digest: weights_digest(weights),
         };
-        files.write(folder, manifest, |path| {
+        files.write(folder, manifest, owner, |path| {
             Authenticated::read(path)?;
             adapter::weights(path, lora, config)
         })
@@ -514,6 +522,7 @@ impl Files<'_> {
         &self,
         folder: &Path,
         mut manifest: Manifest,
+        owner: Option<&Owner>,
         again: impl FnOnce(&Path) -> Result<Vec<Vec<f32>>>,
     ) -> Result<()> {
         let building = Building::beside(folder)?;
@@ -530,13 +539,18 @@ impl Files<'_> {
         for (name, bytes) in &self.beside {
             building.write(name, bytes)?;
         }
-        building.write("manifest.json", manifest.to_json()?.as_bytes())?;
+        let manifest = manifest.to_json()?;
+        building.write("manifest.json", manifest.as_bytes())?;
         // what can't be loaded is not written
         if weights_digest(&again(building.path())?) != self.digest {
             return Err(Error::Checkpoint {
                 path: building.path().join(self.kind.weights()),
                 why: "reads back as other weights than were written".into(),
             });
+        }
+        // Before the folder has its name: a process that is killed in between leaves no checkpoint without its code.
+        if let Some(owner) = owner {
+            owner.authenticate(manifest.as_bytes())?;
         }
         building.finish(folder)
     }

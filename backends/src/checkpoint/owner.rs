@@ -6,14 +6,17 @@ use crate::files::{private_folder, sibling, write_whole};
 use crate::privacy::random::keyed_digest;
 use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
-use reticent_disk::{hexadecimal, read_key, read_regular, read_regular_text};
+use reticent_disk::{hexadecimal, read_key, read_regular_text};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Longest manifest or code, in bytes: 256 MiB.
+/// Longest plan or code, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
+/// The file of the canary plan.
+const PLAN: &str = "canaries.json";
 /// The file of the authentication code of the checkpoint's manifest.
 const CODE: &str = "manifest.code";
 /// What it is a code of.
@@ -142,14 +145,23 @@ impl Owner {
     /// Where the plan is kept.
     #[must_use]
     pub fn plan_path(&self) -> PathBuf {
-        self.folder.join("canaries.json")
+        self.folder.join(PLAN)
+    }
+
+    /// Whether the owner's folder of a checkpoint has room for a plan: it holds none, or this one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] (already exists) where it holds another plan, without which the model of that plan can't be audited.
+    pub fn has_room_for(plan: &CanaryPlan, checkpoint: &Path) -> Result<()> {
+        free_of_others(&owner_folder(checkpoint), plan)
     }
 
     /// Keeps the plan and seals it for the manifest, with how training met the canaries.
     ///
     /// # Errors
-    /// A file that can't be written, or a plan that is no plan.
+    /// As [`Owner::has_room_for`]; a file that can't be written, or a plan that is no plan.
     pub fn keep(&self, plan: &CanaryPlan, records: u32, on_public_side: u32) -> Result<CanarySeal> {
+        free_of_others(&self.folder, plan)?;
         let json = plan
             .to_json()
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
@@ -163,14 +175,12 @@ impl Owner {
         })
     }
 
-    /// Writes down, under this key, that the manifest of a checkpoint is the owner's.
+    /// Writes down, under this key, that a manifest is the owner's.
     ///
     /// # Errors
-    /// A manifest that can't be read, or a file that can't be written.
-    pub fn authenticate(&self, checkpoint: &Path) -> Result<()> {
-        let path = checkpoint.join("manifest.json");
-        let manifest = at(&path, read_regular(&path, LARGEST))?;
-        self.keep_code(CODE, MANIFEST, &manifest)
+    /// A file that can't be written.
+    pub(crate) fn authenticate(&self, manifest: &[u8]) -> Result<()> {
+        self.keep_code(CODE, MANIFEST, manifest)
     }
 
     /// Keeps the log of the run, which no guarantee covers.
@@ -245,6 +255,24 @@ impl Owner {
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
         Ok(hexadecimal(&keyed_digest(&self.key, json.as_bytes())))
     }
+}
+
+/// Refuses an owner's folder that holds another plan than this.
+fn free_of_others(folder: &Path, plan: &CanaryPlan) -> Result<()> {
+    let path = folder.join(PLAN);
+    let kept = match read_regular_text(&path, LARGEST) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        kept => at(&path, kept)?,
+    };
+    if CanaryPlan::from_json(&kept).is_ok_and(|kept| kept == *plan) {
+        return Ok(());
+    }
+    let why = "the canary plan of another model, which can't be audited without it; move this folder to that model, or \
+               remove it";
+    at(
+        &path,
+        Err(std::io::Error::new(ErrorKind::AlreadyExists, why)),
+    )
 }
 
 /// The ids of the records, which digest their texts and tokens, in order.

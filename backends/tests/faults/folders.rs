@@ -150,12 +150,8 @@ fn nothing_of_the_key_is_left_behind() {
     let key: Vec<u8> = serde_json::from_value(stored["key"].clone()).unwrap();
     let mut made = manifest(&prepared, &trained);
     let plan = prepared.plan.as_ref().unwrap();
-    made.canaries = Some(
-        Owner::open_or_create(&out)
-            .unwrap()
-            .keep(plan, 2, 0)
-            .unwrap(),
-    );
+    let owner = Owner::open_or_create(&out).unwrap();
+    made.canaries = Some(owner.keep(plan, 2, 0).unwrap());
     let weights = trained.trainer.weights();
     Checkpoint::save(
         &out,
@@ -164,6 +160,7 @@ fn nothing_of_the_key_is_left_behind() {
         &prepared.tokenizer,
         &Beside::default(),
         made,
+        Some(&owner),
     )
     .unwrap();
     trained.erase_state().unwrap();

@@ -42,6 +42,21 @@ pub fn read_key(path: &Path) -> Result<[u8; 32]> {
     Err(Error::new(ErrorKind::InvalidData, problem))
 }
 
+/// Whether users other than its owner can read a file, or have another right on it; not where the system does not say.
+#[must_use]
+pub fn read_by_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
 /// Where the user's key lies: in the file that [`OWNER_KEY`] names, else in `reticent/owner.key` of the folder of
 /// configurations; and whether it was named. Nothing where there is neither.
 #[must_use]
@@ -58,6 +73,20 @@ pub fn owner_key_place() -> Option<(PathBuf, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn others_have_any_right_on_a_file_or_none() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("key");
+        assert!(!read_by_others(&path));
+        std::fs::write(&path, "").unwrap();
+        for (mode, open) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(read_by_others(&path), open, "{mode:o}");
+        }
+    }
 
     #[test]
     fn a_key_is_64_hexadecimal_digits() {

@@ -25,7 +25,9 @@ mod lock;
 mod quotes;
 mod whole;
 
-pub use key::{OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_key};
+pub use key::{
+    OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_by_others, read_key,
+};
 pub use lock::lock_file;
 pub use quotes::ClosedQuotes;
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};

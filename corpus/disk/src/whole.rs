@@ -1,15 +1,24 @@
 //! Files and folders that appear under their names when they are finished.
 
 use crate::failing::step;
-use crate::{DiskFile, OutputPlace, parent_of, rename, rename_to_free, sync_folder};
-use std::fs::File;
+use crate::{
+    DiskFile, OutputPlace, identity, parent_of, remove_file, remove_folder, rename, rename_to_free,
+    sync_folder,
+};
+use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use tempfile::{TempDir, TempPath};
+use tempfile::{Builder, NamedTempFile, TempDir, TempPath};
 
-/// What a temporary name begins with.
+/// What a temporary name begins with, before the name of the target.
 const PREFIX: &str = ".partial-";
+/// Random letters and digits at the end of a temporary name.
+const RANDOM: usize = 6;
+/// Most bytes of the target's name in a temporary one: file systems allow 255 for all of it.
+const NAME: usize = 200;
+/// How often something is made again that another process took for a leftover, between its making and its locking.
+const ATTEMPTS: usize = 8;
 
 /// What is not finished yet: removed when a command ends at once.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -29,10 +38,94 @@ pub fn drop_unfinished() {
     }
 }
 
+/// What a temporary name for this target begins with.
+fn beginning(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let mut end = name.len().min(NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{PREFIX}{}-", &name[..end])
+}
+
+/// Makes a file or a folder beside a target under a temporary name, locked as long as the lock is kept, and removes what
+/// killed processes left there for the same target.
+fn locked<T>(
+    target: &Path,
+    place: impl Fn(&T) -> &Path,
+    make: impl Fn(&mut Builder<'_, '_>, &Path) -> Result<T>,
+) -> Result<(T, Option<File>)> {
+    let parent = existing_parent(target)?;
+    let beginning = beginning(target);
+    clear(parent, &beginning);
+    let mut attempts = 0;
+    loop {
+        let mut builder = Builder::new();
+        builder.prefix(&beginning).rand_bytes(RANDOM);
+        let made = make(&mut builder, parent)?;
+        attempts += 1;
+        match lock(place(&made)) {
+            Err(_) if attempts < ATTEMPTS => {}
+            lock => return Ok((made, lock?)),
+        }
+    }
+}
+
+/// Removes what has such a temporary name and is locked by no process. What cannot be removed stays: it is in nobody's way.
+fn clear(parent: &Path, beginning: &str) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let end = name.to_str().and_then(|name| name.strip_prefix(beginning));
+        let is_ours =
+            |end: &str| end.len() == RANDOM && end.bytes().all(|b| b.is_ascii_alphanumeric());
+        // Of a link this is the kind of the link.
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if !end.is_some_and(is_ours) || !(kind.is_file() || kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        // Removed while it is locked: its maker, if it has only just made it, then finds it gone and makes another.
+        if let Ok(Some(_held)) = lock(&path) {
+            let _ = match kind.is_dir() {
+                true => remove_folder(&path),
+                false => remove_file(&path),
+            };
+        }
+    }
+}
+
+/// Locks what has a temporary name; nothing where the system has no such locks.
+///
+/// # Errors
+/// [`ErrorKind::ResourceBusy`] where another has the lock, or the name is gone or that of something else by now.
+fn lock(path: &Path) -> Result<Option<File>> {
+    if cfg!(not(unix)) {
+        return Ok(None);
+    }
+    let busy = || Error::from(ErrorKind::ResourceBusy);
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(busy()),
+        other => other?,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(busy()),
+        Err(TryLockError::Error(_)) => return Ok(None),
+    }
+    let there = std::fs::symlink_metadata(path).map_err(|_| busy())?;
+    match identity(&there) == identity(&file.metadata()?) {
+        true => Ok(Some(file)),
+        false => Err(busy()),
+    }
+}
+
 /// A file that appears under its name only when it is finished.
 ///
 /// Until then its bytes lie in a temporary file beside it (mode 0600), which goes away when
-/// this value does: after an error, and after an interruption that ends in an error. Opening
+/// this value does: after an error, and after an interruption that ends in an error. What a
+/// killed process left, the next one for the same name removes. Opening
 /// it at the start of long work finds out at once whether the place can be written.
 /// A device or a pipe (`/dev/stdout`) is written directly; there is nothing to rename.
 #[derive(Debug)]
@@ -45,7 +138,11 @@ pub struct WholeFile {
 
 #[derive(Debug)]
 enum Sink {
-    Beside(BufWriter<DiskFile>, TempPath),
+    Beside {
+        file: BufWriter<DiskFile>,
+        path: TempPath,
+        _lock: Option<File>,
+    },
     Direct(BufWriter<File>),
 }
 
@@ -84,13 +181,16 @@ impl WholeFile {
         let sink = match place {
             OutputPlace::Stream(device) => Sink::Direct(BufWriter::new(device)),
             OutputPlace::File => {
-                let parent = existing_parent(&target)?;
-                let made = tempfile::Builder::new()
-                    .prefix(PREFIX)
-                    .make_in(parent, DiskFile::create)?;
+                let (made, lock) = locked(&target, NamedTempFile::path, |builder, parent| {
+                    builder.make_in(parent, DiskFile::create)
+                })?;
                 note_unfinished(made.path());
                 let (file, path) = made.into_parts();
-                Sink::Beside(BufWriter::new(file), path)
+                Sink::Beside {
+                    file: BufWriter::new(file),
+                    path,
+                    _lock: lock,
+                }
             }
         };
         Ok(Self {
@@ -107,8 +207,8 @@ impl WholeFile {
     pub fn finish(self) -> Result<()> {
         match self.sink {
             Sink::Direct(mut device) => device.flush(),
-            Sink::Beside(buffer, path) => {
-                let file = buffer.into_inner().map_err(|error| error.into_error())?;
+            Sink::Beside { file, path, _lock } => {
+                let file = file.into_inner().map_err(|error| error.into_error())?;
                 file.sync()?;
                 if self.force {
                     rename(&path, &self.target)?;
@@ -126,13 +226,13 @@ impl WholeFile {
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         match &mut self.sink {
-            Sink::Beside(file, _) => file.write(bytes),
+            Sink::Beside { file, .. } => file.write(bytes),
             Sink::Direct(file) => file.write(bytes),
         }
     }
     fn flush(&mut self) -> Result<()> {
         match &mut self.sink {
-            Sink::Beside(file, _) => file.flush(),
+            Sink::Beside { file, .. } => file.flush(),
             Sink::Direct(file) => file.flush(),
         }
     }
@@ -150,11 +250,13 @@ pub fn write_whole(target: &Path, bytes: &[u8]) -> Result<()> {
 
 /// A folder that appears under its name only when everything in it is there.
 ///
-/// It is built in a temporary sibling (mode 0700) and renamed at the end; dropped before that, it leaves nothing.
+/// It is built in a temporary sibling (mode 0700) and renamed at the end; dropped before that, it leaves nothing. What a
+/// killed process left, the next one for the same name removes.
 #[derive(Debug)]
 pub struct WholeFolder {
     target: PathBuf,
     work: TempDir,
+    _lock: Option<File>,
 }
 
 impl WholeFolder {
@@ -164,17 +266,17 @@ impl WholeFolder {
     /// A `target` that exists and is not an empty folder, or a parent that does not exist or cannot be written.
     pub fn create(target: &Path) -> Result<Self> {
         refuse_occupied(target)?;
-        let parent = existing_parent(target)?;
-        step()?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(PREFIX);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let work = builder.tempdir_in(parent)?;
+        let (work, lock) = locked(target, TempDir::path, |builder, parent| {
+            step()?;
+            #[cfg(unix)]
+            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+            builder.tempdir_in(parent)
+        })?;
         note_unfinished(work.path());
         Ok(Self {
             target: target.to_path_buf(),
             work,
+            _lock: lock,
         })
     }
 
@@ -339,6 +441,45 @@ mod tests {
         assert_eq!(names(&target), Vec::<String>::new());
         folder.finish().unwrap();
         assert_eq!((names(place.path()).len(), names(&target).len()), (1, 1));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_what_is_being_written_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at(".partial-data.jsonl-aB3dE6"), "half").unwrap();
+        std::fs::create_dir(at(".partial-out-aB3dE6")).unwrap();
+        std::fs::write(at(".partial-out-aB3dE6/text"), "half").unwrap();
+        std::fs::write(at("real"), "theirs").unwrap();
+        for others in [".partial-data.jsonl-short", ".partial-data.jsonl-x-aB3dE6"] {
+            std::fs::write(at(others), "theirs").unwrap();
+        }
+        std::os::unix::fs::symlink(at("real"), at(".partial-out-aaaaaa")).unwrap();
+
+        let file = WholeFile::replacing(&at("data.jsonl")).unwrap();
+        let folder = WholeFolder::create(&at("out")).unwrap();
+        // A second one for the same names leaves those of the first.
+        write_whole(&at("data.jsonl"), b"second").unwrap();
+        drop(WholeFolder::create(&at("out")).unwrap());
+        assert!(folder.path().is_dir());
+        file.finish().unwrap();
+        folder.finish().unwrap();
+        assert_eq!(std::fs::read(at("data.jsonl")).unwrap(), b"");
+        assert_eq!(
+            names(place.path()),
+            [
+                ".partial-data.jsonl-short",
+                ".partial-data.jsonl-x-aB3dE6",
+                ".partial-out-aaaaaa",
+                "data.jsonl",
+                "out",
+                "real"
+            ]
+        );
+        let long = at(&"é".repeat(127));
+        write_whole(&long, b"whole").unwrap();
+        assert!(long.exists());
     }
 
     #[test]

@@ -782,7 +782,7 @@ fn composed_runs_say_what_they_take_for_granted() {
         )
     };
     let side = "no record is on the public side of any of these runs";
-    let uncounted = "stands in no manifest: each row is about one turn";
+    let uncounted = "is not in any manifest: each row is about one turn";
     let (said, texts) = composed("crt");
     assert!(said.starts_with("Nothing is promised"), "{said}");
     for text in &texts {

@@ -4,11 +4,11 @@
 //! The key is the user's: 32 bytes in hexadecimal in the file that `RETICENT_OWNER_KEY` names, else in
 //! `reticent/owner.key` of the folder of configurations; made from the system's randomness where it is first needed.
 
-use crate::contract::Inputs;
+use crate::contract::{Inputs, note};
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::privacy::{RunKey, keyed_digest};
 use reticent_corpus::policy::PolicyChoice;
-use reticent_disk::{OWNER_KEY as VARIABLE, hexadecimal, read_key};
+use reticent_disk::{OWNER_KEY as VARIABLE, hexadecimal, read_by_others, read_key};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -139,6 +139,12 @@ fn key(path: &Path) -> Result<[u8; 32]> {
         make(path).with_context(place)?;
     }
     let key = read_key(path).with_context(place)?;
+    if read_by_others(path) {
+        note(&format!(
+            "{VARIABLE}: others on this machine can read {}; chmod 600 keeps them out",
+            path.display()
+        ));
+    }
     Ok(*KEY.get_or_init(|| key))
 }
 

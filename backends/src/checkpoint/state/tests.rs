@@ -8,6 +8,7 @@ mod common;
 use super::*;
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::manifest::{Initial, Manifest};
+use crate::checkpoint::owner::{Authentication, Owner};
 use crate::hugging_face::Beside;
 use crate::model::{LstmConfig, Model};
 use crate::run::{Surroundings, Trained, train_on};
@@ -88,6 +89,7 @@ fn a_full_disk_leaves_no_half_of_a_checkpoint() {
     let weights = model.starting_weights(1);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
+    let owner = Owner::open_or_create(&out).unwrap();
     let mut failures = 0;
     for writes in 0.. {
         failing::after(Some(writes));
@@ -99,16 +101,22 @@ fn a_full_disk_leaves_no_half_of_a_checkpoint() {
             tokenizer,
             &Beside::default(),
             manifest.clone(),
+            Some(&owner),
         );
         failing::after(None);
         let Err(error) = saved else { break };
         assert!(is_full(&error), "{writes}: {error}");
         // Where only its name could not be made to last.
         if out.exists() {
-            assert!(Checkpoint::load(&out).is_ok(), "{writes}");
+            let written = Checkpoint::load(&out).unwrap().authentication;
+            assert_eq!(written, Authentication::Authenticated, "{writes}");
             std::fs::remove_dir_all(&out).unwrap();
         }
-        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+        assert_eq!(
+            std::fs::read_dir(home.path()).unwrap().count(),
+            1,
+            "the owner's folder"
+        );
         failures += 1;
     }
     assert!(failures >= 8, "{failures}");
@@ -157,6 +165,7 @@ fn a_finished_state_that_was_not_erased_is_recognised() {
         &prepared.tokenizer,
         &Beside::default(),
         manifest,
+        None,
     )
     .unwrap();
     // killed here, and after each step of erasing

@@ -91,6 +91,7 @@ fn merge(base: &Path, adapter: &Path, out: &Path) -> Result<(TransformerConfig, 
             &loaded.tokenizer,
             &Beside::of(base).context("--merge")?,
             manifest,
+            None,
         ),
         None => save_with_weights(out, base, &loaded.weights),
     }

@@ -6,7 +6,7 @@ use crate::audit::exposure::promise::guarantees;
 use crate::audit::exposure::{Attack, Planting};
 use crate::audit::perplexity::run::measure;
 use crate::audit::train::model::Beginning;
-use crate::audit::train::run::{INITIAL_SEED, Job};
+use crate::audit::train::run::{INITIAL_SEED, Job, owner_of_new};
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Interrupted, OutputFolder};
 use crate::page::{Output, Section};
 use crate::plan::args::{NoiseArgs, RecipeArgs, Schedule, Sigma};
@@ -395,12 +395,9 @@ fn arm(
         Err(error) => return Err(error.into()),
     };
     let seconds = begun.elapsed().as_secs_f64();
-    job.save(
-        &folder.join(spec.folder),
-        None,
-        &trained.ran,
-        trained.trainer.weights(),
-    )?;
+    let out = folder.join(spec.folder);
+    let owner = owner_of_new(&out, None)?;
+    job.save(&out, &owner, &trained.ran, trained.trainer.weights())?;
     let measured = measure(trained.trainer.as_mut(), &reference.held_out, interrupt)?;
     let perplexity = measured.perplexity;
     let plan = own

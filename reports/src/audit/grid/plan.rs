@@ -713,7 +713,7 @@ fn parses(work: Work, line: &[String]) -> Result<()> {
 }
 
 /// SHA-256 of a file, or of the names and contents of a folder.
-fn content(path: &Path) -> Result<String> {
+pub(super) fn content(path: &Path) -> Result<String> {
     let mut digest = Sha256::new();
     add(path, &mut digest).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(reticent_disk::hexadecimal(&digest.finalize()))

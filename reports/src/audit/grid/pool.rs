@@ -1,6 +1,6 @@
 //! Processes that work at once: what is ready, within a number and a memory budget.
 
-use super::plan::{Plan, Stage, Work};
+use super::plan::{Plan, Stage, Work, content};
 use crate::audit::diff::document;
 use crate::audit::train::args::{RANK, WORLD};
 use crate::contract::{
@@ -129,7 +129,9 @@ pub(super) fn run(
     let mut outcomes: Vec<Option<Outcome>> = vec![None; plan.stages.len()];
     let mut peaks: HashMap<Work, f64> = HashMap::new();
     for (at, stage) in plan.stages.iter().enumerate() {
-        if let Some(finished) = earlier(folder, stage) {
+        // A stage that runs again writes something else, by noise without a seed.
+        let stands = stage.needs.iter().all(|need| outcomes[*need].is_some());
+        if let Some(finished) = stands.then(|| earlier(folder, stage)).flatten() {
             learn(&mut peaks, &finished);
             outcomes[at] = Some(Ok(finished));
             done(true, at, &outcomes)?;
@@ -231,9 +233,8 @@ fn answer_of(folder: &Path, stage: &Stage) -> PathBuf {
 
 /// What an earlier run finished, with all that it wrote still there and as it was written.
 fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
-    let there = stage.output.as_ref().is_none_or(|output| output.exists());
     let path = answer_of(folder, stage);
-    if !there || !path.exists() {
+    if !path.exists() {
         return None;
     }
     let found = document(&path).ok()?;
@@ -242,18 +243,19 @@ fn earlier(folder: &Path, stage: &Stage) -> Option<Finished> {
     (again.sha256 == read.body.sha256).then_some(again.finished)
 }
 
-/// What lies in a stage's document: a number that was changed by hand no longer fits the digest.
+/// What lies in a stage's document: a number or an output that was changed no longer fits the digest.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     finished: Finished,
-    /// SHA-256 of the stage's name and what is kept, hexadecimal.
+    /// SHA-256 of the stage's name, what is kept and what the stage wrote, hexadecimal.
     sha256: String,
 }
 
 impl Kept {
     fn of(stage: &Stage, finished: Finished) -> Result<Self> {
-        let kept = serde_json::to_vec(&(&stage.name, &finished))?;
+        let written = stage.output.as_deref().map(content).transpose()?;
+        let kept = serde_json::to_vec(&(&stage.name, &finished, written))?;
         Ok(Self {
             finished,
             sha256: reticent_disk::hexadecimal(&Sha256::digest(kept)),
@@ -399,6 +401,62 @@ pub(super) fn answers<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Results of a model that is gone, or that is another by now, are nobody's.
+    #[test]
+    fn an_earlier_result_counts_as_long_as_what_its_stage_wrote_is_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let stage = |work, name: &str, output, needs| Stage {
+            work,
+            name: name.to_owned(),
+            words: Vec::new(),
+            output,
+            needs,
+        };
+        let output = home.path().join("model");
+        let mut plan = Plan::new(home.path());
+        plan.stages = vec![
+            stage(Work::Train, "model", Some(output.clone()), vec![]),
+            stage(Work::Perplexity, "perplexity", None, vec![0]),
+        ];
+        let write = |text: &str| {
+            std::fs::create_dir_all(&output).unwrap();
+            std::fs::write(output.join("weights"), text).unwrap();
+        };
+        write("one");
+        for stage in &plan.stages {
+            let finished = Finished {
+                work: stage.work,
+                seconds: 0.0,
+                memory: None,
+                exceeded: false,
+                answer: Value::Null,
+            };
+            keep(home.path(), stage, &finished).unwrap();
+        }
+        // Stops before anything is started, and gives how many were finished before.
+        let before = || {
+            let mut count = 0;
+            let interrupt = Interrupt::default();
+            let limits = Limits {
+                jobs: 0,
+                memory: None,
+            };
+            run(&plan, home.path(), limits, &interrupt, |_, _, _| {
+                count += 1;
+                Ok(())
+            })
+            .unwrap();
+            count
+        };
+        assert_eq!(before(), 2);
+        write("another");
+        assert_eq!(before(), 0);
+        std::fs::remove_dir_all(&output).unwrap();
+        assert_eq!(before(), 0);
+        write("one");
+        assert_eq!(before(), 2);
+    }
 
     #[test]
     fn a_budget_admits_what_is_known_to_fit() {

@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Log-softmaxes in single precision may round to slightly above zero.
 const ROUNDING: f64 = 1e-4;
 
+/// Of an answer with an error, whose words are the scorer's own.
+const ITS_ERROR: &str = "reports an error, whose words may quote texts and are not shown: they are in its last answer \
+                         (sh -c 'COMMAND | tee FILE')";
+
 /// Why a question has no answer, in words about the scorer.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
@@ -131,9 +135,7 @@ impl Worker {
                 let why = format!("answered question {}, asked was {}", answer.id, self.asked);
                 Err(self.break_off(&why, Failure::Final))
             }
-            Ok(Answer {
-                error: Some(error), ..
-            }) => Err(self.break_off(&format!("reports an error: {error}"), Failure::Gone)),
+            Ok(Answer { error: Some(_), .. }) => Err(self.break_off(ITS_ERROR, Failure::Gone)),
             Ok(answer) => Ok(answer),
         }
     }

@@ -24,8 +24,8 @@ use anyhow::{Context, Result, ensure};
 use reticent_accounting::training::{Recipe, Run, TrainingPlan};
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Tolerance, Upper};
 use reticent_backends::checkpoint::{
-    Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, state_folder,
-    weights_digest,
+    Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
+    state_folder, weights_digest,
 };
 use reticent_backends::engine::open;
 use reticent_backends::hugging_face::Beside;
@@ -36,6 +36,7 @@ use reticent_backends::run::{
 use reticent_backends::trainer::Dropout;
 use reticent_backends::{Collective, Corpus, Device, Error, Schedule, TrainOptions};
 use reticent_corpus::LossOn;
+use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::prepare::Prepared;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,11 +89,18 @@ impl Job<'_> {
         }
     }
 
-    /// Writes checkpoint and owner's folder; with the key of another checkpoint of this run, where that has one.
+    /// The plan of the canaries that the run meets, if it meets any.
+    fn planted(&self) -> Option<&CanaryPlan> {
+        let stated = self.options.plan.secrets.canaries.as_ref();
+        self.prepared.plan.as_ref().filter(|_| stated.is_some())
+    }
+
+    /// Writes what the owner keeps of a checkpoint, then the checkpoint: whenever the process is killed, one that is there
+    /// has all its codes.
     pub(in crate::audit) fn save(
         &self,
         folder: &Path,
-        other: Option<&Path>,
+        owner: &Owner,
         ran: &Ran,
         weights: &[Vec<f32>],
     ) -> Result<()> {
@@ -105,32 +113,31 @@ impl Job<'_> {
                 Run::Crt { .. } => small(canaries.on_public_side),
                 _ => 0,
             };
-            let owner = match other {
-                Some(other) => Owner::open_or_create_beside(folder, other)?,
-                None => Owner::open_or_create(folder)?,
-            };
             manifest.canaries = Some(owner.keep(plan, small(canaries.records), open)?);
         }
-        let tokenizer = &prepared.tokenizer;
+        owner.keep_records(prepared)?;
+        let (tokenizer, beside, owner) = (&prepared.tokenizer, self.beside, Some(owner));
         match self.adapter {
             None => Checkpoint::save(
-                folder,
-                self.model,
-                weights,
-                tokenizer,
-                self.beside,
-                manifest,
+                folder, self.model, weights, tokenizer, beside, manifest, owner,
             )?,
             Some(FreshAdapter { lora, base, .. }) => {
                 let on = (self.model, lora, base.as_str());
-                Checkpoint::save_adapter(folder, on, weights, tokenizer, self.beside, manifest)?;
+                Checkpoint::save_adapter(folder, on, weights, tokenizer, beside, manifest, owner)?;
             }
         }
-        let owner = Owner::open_or_create(folder)?;
-        owner.authenticate(folder)?;
-        owner.keep_records(prepared)?;
         Ok(())
     }
+}
+
+/// The owner's folder of a checkpoint that is about to be written; with the key of another checkpoint of the run, where
+/// that has one. Where the checkpoint's place is taken, the folder is that of another model and stays as it is.
+pub(in crate::audit) fn owner_of_new(folder: &Path, other: Option<&Path>) -> Result<Owner> {
+    free_for(folder)?;
+    Ok(match other {
+        Some(other) => Owner::open_or_create_beside(folder, other)?,
+        None => Owner::open_or_create(folder)?,
+    })
 }
 
 /// Rates of dropout, and what set them.
@@ -359,10 +366,17 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         tolerance,
     };
     if leads {
+        keep.has_room(&train.out).context("--out")?;
         keep.free(&state).context("--keep-every")?;
     }
     let collective = workers.as_ref().map(connect).transpose()?;
-    let at_epoch = |epoch: Epoch<'_>| keep.at_epoch(&epoch);
+    let failed = RefCell::new(None);
+    let at_epoch = |epoch: Epoch<'_>| {
+        keep.at_epoch(&epoch).map_err(|error| {
+            failed.replace(Some(error));
+            std::io::Error::other("the end of an epoch could not be kept")
+        })
+    };
     let surroundings = if leads {
         Surroundings {
             at_epoch: Some(&at_epoch),
@@ -396,6 +410,9 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         &mut seen,
         collective,
     );
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
     let mut trained = match trained {
         Ok(trained) => trained,
         Err(Error::Interrupted { .. }) => {
@@ -417,14 +434,14 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         return Ok(Exit::Finished);
     }
     let first = keep.first();
-    let weights = trained.trainer.weights();
-    job.save(&train.out, first.as_deref(), &trained.ran, weights)
-        .context("--out")?;
-    let owner = Owner::open_or_create(&train.out).context("--out")?;
+    let owner = owner_of_new(&train.out, first.as_deref()).context("--out")?;
     keep.log.into_inner().keep(&owner).context("--out")?;
     if let Some(secrets) = &material.assignment {
         owner.keep_secrets(secrets).context("--out")?;
     }
+    let weights = trained.trainer.weights();
+    job.save(&train.out, &owner, &trained.ran, weights)
+        .context("--out")?;
     trained.erase_state()?;
     let run = PlannedRun {
         plan: trained.ran.plan.clone(),
@@ -489,11 +506,21 @@ impl Keep<'_> {
         self.every.map(|every| self.place(every))
     }
 
-    /// Whether nothing lies where a new run writes: no checkpoint of an epoch that it may come to.
+    /// Whether the owner's folder of a checkpoint takes the plan of this run.
+    fn has_room(&self, place: &Path) -> Result<()> {
+        match self.job.planted() {
+            Some(plan) => Ok(Owner::has_room_for(plan, place)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether nothing lies where a run keeps epochs: no plan of another model, and where it is new no checkpoint. Which
+    /// checkpoints are its own a run that goes on knows by their weights, when it comes by.
     fn free(&self, state: &Path) -> Result<()> {
-        let (Some(every), false) = (self.every, state.exists()) else {
+        let Some(every) = self.every else {
             return Ok(());
         };
+        let is_new = !state.exists();
         let beside = self
             .out
             .parent()
@@ -505,12 +532,19 @@ impl Keep<'_> {
         for entry in listed {
             let name = entry?.file_name();
             let shown = name.to_string_lossy();
+            let shown = shown.strip_suffix(".owner").unwrap_or(&shown);
             let number = shown.rsplit_once('-').map_or("", |(_, number)| number);
-            if let Ok(epoch) = number.parse::<u64>()
-                && epoch.is_multiple_of(every)
-                && self.place(epoch).file_name() == Some(&name)
-            {
-                free_for(&self.place(epoch))?;
+            let Ok(epoch) = number.parse::<u64>() else {
+                continue;
+            };
+            let place = self.place(epoch);
+            let is_of_it =
+                [&place, &owner_folder(&place)].map(|path| path.file_name() == Some(&name));
+            if epoch.is_multiple_of(every) && is_of_it.contains(&true) {
+                if is_new {
+                    free_for(&place)?;
+                }
+                self.has_room(&place)?;
             }
         }
         Ok(())
@@ -524,10 +558,9 @@ impl Keep<'_> {
         self.log.borrow_mut().write(line)
     }
 
-    fn at_epoch(&self, epoch: &Epoch<'_>) -> std::io::Result<()> {
-        let failed = |error: anyhow::Error| std::io::Error::other(format!("{error:#}"));
-        let line = Line::of_epoch(epoch, self.tolerance).map_err(failed)?;
-        self.write(&line)?;
+    fn at_epoch(&self, epoch: &Epoch<'_>) -> Result<()> {
+        let line = Line::of_epoch(epoch, self.tolerance)?;
+        self.write(&line).context("--out: the log of the run")?;
         // The last one is --out itself.
         let due = self
             .every
@@ -543,10 +576,9 @@ impl Keep<'_> {
             return Ok(());
         }
         let first = self.first();
-        let saved = (self.job).save(&place, first.as_deref(), &epoch.ran, epoch.weights);
-        saved
-            .with_context(|| place.display().to_string())
-            .map_err(failed)
+        owner_of_new(&place, first.as_deref())
+            .and_then(|owner| (self.job).save(&place, &owner, &epoch.ran, epoch.weights))
+            .context("--keep-every")
     }
 }
 

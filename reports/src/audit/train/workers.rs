@@ -5,7 +5,6 @@ use super::args::{RANK, WORLD, Workers};
 use crate::contract::note;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_backends::{Collective, Tcp, TcpOptions};
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -113,7 +112,7 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         .worker_key
         .as_deref()
         .inspect(|path| {
-            if read_by_others(path) {
+            if reticent_disk::read_by_others(path) {
                 note("--worker-key: others on this machine can read the file, and so what the workers send; restrict it with chmod 600");
             }
         })
@@ -126,18 +125,6 @@ fn from(args: &Workers, of: &dyn Fn(&str) -> Option<String>) -> Result<Option<Tc
         key: key.context("--worker-key")?,
         patience: Duration::from_secs(args.worker_timeout.unwrap_or(PATIENCE)),
     }))
-}
-
-/// Whether users other than its owner can read a file.
-#[cfg(unix)]
-fn read_by_others(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn read_by_others(_: &Path) -> bool {
-    false
 }
 
 /// Waits for the others.
