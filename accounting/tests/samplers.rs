@@ -511,3 +511,34 @@ fn groups_have_the_tighter_of_two_bounds() {
     assert!(upper(&plan(sigma).exactly().unwrap()) <= 4.0 * (1.0 + 1e-3));
     assert!(upper(&plan(0.98 * sigma).exactly().unwrap()) > 4.0);
 }
+
+/// One number answers one question, whether the rows of a plan or its first row are asked.
+#[test]
+fn the_first_row_of_a_group_is_the_same_wherever_it_is_asked() {
+    let (group, delta) = (GroupSize::new(3).unwrap(), Delta::new(1e-6).unwrap());
+    for (sampling, neighbours) in [
+        (Sampling::BallsInBins, Neighbours::AddRemove),
+        (Sampling::WithoutReplacement, Neighbours::Replace),
+        (Sampling::Poisson, Neighbours::AddRemove),
+    ] {
+        let run = steps(10, 1.1, 0.1, sampling, false);
+        let plan = Plan {
+            neighbours,
+            group,
+            prior: Some(Probability::new(1e-6).unwrap()),
+            ..Plan::new(run, UnitName::new("record").unwrap(), delta)
+        };
+        let of_group = |rows: Vec<Guarantee>| {
+            let group = |row: &Guarantee| row.group.is_some() && row.prior.is_none();
+            rows.into_iter().find(group).unwrap()
+        };
+        // Where the lemma alone is known nothing is said of guesses, and the other rows stand.
+        let first = of_group(plan.guarantees().unwrap());
+        assert_eq!(plan.exactly().unwrap(), first, "{sampling:?}");
+        let at = *first.epsilon.unwrap().upper.unwrap().get();
+        let there = of_group(plan.guarantees_at(at).unwrap());
+        assert_eq!(plan.exactly_at(at).unwrap(), there, "{sampling:?}");
+        assert_eq!(there.method, first.method);
+        assert!(there.delta.unwrap() <= delta, "{sampling:?}");
+    }
+}

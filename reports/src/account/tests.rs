@@ -5,7 +5,7 @@ use super::{answer, calibrate, curve, explain, plan};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
-use reticent_accounting::{Convention, Notion};
+use reticent_accounting::{Convention, Method, Notion};
 
 fn asked(line: &str) -> plan::Asked {
     let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
@@ -633,4 +633,105 @@ fn an_exported_mechanism_keeps_its_unit() {
     let text = export(&run, Some(&unit), Export::Mechanism, Neighbours::AddRemove).unwrap();
     let read = read(&text).unwrap();
     assert_eq!((read.unit, read.mechanism), (Some(unit), run.mechanism));
+}
+
+/// As `account` of the same words says it.
+fn explained(words: &str) -> (plan::Asked, explain::Explanation) {
+    let Command::Explain(wish) = command(&format!("account explain {words}")) else {
+        panic!("{words} is no explanation");
+    };
+    let neighbours = plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
+    let source = plan::Source::of_run(&wish.run, neighbours).unwrap();
+    let asked = plan::Asked::about(source, &wish.question).unwrap();
+    let body = explain::explain(&asked).unwrap().body;
+    (asked, body)
+}
+
+fn point(words: &str) -> f64 {
+    let Command::Curve(wish) = command(&format!("account curve {words}")) else {
+        panic!("{words} is no curve");
+    };
+    let document = curve::curve(&wish).unwrap();
+    document.body.points[0].value.upper.unwrap().get().0
+}
+
+/// A group has one ε and one δ, by its law or by the lemma, whichever command is asked.
+#[test]
+fn every_command_says_the_same_of_a_group() {
+    for (words, epsilon) in [
+        (
+            "--sigma 1.1 --sampler balls-in-bins --epoch-steps 10 --steps 10 --group 3",
+            "9.8",
+        ),
+        (
+            "--sigma 1.8480204 --sampler without-replacement --neighbours replace --steps 100 --sample-rate 0.01 --group 4",
+            "10",
+        ),
+    ] {
+        let answered = |more: &str| {
+            let document = answer::answer(&asked(&format!("account {words} {more}"))).unwrap();
+            answer::headline(&document.body.guarantees).unwrap().clone()
+        };
+        let upper =
+            |row: &reticent_accounting::Guarantee| row.epsilon.unwrap().upper.unwrap().get().get();
+        let row = answered("--delta 1e-6");
+        assert_eq!(row.method, Method::GroupLemma, "{words}");
+        let (asked, body) = explained(&format!("{words} --delta 1e-6"));
+        assert_eq!(body.headline, row, "{words}");
+        let way = body.directions[0].epsilon.unwrap();
+        assert_eq!(way.upper.unwrap().get().get(), upper(&row), "{words}");
+        assert!(
+            body.engine.starts_with("the group lemma"),
+            "{}",
+            body.engine
+        );
+        // A single record at its share of ε, where the lemma holds with equality.
+        let certificate = body.directions[0].certificate.as_ref().unwrap();
+        let share = upper(&row) / f64::from(row.group.unwrap().get());
+        assert!((certificate.epsilon.get() / share - 1.0).abs() < 1e-12);
+        let shown = explain::page(
+            &asked,
+            &crate::contract::Envelope::new("explanation", asked.inputs.clone(), body),
+        );
+        let shown = shown.to_text(View::full());
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("by the group lemma"), "{shown}");
+        assert!(flat.contains("delta of a single record lies"), "{shown}");
+        let at = point(&format!("{words} --what epsilon --at 1e-6"));
+        assert_eq!(at, upper(&row), "{words}");
+        let delta = answered(&format!("--at-epsilon {epsilon}"))
+            .delta
+            .unwrap()
+            .get();
+        let at = point(&format!("{words} --what profile --at {epsilon}"));
+        assert_eq!(at, delta, "{words}");
+        let (_, body) = explained(&format!("{words} --at-epsilon {epsilon}"));
+        let way = body.directions[0].delta.unwrap();
+        assert_eq!(way.upper.unwrap().get().get(), delta, "{words}");
+        assert!(
+            answer::figure::privacy_curve(&asked.plan).is_ok(),
+            "{words}"
+        );
+    }
+}
+
+/// What is not known of guesses leaves the rest of the answer, and is said.
+#[test]
+fn a_posterior_that_is_not_covered_is_left_out_alone() {
+    let asked = asked(
+        "account --sigma 2 --sampler without-replacement --neighbours replace --steps 100 --group 4 --prior 1e-6",
+    );
+    let document = answer::answer(&asked).unwrap();
+    let rows = &document.body.guarantees;
+    assert!(
+        rows.iter()
+            .all(|row| row.notion != Notion::SecretProtection)
+    );
+    assert!(rows.iter().any(|row| row.method == Method::GroupLemma));
+    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("No chance of guessing a secret is given: "),
+        "{shown}"
+    );
 }

@@ -15,7 +15,7 @@ use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::Recipe;
-use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
+use reticent_accounting::{Bounds, Epsilon, Error, GroupSize, Mechanism, PrivacyLoss, Sampling};
 use std::fmt::Write;
 
 /// The guarantees of a plan.
@@ -55,6 +55,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     ));
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     alarms.extend(end_of_delta(asked.plan.delta.get()));
+    alarms.extend(no_posterior(asked));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());
@@ -225,6 +226,18 @@ fn end_of_delta(delta: f64) -> Option<String> {
         "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
             .to_owned()
     })
+}
+
+/// Why there is no chance of guessing a secret, where it was asked for.
+fn no_posterior(asked: &Asked) -> Option<String> {
+    let plan = &asked.plan;
+    plan.prior?;
+    match PrivacyLoss::of_guesses(&plan.mechanism, plan.group) {
+        Err(error @ Error::Unsupported { .. }) => {
+            Some(format!("No chance of guessing a secret is given: {error}."))
+        }
+        _ => None,
+    }
 }
 
 fn sample_note(asked: &Asked) -> Option<String> {
