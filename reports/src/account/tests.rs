@@ -735,3 +735,29 @@ fn a_posterior_that_is_not_covered_is_left_out_alone() {
         "{shown}"
     );
 }
+
+/// The rows at a calibrated value keep what was asked, there and under `account --max-epsilon`.
+#[test]
+fn a_calibration_of_a_group_keeps_its_own_limit() {
+    let run = "--sampler without-replacement --neighbours replace --steps 100 --sample-rate 0.01";
+    for question in ["--group 4", "--group 2 --tolerance 1e-3"] {
+        let Command::Calibrate(wish) =
+            command(&format!("account calibrate --epsilon 10 {run} {question}"))
+        else {
+            panic!("no calibration");
+        };
+        let body = calibrate::calibrate(&wish).unwrap().body;
+        let row = answer::headline(&body.guarantees).unwrap();
+        assert_eq!(row.method, Method::GroupLemma);
+        let upper = row.epsilon.unwrap().upper.unwrap().get().get();
+        assert!(upper <= 10.0, "{question}: {upper}");
+        let sigma = crate::number::rounded_up(body.answer, 8);
+        let group = question.split(" --tolerance").next().unwrap();
+        let asked = asked(&format!("account --sigma {sigma} {run} {group}"));
+        let limit = reticent_accounting::Epsilon::new(10.0).unwrap();
+        let document = answer::answer(&asked).unwrap();
+        let held = answer::held_to(&asked, document, Some(limit)).unwrap();
+        let limit = answer::limit(&held.body, Some(limit)).unwrap();
+        assert!(!limit.passed, "{question}: {}", limit.promised);
+    }
+}
