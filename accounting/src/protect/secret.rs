@@ -83,6 +83,15 @@ pub(crate) struct Ends {
 }
 
 impl Proof {
+    /// In the field's words.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::BlowUp => "the blow-up",
+            Self::KlFano => "Fano's inequality for KL",
+            Self::RenyiFano => "Fano's inequality for Rényi divergences",
+        }
+    }
+
     /// The posterior of a secret with this prior. What can't be certified is bounded by 1.
     pub(crate) fn posterior(
         self,
