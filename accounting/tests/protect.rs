@@ -414,6 +414,17 @@ fn promises_without_room_are_refused() {
     for (prior, posterior) in [(0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.5, 1.0)] {
         assert!(Secret::new(probability(prior), probability(posterior)).is_err());
     }
+    // A number of examples over their divergence would be infinite.
+    let refused = Secret::new(probability(1e-320), probability(1e-319)).unwrap_err();
+    assert!(
+        refused.to_string().starts_with("posterior must lie"),
+        "{refused}"
+    );
+    let smallest = secret(1e-320, 1e-280);
+    let incidence = Incidence::new(3, 1, vec![(0, 0), (1, 0), (2, 0)]).unwrap();
+    let secrets = [smallest];
+    let training = Training::new(&incidence, &secrets, 1.0, Steps::new(20)).unwrap();
+    assert!(training.full_capacity().is_finite());
 }
 
 /// What no noise that is considered certifies is an error that names the secret and the proof; the largest one is tried.

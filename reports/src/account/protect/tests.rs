@@ -436,6 +436,19 @@ fn a_comparison_out_of_reach_leaves_the_answer() {
     assert!(!page::csv(&document.body).unwrap().contains("null"));
 }
 
+/// Divergences that nothing can be divided by are refused with the flag that was given.
+#[test]
+fn chances_among_the_smallest_numbers_are_refused_by_name() {
+    let wish = wish(
+        "account protect --counts 1,3 --dataset-size 300 --batch-size 30 --steps 20 --prior 1e-320 --posterior 1e-319",
+    );
+    let error = Input::gather(&wish).unwrap_err().to_string();
+    assert!(
+        error.starts_with("--posterior: posterior must lie in"),
+        "{error}"
+    );
+}
+
 /// As the tables and files: that of the joint choice where there is one, and of a sweep the least.
 #[test]
 fn the_headline_names_the_noise_that_is_recommended() {
