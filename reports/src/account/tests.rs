@@ -761,3 +761,29 @@ fn a_calibration_of_a_group_keeps_its_own_limit() {
         assert!(!limit.passed, "{question}: {}", limit.promised);
     }
 }
+
+/// What runs so often is the file, whose own steps are not counted; one of something is singular.
+#[test]
+fn a_calibration_counts_runs_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.json");
+    let json = r#"{"type":"repeat","times":1000,"each":{"type":"subsampled-gaussian","noise_multiplier":1.1,"sampling_rate":0.01,"sampling":"poisson"}}"#;
+    std::fs::write(&path, json).unwrap();
+    for (epsilon, said) in [
+        ("2", "1 run of the file keeps epsilon"),
+        ("8", " runs of the file keep epsilon"),
+    ] {
+        let line = format!(
+            "account calibrate --solve steps --epsilon {epsilon} --mechanism {}",
+            path.display()
+        );
+        let Command::Calibrate(wish) = command(&line) else {
+            panic!("{line} is no calibration");
+        };
+        let document = calibrate::calibrate(&wish).unwrap();
+        let shown = calibrate::page(&document).to_text(View::full());
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(said), "{shown}");
+        assert!(flat.starts_with("The most runs of the file"), "{shown}");
+    }
+}
