@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use reticent_accounting::protect::{
     Incidence, Packing, Proof, Protection, RateProfile, Secret, Training, sampling_rates,
 };
-use reticent_accounting::{NoiseMultiplier, Probability, Steps, Tolerance};
+use reticent_accounting::{Error, NoiseMultiplier, Probability, Steps, Tolerance};
 
 fn probability(p: f64) -> Probability {
     Probability::new(p).unwrap()
@@ -414,6 +414,54 @@ fn promises_without_room_are_refused() {
     for (prior, posterior) in [(0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.5, 1.0)] {
         assert!(Secret::new(probability(prior), probability(posterior)).is_err());
     }
+    // A number of examples over their divergence would be infinite.
+    let refused = Secret::new(probability(1e-320), probability(1e-319)).unwrap_err();
+    assert!(
+        refused.to_string().starts_with("posterior must lie"),
+        "{refused}"
+    );
+    let smallest = secret(1e-320, 1e-280);
+    let incidence = Incidence::new(3, 1, vec![(0, 0), (1, 0), (2, 0)]).unwrap();
+    let secrets = [smallest];
+    let training = Training::new(&incidence, &secrets, 1.0, Steps::new(20)).unwrap();
+    assert!(training.full_capacity().is_finite());
+}
+
+/// What no noise that is considered certifies is an error that names the secret and the proof; the largest one is tried.
+#[test]
+fn a_promise_that_no_noise_keeps_names_the_secret_and_the_proof() {
+    let tolerance = Tolerance::new(1e-4).unwrap();
+    let incidence = Incidence::new(2, 2, vec![(0, 0), (1, 1)]).unwrap();
+    let plan = |secrets| Protection {
+        incidence: &incidence,
+        secrets,
+        rates: &[1.0, 1.0],
+        steps: Steps::new(1),
+    };
+    // 1/(2 σ²) nats: 6.2e-15 at 9e6, 1e-17 at 2e8.
+    let near = secret(7.5e-19, 1e-15);
+    let far = [near, secret(1e-20, 2e-18)];
+    let kept = [near, near];
+    let sigma = plan(&kept).noise_of(1, Proof::KlFano, tolerance);
+    let sigma = sigma.unwrap().sigma.get();
+    assert!((8.98e6..9e6).contains(&sigma), "{sigma}");
+    for refused in [
+        plan(&far).least_noise(Proof::KlFano, tolerance),
+        plan(&far).noise_of(1, Proof::KlFano, tolerance),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(error, Error::OutOfReach { secret: 1, .. }),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("secret number 2 by Fano's inequality for KL"),
+            "{error}"
+        );
+    }
+    assert!(plan(&far).least_noise(Proof::BlowUp, tolerance).is_ok());
 }
 
 /// 60 secrets with promises from strict to lax, four to nine examples each, some shared.

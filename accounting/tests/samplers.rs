@@ -4,7 +4,7 @@
 //! Cases by the seed in .cargo/config.toml; every case must hold, there is no false-alarm rate.
 
 use proptest::prelude::*;
-use reticent_accounting::calibrate::{Target, calibrate_noise};
+use reticent_accounting::calibrate::{Target, calibrate_noise, calibrate_steps};
 use reticent_accounting::{
     Delta, Direction, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     NoiseMultiplier, Plan, PrivacyLoss, Probability, Query, Sampling, SamplingRate, Steps,
@@ -510,4 +510,75 @@ fn groups_have_the_tighter_of_two_bounds() {
     let sigma = found.answer.get();
     assert!(upper(&plan(sigma).exactly().unwrap()) <= 4.0 * (1.0 + 1e-3));
     assert!(upper(&plan(0.98 * sigma).exactly().unwrap()) > 4.0);
+}
+
+/// What a calibration finds by the lemma keeps its promise in the rows of the plan too: both asked at the target and
+/// looked for from δ. As many steps are found as the noise was found for.
+#[test]
+fn a_calibration_by_the_lemma_agrees_with_its_rows() {
+    let run = |sigma, count| steps(count, sigma, 0.01, Sampling::WithoutReplacement, false);
+    let (delta, count) = (Delta::new(1e-6).unwrap(), 100);
+    for (records, tolerance) in [(2, 1e-3), (4, 1e-6), (8, 1e-6)] {
+        let group = GroupSize::new(records).unwrap();
+        let target = Target::Epsilon {
+            query: Query {
+                neighbours: Neighbours::Replace,
+                group,
+            },
+            epsilon: Epsilon::new(10.0).unwrap(),
+            delta,
+        };
+        let asked = Tolerance::new(tolerance).unwrap();
+        let found = calibrate_noise(|sigma| run(sigma.get(), count), target, asked).unwrap();
+        let sigma = found.answer.get();
+        let plan = |tolerance| Plan {
+            neighbours: Neighbours::Replace,
+            group,
+            tolerance: Tolerance::new(tolerance).unwrap(),
+            ..Plan::new(run(sigma, count), UnitName::new("record").unwrap(), delta)
+        };
+        let row = plan(1e-6).exactly().unwrap();
+        assert_eq!(row.method, Method::GroupLemma);
+        let upper = row.epsilon.unwrap().upper.unwrap().get().get();
+        assert!(upper <= 10.0 * (1.0 + 1e-6), "{records}: {upper}");
+        for tolerance in [tolerance, 1e-6] {
+            let there = plan(tolerance)
+                .exactly_at(Epsilon::new(10.0).unwrap())
+                .unwrap();
+            assert!(there.delta.unwrap() <= delta, "{records}: {there:?}");
+        }
+        let again = calibrate_steps(|count| run(sigma, count.get()), target, asked).unwrap();
+        assert_eq!(again.answer.get(), count, "{records}");
+    }
+}
+
+/// One number answers one question, whether the rows of a plan or its first row are asked.
+#[test]
+fn the_first_row_of_a_group_is_the_same_wherever_it_is_asked() {
+    let (group, delta) = (GroupSize::new(3).unwrap(), Delta::new(1e-6).unwrap());
+    for (sampling, neighbours) in [
+        (Sampling::BallsInBins, Neighbours::AddRemove),
+        (Sampling::WithoutReplacement, Neighbours::Replace),
+        (Sampling::Poisson, Neighbours::AddRemove),
+    ] {
+        let run = steps(10, 1.1, 0.1, sampling, false);
+        let plan = Plan {
+            neighbours,
+            group,
+            prior: Some(Probability::new(1e-6).unwrap()),
+            ..Plan::new(run, UnitName::new("record").unwrap(), delta)
+        };
+        let of_group = |rows: Vec<Guarantee>| {
+            let group = |row: &Guarantee| row.group.is_some() && row.prior.is_none();
+            rows.into_iter().find(group).unwrap()
+        };
+        // Where the lemma alone is known nothing is said of guesses, and the other rows stand.
+        let first = of_group(plan.guarantees().unwrap());
+        assert_eq!(plan.exactly().unwrap(), first, "{sampling:?}");
+        let at = *first.epsilon.unwrap().upper.unwrap().get();
+        let there = of_group(plan.guarantees_at(at).unwrap());
+        assert_eq!(plan.exactly_at(at).unwrap(), there, "{sampling:?}");
+        assert_eq!(there.method, first.method);
+        assert!(there.delta.unwrap() <= delta, "{sampling:?}");
+    }
 }

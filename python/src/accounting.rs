@@ -12,7 +12,7 @@ use reticent_accounting::training::{NoisySteps, Stated, read};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
     Query, Sampling, SamplingRate, Steps, Tolerance, UnitName,
-    pld::{self, Profile},
+    pld,
     trade_off::true_positive_rate,
 };
 
@@ -180,28 +180,6 @@ impl Plan {
         let loss = PrivacyLoss::of_guesses(&self.mechanism, group)?.0;
         Ok(Bounds::of(loss.blow_up(prior, tolerance)?.bounds))
     }
-
-    /// Both ends of δ at ε.
-    fn delta_at(
-        &self,
-        epsilon: Epsilon,
-        query: Query,
-        tolerance: Tolerance,
-    ) -> reticent_accounting::Result<Bounds> {
-        let profile = Profile::at_epsilons(&self.mechanism, query, &[epsilon], tolerance)?;
-        let point =
-            profile
-                .points()
-                .first()
-                .ok_or_else(|| reticent_accounting::Error::NotCertified {
-                    what: "delta",
-                    why: "the profile has no point there".into(),
-                })?;
-        Ok(Bounds::of(reticent_accounting::Bounds {
-            lower: Some(point.delta_lower),
-            upper: Some(point.delta_upper),
-        }))
-    }
 }
 
 /// What runs one after the other.
@@ -341,9 +319,14 @@ impl Plan {
     ) -> PyResult<Bounds> {
         let epsilon = of("epsilon", Epsilon::new(epsilon.0))?;
         let terms = Terms::new(defaults.as_deref(), neighbours, group, tolerance)?;
-        let (plan, query, tolerance) = (self.clone(), terms.query, terms.tolerance);
-        let found = interruptible(py, move |_| plan.delta_at(epsilon, query, tolerance))?;
-        Ok(found.map_err(value_error)?.with(terms.taking.configured()?))
+        // Asked at an ε, a plan's own δ is of no account.
+        let unused = Delta::new(0.0).map_err(value_error)?;
+        let plan = self.question(unused, terms.query, terms.tolerance)?;
+        let row = interruptible(py, move |_| plan.exactly_at(epsilon))?.map_err(value_error)?;
+        let delta = row
+            .delta_bounds
+            .unwrap_or(reticent_accounting::Bounds::UNKNOWN);
+        Ok(Bounds::of(delta).with(terms.taking.configured()?))
     }
 
     /// The largest true-positive rate of any membership test whose false-positive rate is at

@@ -12,7 +12,7 @@ use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 use std::cell::RefCell;
 
-/// How exactly a single record is known in the search for a group's ε.
+/// How exactly a single record is known at first in the search for a group's ε.
 const ROUGH: f64 = 1e-3;
 /// Where that search begins at least, and from one place to the next until the lemma holds, as logarithms from here on.
 const LEAST: f64 = 1e-12;
@@ -116,7 +116,8 @@ impl PrivacyLoss {
         }
         let solver = RefCell::new(Solver::new(self));
         let least = |share: f64| Ok(solver.borrow_mut().epsilon(share, ROUGH)?.upper);
-        let most = |epsilon: f64| Ok(solver.borrow_mut().ln_delta(epsilon, ROUGH)?.0.upper);
+        let most =
+            |epsilon: f64, goal: f64| Ok(solver.borrow_mut().ln_delta(epsilon, goal)?.0.upper);
         let each = each_by_lemma((k, delta.get()), tolerance.get(), least, most)?;
         Ok(Upper::new(Epsilon::nonnegative(k * each)))
     }
@@ -151,7 +152,7 @@ impl PrivacyLoss {
 }
 
 /// The least ε found of a single record from which the lemma gives k of them δ: δ(ε) Σ_{i<k} e^{iε} ≤ δ. From `epsilon`,
-/// an upper end of ε(δ') of a single record, and `ln_delta`, one of ln δ(ε).
+/// an upper end of ε(δ') of a single record, and `ln_delta`, one of ln δ(ε) to a relative goal.
 ///
 /// # Errors
 /// Those of both.
@@ -159,7 +160,7 @@ fn each_by_lemma(
     (k, delta): (f64, f64),
     tolerance: f64,
     epsilon: impl Fn(f64) -> Result<f64>,
-    ln_delta: impl Fn(f64) -> Result<f64>,
+    ln_delta: impl Fn(f64, f64) -> Result<f64>,
 ) -> Result<f64> {
     // The sum is k at ε = 0 and no less elsewhere: where ε(δ/k) is zero so is the answer, and elsewhere the lemma holds
     // nowhere below it.
@@ -169,19 +170,27 @@ fn each_by_lemma(
         return Ok(0.0);
     }
     let ln_allowed = delta.ln();
-    let above = |epsilon: f64| -> Result<f64> {
-        let most = ln_delta(epsilon)? + ln_geometric_sum(k, epsilon);
+    let above = |epsilon: f64, goal: f64| -> Result<f64> {
+        let most = ln_delta(epsilon, goal)? + ln_geometric_sum(k, epsilon);
         // The sign is decided by the numbers themselves, and what is no number is not certified.
         Ok(match most <= ln_allowed {
             true => (most - ln_allowed).min(0.0),
             false => (most - ln_allowed).max(f64::MIN_POSITIVE),
         })
     };
-    let at = |x: f64, _: f64| -> Result<Trial> {
-        Ok(Trial {
-            x,
-            margin: above(x.exp())?,
-        })
+    // As exactly as `delta_by_group_lemma` is asked, so that both agree on where the lemma holds.
+    let fine = (0.5 * tolerance).min(ROUGH);
+    let at = |x: f64, rough: f64| -> Result<Trial> {
+        let mut goal = rough.clamp(fine, ROUGH);
+        loop {
+            let margin = above(x.exp(), goal)?;
+            // What fails by less than the goal may hold.
+            let open = margin > 0.0 && margin <= 2.0 * goal && goal > fine;
+            if !open {
+                return Ok(Trial { x, margin });
+            }
+            goal = (ROUGH * goal).max(fine);
+        }
     };
     // The lemma may fail again farther out: from below, and first upwards, as what is known of a single record is rough.
     let mut safe = at(single.max(LEAST).ln(), ROUGH)?;
@@ -281,7 +290,7 @@ mod tests {
             (1e-40, 14),
         ] {
             let asked = Cell::new(0);
-            let count = |epsilon: f64| {
+            let count = |epsilon: f64, _: f64| {
                 asked.set(asked.get() + 1);
                 Ok(ln_delta(epsilon))
             };
@@ -300,9 +309,14 @@ mod tests {
                 "{delta} {found}"
             );
         }
+        // An upper end that is as loose as its goal allows costs no more than the tolerance.
+        let loose = |epsilon: f64, goal: f64| Ok(ln_delta(epsilon) + goal);
+        let found = each_by_lemma((k, 1e-3), tolerance, |share| Ok(single(share)), loose).unwrap();
+        let holds = |epsilon: f64| ln_delta(epsilon) + ln_geometric_sum(k, epsilon) <= 1e-3f64.ln();
+        assert!(!holds(found * (1.0 - 3.0 * tolerance)), "{found}");
         // Nothing holds anywhere, and what is no number holds nothing.
         for never in [0.0, f64::NAN] {
-            let found = each_by_lemma((k, 1e-5), tolerance, |_| Ok(1.0), |_| Ok(never)).unwrap();
+            let found = each_by_lemma((k, 1e-5), tolerance, |_| Ok(1.0), |_, _| Ok(never)).unwrap();
             assert!(found == f64::INFINITY, "{found}");
         }
     }

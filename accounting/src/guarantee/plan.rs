@@ -76,7 +76,7 @@ impl Plan {
     /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
     /// and the row for an adversary who may know the secret; with a prior, the posterior by
     /// blow-up, by Fano's inequality for the Kullback–Leibler, Rényi and χ² divergences, and by total
-    /// variation; with a Gaussian slack, μ-GDP.
+    /// variation, unless the group has the lemma alone; with a Gaussian slack, μ-GDP.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] for an estimated mechanism,
@@ -84,7 +84,8 @@ impl Plan {
     pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
         let mut rows = self.single_record()?;
         if self.group > GroupSize::ONE {
-            rows.extend(self.whole_group()?);
+            let (first, second) = self.tighter(self.group_by_law(), || self.group_by_lemma())?;
+            rows.extend([first].into_iter().chain(second));
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
@@ -155,7 +156,8 @@ impl Plan {
         Ok(Some(answer.bounds))
     }
 
-    /// The first row of [`Plan::guarantees`], or the first of the group if there is one.
+    /// The first row of [`Plan::guarantees`], or the first of the group if there is one: by its law or by the lemma,
+    /// whichever is tighter.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -166,20 +168,18 @@ impl Plan {
                 &mut self.solvers(Query::single(self.neighbours))?,
             )?
         } else {
-            self.group_by_law().map_or_else(
-                |error| self.group_by_lemma_alone(error),
-                |row| match is_close(row.epsilon.as_ref()) {
-                    true => Ok(row),
-                    // What the law certifies stands where the lemma certifies nothing.
-                    false => match self.group_by_lemma() {
-                        Ok(lemma) => Ok(tighter_first(row, lemma)?.0),
-                        Err(_) => Ok(row),
-                    },
-                },
-            )?
+            match self.group_by_law() {
+                Ok(law) if is_close(law.epsilon.as_ref(), self.tolerance) => law,
+                law => self.tighter(law, || self.group_by_lemma())?.0,
+            }
         };
+        Ok(self.row_by_what_is_known(row))
+    }
+
+    /// [`Plan::by_what_is_known`] of a single row.
+    fn row_by_what_is_known(&self, row: Guarantee) -> Guarantee {
         let known = self.by_what_is_known(vec![row.clone()]);
-        Ok(known.into_iter().next().unwrap_or(row))
+        known.into_iter().next().unwrap_or(row)
     }
 
     /// The group by the law of its records together.
@@ -193,13 +193,25 @@ impl Plan {
         Ok(Guarantee { group, ..row })
     }
 
-    /// The group by the lemma where its law is not known; any other error stays.
-    fn group_by_lemma_alone(&self, error: Error) -> Result<Guarantee> {
-        match error {
-            Error::Unsupported { .. } if lemma_stands_in(self.neighbours) => {
-                self.group_by_lemma().map_err(|_| error)
+    /// A group by its law and by the lemma, the tighter one first. The lemma stands in where the law is not known;
+    /// what the law certifies stands where the lemma certifies nothing.
+    fn tighter(
+        &self,
+        law: Result<Guarantee>,
+        lemma: impl FnOnce() -> Result<Guarantee>,
+    ) -> Result<(Guarantee, Option<Guarantee>)> {
+        match law {
+            Ok(law) => match lemma() {
+                Ok(lemma) => {
+                    let (first, second) = tighter_first(law, lemma)?;
+                    Ok((first, Some(second)))
+                }
+                Err(_) => Ok((law, None)),
+            },
+            Err(error @ Error::Unsupported { .. }) if lemma_stands_in(self.neighbours) => {
+                Ok((lemma().map_err(|_| error)?, None))
             }
-            error => Err(error),
+            Err(error) => Err(error),
         }
     }
 
@@ -257,17 +269,6 @@ impl Plan {
             by_direction,
             ..self.row(notion, self.neighbours, Method::Pld)
         })
-    }
-
-    /// The group by its law and by the lemma, the tighter one first.
-    fn whole_group(&self) -> Result<Vec<Guarantee>> {
-        match self.group_by_law() {
-            Ok(law) => {
-                let (first, second) = tighter_first(law, self.group_by_lemma()?)?;
-                Ok(vec![first, second])
-            }
-            Err(error) => Ok(vec![self.group_by_lemma_alone(error)?]),
-        }
     }
 
     /// The group by the lemma, from its single records.
@@ -451,10 +452,12 @@ fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarant
     Ok((first, law))
 }
 
-/// Whether both ends are known and so near each other that nothing else is tighter.
-fn is_close(bounds: Option<&Bounds<Epsilon>>) -> bool {
+/// Whether both ends are known and so near each other that nothing else is tighter by more than the tolerance.
+fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
     let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
-    ends.is_some_and(|(lower, upper)| upper.get().get() <= 1.001 * lower.get().get())
+    ends.is_some_and(|(lower, upper)| {
+        upper.get().get() <= (1.0 + tolerance.get()) * lower.get().get()
+    })
 }
 
 /// The larger of the directions, end by end. An end is known when it is known in every

@@ -127,7 +127,7 @@ impl Protection<'_> {
     /// binding secret is certainly above its promise.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when no σ up to 1e7 suffices.
+    /// [`Error::OutOfReach`] when no σ up to 1e7 suffices.
     pub fn least_noise(&self, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
         self.check()?;
         let outlines = self.outlines()?;
@@ -182,7 +182,16 @@ impl Protection<'_> {
             rates: &rates,
             steps: self.steps,
         };
-        alone.least_noise(proof, tolerance)
+        alone
+            .least_noise(proof, tolerance)
+            .map_err(|error| match error {
+                Error::OutOfReach { proof, most, .. } => Error::OutOfReach {
+                    secret,
+                    proof,
+                    most,
+                },
+                other => other,
+            })
     }
 
     fn checked(&self, secret: usize) -> Result<()> {
@@ -355,20 +364,21 @@ impl Search<'_> {
         self.cleared[secret] = true;
         let (mut low, mut high, stride) = if self.ln_sigma.is_finite() {
             let low = self.at(secret, self.ln_sigma)?;
-            let next = self.at(secret, self.ln_sigma + 1.02f64.ln())?;
+            let next = self.at(secret, (self.ln_sigma + 1.02f64.ln()).min(MOST.ln()))?;
             (Some(low), next, 1.1f64.ln())
         } else {
             (None, self.at(secret, 0.0)?, LN_2)
         };
         while high.margin > 0.0 {
             low = Some(high);
-            if high.x + stride > MOST.ln() {
-                return Err(Error::Unsupported {
-                    what: "a promise".into(),
-                    why: format!("no noise multiplier up to {MOST:e} certifies it"),
+            if high.x >= MOST.ln() {
+                return Err(Error::OutOfReach {
+                    secret,
+                    proof: self.proof.name(),
+                    most: MOST,
                 });
             }
-            high = self.at(secret, high.x + stride)?;
+            high = self.at(secret, (high.x + stride).min(MOST.ln()))?;
         }
         let low = loop {
             match low {

@@ -9,6 +9,9 @@ use crate::quantity::{Probability, Tolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Promises are weighed by their divergences: 2^32 examples divided by this is finite.
+const LEAST_DIVERGENCE: f64 = 1e-290;
+
 /// What is promised for a secret: guessed with probability at most `prior` by somebody without
 /// the model, it is guessed with probability at most `posterior` by somebody with it.
 ///
@@ -23,7 +26,7 @@ impl Secret {
     /// Checks that 0 < prior < posterior < 1. Priors down to 2^-256 and below are fine.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise.
+    /// [`Error::OutOfRange`] otherwise, and for two chances whose divergence is too small to divide by.
     pub fn new(prior: Probability, posterior: Probability) -> Result<Self> {
         if prior.get() <= 0.0 {
             return Err(Error::OutOfRange {
@@ -39,7 +42,15 @@ impl Secret {
                 value: posterior.get(),
             });
         }
-        Ok(Self { prior, posterior })
+        let secret = Self { prior, posterior };
+        if !(LEAST_DIVERGENCE..).contains(&secret.divergence()) {
+            return Err(Error::OutOfRange {
+                what: "posterior",
+                range: "(prior, 1), with a divergence of at least 1e-290 from the prior",
+                value: posterior.get(),
+            });
+        }
+        Ok(secret)
     }
 
     /// The largest chance of guessing it without the model.
@@ -83,6 +94,15 @@ pub(crate) struct Ends {
 }
 
 impl Proof {
+    /// In the field's words.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::BlowUp => "the blow-up",
+            Self::KlFano => "Fano's inequality for KL",
+            Self::RenyiFano => "Fano's inequality for Rényi divergences",
+        }
+    }
+
     /// The posterior of a secret with this prior. What can't be certified is bounded by 1.
     pub(crate) fn posterior(
         self,

@@ -32,6 +32,19 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// No noise that is considered keeps the promise of a secret.
+    #[error(
+        "no noise multiplier up to {most:e} certifies the promise of secret number {} by {proof}",
+        secret + 1
+    )]
+    OutOfReach {
+        /// The index of the secret.
+        secret: usize,
+        /// How its posterior was bounded, in the field's words.
+        proof: &'static str,
+        /// The largest noise multiplier that is considered.
+        most: f64,
+    },
     /// A document describes no mechanism.
     #[error("{place}{}{why}", if place.is_empty() { "" } else { ": " })]
     Document {

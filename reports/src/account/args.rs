@@ -71,18 +71,18 @@ pub struct Account {
 }
 
 impl TakesDefaults for Account {
-    fn take(&mut self, mut configured: Configured) {
-        // The size that is looked for has no default.
-        if let Some(Command::Calibrate(wish)) = &mut self.command
-            && wish.solve == Solve::Group
-            && configured.values.remove("group").is_some()
-        {
-            wish.group = None;
-        }
+    fn take(&mut self, configured: Configured) {
         self.configured = configured;
     }
     fn configured(&self) -> &Configured {
         &self.configured
+    }
+    fn excluded(&self) -> Vec<&'static str> {
+        match &self.command {
+            Some(Command::Calibrate(wish)) => wish.excluded(),
+            Some(Command::Curve(wish)) => wish.excluded(),
+            _ => Vec::new(),
+        }
     }
 }
 

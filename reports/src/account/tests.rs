@@ -5,7 +5,7 @@ use super::{answer, calibrate, curve, explain, plan};
 use crate::page::View;
 use crate::schema::problems;
 use clap::Parser;
-use reticent_accounting::{Convention, Notion};
+use reticent_accounting::{Convention, Method, Notion};
 
 fn asked(line: &str) -> plan::Asked {
     let arguments = Account::try_parse_from(line.split_whitespace()).unwrap();
@@ -796,8 +796,161 @@ fn composed_runs_say_what_they_take_for_granted() {
     assert!(said.contains("differential privacy, one turn"), "{said}");
     for text in &texts {
         assert!(
-            !text.contains("Taken for granted") && !text.contains(uncounted),
+            !text.contains("Assumed:") && !text.contains(uncounted),
             "{text}"
         );
+    }
+}
+
+/// As `account` of the same words says it.
+fn explained(words: &str) -> (plan::Asked, explain::Explanation) {
+    let Command::Explain(wish) = command(&format!("account explain {words}")) else {
+        panic!("{words} is no explanation");
+    };
+    let neighbours = plan::neighbours_of(wish.question.neighbours, wish.run.schedule.sampler);
+    let source = plan::Source::of_run(&wish.run, neighbours).unwrap();
+    let asked = plan::Asked::about(source, &wish.question).unwrap();
+    let body = explain::explain(&asked).unwrap().body;
+    (asked, body)
+}
+
+fn point(words: &str) -> f64 {
+    let Command::Curve(wish) = command(&format!("account curve {words}")) else {
+        panic!("{words} is no curve");
+    };
+    let document = curve::curve(&wish).unwrap();
+    document.body.points[0].value.upper.unwrap().get().0
+}
+
+/// A group has one ε and one δ, by its law or by the lemma, whichever command is asked.
+#[test]
+fn every_command_says_the_same_of_a_group() {
+    for (words, epsilon) in [
+        (
+            "--sigma 1.1 --sampler balls-in-bins --epoch-steps 10 --steps 10 --group 3",
+            "9.8",
+        ),
+        (
+            "--sigma 1.8480204 --sampler without-replacement --neighbours replace --steps 100 --sample-rate 0.01 --group 4",
+            "10",
+        ),
+    ] {
+        let answered = |more: &str| {
+            let document = answer::answer(&asked(&format!("account {words} {more}"))).unwrap();
+            answer::headline(&document.body.guarantees).unwrap().clone()
+        };
+        let upper =
+            |row: &reticent_accounting::Guarantee| row.epsilon.unwrap().upper.unwrap().get().get();
+        let row = answered("--delta 1e-6");
+        assert_eq!(row.method, Method::GroupLemma, "{words}");
+        let (asked, body) = explained(&format!("{words} --delta 1e-6"));
+        assert_eq!(body.headline, row, "{words}");
+        let way = body.directions[0].epsilon.unwrap();
+        assert_eq!(way.upper.unwrap().get().get(), upper(&row), "{words}");
+        assert!(
+            body.engine.starts_with("the group lemma"),
+            "{}",
+            body.engine
+        );
+        // A single record at its share of ε, where the lemma holds with equality.
+        let certificate = body.directions[0].certificate.as_ref().unwrap();
+        let share = upper(&row) / f64::from(row.group.unwrap().get());
+        assert!((certificate.epsilon.get() / share - 1.0).abs() < 1e-12);
+        let shown = explain::page(
+            &asked,
+            &crate::contract::Envelope::new("explanation", asked.inputs.clone(), body),
+        );
+        let shown = shown.to_text(View::full());
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("by the group lemma"), "{shown}");
+        assert!(flat.contains("delta of a single record lies"), "{shown}");
+        let at = point(&format!("{words} --what epsilon --at 1e-6"));
+        assert_eq!(at, upper(&row), "{words}");
+        let delta = answered(&format!("--at-epsilon {epsilon}"))
+            .delta
+            .unwrap()
+            .get();
+        let at = point(&format!("{words} --what profile --at {epsilon}"));
+        assert_eq!(at, delta, "{words}");
+        let (_, body) = explained(&format!("{words} --at-epsilon {epsilon}"));
+        let way = body.directions[0].delta.unwrap();
+        assert_eq!(way.upper.unwrap().get().get(), delta, "{words}");
+        assert!(
+            answer::figure::privacy_curve(&asked.plan).is_ok(),
+            "{words}"
+        );
+    }
+}
+
+/// What is not known of guesses leaves the rest of the answer, and is said.
+#[test]
+fn a_posterior_that_is_not_covered_is_left_out_alone() {
+    let asked = asked(
+        "account --sigma 2 --sampler without-replacement --neighbours replace --steps 100 --group 4 --prior 1e-6",
+    );
+    let document = answer::answer(&asked).unwrap();
+    let rows = &document.body.guarantees;
+    assert!(
+        rows.iter()
+            .all(|row| row.notion != Notion::SecretProtection)
+    );
+    assert!(rows.iter().any(|row| row.method == Method::GroupLemma));
+    let shown = answer::guarantees(&asked, &document, None).to_text(View::full());
+    let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("No chance of guessing a secret is given: "),
+        "{shown}"
+    );
+}
+
+/// The rows at a calibrated value keep what was asked, there and under `account --max-epsilon`.
+#[test]
+fn a_calibration_of_a_group_keeps_its_own_limit() {
+    let run = "--sampler without-replacement --neighbours replace --steps 100 --sample-rate 0.01";
+    for question in ["--group 4", "--group 2 --tolerance 1e-3"] {
+        let Command::Calibrate(wish) =
+            command(&format!("account calibrate --epsilon 10 {run} {question}"))
+        else {
+            panic!("no calibration");
+        };
+        let body = calibrate::calibrate(&wish).unwrap().body;
+        let row = answer::headline(&body.guarantees).unwrap();
+        assert_eq!(row.method, Method::GroupLemma);
+        let upper = row.epsilon.unwrap().upper.unwrap().get().get();
+        assert!(upper <= 10.0, "{question}: {upper}");
+        let sigma = crate::number::rounded_up(body.answer, 8);
+        let group = question.split(" --tolerance").next().unwrap();
+        let asked = asked(&format!("account --sigma {sigma} {run} {group}"));
+        let limit = reticent_accounting::Epsilon::new(10.0).unwrap();
+        let document = answer::answer(&asked).unwrap();
+        let held = answer::held_to(&asked, document, Some(limit)).unwrap();
+        let limit = answer::limit(&held.body, Some(limit)).unwrap();
+        assert!(!limit.passed, "{question}: {}", limit.promised);
+    }
+}
+
+/// What runs so often is the file, whose own steps are not counted; one of something is singular.
+#[test]
+fn a_calibration_counts_runs_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.json");
+    let json = r#"{"type":"repeat","times":1000,"each":{"type":"subsampled-gaussian","noise_multiplier":1.1,"sampling_rate":0.01,"sampling":"poisson"}}"#;
+    std::fs::write(&path, json).unwrap();
+    for (epsilon, said) in [
+        ("2", "1 run of the file keeps epsilon"),
+        ("8", " runs of the file keep epsilon"),
+    ] {
+        let line = format!(
+            "account calibrate --solve steps --epsilon {epsilon} --mechanism {}",
+            path.display()
+        );
+        let Command::Calibrate(wish) = command(&line) else {
+            panic!("{line} is no calibration");
+        };
+        let document = calibrate::calibrate(&wish).unwrap();
+        let shown = calibrate::page(&document).to_text(View::full());
+        let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(said), "{shown}");
+        assert!(flat.starts_with("The most runs of the file"), "{shown}");
     }
 }

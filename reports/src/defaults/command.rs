@@ -13,6 +13,10 @@ pub trait TakesDefaults: Parser {
     fn take(&mut self, configured: Configured);
     /// What it took.
     fn configured(&self) -> &Configured;
+    /// The keys that its other flags exclude, beyond what its definition says.
+    fn excluded(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// The arguments with each default added as the flag of its name, where that flag could be given and was not:
@@ -32,7 +36,7 @@ pub fn with_defaults<A: TakesDefaults>(
     let Some(project) = wanted(&arguments).project()? else {
         return Ok((arguments, Configured::default()));
     };
-    let mut whole = arguments;
+    let mut whole = arguments.clone();
     let mut took = Vec::new();
     let values = project.values()?;
     for (key, value) in &values {
@@ -59,6 +63,14 @@ pub fn with_defaults<A: TakesDefaults>(
             }
         }
     }
+    // Known once nothing is missing any more.
+    let excluded =
+        A::try_parse_from(&whole).map_or_else(|_| Vec::new(), |parsed| parsed.excluded());
+    took.retain(|key| !excluded.contains(key));
+    let kept = values
+        .iter()
+        .filter(|(key, _)| took.contains(&key.as_str()));
+    let whole = kept.fold(arguments, |line, (key, value)| inserted(&line, key, value));
     Ok((whole, project.took(&took)?))
 }
 

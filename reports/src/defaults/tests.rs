@@ -4,7 +4,6 @@ use super::*;
 use crate::account::args::Account;
 use proptest::prelude::*;
 use reticent_accounting::{Delta, Neighbours};
-use std::path::Path;
 use tempfile::TempDir;
 
 fn folder(text: &str) -> TempDir {
@@ -222,25 +221,58 @@ fn a_default_is_the_flag_of_its_name_where_that_could_be_given() {
     }
 }
 
-/// What a calibration looks for is not taken from the file, and not said to be.
+/// What other flags exclude is not taken from the file, and not said to be: the size that is looked for, and neighbours of
+/// questions that have their own.
 #[test]
-fn a_size_that_is_looked_for_has_no_default() {
-    use crate::account::args::Command;
-    let folder = folder("schema = 1\ngroup = 3\n");
-    let file = folder.path().join("reticent.toml");
-    for (solve, taken) in [("group", false), ("steps", true)] {
-        let line = format!("account calibrate --epsilon 8 --sigma 1 --solve {solve} --config");
-        let words = line.split_whitespace().map(Into::into);
-        let (whole, configured) =
-            with_defaults::<Account>(words.chain([file.clone().into()]).collect()).unwrap();
-        let mut account: Account = crate::contract::parse_from(whole).unwrap();
-        account.take(configured);
-        let Some(Command::Calibrate(wish)) = &account.command else {
-            panic!("{:?}", account.command);
-        };
-        assert_eq!(wish.group.is_some(), taken, "{solve}");
-        assert_eq!(account.configured.is_empty(), !taken, "{solve}");
+fn what_other_flags_exclude_has_no_default() {
+    let file = "group = 3\nneighbours = \"replace\"\nprior = 1e-6\n";
+    for (line, taken) in [
+        (
+            "account calibrate --epsilon 8 --sigma 1 --solve group",
+            vec!["neighbours", "prior"],
+        ),
+        (
+            "account calibrate --epsilon 8 --sigma 1 --solve steps",
+            vec!["neighbours", "group", "prior"],
+        ),
+        // What is missing is a default that comes behind the one that is excluded.
+        (
+            "account calibrate --posterior 1e-3 --sigma 1 --solve group",
+            vec!["prior"],
+        ),
+        (
+            "account calibrate --by papers --epsilon 3",
+            vec!["group", "prior"],
+        ),
+        (
+            "account calibrate --by renyi --epsilon 3",
+            vec!["neighbours", "group", "prior"],
+        ),
+        (
+            "account curve --sigma 1.1 --what blow-up --at 1e-6",
+            vec!["group"],
+        ),
+        (
+            "account curve --sigma 1.1 --what epsilon --at 1e-6",
+            vec!["neighbours", "group"],
+        ),
+        (
+            "account curve --sigma 1.1 --over gamma --at 0.1",
+            vec!["group"],
+        ),
+    ] {
+        let (whole, keys) = under(file, line).unwrap();
+        assert_eq!(keys, taken, "{line}");
+        for key in ["neighbours", "group", "prior"] {
+            let inserted = whole.contains(&format!("--{key}="));
+            assert_eq!(inserted, taken.contains(&key), "{line}: {whole}");
+        }
     }
+    // A flag of the same name is refused as before.
+    let line = "account curve --sigma 1.1 --what blow-up --at 1e-6 --neighbours replace";
+    let (whole, keys) = under(file, line).unwrap();
+    assert!(whole.contains("--neighbours replace"), "{whole}");
+    assert_eq!(keys, ["group"]);
 }
 
 #[test]
@@ -270,7 +302,7 @@ fn a_value_that_a_command_refuses_names_file_and_key() {
     line.push(file.clone().into());
     let error = with_defaults::<Audit>(line).unwrap_err().to_string();
     let (place, why) = error.split_once(", unit: ").unwrap();
-    assert_eq!(Path::new(place), file);
+    assert_eq!(std::path::Path::new(place), file);
     assert!(
         why.contains("turn, sentence, dialogue or document") || why.contains("turn"),
         "{why}"

@@ -251,7 +251,9 @@ impl Target {
         let directions = losses(mechanism, Query::single(query.neighbours))?;
         let most = delta_by_lemma(&directions, query.group, epsilon, goal)?;
         let most = most.get().get();
+        // Nothing is known from below: what fails by less than the goal may hold at a finer one.
         Ok(Some(Margin {
+            lower: f64::NEG_INFINITY,
             only_above: true,
             ..Margin::of(most, most, delta.get())
         }))

@@ -1,16 +1,16 @@
 //! The same plan asked the other way round: which δ goes with a given ε.
 
-use super::{Plan, covered, tighter_first};
+use super::{Plan, covered};
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
-use crate::guarantee::group::{delta_by_lemma, lemma_stands_in};
+use crate::guarantee::group::delta_by_lemma;
 use crate::guarantee::redaction::Redaction;
 use crate::guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion};
 use crate::loss::{PrivacyLoss, Query};
 use crate::numeric::interval::LnBounds;
 use crate::quantity::bound::{Bounds, Upper};
-use crate::quantity::error::{Error, Result};
+use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 
 impl Plan {
@@ -30,33 +30,14 @@ impl Plan {
     /// # Errors
     /// As [`Plan::guarantees`].
     pub fn guarantees_at(&self, epsilon: Epsilon) -> Result<Vec<Guarantee>> {
-        let single = Query::single(self.neighbours);
-        let mut solvers = self.solvers(single)?;
+        let mut solvers = self.solvers(Query::single(self.neighbours))?;
         let mut rows = vec![
             self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?,
             self.delta_by_renyi(&mut solvers, epsilon)?,
         ];
         if self.group > GroupSize::ONE {
-            let query = Query {
-                group: self.group,
-                ..single
-            };
-            let group = Some(self.group);
-            let lemma = self.delta_by_lemma(&solvers, epsilon)?;
-            let lemma = Guarantee { group, ..lemma };
-            let law = self
-                .solvers(query)
-                .and_then(|mut solvers| self.delta_by_law(Notion::GroupDp, &mut solvers, epsilon));
-            match law {
-                Ok(law) => {
-                    let (first, second) = tighter_first(Guarantee { group, ..law }, lemma)?;
-                    rows.extend([first, second]);
-                }
-                Err(Error::Unsupported { .. }) if lemma_stands_in(self.neighbours) => {
-                    rows.push(lemma);
-                }
-                Err(error) => return Err(error),
-            }
+            let (first, second) = self.group_at(&solvers, epsilon)?;
+            rows.extend([first].into_iter().chain(second));
         }
         if let Some(redaction) = self.redaction {
             for convention in [Convention::Definition, Convention::Paper] {
@@ -71,6 +52,44 @@ impl Plan {
         }
         rows.extend(self.gaussian()?);
         Ok(self.by_what_is_known(rows))
+    }
+
+    /// [`Plan::exactly`] for a given ε instead of the plan's δ.
+    ///
+    /// # Errors
+    /// As [`Plan::guarantees`].
+    pub fn exactly_at(&self, epsilon: Epsilon) -> Result<Guarantee> {
+        let mut solvers = self.solvers(Query::single(self.neighbours))?;
+        let row = if self.group == GroupSize::ONE {
+            self.delta_by_law(Notion::Dp, &mut solvers, epsilon)?
+        } else {
+            self.group_at(&solvers, epsilon)?.0
+        };
+        Ok(self.row_by_what_is_known(row))
+    }
+
+    /// The group by its law and by the lemma from `single` records, the tighter one first.
+    fn group_at(
+        &self,
+        single: &[Solver],
+        epsilon: Epsilon,
+    ) -> Result<(Guarantee, Option<Guarantee>)> {
+        let query = Query {
+            neighbours: self.neighbours,
+            group: self.group,
+        };
+        let of_group = |row: Result<Guarantee>| {
+            row.map(|row| Guarantee {
+                group: Some(self.group),
+                ..row
+            })
+        };
+        let law = self
+            .solvers(query)
+            .and_then(|mut solvers| self.delta_by_law(Notion::GroupDp, &mut solvers, epsilon));
+        self.tighter(of_group(law), || {
+            of_group(self.delta_by_lemma(single, epsilon))
+        })
     }
 
     /// A row with its δ in place.

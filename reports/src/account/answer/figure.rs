@@ -3,7 +3,7 @@
 use crate::plot::{Axis, Layer, Plot, Tone};
 use anyhow::Result;
 use reticent_accounting::pld::{Profile, ProfilePoint};
-use reticent_accounting::{Epsilon, Neighbours, Plan, Query, Tolerance};
+use reticent_accounting::{Delta, Epsilon, Neighbours, Plan, Query, Tolerance};
 
 /// Points of each curve.
 const POINTS: usize = 48;
@@ -16,32 +16,40 @@ const LEAST_DELTA: f64 = 1e-12;
 /// # Errors
 /// A curve that can't be certified, or nothing to draw.
 pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
-    let own = Query {
-        neighbours: plan.neighbours,
-        group: plan.group,
-    };
+    let own = rough(plan, plan.neighbours)?;
+    let mut promised = Vec::new();
+    for epsilon in epsilons(&own)? {
+        let delta = own.exactly_at(epsilon)?.delta.unwrap_or(Delta::new(1.0)?);
+        promised.push((epsilon.get(), delta.get()));
+    }
     let mut layers = vec![line(
         format!("differential privacy, {}", plan.neighbours),
         Tone::PROMISED,
-        profile(plan, own)?.points(),
+        promised,
     )];
     if let Some(redaction) = plan.redaction {
-        let content = Query {
-            neighbours: Neighbours::Replace,
-            group: plan.group,
+        let content = rough(plan, Neighbours::Replace)?;
+        let query = Query {
+            neighbours: content.neighbours,
+            group: content.group,
         };
-        let base = profile(plan, content)?;
+        let base = Profile::at_epsilons(
+            &content.mechanism,
+            query,
+            &epsilons(&content)?,
+            content.tolerance,
+        )?;
         let informed = redaction.against_informed(&base);
         let uninformed = redaction.against_uninformed(&base);
         layers.push(line(
             "redacted, secret known to the adversary".into(),
             Tone::Third,
-            informed.points(),
+            points(informed.points()),
         ));
         layers.push(line(
             "redacted, secret unknown (planning only)".into(),
             Tone::Fourth,
-            uninformed.points(),
+            points(uninformed.points()),
         ));
     }
     let plot = Plot::new(
@@ -58,12 +66,15 @@ pub fn privacy_curve(plan: &Plan) -> Result<Plot> {
     Ok(layers.into_iter().fold(plot, Plot::layer))
 }
 
-fn line(name: String, tone: Tone, points: &[ProfilePoint]) -> Layer {
-    let points = points
+fn points(profile: &[ProfilePoint]) -> Vec<(f64, f64)> {
+    profile
         .iter()
         .map(|point| (point.epsilon.get(), point.delta_upper.get().get()))
-        .filter(|(_, delta)| *delta >= LEAST_DELTA)
-        .collect();
+        .collect()
+}
+
+fn line(name: String, tone: Tone, mut points: Vec<(f64, f64)>) -> Layer {
+    points.retain(|(_, delta)| *delta >= LEAST_DELTA);
     Layer::Line {
         name,
         points,
@@ -72,30 +83,24 @@ fn line(name: String, tone: Tone, points: &[ProfilePoint]) -> Layer {
     }
 }
 
-/// Evenly spaced ε from 0 to where δ leaves the drawing.
-fn profile(plan: &Plan, query: Query) -> Result<Profile> {
-    let smallest = Plan {
-        delta: reticent_accounting::Delta::new(LEAST_DELTA.min(plan.delta.get()))?,
-        neighbours: query.neighbours,
+/// The question of a curve, as exactly as it is drawn.
+fn rough(plan: &Plan, neighbours: Neighbours) -> Result<Plan> {
+    Ok(Plan {
+        delta: Delta::new(LEAST_DELTA.min(plan.delta.get()))?,
+        neighbours,
         tolerance: Tolerance::new(1e-3)?,
         ..plan.clone()
-    };
-    let end = smallest
-        .epsilon()?
-        .upper
-        .map_or(1.0, |upper| upper.get().get());
+    })
+}
+
+/// Evenly spaced ε from 0 to where δ leaves the drawing.
+fn epsilons(plan: &Plan) -> Result<Vec<Epsilon>> {
+    let end = plan.epsilon()?.upper.map_or(1.0, |upper| upper.get().get());
     let end = if end.is_finite() && end > 0.0 {
         end
     } else {
         1.0
     };
-    let epsilons = (0..=POINTS)
-        .map(|index| Epsilon::new(end * index as f64 / POINTS as f64))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Profile::at_epsilons(
-        &plan.mechanism,
-        query,
-        &epsilons,
-        Tolerance::new(1e-3)?,
-    )?)
+    let epsilons = (0..=POINTS).map(|index| Epsilon::new(end * index as f64 / POINTS as f64));
+    Ok(epsilons.collect::<Result<Vec<_>, _>>()?)
 }

@@ -14,7 +14,7 @@ use crate::page::{Page, Section};
 use crate::plan::{Redacted, granted_by, granted_line};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::NoisySteps;
-use reticent_accounting::{Bounds, Epsilon, GroupSize, Mechanism, Sampling};
+use reticent_accounting::{Bounds, Epsilon, Error, GroupSize, Mechanism, PrivacyLoss, Sampling};
 use std::fmt::Write;
 
 /// The guarantees of a plan.
@@ -54,6 +54,7 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     ));
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     alarms.extend(about_delta(&document.inputs));
+    alarms.extend(no_posterior(asked));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());
@@ -181,6 +182,18 @@ fn what_if(rows: &[WhatIf]) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Why there is no chance of guessing a secret, where it was asked for.
+fn no_posterior(asked: &Asked) -> Option<String> {
+    let plan = &asked.plan;
+    plan.prior?;
+    match PrivacyLoss::of_guesses(&plan.mechanism, plan.group) {
+        Err(error @ Error::Unsupported { .. }) => {
+            Some(format!("No chance of guessing a secret is given: {error}."))
+        }
+        _ => None,
+    }
 }
 
 /// What a measured miss rate means, and what more labels would be worth.

@@ -354,10 +354,11 @@ pub fn held_to(
         return Ok(document);
     };
     let between = |bounds: Bounds<Epsilon>| {
-        bounds.lower.is_some_and(|end| *end.get() <= limit)
+        bounds.lower.is_none_or(|end| *end.get() <= limit)
             && bounds.upper.is_some_and(|end| *end.get() > limit)
     };
-    if row.method != Method::Pld || !row.epsilon.is_some_and(between) {
+    let by_delta = matches!(row.method, Method::Pld | Method::GroupLemma);
+    if !by_delta || !row.epsilon.is_some_and(between) {
         return Ok(document);
     }
     let same = |other: &Guarantee| {

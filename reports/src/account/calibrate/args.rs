@@ -86,6 +86,14 @@ pub struct Calibrate {
 }
 
 impl Calibrate {
+    /// The defaults that --solve and --by exclude: the size that is looked for, and neighbours where the papers have
+    /// their own.
+    pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
+        let size = (self.solve == Solve::Group).then_some("group");
+        let neighbours = (self.by == By::Papers).then_some("neighbours");
+        size.into_iter().chain(neighbours).collect()
+    }
+
     /// The batches that these arguments ask for.
     #[must_use]
     pub fn request(&self) -> PlanRequest {

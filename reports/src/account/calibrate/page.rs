@@ -25,6 +25,8 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
         Solve::Sigma | Solve::Rate if up == safe => rounded_up(value, 8),
         Solve::Sigma | Solve::Rate => rounded_down(value, 8),
     };
+    // A mechanism from a file runs several times; its own steps are not counted.
+    let of_file = document.inputs.iter().any(|(name, _)| name == "files");
     let (title, name, found, all) = match body.solved {
         Solve::Sigma => (
             "The least noise for the promise",
@@ -37,6 +39,12 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
             "sampling rate",
             "rate",
             "It is the highest sampling rate there is.",
+        ),
+        Solve::Steps if of_file => (
+            "The most runs of the file for the promise",
+            "runs of the file",
+            "number of runs",
+            "No more runs can be counted, and nothing is said of more.",
         ),
         Solve::Steps => (
             "The most steps for the promise",
@@ -76,11 +84,14 @@ pub(crate) fn page(document: &Envelope<Calibrated>) -> Page {
     let answer = shown(body.answer, true);
     let what = match body.solved {
         Solve::Sigma | Solve::Rate => format!("{} {answer}", capital(name)),
-        Solve::Steps | Solve::Group => format!("{answer} {name}"),
+        Solve::Steps | Solve::Group if body.answer > 1.0 => format!("{answer} {name}"),
+        Solve::Steps if of_file => format!("{answer} run of the file"),
+        Solve::Steps => format!("{answer} step"),
+        Solve::Group => format!("{answer} record"),
     };
     let verb = match body.solved {
-        Solve::Sigma | Solve::Rate => "keeps",
-        Solve::Steps | Solve::Group => "keep",
+        Solve::Steps | Solve::Group if body.answer > 1.0 => "keep",
+        _ => "keeps",
     };
     let limit = match body.fails {
         Some(fails) => format!("At {} that is not certified.", shown(fails, false)),

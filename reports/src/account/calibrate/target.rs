@@ -228,9 +228,12 @@ pub(super) fn guarantees(plan: &Plan, target: Target) -> Result<Vec<Guarantee>> 
         GroupSize::ONE => Notion::Dp,
         _ => Notion::GroupDp,
     };
-    let by_law = |row: &&mut Guarantee| row.notion == asked && row.method == Method::Pld;
+    // The tighter one comes first.
+    let by_delta = |row: &&mut Guarantee| {
+        row.notion == asked && matches!(row.method, Method::Pld | Method::GroupLemma)
+    };
     if let Target::Epsilon { epsilon, .. } = target
-        && let Some(row) = rows.iter_mut().find(by_law)
+        && let Some(row) = rows.iter_mut().find(by_delta)
     {
         *row = row.clone().certified_at(epsilon);
     }

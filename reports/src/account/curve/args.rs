@@ -55,6 +55,17 @@ pub struct Curve {
     pub plot: Option<PathBuf>,
 }
 
+impl Curve {
+    /// The defaults that --what and --over exclude: neighbours, where the curve has its own.
+    pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
+        let own = match self.over {
+            Some(axis) => axis == Over::Gamma,
+            None => self.what == What::BlowUp,
+        };
+        own.then_some("neighbours").into_iter().collect()
+    }
+}
+
 /// Curve to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum What {

@@ -2,6 +2,7 @@
 
 use super::args::Curve;
 use super::points::spread;
+use super::run::{coarser, question};
 use super::{CurveKind, CurvePoint, Points};
 use crate::account::calibrate::numbered;
 use crate::account::plan::{Source, neighbours_of};
@@ -13,8 +14,7 @@ use reticent_accounting::pld::Engine;
 use reticent_accounting::redaction::Redaction;
 use reticent_accounting::training::TrainingPlan;
 use reticent_accounting::{
-    GroupSize, Mechanism, MissRate, Neighbours, NoiseMultiplier, Plan, SamplingRate, Steps,
-    Tolerance, UnitName,
+    GroupSize, MissRate, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, Tolerance,
 };
 
 /// Points where nobody says how many.
@@ -68,29 +68,19 @@ pub(super) fn curve(wish: &Curve, axis: CurveKind) -> Result<Envelope<Points>> {
         .or_assumed("neighbours", given, neighbours)?
         .or_assumed("tolerance", wish.tolerance, tolerance)?
         .given("group", wish.group)?;
-    let question = |mechanism: &Mechanism| -> Result<Plan> {
-        let unit = UnitName::new(crate::plan::UNIT)?;
-        Ok(Plan {
-            neighbours,
-            group,
-            tolerance,
-            ..Plan::new(mechanism.clone(), unit, delta)
-        })
-    };
+    let query = Query { neighbours, group };
     let mut engine: Option<Engine> = None;
     let mut points = Vec::with_capacity(at.len());
     for (i, x) in at.iter().enumerate() {
         let source = sources.get(i).unwrap_or(first);
-        let mut plan = question(&source.mechanism)?;
+        let mut plan = question(&source.mechanism, query, tolerance, delta)?;
         let value = if axis == CurveKind::Gamma {
             let miss = MissRate::new(*x).context(flag)?;
             plan.redaction = Some(Redaction::single_policy(miss));
             source.run.blamed(plan.bayesian_epsilon())?
         } else {
             let row = source.run.blamed(plan.exactly())?;
-            engine = row
-                .engine
-                .map(|this| engine.map_or(this, |before| before.coarser(this)));
+            engine = coarser(engine, row.engine);
             row.epsilon
         };
         points.push(CurvePoint {

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use reticent_accounting::rdp::RdpCurve;
 use reticent_accounting::trade_off::true_positive_rate;
 use reticent_accounting::{
-    Bounds, Delta, Epsilon, GroupSize, Lower, Mechanism, Neighbours, Order, PrivacyLoss,
-    Probability, Query, Tolerance, Upper,
-    pld::{Engine, Profile, losses},
+    Bounds, Delta, Epsilon, GroupSize, Mechanism, Neighbours, Order, Plan, PrivacyLoss,
+    Probability, Query, Tolerance, UnitName,
+    pld::{Engine, losses},
 };
 
 /// Enough for a smooth line.
@@ -128,15 +128,40 @@ pub(super) struct Line<'a> {
 }
 
 type Values = (Vec<Bounds<Number>>, Option<Engine>);
+type Point = (Bounds<Number>, Option<Engine>);
+
+/// What is asked of a run at each point.
+pub(super) fn question(
+    mechanism: &Mechanism,
+    query: Query,
+    tolerance: Tolerance,
+    delta: Delta,
+) -> Result<Plan> {
+    let unit = UnitName::new(crate::plan::UNIT)?;
+    Ok(Plan {
+        neighbours: query.neighbours,
+        group: query.group,
+        tolerance,
+        ..Plan::new(mechanism.clone(), unit, delta)
+    })
+}
+
+/// The coarser of two engines; a point without one leaves the other.
+pub(super) fn coarser(before: Option<Engine>, this: Option<Engine>) -> Option<Engine> {
+    match (before, this) {
+        (Some(before), Some(this)) => Some(before.coarser(this)),
+        (before, this) => before.or(this),
+    }
+}
 
 impl Line<'_> {
     fn values(&self, kind: CurveKind, at: &[f64]) -> Result<Values> {
         match kind {
-            CurveKind::Profile => self.profile(at),
+            CurveKind::Profile => self.each(at, Epsilon::new, |epsilon| self.delta(epsilon)),
             CurveKind::Epsilon => self.each(at, Delta::new, |delta| self.epsilon(delta)),
             CurveKind::TradeOff => self.each(at, Probability::new, |rate| {
                 let answer = true_positive_rate(self.mechanism, self.query, rate, self.tolerance)?;
-                Ok((numbered(answer.bounds), answer.engine))
+                Ok((numbered(answer.bounds), Some(answer.engine)))
             }),
             CurveKind::Renyi => self.renyi(at),
             CurveKind::Sigma | CurveKind::SampleRate | CurveKind::Steps | CurveKind::Gamma => {
@@ -146,7 +171,7 @@ impl Line<'_> {
                 let loss = PrivacyLoss::of_guesses(self.mechanism, self.query.group)?.0;
                 self.each(at, Probability::new, |prior| {
                     let answer = loss.blow_up(prior, self.tolerance)?;
-                    Ok((numbered(answer.bounds), answer.engine))
+                    Ok((numbered(answer.bounds), Some(answer.engine)))
                 })
             }
         }
@@ -156,58 +181,33 @@ impl Line<'_> {
         &self,
         at: &[f64],
         make: impl Fn(f64) -> reticent_accounting::Result<T>,
-        ask: impl Fn(T) -> Result<(Bounds<Number>, Engine)>,
+        ask: impl Fn(T) -> Result<Point>,
     ) -> Result<Values> {
-        let mut coarsest = Engine::Closed;
+        let mut coarsest: Option<Engine> = None;
         let mut values = Vec::with_capacity(at.len());
         for x in at {
             let (bounds, engine) = ask(make(*x)?)?;
-            coarsest = coarsest.coarser(engine);
+            coarsest = coarser(coarsest, engine);
             values.push(bounds);
         }
-        Ok((values, Some(coarsest)))
+        Ok((values, coarsest))
     }
 
-    fn profile(&self, at: &[f64]) -> Result<Values> {
-        let epsilons = at
-            .iter()
-            .map(|e| Epsilon::new(*e))
-            .collect::<Result<Vec<_>, _>>()?;
-        let profile = Profile::at_epsilons(self.mechanism, self.query, &epsilons, self.tolerance)?;
-        let ends = |p: &reticent_accounting::pld::ProfilePoint| Bounds {
-            lower: Some(Lower::new(Number(p.delta_lower.get().get()))),
-            upper: Some(Upper::new(Number(p.delta_upper.get().get()))),
-        };
-        Ok((
-            profile.points().iter().map(ends).collect(),
-            Some(profile.engine),
-        ))
+    /// The larger of the directions; of a group what a plan says of it.
+    fn delta(&self, epsilon: Epsilon) -> Result<Point> {
+        // Asked at an ε, a plan's own δ is of no account.
+        let plan = question(self.mechanism, self.query, self.tolerance, Delta::new(0.0)?)?;
+        let row = plan.exactly_at(epsilon)?;
+        let bounds = row.delta_bounds.unwrap_or(Bounds::UNKNOWN);
+        Ok((numbered(bounds), row.engine))
     }
 
-    /// The larger of the directions.
-    pub(super) fn epsilon(&self, delta: Delta) -> Result<(Bounds<Number>, Engine)> {
-        let mut engine = Engine::Closed;
-        let (mut lower, mut upper) = (None, 0.0f64);
-        for loss in losses(self.mechanism, self.query)? {
-            let answer = loss.epsilon(delta, self.tolerance)?;
-            engine = engine.coarser(answer.engine);
-            let low = answer.bounds.lower.map(|end| end.get().get());
-            lower = match (lower, low) {
-                (Some(a), Some(b)) => Some(f64::max(a, b)),
-                (a, b) => a.or(b),
-            };
-            upper = upper.max(
-                answer
-                    .bounds
-                    .upper
-                    .map_or(f64::INFINITY, |end| end.get().get()),
-            );
-        }
-        let bounds = Bounds {
-            lower: lower.map(|end| Lower::new(Number(end))),
-            upper: Some(Upper::new(Number(upper))),
-        };
-        Ok((bounds, engine))
+    /// The same at a δ.
+    pub(super) fn epsilon(&self, delta: Delta) -> Result<Point> {
+        let plan = question(self.mechanism, self.query, self.tolerance, delta)?;
+        let row = plan.exactly()?;
+        let bounds = row.epsilon.unwrap_or(Bounds::UNKNOWN);
+        Ok((numbered(bounds), row.engine))
     }
 
     fn renyi(&self, at: &[f64]) -> Result<Values> {

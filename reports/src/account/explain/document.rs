@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The body of an `explanation` document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Explanation {
+    /// What is explained: of a group by the law of its records together or by the group lemma, whichever is tighter.
+    pub(crate) headline: Guarantee,
     /// The steps, equal ones counted.
     pub(crate) steps: Vec<Step>,
     /// The distance of the one Gaussian that all plain Gaussian steps amount to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merged: Option<Merged>,
-    /// Each direction of the divergence, the one that decides first.
+    /// Each direction of the divergence, the one that decides first; by the lemma from the loss of a single record.
     pub(crate) directions: Vec<OneWay>,
     /// Why this engine.
     pub(crate) engine: String,
@@ -64,7 +66,7 @@ pub(crate) struct OneWay {
     /// δ, if that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delta: Option<Bounds<Delta>>,
-    /// The evaluation at the upper end; absent when that is infinite.
+    /// The evaluation at the upper end, or of a single record at its share of that; absent when it is infinite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) certificate: Option<Certificate>,
 }

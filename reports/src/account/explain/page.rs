@@ -9,7 +9,7 @@ use crate::contract::{Align, Envelope, Table};
 use crate::number::{capital, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
 use reticent_accounting::pld::{Certificate, ErrorEnds, ErrorSource};
-use reticent_accounting::{Direction, GroupSize, Neighbours};
+use reticent_accounting::{Bounds, Delta, Direction, Epsilon, GroupSize, Method, Neighbours};
 
 const DIGITS: usize = 6;
 
@@ -24,7 +24,7 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
     );
     let mut how = vec![format!("Engine: {}.", body.engine)];
     how.extend(body.directions.iter().map(direction));
-    let mut page = Page::new(title, answer(asked, body).unwrap_or_default())
+    let mut page = Page::new(title, answer(asked, body))
         .answer(Section::text(
             "",
             document.inputs.assumed_line().into_iter().collect(),
@@ -36,10 +36,17 @@ pub(crate) fn page(asked: &Asked, document: &Envelope<Explanation>) -> Page {
         .section(Section::notes("What runs", what_ran(body)))
         .section(Section::notes("How", how))
         .brief(Section::text("", vec![format!("Engine: {}.", body.engine)]));
+    let of = match body.headline.method {
+        Method::GroupLemma => " of a single record",
+        _ => "",
+    };
     let first = body.directions.first();
     if let Some(certificate) = first.and_then(|way| way.certificate.as_ref()) {
         page = page
-            .answer(Section::notes("What certifies it", certified(certificate)))
+            .answer(Section::notes(
+                "What certifies it",
+                certified(certificate, of),
+            ))
             .section(Section::table("Each error", errors(certificate)));
     }
     page.section(Section::notes("Beside it", beside(body)))
@@ -65,7 +72,7 @@ fn what_ran(body: &Explanation) -> Vec<String> {
 }
 
 /// The number itself, said in full.
-fn answer(asked: &Asked, body: &Explanation) -> Option<String> {
+fn answer(asked: &Asked, body: &Explanation) -> String {
     let plan = &asked.plan;
     let records = match plan.group {
         GroupSize::ONE => format!("one {}", plan.unit),
@@ -76,26 +83,34 @@ fn answer(asked: &Asked, body: &Explanation) -> Option<String> {
         Neighbours::ZeroOut => "being learned from or not (who contains which secret stays public)",
         Neighbours::Replace => "having this content or another",
     };
-    let way = body.directions.first()?;
-    let (upper, lower) = ends(way);
-    let what = if way.epsilon.is_some() {
-        "epsilon"
-    } else {
-        "delta"
+    let headline = &body.headline;
+    // Asked at an ε, the row has that too.
+    let (upper, lower) = match headline.delta_bounds {
+        Some(delta) => ends(None, Some(delta)),
+        None => ends(headline.epsilon, None),
+    };
+    let what = match asked.epsilon {
+        None => "epsilon",
+        Some(_) => "delta",
+    };
+    let by = match headline.method {
+        Method::GroupLemma => ", by the group lemma",
+        _ if plan.group > GroupSize::ONE => ", by the loss law of all of them",
+        _ => "",
     };
     let least = if lower == dash() {
         String::new()
     } else {
         format!(" No accountant can promise less than {lower} for it.")
     };
-    Some(format!(
-        "{} is at most {upper} for {records} {change}.{least}",
+    format!(
+        "{} is at most {upper} for {records} {change}{by}.{least}",
         capital(what)
-    ))
+    )
 }
 
-fn ends(way: &OneWay) -> (String, String) {
-    let (upper, lower) = match (&way.epsilon, &way.delta) {
+fn ends(epsilon: Option<Bounds<Epsilon>>, delta: Option<Bounds<Delta>>) -> (String, String) {
+    let (upper, lower) = match (epsilon, delta) {
         (Some(e), _) => (
             e.upper.map(|end| end.get().get()),
             e.lower.map(|end| end.get().get()),
@@ -122,7 +137,7 @@ fn step(step: &Step) -> String {
 }
 
 fn direction(way: &OneWay) -> String {
-    let (upper, _) = ends(way);
+    let (upper, _) = ends(way.epsilon, way.delta);
     let what = if way.epsilon.is_some() {
         "epsilon"
     } else {
@@ -142,7 +157,7 @@ fn direction(way: &OneWay) -> String {
 }
 
 /// What was computed at the upper end.
-fn certified(certificate: &Certificate) -> Vec<String> {
+fn certified(certificate: &Certificate, of: &str) -> Vec<String> {
     let end = |ln: Option<f64>, side: &str| {
         ln.map_or_else(
             || "nothing".to_owned(),
@@ -165,7 +180,7 @@ fn certified(certificate: &Certificate) -> Vec<String> {
     let upper = end(certificate.ln_delta.upper.map(|end| *end.get()), "up");
     let at = rounded_up(certificate.epsilon.get(), 10);
     let mut said = vec![format!(
-        "Evaluated once more at epsilon {at}: delta lies between {lower} and {upper}."
+        "Evaluated once more at epsilon {at}: delta{of} lies between {lower} and {upper}."
     )];
     said.extend(work(certificate));
     said

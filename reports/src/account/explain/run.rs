@@ -7,27 +7,47 @@ use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
 use reticent_accounting::{
-    Direction, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion, PrivacyLoss, Query,
+    Bounds, Delta, Direction, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion,
+    Plan, PrivacyLoss, Query,
     pld::{Engine, losses},
 };
 
 /// Explains the headline of a plan: differential privacy by the loss law, of the group if there
-/// is one.
+/// is one, by its law or by the group lemma, as the plan has it.
 ///
 /// # Errors
 /// A plan that can't be accounted.
 pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     let plan = &asked.plan;
+    let headline = asked.run.blamed(match asked.epsilon {
+        Some(epsilon) => plan.exactly_at(epsilon),
+        None => plan.exactly(),
+    })?;
+    // The lemma starts from a single record.
+    let by_lemma = headline.method == Method::GroupLemma;
     let query = Query {
         neighbours: plan.neighbours,
-        group: plan.group,
+        group: if by_lemma { GroupSize::ONE } else { plan.group },
     };
     let losses = asked.run.blamed(losses(&plan.mechanism, query))?;
     let both = losses.len() > 1;
     let mut directions = losses
         .iter()
         .zip(Direction::BOTH)
-        .map(|(loss, direction)| one_way(asked, loss, both.then_some(direction)))
+        .map(|(loss, direction)| {
+            let (epsilon, delta, at) = match by_lemma {
+                true => of_group(asked, loss)?,
+                false => of_law(asked, loss)?,
+            };
+            let finite = at.filter(|epsilon| epsilon.get().is_finite());
+            let certificate = finite.map(|at| loss.certificate(at, plan.tolerance));
+            Ok(OneWay {
+                direction: both.then_some(direction),
+                epsilon,
+                delta,
+                certificate: certificate.transpose()?,
+            })
+        })
         .collect::<Result<Vec<_>>>()?;
     directions.sort_by(|a, b| b.upper().total_cmp(&a.upper()));
     let rows = answer(asked)?.body.guarantees;
@@ -53,14 +73,18 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
             losses.iter().any(|loss| loss.steps() > 0),
             parts.iter().any(|part| is_stated(part.step)),
         ),
-    )
-    .to_owned();
+    );
+    let engine = match by_lemma {
+        true => format!("the group lemma on a single record; of that record: {engine}"),
+        false => engine.to_owned(),
+    };
     let body = Explanation {
         merged: merged(asked, query),
         engine,
         directions,
         beside: beside.cloned(),
-        derived: derived(&rows),
+        derived: derived(&rows, by_lemma),
+        headline,
         steps,
         not_covered: not_covered(),
         mechanism: plan.mechanism.clone(),
@@ -68,24 +92,44 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
     Ok(Envelope::new("explanation", asked.inputs.clone(), body))
 }
 
-fn one_way(asked: &Asked, loss: &PrivacyLoss, direction: Option<Direction>) -> Result<OneWay> {
+/// ε or δ of a direction, whichever is asked, and the ε at which its loss is evaluated.
+type Evaluated = (
+    Option<Bounds<Epsilon>>,
+    Option<Bounds<Delta>>,
+    Option<Epsilon>,
+);
+
+fn of_law(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
     let tolerance = asked.plan.tolerance;
-    let (epsilon, delta, at) = match asked.epsilon {
+    Ok(match asked.epsilon {
         Some(at) => (None, Some(loss.delta(at, tolerance)?.bounds), Some(at)),
         None => {
             let found = loss.epsilon(asked.plan.delta, tolerance)?.bounds;
             (Some(found), None, found.upper.map(|end| *end.get()))
         }
-    };
-    let finite = at.filter(|epsilon| epsilon.get().is_finite());
-    let certificate = finite
-        .map(|epsilon| loss.certificate(epsilon, tolerance))
-        .transpose()?;
-    Ok(OneWay {
-        direction,
-        epsilon,
+    })
+}
+
+/// The same of a group by the lemma, which evaluates a single record at its share of the group's ε.
+fn of_group(asked: &Asked, loss: &PrivacyLoss) -> Result<Evaluated> {
+    let Plan {
+        group,
         delta,
-        certificate,
+        tolerance,
+        ..
+    } = asked.plan;
+    let share = |epsilon: Epsilon| Epsilon::new(epsilon.get() / f64::from(group.get()));
+    Ok(match asked.epsilon {
+        Some(at) => {
+            let found = loss.delta_by_group_lemma(group, at, tolerance)?;
+            let found = Bounds::at_most(found.into_inner());
+            (None, Some(found), Some(share(at)?))
+        }
+        None => {
+            let found = loss.epsilon_by_group_lemma(group, delta, tolerance)?;
+            let at = share(*found.get())?;
+            (Some(Bounds::at_most(found.into_inner())), None, Some(at))
+        }
     })
 }
 
@@ -157,8 +201,11 @@ fn why(directions: &[OneWay], steps: &[Step], (open, stated): (bool, bool)) -> &
 }
 
 /// The rows that are not the headline, with the step that leads to them.
-fn derived(rows: &[Guarantee]) -> Vec<Derived> {
+fn derived(rows: &[Guarantee], by_lemma: bool) -> Vec<Derived> {
     let how = |row: &Guarantee| match (row.notion, row.method) {
+        (Notion::GroupDp, Method::Pld) if by_lemma => {
+            Some("by the law of the group's records together, which is looser here")
+        }
         (Notion::GroupDp, Method::GroupLemma) => Some(
             "from single records: epsilon adds up, delta grows by (e^(k epsilon) - 1)/(e^epsilon - 1)",
         ),

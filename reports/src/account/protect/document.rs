@@ -64,10 +64,11 @@ pub(crate) struct Setting {
     /// The secret that needs the most noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) binding: Option<String>,
-    /// Noise when the same promises are proved by Fano's inequality for KL, as in the paper.
-    pub(crate) kl_fano_sigma: Upper<NoiseMultiplier>,
+    /// Noise when the same promises are proved by Fano's inequality for KL, as in the paper; null where no noise
+    /// multiplier up to 1e7 suffices.
+    pub(crate) kl_fano_sigma: Option<Upper<NoiseMultiplier>>,
     /// The same for Rényi divergences.
-    pub(crate) renyi_fano_sigma: Upper<NoiseMultiplier>,
+    pub(crate) renyi_fano_sigma: Option<Upper<NoiseMultiplier>>,
     /// Weights of the same mass chosen together with the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) joint: Option<Joint>,
@@ -137,10 +138,10 @@ pub(crate) struct Row {
 pub(crate) struct Own {
     /// By the blow-up, both ends.
     pub(crate) blow_up: Bounds<NoiseMultiplier>,
-    /// By Fano's inequality for KL.
-    pub(crate) kl_fano: Upper<NoiseMultiplier>,
+    /// By Fano's inequality for KL; null where no noise multiplier up to 1e7 suffices.
+    pub(crate) kl_fano: Option<Upper<NoiseMultiplier>>,
     /// By Fano's inequality for Rényi divergences.
-    pub(crate) renyi_fano: Upper<NoiseMultiplier>,
+    pub(crate) renyi_fano: Option<Upper<NoiseMultiplier>>,
 }
 
 /// All secrets of a kind.

@@ -36,7 +36,7 @@ pub(crate) fn noise_against_kept(body: &Protection) -> Result<Plot> {
         "Fano, KL (the paper)",
         Tone::Fourth,
         Shape::Square,
-        &|s| at(s, s.kl_fano_sigma.get().get()),
+        &|s| s.kl_fano_sigma.and_then(|sigma| at(s, sigma.get().get())),
     ));
     layers.extend(line("blow-up (tight)", Tone::PROMISED, Shape::Disc, &|s| {
         upper(&s.sigma).and_then(|sigma| at(s, sigma))

@@ -8,7 +8,7 @@ use crate::contract::{Align, Envelope, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up, shortest};
 use crate::page::{Page, Section};
 use anyhow::Result;
-use reticent_accounting::{Bounds, NoiseMultiplier};
+use reticent_accounting::{Bounds, NoiseMultiplier, Upper};
 
 const DIGITS: usize = 5;
 
@@ -91,7 +91,8 @@ fn notes(body: &Protection) -> Vec<String> {
          weights, are taken as public.",
         "σ upper: at this noise every secret's promise is certified by the blow-up, which is tight for the pair of \
          distributions that dominates training. lower: at this noise the binding secret's bound certainly exceeds its \
-         promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL).",
+         promise. Fano: what the same promises cost when proved by divergences, as in the paper (KL); - where no noise multiplier \
+         up to 1e7 proves them.",
         "examples must be drawn into each batch independently, each at its own rate, and clipped one by one.",
     ];
     if body
@@ -124,11 +125,14 @@ fn notes(body: &Protection) -> Vec<String> {
     notes.into_iter().map(str::to_owned).collect()
 }
 
+/// Noise by a proof that is only compared.
+fn compared(sigma: Option<Upper<NoiseMultiplier>>) -> String {
+    sigma.map_or_else(dash, |end| rounded_up(end.get().get(), DIGITS))
+}
+
 fn pair(sigma: &Bounds<NoiseMultiplier>) -> [String; 2] {
     [
-        sigma
-            .upper
-            .map_or_else(dash, |end| rounded_up(end.get().get(), DIGITS)),
+        compared(sigma.upper),
         sigma
             .lower
             .map_or_else(dash, |end| rounded_down(end.get().get(), DIGITS)),
@@ -176,8 +180,8 @@ fn settings(rows: &[Setting], infeasible: &[Infeasible]) -> Table {
             gap(row.gap),
             upper,
             lower,
-            rounded_up(row.renyi_fano_sigma.get().get(), DIGITS),
-            rounded_up(row.kl_fano_sigma.get().get(), DIGITS),
+            compared(row.renyi_fano_sigma),
+            compared(row.kl_fano_sigma),
         ];
         if let Some(joint) = &row.joint {
             let [upper, _] = pair(&joint.sigma);
@@ -218,8 +222,8 @@ fn own(rows: &[Row]) -> Table {
                 shortest(row.promise.get()),
                 upper,
                 lower,
-                rounded_up(own.renyi_fano.get().get(), DIGITS),
-                rounded_up(own.kl_fano.get().get(), DIGITS),
+                compared(own.renyi_fano),
+                compared(own.kl_fano),
             ]);
         }
     }

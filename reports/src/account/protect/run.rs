@@ -190,8 +190,8 @@ impl Work<'_> {
             gap: weighed.solution.gap(),
             sigma: ends(&tight),
             binding: tight.binding.map(|j| self.name(j)),
-            kl_fano_sigma: Upper::new(noise(Proof::KlFano)?.sigma),
-            renyi_fano_sigma: Upper::new(noise(Proof::RenyiFano)?.sigma),
+            kl_fano_sigma: in_reach(noise(Proof::KlFano))?,
+            renyi_fano_sigma: in_reach(noise(Proof::RenyiFano))?,
             joint: None,
         };
         if !self.wish.joint {
@@ -251,8 +251,8 @@ impl Work<'_> {
         let noise = |proof| plan.noise_of(secret, proof, self.tolerance);
         Ok(Own {
             blow_up: ends(&noise(Proof::BlowUp)?),
-            kl_fano: Upper::new(noise(Proof::KlFano)?.sigma),
-            renyi_fano: Upper::new(noise(Proof::RenyiFano)?.sigma),
+            kl_fano: in_reach(noise(Proof::KlFano))?,
+            renyi_fano: in_reach(noise(Proof::RenyiFano))?,
         })
     }
 
@@ -289,6 +289,15 @@ fn too_light(error: &anyhow::Error) -> Option<f64> {
             Some(*value)
         }
         _ => None,
+    }
+}
+
+/// The noise of a proof that is only compared; none where no noise that is considered suffices.
+fn in_reach(found: reticent_accounting::Result<Noise>) -> Result<Option<Upper<NoiseMultiplier>>> {
+    match found {
+        Ok(noise) => Ok(Some(Upper::new(noise.sigma))),
+        Err(reticent_accounting::Error::OutOfReach { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

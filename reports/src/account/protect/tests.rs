@@ -404,12 +404,49 @@ fn a_sweep_ends_without_preprocessing_and_its_noise_falls_with_c() {
     assert!(*last.mass.lower.unwrap().get() > 599.999);
     for pair in body.settings.windows(2) {
         let mass = |row: &document::Setting| *row.mass.lower.unwrap().get();
-        let noise = |row: &document::Setting| row.kl_fano_sigma.get().get();
+        let noise = |row: &document::Setting| row.kl_fano_sigma.unwrap().get().get();
         assert!(mass(&pair[0]) <= mass(&pair[1]) * (1.0 + 1e-6));
         assert!(noise(&pair[0]) <= noise(&pair[1]) * (1.0 + 1e-2));
     }
     let drawn = figure::noise_against_kept(&body).unwrap().to_svg().unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains("blow-up (tight)"));
+}
+
+/// A proof that is only compared may need more noise than is considered: its cells are empty, and the answer stands.
+#[test]
+fn a_comparison_out_of_reach_leaves_the_answer() {
+    let wish = wish(
+        "account protect --counts 3 --dataset-size 1000 --batch-size 100 --steps 100 --prior 2.9e-40 --posterior 1e-16",
+    );
+    let input = Input::gather(&wish).unwrap();
+    let document = run::protect(&wish, &input).unwrap().document;
+    let json = document.to_text().unwrap();
+    assert_eq!(
+        problems("protection.schema.json", &json),
+        Vec::<String>::new()
+    );
+    assert!(json.contains("\"kl_fano_sigma\": null"), "{json}");
+    let setting = &document.body.settings[0];
+    let upper = setting.sigma.upper.unwrap().get().get();
+    assert!((1.0..1.1).contains(&upper), "{upper}");
+    let own = document.body.secrets[0].own.as_ref().unwrap();
+    assert_eq!((own.kl_fano, setting.kl_fano_sigma), (None, None));
+    let shown = page::page(&document).to_text(View::full());
+    assert!(shown.contains("Fano, KL"), "{shown}");
+    assert!(!page::csv(&document.body).unwrap().contains("null"));
+}
+
+/// Divergences that nothing can be divided by are refused with the flag that was given.
+#[test]
+fn chances_among_the_smallest_numbers_are_refused_by_name() {
+    let wish = wish(
+        "account protect --counts 1,3 --dataset-size 300 --batch-size 30 --steps 20 --prior 1e-320 --posterior 1e-319",
+    );
+    let error = Input::gather(&wish).unwrap_err().to_string();
+    assert!(
+        error.starts_with("--posterior: posterior must lie in"),
+        "{error}"
+    );
 }
 
 /// As the tables and files: that of the joint choice where there is one, and of a sweep the least.
