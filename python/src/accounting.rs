@@ -11,9 +11,7 @@ use pyo3::prelude::*;
 use reticent_accounting::training::{NoisySteps, Stated, read};
 use reticent_accounting::{
     Delta, Epsilon, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability,
-    Query, Sampling, SamplingRate, Steps, Tolerance, UnitName,
-    pld,
-    trade_off::true_positive_rate,
+    Query, Sampling, SamplingRate, Steps, Tolerance, UnitName, pld, trade_off::true_positive_rate,
 };
 
 /// What runs: DP-SGD by its numbers, or any mechanism from JSON.
