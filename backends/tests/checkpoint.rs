@@ -123,7 +123,8 @@ fn what_is_saved_is_loaded() {
         refused.contains("the canary plan of another model"),
         "{refused}"
     );
-    assert!(Owner::has_room_for(&other, &folder).is_err());
+    assert!(Owner::has_room_for(Some(&other), &folder).is_err());
+    assert!(Owner::has_room_for(None, &folder).is_err());
     assert_eq!(std::fs::read(owner.plan_path()).unwrap(), kept);
     assert_eq!(owner.keep(&plan, 2, 0).unwrap(), seal);
     // nothing of the secrets lies in the checkpoint

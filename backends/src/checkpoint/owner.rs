@@ -148,11 +148,11 @@ impl Owner {
         self.folder.join(PLAN)
     }
 
-    /// Whether the owner's folder of a checkpoint has room for a plan: it holds none, or this one.
+    /// Whether the owner's folder of a checkpoint has room for a run with this plan, or with none: it holds no other one.
     ///
     /// # Errors
     /// [`Error::Io`] (already exists) where it holds another plan, without which the model of that plan can't be audited.
-    pub fn has_room_for(plan: &CanaryPlan, checkpoint: &Path) -> Result<()> {
+    pub fn has_room_for(plan: Option<&CanaryPlan>, checkpoint: &Path) -> Result<()> {
         free_of_others(&owner_folder(checkpoint), plan)
     }
 
@@ -161,7 +161,7 @@ impl Owner {
     /// # Errors
     /// As [`Owner::has_room_for`]; a file that can't be written, or a plan that is no plan.
     pub fn keep(&self, plan: &CanaryPlan, records: u32, on_public_side: u32) -> Result<CanarySeal> {
-        free_of_others(&self.folder, plan)?;
+        free_of_others(&self.folder, Some(plan))?;
         let json = plan
             .to_json()
             .map_err(|e| Error::Unsuitable(e.to_string()))?;
@@ -258,13 +258,13 @@ impl Owner {
 }
 
 /// Refuses an owner's folder that holds another plan than this.
-fn free_of_others(folder: &Path, plan: &CanaryPlan) -> Result<()> {
+fn free_of_others(folder: &Path, plan: Option<&CanaryPlan>) -> Result<()> {
     let path = folder.join(PLAN);
     let kept = match read_regular_text(&path, LARGEST) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         kept => at(&path, kept)?,
     };
-    if CanaryPlan::from_json(&kept).is_ok_and(|kept| kept == *plan) {
+    if CanaryPlan::from_json(&kept).is_ok_and(|kept| Some(&kept) == plan) {
         return Ok(());
     }
     let why = "the canary plan of another model, which can't be audited without it; move this folder to that model, or \

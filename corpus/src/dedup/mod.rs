@@ -23,8 +23,8 @@ pub(crate) use substring::{Repeats, Stretches};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
-    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text, what is marked in it, its
-    /// class and what of it is learned. Stability 1 when all copies of a unit change together, 2 for a single copy.
+    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text, what is marked in it and
+    /// as which kind, its class and what of it is learned. Stability 1 when all copies of a unit change together, 2 for a single copy.
     #[default]
     Exact,
     /// By a Bloom filter over the same: it may drop a unit that is new, and never keeps one that is not.

@@ -3,12 +3,12 @@
 use super::first_pass::uncut;
 use super::preparer::Preparer;
 use super::record_work::Work;
-use crate::dedup::{Deduplication, Fate};
+use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marks};
 use crate::error::Result;
 use crate::split::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// In how many places a secret stands before and after deduplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -40,14 +40,20 @@ impl Preparer {
             }
         }
         let options = &self.settled.options;
+        let by_key = matches!(
+            options.duplicates,
+            Deduplication::Exact | Deduplication::Bloom { .. }
+        );
         let fates = if !options.deduplicate {
             vec![Fate::Keep; keys.len()]
-        } else if options.duplicates == Deduplication::Exact {
-            let mut seen = HashSet::new();
-            let fates = keys.iter().map(|key| match seen.insert(key) {
-                true => Fate::Keep,
-                false => Fate::Drop,
-            });
+        } else if by_key {
+            let mut index = DuplicateIndex::new(&options.duplicates, keys.len(), options.seed);
+            let fates = keys
+                .iter()
+                .map(|key| match index.enter(key, &Marks::default()) {
+                    true => Fate::Keep,
+                    false => Fate::Drop,
+                });
             fates.collect()
         } else {
             options.duplicates.fates(&tokens, options.seed)?

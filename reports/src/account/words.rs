@@ -153,7 +153,8 @@ pub(crate) fn about_delta(inputs: &Inputs) -> Option<String> {
             "A delta of 1 promises nothing, whatever its epsilon: give one well below one over the number of records."
                 .to_owned(),
         ),
-        Some(records) if delta * records >= 1.0 => Some(format!(
+        // With room for the rounding of 1/N, which is the default of many records.
+        Some(records) if delta * records >= 1.0 - 1e-9 => Some(format!(
             "delta {shown} is not below one over the {} records: publishing one of them outright keeps such a \
              promise too. Give a delta well below {}.",
             grouped(records as u64),

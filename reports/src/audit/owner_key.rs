@@ -141,7 +141,7 @@ fn key(path: &Path) -> Result<[u8; 32]> {
     let key = read_key(path).with_context(place)?;
     if read_by_others(path) {
         note(&format!(
-            "{VARIABLE}: others on this machine can read {}; chmod 600 keeps them out",
+            "the owner's key, {}, can be read by others on this machine; restrict it with chmod 600",
             path.display()
         ));
     }

@@ -26,7 +26,7 @@ pub struct Coins {
     pub coins_file: PathBuf,
     /// Training data: the text, or the folder that `audit prepare` made from it. Canaries left out must not occur in
     /// it, included ones are counted; a folder is compared with what a Reticent checkpoint was trained on. Without
-    /// it, no promise is said to hold.
+    /// it, no promise is reported as not contradicted.
     #[arg(long, value_name = "FILE|DIR")]
     pub training: Option<PathBuf>,
     /// Model with the same tokens that saw none of the canaries: a canary's score is then its gain in likelihood. A

@@ -7,6 +7,7 @@ use crate::audit::args::preparing::DEFAULT_UNIT;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use reticent_accounting::training::Recipe;
+use reticent_backends::checkpoint::owner_folder;
 use reticent_corpus::read::{Documents, ReadOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,6 +187,19 @@ pub struct Stage {
     pub output: Option<PathBuf>,
     /// The stages that must be finished before.
     pub needs: Vec<usize>,
+}
+
+impl Stage {
+    /// What it writes, with the owner's folder of a checkpoint.
+    pub(super) fn written(&self) -> impl Iterator<Item = PathBuf> {
+        let output = self.output.iter();
+        output.flat_map(|output| {
+            let owner = owner_folder(output);
+            [output.clone()]
+                .into_iter()
+                .chain(owner.exists().then_some(owner))
+        })
+    }
 }
 
 /// A cell: where it stands, and its stages in order.

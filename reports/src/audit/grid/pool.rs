@@ -4,8 +4,8 @@ use super::plan::{Plan, Stage, Work, content};
 use crate::audit::diff::document;
 use crate::audit::train::args::{RANK, WORLD};
 use crate::contract::{
-    Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, in_one_line, without_content,
-    write_file,
+    Envelope, Exit, Inputs, Interrupt, Interrupted, Progress, describe, in_one_line,
+    without_content, write_file,
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -159,10 +159,12 @@ pub(super) fn run(
                 continue;
             };
             let at = process.stage;
-            let outcome = ended(process, status, &plan.stages[at]);
+            let mut outcome = ended(process, status, &plan.stages[at]);
             if let Ok(finished) = &outcome {
-                keep(folder, &plan.stages[at], finished)?;
                 learn(&mut peaks, finished);
+                if let Err(error) = keep(folder, &plan.stages[at], finished) {
+                    outcome = Err(describe(&error));
+                }
             }
             outcomes[at] = Some(outcome);
             done(false, at, &outcomes)?;
@@ -254,7 +256,8 @@ struct Kept {
 
 impl Kept {
     fn of(stage: &Stage, finished: Finished) -> Result<Self> {
-        let written = stage.output.as_deref().map(content).transpose()?;
+        let written = stage.written().map(|path| content(&path));
+        let written = written.collect::<Result<Vec<_>>>()?;
         let kept = serde_json::to_vec(&(&stage.name, &finished, written))?;
         Ok(Self {
             finished,
@@ -270,15 +273,13 @@ fn keep(folder: &Path, stage: &Stage, finished: &Finished) -> Result<()> {
 }
 
 fn start(at: usize, stage: &Stage, jobs: usize) -> Result<Running> {
-    if let Some(output) = &stage.output
-        && output.exists()
-    {
-        // Finished, but for its answer: a kill came between.
-        match output.is_dir() {
-            true => reticent_disk::remove_folder(output),
-            false => reticent_disk::remove_file(output),
+    // Finished, but for its answer, which a kill came before; or what an answer that no longer stands is of.
+    for left in stage.written().filter(|left| left.exists()) {
+        match left.is_dir() {
+            true => reticent_disk::remove_folder(&left),
+            false => reticent_disk::remove_file(&left),
         }
-        .with_context(|| format!("cannot remove {}", output.display()))?;
+        .with_context(|| format!("cannot remove {}", left.display()))?;
     }
     let nowhere = || "there is no folder for temporary files";
     let (stdout, stderr) = (

@@ -508,10 +508,7 @@ impl Keep<'_> {
 
     /// Whether the owner's folder of a checkpoint takes the plan of this run.
     fn has_room(&self, place: &Path) -> Result<()> {
-        match self.job.planted() {
-            Some(plan) => Ok(Owner::has_room_for(plan, place)?),
-            None => Ok(()),
-        }
+        Ok(Owner::has_room_for(self.job.planted(), place)?)
     }
 
     /// Whether nothing lies where a run keeps epochs: no plan of another model, and where it is new no checkpoint. Which
