@@ -123,7 +123,7 @@ fn what_cannot_be_drawn_is_refused_with_its_file() {
         (
             "{line}-{x}-{}.json",
             "--y exposure --x epsilon",
-            "holds {x} already",
+            "already contains {x}",
         ),
         ("{line}-{x}-{}.json", "--y auc", "crt-0-0.json: --y: "),
         ("none-{x}.json", "--y exposure", "none of the 6 entries"),

@@ -351,7 +351,7 @@ mod tests {
             (SMALL.replace("dialogues", "documents"), "data: must hold"),
             (
                 format!("{SMALL}[[arms]]\nrecipe = \"sgd\"\n"),
-                "two are called sgd",
+                "two are named sgd",
             ),
             (format!("{SMALL}name = \"a/b\"\n"), "got \"a/b\""),
             (
