@@ -569,7 +569,7 @@ fn several_scorers_give_the_same_ranks_and_a_dead_one_is_survived() {
     let (found, notes) = ranks(&[dies, &serving, dies]);
     assert_eq!(found, one);
     assert!(
-        notes.contains("the scorer `sh dies.sh`") && notes.contains("of 3 go on"),
+        notes.contains("the scorer `sh dies.sh`") && notes.contains("of 3 continue"),
         "{notes}"
     );
     let output = pooled(at, line, &[dies, dies]);
