@@ -333,7 +333,7 @@ pub(super) fn single(query: Query, what: &str) -> Result<()> {
     } else {
         Err(refused(
             format!("{what} for a group of {}", query.group.get()),
-            "only single records are; the group lemma applies to the single record's guarantee",
+            "only single records are; the group lemma answers for zero-out and replace",
         ))
     }
 }

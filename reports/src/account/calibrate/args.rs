@@ -86,12 +86,13 @@ pub struct Calibrate {
 }
 
 impl Calibrate {
-    /// The defaults that --solve and --by exclude: the size that is looked for, and neighbours where the papers have
-    /// their own.
+    /// The defaults that --solve, --by and the target exclude: the size that is looked for, neighbours where the papers
+    /// have their own, and prior without --posterior.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let size = (self.solve == Solve::Group).then_some("group");
         let neighbours = (self.by == By::Papers).then_some("neighbours");
-        size.into_iter().chain(neighbours).collect()
+        let prior = self.posterior.is_none().then_some("prior");
+        size.into_iter().chain(neighbours).chain(prior).collect()
     }
 
     /// The batches that these arguments ask for.

@@ -56,13 +56,15 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The defaults that --what and --over exclude: neighbours, where the curve has its own.
+    /// The defaults that --what and --over exclude: neighbours, where the curve has its own, and delta of --over.
     pub(in crate::account) fn excluded(&self) -> Vec<&'static str> {
         let own = match self.over {
             Some(axis) => axis == Over::Gamma,
             None => self.what == What::BlowUp,
         };
-        own.then_some("neighbours").into_iter().collect()
+        let neighbours = own.then_some("neighbours");
+        let delta = self.over.is_none().then_some("delta");
+        neighbours.into_iter().chain(delta).collect()
     }
 }
 

@@ -169,6 +169,14 @@ struct Designer<'a> {
     confidence: Confidence,
 }
 
+/// An estimate from a sample, which may lie above what is promised: no lower bound is expected to.
+fn at_most(expected: Estimate<Epsilon>, promised: Option<Upper<Epsilon>>) -> Estimate<Epsilon> {
+    match promised.map(Upper::into_inner) {
+        Some(promised) if promised < *expected.get() => Estimate::new(promised),
+        _ => expected,
+    }
+}
+
 impl Designer<'_> {
     fn report(&self) -> Result<DesignReport> {
         let mut rows = Vec::new();
@@ -238,7 +246,7 @@ impl Designer<'_> {
             tokens: each * canaries,
             shift: Estimate::new(shift),
             method: audit.decides(),
-            expected: audit.expected(shift, 0)?,
+            expected: at_most(audit.expected(shift, 0)?, promised),
             provable: audit.provable()?,
             promised,
             could_contradict,

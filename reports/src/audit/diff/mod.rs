@@ -538,7 +538,7 @@ fn exposures(pair: &Pair, level: f64, notes: &mut Vec<String>) -> Result<Vec<Wai
     for (document, which) in [(old, "OLD"), (new, "NEW")] {
         let why = match document["planting"].as_str() {
             _ if document["inconclusive"] == true || is_mute(document) => {
-                "the model gives its canaries no finite perplexity, or all their candidates the same one"
+                "the model gives its canaries no finite perplexity, all their candidates the same one, or ranks them lower than chance explains"
             }
             Some("no-copy") => "no copy of its canaries reached training",
             // Of a new one what it shows stands all the same.

@@ -36,6 +36,14 @@ const CEILING_LEVEL: f64 = 0.95;
 
 /// Confidence of the lower bound that is shown; the verdict has a stricter one of its own.
 const SHOWN_CONFIDENCE: f64 = 0.95;
+/// How often the largest exposure of a model that ignores its canaries is so low that scores are taken for reversed.
+const REVERSED: f64 = 1e-3;
+
+/// Whether the best of these ranks is lower than those of models that ignore their canaries, but for one of a thousand.
+pub(super) fn is_reversed(counts: &[RankCount], draw: Draw) -> bool {
+    let summary = ExposureSummary::of(counts, draw);
+    summary.is_ok_and(|summary| summary.low_maximum_p_value() < REVERSED)
+}
 
 /// Why nothing is promised where neither a checkpoint of ours nor a mechanism says what ran.
 const UNKNOWN_RUN: &str = "what ran is not known";
@@ -358,7 +366,7 @@ impl<'a> Attack<'a> {
     }
 
     /// Why the model says nothing of its canaries: exp of the mean loss per character, and so per token, is no finite number
-    /// for one of them, or each ties with all its candidates.
+    /// for one of them, each ties with all its candidates, or they rank too low.
     fn silence(&self, counts: &[RankCount]) -> Option<Silence> {
         let mut canaries = self.plan.canaries.iter().zip(counts);
         let silent = |(canary, count): (&Canary, &RankCount)| {
@@ -367,8 +375,10 @@ impl<'a> Attack<'a> {
         let alike = |count: &RankCount| count.ties + 1 == count.candidates;
         if canaries.any(silent) {
             Some(Silence::NoPerplexity)
+        } else if counts.iter().all(alike) {
+            Some(Silence::AllAlike)
         } else {
-            counts.iter().all(alike).then_some(Silence::AllAlike)
+            is_reversed(counts, Draw::of_plan(self.plan)).then_some(Silence::Reversed)
         }
     }
 

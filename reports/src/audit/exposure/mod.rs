@@ -136,6 +136,8 @@ pub enum Silence {
     NoPerplexity,
     /// It gives every candidate of every canary the same.
     AllAlike,
+    /// It ranks them lower than chance explains, which tells them from others too.
+    Reversed,
 }
 
 impl Silence {
@@ -146,6 +148,9 @@ impl Silence {
             Self::NoPerplexity => "the model gives its canaries no finite perplexity",
             Self::AllAlike => {
                 "every candidate is as likely as the canary, so that the scores tell none from another"
+            }
+            Self::Reversed => {
+                "the canaries rank lower than chance explains, as with scores of the opposite sign, or after unlearning"
             }
         }
     }

@@ -684,3 +684,34 @@ fn a_sequential_report_says_where_it_stopped_and_at_which_level() {
     assert_eq!(open.to_page("m").unwrap().has_mood(), Mood::Open);
     assert!(!stopped.to_page("m").unwrap().said().contains("not checked"));
 }
+
+/// Ranks at the end of all tell the canaries from others as well as ranks at the beginning do: they are no silence.
+#[test]
+fn canaries_that_rank_last_conclude_nothing() {
+    let ranked = |below: &[u64], candidates: u64| -> bool {
+        let counts = below.iter().map(|&below| RankCount {
+            candidates,
+            nll: 1.0,
+            below,
+            ties: 0,
+            unresolved: 0,
+        });
+        attack::is_reversed(&counts.collect::<Vec<_>>(), Draw::Independent)
+    };
+    assert!(ranked(&[9; 60], 10));
+    assert!(ranked(&[600_000; 16], 1_000_000));
+    // The best of four is among the last tenth, which happens to one of ten thousand.
+    assert!(ranked(&[999, 990, 950, 901], 1000));
+    // 0.5^9 is more than a thousandth, and one rank at the beginning is no reversal.
+    assert!(!ranked(&[500; 9], 1000));
+    assert!(!ranked(&[[0; 1].as_slice(), &[9; 59]].concat(), 10));
+    // A rank that was left open may be the first.
+    let open = RankCount {
+        candidates: 10,
+        nll: 1.0,
+        below: 0,
+        ties: 0,
+        unresolved: 9,
+    };
+    assert!(!attack::is_reversed(&[open; 60], Draw::Independent));
+}

@@ -7,7 +7,10 @@
     )
 )]
 
-use super::{MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates};
+use super::{
+    MembershipReport, ShadowTraining, Signal, by_copies, grouped_by, provable, rates,
+    shared_confidence,
+};
 use crate::audit::args::MembershipArgs;
 use crate::audit::{Apart, RecordsDigest};
 use anyhow::{Context, Result};
@@ -173,6 +176,10 @@ impl MembershipReport {
             .collect::<Result<Vec<_>>>()?;
         // Where each record costs the model the same, nothing but the text sets its scores apart.
         let flat = judged.iter().any(|j| j.mean_nll && j.set.is_alike());
+        let named: Vec<_> = judged.iter().map(|j| (j.name, &j.set)).collect();
+        report
+            .meet_limit(&named, &records.copies, args)
+            .context(grouped_by(args))?;
         let sets: Vec<ScoreSet> = judged.into_iter().map(|j| j.set).collect();
         let each = shared_confidence(confidence, sets.len())?;
         report.signal = match says(&sets, args, confidence, report.blind.as_ref())? {
@@ -287,12 +294,6 @@ fn row(
         accuracy,
         grouped,
     })
-}
-
-/// The confidence of each of so many intervals that together hold with `confidence`.
-fn shared_confidence(confidence: Confidence, intervals: usize) -> Result<Confidence> {
-    let failure = (1.0 - confidence.get()) / intervals as f64;
-    Ok(Confidence::new(1.0 - failure)?)
 }
 
 /// The signal of all attacks together, each at its share of the failure probability.

@@ -71,9 +71,13 @@ pub struct MembershipReport {
     /// The largest lower end of the area that so many records can show, whatever the scores: a sign of membership needs
     /// one above 1/2.
     pub provable_area: f64,
-    /// The same at the confidence of the area's own interval, which is what a limit meets.
+    /// The same at the confidence of the intervals that a limit meets.
     #[serde(skip)]
     pub passable_area: f64,
+    /// What a limit meets: the lower ends of all areas, of which together none is wrong with the confidence, and what each is
+    /// the area of: the attack that decides, another one, or the members with so many copies.
+    #[serde(skip)]
+    pub limit_ends: Vec<(String, f64)>,
     /// True positives at certified false-positive rates.
     pub at_fpr: Vec<OperatingPoint>,
     /// Accuracy at a threshold not chosen on these records; absent if they are too few.
@@ -231,6 +235,12 @@ fn by_copies(
     Ok(set.by_copies(copies, &rates(args), confidence, args.seed)?)
 }
 
+/// The confidence of each of so many intervals that together hold with `confidence`.
+fn shared_confidence(confidence: Confidence, intervals: usize) -> Result<Confidence> {
+    let failure = (1.0 - confidence.get()) / intervals as f64;
+    Ok(Confidence::new(1.0 - failure)?)
+}
+
 /// The lower end of the area if the scores told all members from all non-members.
 fn provable(set: &ScoreSet, confidence: Confidence, seed: u64) -> Result<f64> {
     let area = set.separated().area(confidence, seed)?;
@@ -267,6 +277,7 @@ impl MembershipReport {
         let mut report = Self::of_set(&set, args, confidence)?;
         if let Some(copies) = &records.copies {
             report.copies = by_copies(&set, copies, args, confidence)?;
+            report.meet_limit(&[("", &set)], copies, args)?;
         }
         report.records = digest;
         report.repeats = records.repeats;
@@ -321,6 +332,7 @@ impl MembershipReport {
             area,
             provable_area,
             passable_area: provable_area,
+            limit_ends: vec![(String::new(), ends(&area.bounds).0)],
             at_fpr,
             accuracy,
             copies: Vec::new(),
@@ -352,23 +364,40 @@ impl MembershipReport {
         }
     }
 
-    /// The first area that is certainly above a limit, by its own interval: of the attack that decides, of another one, or
-    /// of the members with so many copies.
+    /// The first area that is certainly above a limit.
     pub(super) fn above(&self, limit: f64) -> Option<String> {
-        let is_above = |area: &Area| ends(&area.bounds).0 > limit;
-        let mut rows = self.attacks.iter().flat_map(|attacks| &attacks.rows);
-        let stratum = || {
-            let mut strata = self.copies.iter();
-            let found = strata.find(|stratum| is_above(&stratum.area))?;
-            Some(format!(" of members with {} copies or more", found.from))
+        let mut ends = self.limit_ends.iter();
+        let found = ends.find(|(_, end)| *end > limit);
+        found.map(|(of, _)| of.clone())
+    }
+
+    /// Finds the ends that a limit meets, each at its share of the failure probability: of these attacks, the first of
+    /// which decides, and of its members by copies.
+    pub(super) fn meet_limit(
+        &mut self,
+        attacks: &[(&str, &ScoreSet)],
+        copies: &[u64],
+        args: &MembershipArgs,
+    ) -> Result<()> {
+        let Some((_, first)) = attacks.first() else {
+            return Ok(());
         };
-        let attack = rows.find(|row| is_above(&row.area));
-        match is_above(&self.area) {
-            true => Some(String::new()),
-            false => attack
-                .map(|row| format!(" of {}", row.attack))
-                .or_else(stratum),
+        let each = shared_confidence(self.confidence, attacks.len() + self.copies.len())?;
+        let mut found = Vec::new();
+        for (number, (name, set)) in attacks.iter().enumerate() {
+            let of = match number {
+                0 => String::new(),
+                _ => format!(" of {name}"),
+            };
+            found.push((of, ends(&set.area(each, args.seed)?.bounds).0));
         }
+        for stratum in by_copies(first, copies, args, each)? {
+            let of = format!(" of members with {} copies or more", stratum.from);
+            found.push((of, ends(&stratum.area.bounds).0));
+        }
+        self.passable_area = provable(first, each, args.seed)?;
+        self.limit_ends = found;
+        Ok(())
     }
 
     /// Whether the texts alone tell the two sets apart.

@@ -185,13 +185,10 @@ fn a_limit_is_held_against_every_area() {
     };
     let (mut quiet, loud) = (of(0.0), of(1.9));
     assert_eq!(quiet.exit(Some(0.6)), Exit::Finished);
-    quiet.copies.push(CopyStratum {
-        from: 10,
-        to: None,
-        members: 12,
-        area: loud.area,
-        at_fpr: Vec::new(),
-    });
+    let lower = |report: &MembershipReport| ends(&report.area.bounds).0;
+    assert_eq!(quiet.limit_ends, [(String::new(), lower(&quiet))]);
+    let of = " of members with 10 copies or more".to_owned();
+    quiet.limit_ends.push((of, lower(&loud)));
     assert_eq!(quiet.exit(Some(0.6)), Exit::Exceeded);
     let args = args(&["--scores", "x.csv", "--max-auc", "0.6"]);
     let inputs = inputs(&args, quiet.confidence).unwrap();
@@ -199,6 +196,31 @@ fn a_limit_is_held_against_every_area() {
     let said = "The AUC of members with 10 copies or more is certainly above the limit of 0.6.";
     assert!(page.said().starts_with(said), "{}", page.said());
     assert_eq!(page.has_mood(), Mood::Alarm);
+}
+
+/// Several intervals that a limit meets share the confidence: one of them is above it by chance no more often than the one.
+#[test]
+fn a_limit_meets_intervals_that_hold_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut lines = rows("id,member,score,text", 0.2);
+    let again: Vec<String> = (1..40)
+        .map(|i| lines.lines().nth(i).unwrap().to_owned())
+        .collect();
+    for copy in ["again", "more"] {
+        for line in &again {
+            lines.push_str(&format!("{copy}-{line}\n"));
+        }
+    }
+    let path = write(folder.path(), "scores.csv", &lines);
+    let report = report(&args(&["--scores", &path])).unwrap();
+    let shown = [&report.area].into_iter();
+    let shown = shown.chain(report.copies.iter().map(|stratum| &stratum.area));
+    let shown: Vec<f64> = shown.map(|area| ends(&area.bounds).0).collect();
+    assert_eq!(report.limit_ends.len(), shown.len());
+    assert!(shown.len() > 1, "{shown:?}");
+    for ((of, end), shown) in report.limit_ends.iter().zip(shown) {
+        assert!(end < &shown, "{of}: {end} {shown}");
+    }
 }
 
 /// A column of `--scores-out` is not believed, and not kept back.
