@@ -368,7 +368,7 @@ fn impossible_counts_and_terms_are_named() {
     for (result, says) in [
         (
             OneRunCounts::new(0, 0, 0),
-            "m (canaries) must lie in [1, 2^32], got 0",
+            "m (canaries) must lie in [1, 10^8], got 0",
         ),
         (
             OneRunCounts::new(10, 11, 1),

@@ -225,15 +225,19 @@ fn a_default_is_the_flag_of_its_name_where_that_could_be_given() {
 /// questions that have their own.
 #[test]
 fn what_other_flags_exclude_has_no_default() {
-    let file = "group = 3\nneighbours = \"replace\"\nprior = 1e-6\n";
+    let file = "delta = 1e-5\ngroup = 3\nneighbours = \"replace\"\nprior = 1e-6\n";
     for (line, taken) in [
         (
+            "account curve --sigma 1.1 --over steps --at 10,20",
+            vec!["delta", "neighbours", "group"],
+        ),
+        (
             "account calibrate --epsilon 8 --sigma 1 --solve group",
-            vec!["neighbours", "prior"],
+            vec!["delta", "neighbours"],
         ),
         (
             "account calibrate --epsilon 8 --sigma 1 --solve steps",
-            vec!["neighbours", "group", "prior"],
+            vec!["delta", "neighbours", "group"],
         ),
         // What is missing is a default that comes behind the one that is excluded.
         (
@@ -242,11 +246,11 @@ fn what_other_flags_exclude_has_no_default() {
         ),
         (
             "account calibrate --by papers --epsilon 3",
-            vec!["group", "prior"],
+            vec!["delta", "group"],
         ),
         (
             "account calibrate --by renyi --epsilon 3",
-            vec!["neighbours", "group", "prior"],
+            vec!["delta", "neighbours", "group"],
         ),
         (
             "account curve --sigma 1.1 --what blow-up --at 1e-6",
@@ -258,12 +262,12 @@ fn what_other_flags_exclude_has_no_default() {
         ),
         (
             "account curve --sigma 1.1 --over gamma --at 0.1",
-            vec!["group"],
+            vec!["delta", "group"],
         ),
     ] {
         let (whole, keys) = under(file, line).unwrap();
         assert_eq!(keys, taken, "{line}");
-        for key in ["neighbours", "group", "prior"] {
+        for key in ["delta", "neighbours", "group", "prior"] {
             let inserted = whole.contains(&format!("--{key}="));
             assert_eq!(inserted, taken.contains(&key), "{line}: {whole}");
         }
