@@ -308,7 +308,7 @@ impl DuplicateIndex {
     }
 }
 
-fn fate(new: bool) -> Fate {
+pub(crate) fn fate(new: bool) -> Fate {
     if new { Fate::Keep } else { Fate::Drop }
 }
 

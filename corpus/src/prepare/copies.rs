@@ -3,7 +3,7 @@
 use super::first_pass::uncut;
 use super::preparer::Preparer;
 use super::record_work::Work;
-use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marks};
+use crate::dedup::{Deduplication, DuplicateIndex, Fate, Marks, fate};
 use crate::error::Result;
 use crate::split::units;
 use schemars::JsonSchema;
@@ -48,13 +48,8 @@ impl Preparer {
             vec![Fate::Keep; keys.len()]
         } else if by_key {
             let mut index = DuplicateIndex::new(&options.duplicates, keys.len(), options.seed);
-            let fates = keys
-                .iter()
-                .map(|key| match index.enter(key, &Marks::default()) {
-                    true => Fate::Keep,
-                    false => Fate::Drop,
-                });
-            fates.collect()
+            let new = |key| index.enter(key, &Marks::default());
+            keys.iter().map(new).map(fate).collect()
         } else {
             options.duplicates.fates(&tokens, options.seed)?
         };
@@ -62,14 +57,14 @@ impl Preparer {
         let mut out: BTreeMap<String, SecretCopies> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
             for unit in units(document, number, self.settled.options.unit)? {
-                let fate = fates.next();
+                let found = fates.next();
                 let mut work = Work::new(&unit, &self.settled.tokenizer)?;
-                if let Some(Fate::Cut(ranges)) = fate {
+                if let Some(Fate::Cut(ranges)) = found {
                     work.hide(ranges);
                 }
                 let mut here: BTreeMap<&str, bool> = BTreeMap::new();
                 for secret in &unit.secrets {
-                    let stays = fate != Some(&Fate::Drop) && !work.hides(&secret.range);
+                    let stays = found != Some(&Fate::Drop) && !work.hides(&secret.range);
                     let text = &unit.text[secret.range.clone()];
                     let copies = out.entry(text.to_owned()).or_default();
                     copies.before += 1;
