@@ -19,6 +19,8 @@ const RANDOM: usize = 6;
 const NAME: usize = 200;
 /// How often something is made again that another process took for a leftover, between its making and its locking.
 const ATTEMPTS: usize = 8;
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 16;
 
 /// What is not finished yet: removed when a command ends at once.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -187,7 +189,7 @@ impl WholeFile {
                 note_unfinished(made.path());
                 let (file, path) = made.into_parts();
                 Sink::Beside {
-                    file: BufWriter::new(file),
+                    file: BufWriter::with_capacity(BUFFER, file),
                     path,
                     _lock: lock,
                 }

@@ -82,27 +82,28 @@ pub(crate) struct FolderWriter {
 
 /// The lines of a record, without the numbers that only its place gives it.
 pub(crate) struct Lines {
-    record: Vec<u8>,
-    text: Vec<u8>,
-    /// Of the record's content.
-    digest: String,
+    /// That of its tokens, that of its text, and the digest of its content, one behind the other.
+    bytes: Vec<u8>,
+    /// Where the second and the third begin.
+    cuts: [usize; 2],
 }
 
 impl Lines {
     /// The three parts, with which they are made again.
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
-        [&self.record, &self.text, self.digest.as_bytes()]
+        let (record, rest) = self.bytes.split_at(self.cuts[0]);
+        let (text, digest) = rest.split_at(self.cuts[1] - self.cuts[0]);
+        [record, text, digest]
     }
 
-    /// None of a digest that is no text, and of lines that are no objects.
-    pub(crate) fn of_parts([record, text, digest]: [Vec<u8>; 3]) -> Option<Self> {
-        let whole = record.first() == Some(&b'{') && text.first() == Some(&b'{');
-        let digest = String::from_utf8(digest).ok().filter(|_| whole)?;
-        Some(Self {
-            record,
-            text,
-            digest,
-        })
+    /// Of three parts one behind the other, and how long the first two are. None of a digest that is no text, and of
+    /// lines that are no objects.
+    pub(crate) fn of_parts(bytes: Vec<u8>, [record, text]: [usize; 2]) -> Option<Self> {
+        let digest = record.checked_add(text)?;
+        let object = |at: usize| bytes.get(at) == Some(&b'{');
+        let whole = object(0) && object(record) && bytes.get(digest..)?.is_ascii();
+        let cuts = [record, digest];
+        (whole && record > 0 && text > 0).then_some(Self { bytes, cuts })
     }
 }
 
@@ -122,30 +123,33 @@ pub(crate) fn lines(record: &Record, text: &str, loss_on: Option<LossOn>) -> Res
         text,
         label: record.label,
     };
-    Ok(Lines {
-        record: record_line(record)?,
-        text: json(&rest, text.len() + text.len() / 16 + 64)?,
-        digest: content_digest(text, &record.tokens, record.ignored_for(loss_on)),
-    })
+    let room = 192 + 4 * record.tokens.len() + text.len() + text.len() / 16;
+    let mut bytes = Vec::with_capacity(room);
+    record_line(record, &mut bytes)?;
+    let to_text = bytes.len();
+    json(&rest, &mut bytes)?;
+    let cuts = [to_text, bytes.len()];
+    let digest = content_digest(text, &record.tokens, record.ignored_for(loss_on));
+    bytes.extend_from_slice(digest.as_bytes());
+    Ok(Lines { bytes, cuts })
 }
 
 /// What a line of text begins with.
-fn text_begins(number: u64, lines: &Lines) -> String {
-    format!("{{\"id\":\"{}\",", numbered(number, &lines.digest))
+fn text_begins(number: u64, digest: &[u8]) -> String {
+    let id = numbered(number, &String::from_utf8_lossy(digest));
+    format!("{{\"id\":\"{id}\",")
 }
 
-fn json<T: Serialize>(line: &T, room: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(room);
-    serde_json::to_writer(&mut out, line).map_err(|error| Error::Prepared {
+fn json<T: Serialize>(line: &T, out: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(out, line).map_err(|error| Error::Prepared {
         path: RECORDS.into(),
         problem: error.to_string(),
-    })?;
-    Ok(out)
+    })
 }
 
 /// The line of a [`RecordLine`]: its tokens are most of what there is to write, and take a fifth of the time
 /// that they take one by one.
-fn record_line(record: &Record) -> Result<Vec<u8>> {
+fn record_line(record: &Record, out: &mut Vec<u8>) -> Result<()> {
     let line = RecordLine {
         point: None,
         side: record.side,
@@ -155,14 +159,14 @@ fn record_line(record: &Record) -> Result<Vec<u8>> {
         label: record.label,
     };
     const EMPTY: &[u8] = b"\"tokens\":[]";
-    let line = json(&line, 64)?;
-    let place = line.windows(EMPTY.len()).position(|part| part == EMPTY);
-    let (before, behind) = line.split_at(place.map_or(0, |place| place + EMPTY.len() - 1));
-    let mut out = Vec::with_capacity(line.len() + 4 * record.tokens.len());
+    let mut frame = Vec::with_capacity(64);
+    json(&line, &mut frame)?;
+    let place = frame.windows(EMPTY.len()).position(|part| part == EMPTY);
+    let (before, behind) = frame.split_at(place.map_or(0, |place| place + EMPTY.len() - 1));
     out.extend_from_slice(before);
-    numbers(&record.tokens, &mut out);
+    numbers(&record.tokens, out);
     out.extend_from_slice(behind);
-    Ok(out)
+    Ok(())
 }
 
 /// Puts numbers behind `out`, a comma between two.
@@ -324,15 +328,17 @@ impl FolderWriter {
 
     /// The next record.
     pub(crate) fn put(&mut self, put: Put, lines: &Lines) -> Result<()> {
+        let [record, text, digest] = lines.parts();
         match (put, &mut self.held_out) {
             (Put::Training(point), _) => {
-                let fields = (format!("{{\"point\":{point},"), text_begins(point, lines));
-                self.training.write(&fields, lines)
+                let begins = [format!("{{\"point\":{point},"), text_begins(point, digest)];
+                let begins = [begins[0].as_bytes(), begins[1].as_bytes()];
+                self.training.write(begins, [record, text])
             }
             (Put::HeldOut, Some(pair)) => {
-                let fields = ("{".to_owned(), text_begins(self.tests, lines));
+                let begins = text_begins(self.tests, digest);
                 self.tests += 1;
-                pair.write(&fields, lines)
+                pair.write([b"{", begins.as_bytes()], [record, text])
             }
             (Put::HeldOut, None) => Ok(()),
         }
@@ -448,11 +454,9 @@ struct Pair {
 
 impl Pair {
     /// Writes a line to each, with what it begins with in the place of its first brace.
-    fn write(&mut self, begin: &(String, String), lines: &Lines) -> Result<()> {
-        self.records
-            .line([begin.0.as_bytes(), &lines.record[1..], b"\n"])?;
-        self.texts
-            .line([begin.1.as_bytes(), &lines.text[1..], b"\n"])
+    fn write(&mut self, begins: [&[u8]; 2], lines: [&[u8]; 2]) -> Result<()> {
+        self.records.line([begins[0], &lines[0][1..], b"\n"])?;
+        self.texts.line([begins[1], &lines[1][1..], b"\n"])
     }
 
     fn close(self) -> Result<()> {
@@ -509,7 +513,9 @@ mod tests {
                     label: record.label,
                 };
                 let expected = serde_json::to_string(&line).unwrap();
-                let written = String::from_utf8(record_line(&record).unwrap()).unwrap();
+                let mut written = Vec::new();
+                record_line(&record, &mut written).unwrap();
+                let written = String::from_utf8(written).unwrap();
                 assert_eq!(written, expected);
             }
         }

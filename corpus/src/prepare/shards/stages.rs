@@ -519,18 +519,19 @@ impl ShardPlan {
                 let (mut some, mut bytes) = (Vec::new(), 0);
                 while records.left() > 0 && bytes < BLOCK {
                     records.take(HEAD, &mut head)?;
-                    let mut parts = [(); 3].map(|()| Vec::new());
                     let (numbers, _) = head[1..].as_chunks::<8>();
                     let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
-                    let point = numbers.next().unwrap_or_default();
-                    for (part, length) in parts.iter_mut().zip(numbers) {
-                        records.take(length, part)?;
-                    }
+                    let [point, record, text, digest] =
+                        [(); 4].map(|()| numbers.next().unwrap_or_default());
+                    let length = record.saturating_add(text).saturating_add(digest);
+                    let mut parts = Vec::new();
+                    records.take(length, &mut parts)?;
                     let put = match head[0] {
                         0 => Put::Training(point),
                         _ => Put::HeldOut,
                     };
-                    let lines = Lines::of_parts(parts).ok_or_else(|| records.damaged())?;
+                    let ends = [record, text].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+                    let lines = Lines::of_parts(parts, ends).ok_or_else(|| records.damaged())?;
                     bytes += framed(&lines);
                     some.push((put, lines));
                 }

@@ -27,13 +27,13 @@ pub struct Curve {
     #[arg(long, value_enum, value_name = "AXIS", conflicts_with = "what")]
     pub over: Option<Over>,
     /// Smallest value of that parameter; points are spaced geometrically.
-    #[arg(long, value_name = "A", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
+    #[arg(long, value_name = "A", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with_all = ["at", "what"])]
     pub from: Option<f64>,
     /// Largest value.
-    #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with = "at")]
+    #[arg(long, value_name = "B", value_parser = point, allow_negative_numbers = true, requires = "over", conflicts_with_all = ["at", "what"])]
     pub to: Option<f64>,
     /// Delta for --over [default: 1e-6, or 1/N for N records if that is smaller].
-    #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over")]
+    #[arg(long, value_name = "D", value_parser = quantity::<Delta>, allow_negative_numbers = true, requires = "over", conflicts_with = "what")]
     pub delta: Option<Delta>,
     /// Points to evaluate it at, comma-separated [default: where it bends].
     #[arg(long, value_name = "X,…", value_parser = point, value_delimiter = ',', allow_negative_numbers = true)]
