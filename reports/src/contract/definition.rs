@@ -69,6 +69,9 @@ impl ManualPage {
 mod tests {
     use super::*;
     use crate::account::args::Account;
+    use clap::builder::ValueParser;
+    use clap::error::ErrorKind;
+    use clap::{Arg, Command};
 
     fn page(subcommand: Option<&str>) -> Result<String> {
         let asked = ManualPage {
@@ -96,5 +99,76 @@ mod tests {
     fn an_unknown_command_is_named_with_those_that_are_there() {
         let error = page(Some("curves")).unwrap_err().to_string();
         assert!(error.contains("curve, plan") && error.ends_with("got \"curves\""));
+    }
+
+    /// How a command takes these options, whatever their values, with nothing else required.
+    fn taken(command: &Command, options: &[&Arg]) -> Option<ErrorKind> {
+        let mut words = vec!["command".to_owned()];
+        for option in options {
+            words.extend(option.get_long().map(|long| format!("--{long}")));
+            words.extend(option.get_action().takes_values().then(|| "x".to_owned()));
+        }
+        command
+            .clone()
+            .try_get_matches_from(words)
+            .err()
+            .map(|error| error.kind())
+    }
+
+    /// Where A requires B, and C excludes B, clap takes A and C without B: A is ignored. A has to exclude C as well.
+    #[test]
+    fn no_option_is_taken_without_what_it_requires() {
+        let mut ignored = Vec::new();
+        let mut commands = vec![Account::command()];
+        #[cfg(feature = "audit")]
+        commands.push(crate::audit::args::Audit::command());
+        let subcommands = commands.iter().flat_map(Command::get_subcommands);
+        for command in commands.iter().chain(subcommands) {
+            let groups: Vec<_> = command.get_groups().cloned().collect();
+            let mut command = command.clone().mut_args(|option| {
+                let option = option.required(false);
+                match option.get_action().takes_values() {
+                    true => option.value_parser(ValueParser::string()),
+                    false => option,
+                }
+            });
+            for group in &groups {
+                command = command.mut_group(group.get_id(), |group| group.required(false));
+            }
+            let together = |a: &Arg, b: &Arg| {
+                let has = |arg: &Arg| move |id: &clap::Id| id == arg.get_id();
+                groups.iter().any(|group| {
+                    !group.clone().is_multiple()
+                        && group.get_args().any(has(a))
+                        && group.get_args().any(has(b))
+                })
+            };
+            let options: Vec<Arg> = command.get_arguments().cloned().collect();
+            for option in &options {
+                if taken(&command, &[option]) != Some(ErrorKind::MissingRequiredArgument) {
+                    continue;
+                }
+                let enough: Vec<&Arg> = options
+                    .iter()
+                    .filter(|other| taken(&command, &[option, other]).is_none())
+                    .collect();
+                for (at, first) in enough.iter().enumerate() {
+                    for second in &enough[at + 1..] {
+                        let conflict =
+                            taken(&command, &[first, second]) == Some(ErrorKind::ArgumentConflict);
+                        if conflict && !together(first, second) {
+                            ignored.push(format!(
+                                "{}: {} with {} or {}",
+                                command.get_name(),
+                                option.get_id(),
+                                first.get_id(),
+                                second.get_id()
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(ignored.is_empty(), "{ignored:#?}");
     }
 }

@@ -40,6 +40,10 @@ fn bad_input_is_two_with_argument_value_and_range() {
             "--neighbours: the blow-up is for zero-out, got replace",
         ),
         (
+            "curve --sigma 1.1 --what profile --delta 1e-5",
+            "'--what <WHAT>' cannot be used with '--delta <D>'",
+        ),
+        (
             "curve --over sigma --sigma 1.1",
             "--sigma: is what --over varies; omit one of them",
         ),
