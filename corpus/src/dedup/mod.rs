@@ -18,17 +18,17 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 pub(crate) use substring::{Repeats, Stretches};
 
-/// How duplicates are told. Units are compared by their tokens before redaction, in corpus
-/// order: the first stays.
+/// How duplicates are found. Units are compared before redaction, in corpus order; the first one is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Deduplication {
-    /// By SHA-1 (Zhao et al. 2022, Algorithm 1): of the tokens, or in preparation of the text, what is marked in it and
-    /// as which kind, its class and what of it is learned. Stability 1 when all copies of a unit change together, 2 for a single copy.
+    /// By SHA-1 (Zhao et al. 2022, Algorithm 1) of the tokens. Preparation hashes instead what a record is made of: text,
+    /// marked ranges with their kinds, class, and ranges that carry loss. Stability is 1 if all copies of a unit change
+    /// together, 2 for a single copy.
     #[default]
     Exact,
-    /// By a Bloom filter over the same: it may drop a unit that is new, and never keeps one that is not.
-    /// Stability as exact deduplication, but for a collision.
+    /// By a Bloom filter over the same hashes: it may drop a unit that is new, and never keeps one that is not.
+    /// Stability as for exact deduplication, except for collisions.
     Bloom {
         /// Memory: bits per unit, from 2 to 256.
         bits: u32,
