@@ -8,13 +8,37 @@ use reticent_corpus::prepare::{
     Copies, PrepareOptions, Preparer, Selection, Stability, TokenizerChoice, mask_secret,
     neighbour_diff,
 };
-use reticent_corpus::{Document, Masked, Side, Unit};
+use reticent_corpus::tokenize::{Origin, train_tokenizer};
+use reticent_corpus::{Document, Masked, Record, Side, TokenId, Unit};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use tempfile::TempDir;
 
 /// Secrets: the policy knows numbers of three digits, in whole or in part, and no other.
 const SECRETS: [&str; 5] = ["123", "777", "7-777", "xyz", "12 xyz"];
 const BEFORE: [&str; 4] = ["", "pin ", "my pin is ", "So Ada "];
 const AFTER: [&str; 3] = ["", ".", " and é <MASK>"];
+
+/// A vocabulary whose tokens reach over the ends of secrets, where nothing keeps them from it.
+static PAIRS: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+    let mut texts = Vec::new();
+    for (before, after) in BEFORE.iter().flat_map(|b| AFTER.map(|a| (b, a))) {
+        texts.extend(SECRETS.map(|secret| format!("{before}{secret}{after}").repeat(3)));
+    }
+    texts.push("ask Acme Inc., at noon we leave, thanks Co., Zara".repeat(3));
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("tokenizer.json");
+    std::fs::write(&path, train_tokenizer(texts.into_iter(), 320).unwrap()).unwrap();
+    (place, path)
+});
+
+fn pairs() -> TokenizerChoice {
+    TokenizerChoice::File {
+        path: PAIRS.1.clone(),
+        origin: Origin::DeclaredPublic,
+    }
+}
 
 /// A line: what stands before a secret, which one, what stands behind; or no secret.
 type Line = (usize, Option<usize>, usize);
@@ -55,7 +79,12 @@ fn documents(lines: &[Vec<Line>]) -> Vec<Document> {
 
 fn options() -> impl Strategy<Value = PrepareOptions> {
     (
-        any::<[bool; 6]>(),
+        any::<[bool; 5]>(),
+        prop_oneof![
+            Just(TokenizerChoice::Bytes),
+            Just(TokenizerChoice::Characters),
+            Just(pairs()),
+        ],
         prop_oneof![Just(Unit::Turn), Just(Unit::Sentence), Just(Unit::Document)],
         prop_oneof![Just(0.0), Just(0.3), Just(1.0)],
         prop_oneof![Just(0.0), Just(0.2)],
@@ -63,8 +92,8 @@ fn options() -> impl Strategy<Value = PrepareOptions> {
         any::<u64>(),
     )
         .prop_map(
-            |(switches, unit, miss_rate, false_positive_rate, max_tokens, seed)| {
-                let [deduplicate, redact, bytes, gold, screen, capitals] = switches;
+            |(switches, tokenizer, unit, miss_rate, false_positive_rate, max_tokens, seed)| {
+                let [deduplicate, redact, gold, screen, capitals] = switches;
                 let rule = PatternRule {
                     kind: "code".to_owned(),
                     pattern: r"\d{3}".to_owned(),
@@ -76,11 +105,7 @@ fn options() -> impl Strategy<Value = PrepareOptions> {
                 };
                 PrepareOptions {
                     unit,
-                    tokenizer: if bytes {
-                        TokenizerChoice::Bytes
-                    } else {
-                        TokenizerChoice::Characters
-                    },
+                    tokenizer,
                     deduplicate,
                     redact,
                     policy: PolicyOptions {
@@ -260,11 +285,57 @@ proptest! {
         for (record, text) in run.training.records.iter().zip(&run.texts) {
             prop_assert!(!record.tokens.contains(&mask) || record.side == Side::Private);
             prop_assert_eq!(text.contains("<MASK>") && record.side == Side::Public, false);
-            prop_assert!(options.max_tokens.is_none_or(|most| record.tokens.len() <= most));
+            let redacted = redacted(record, mask);
+            prop_assert!(options.max_tokens.is_none_or(|most| redacted.len() <= most));
         }
         let again = preparer.run().unwrap();
         prop_assert!(neighbour_diff(&run, &again).identical());
         prop_assert_eq!(&again.facts, facts);
+    }
+}
+
+/// The tokens of a record with one mask for each run of sensitive content, as training on redacted text reads them.
+fn redacted(record: &Record, mask: TokenId) -> Vec<TokenId> {
+    let mut out = record.tokens.clone();
+    for run in record.sensitive.iter().rev() {
+        out.splice(run.clone(), [mask]);
+    }
+    out
+}
+
+/// Tokens that reach over the end of a secret would tell what it ends with, and a record that is cut to length how long it
+/// is: neither the redacted text nor the public part of text that is not redacted may depend on it.
+#[test]
+fn what_is_not_secret_has_the_same_tokens_whatever_the_secret_is() {
+    for (tokenizer, redact, max_tokens, unit) in [
+        (pairs(), true, None, Unit::Document),
+        (pairs(), false, None, Unit::Document),
+        (pairs(), false, Some(7), Unit::Document),
+        (TokenizerChoice::Characters, false, Some(12), Unit::Document),
+        (TokenizerChoice::Bytes, false, Some(4), Unit::Turn),
+    ] {
+        let made = |secret: &str| {
+            let text = format!("ask {secret}, at noon we leave");
+            let end = 4 + secret.chars().count();
+            let document = Document::new("a", text).with_secret(4, end, "name");
+            let options = PrepareOptions {
+                tokenizer: tokenizer.clone(),
+                redact,
+                max_tokens,
+                unit,
+                policy: PolicyOptions {
+                    policy: PolicyChoice::Gold,
+                    ..PolicyOptions::default()
+                },
+                ..PrepareOptions::default()
+            };
+            let run = Preparer::new(&[document], &options).unwrap().run().unwrap();
+            redacted(&run.training.records[0], run.tokenizer.mask())
+        };
+        let acme = made("Acme");
+        for other in ["Acme Inc.", "Quux", ",", " ", "Née of Ohio, Incorporated,"] {
+            assert_eq!(made(other), acme, "{other:?} {redact} {max_tokens:?}");
+        }
     }
 }
 

@@ -176,8 +176,8 @@ impl<'a> Frame<'a> {
 
     fn check(&self, line: &RecordLine<'_>) -> std::result::Result<(), String> {
         let (tokens, ignored) = (&*line.tokens, &*line.ignored);
-        self.check_tokens(tokens)?;
         check_ranges("sensitive", &line.sensitive, tokens.len())?;
+        self.check_tokens(tokens, &line.sensitive)?;
         check_ranges("ignored", ignored, tokens.len())?;
         if !ignored.is_empty() && self.options.loss_on.is_none() {
             return Err("tokens without loss, where nothing asks for them".to_owned());
@@ -185,9 +185,15 @@ impl<'a> Frame<'a> {
         Labels::check(self.options.labels.as_ref(), line.label)
     }
 
-    fn check_tokens(&self, tokens: &[TokenId]) -> std::result::Result<(), String> {
+    fn check_tokens(
+        &self,
+        tokens: &[TokenId],
+        sensitive: &[Range<usize>],
+    ) -> std::result::Result<(), String> {
         let length = tokens.len();
-        if !(2..=self.longest).contains(&length) {
+        // Records are cut as if each run of sensitive content were one mask.
+        let redacted = length - sensitive.iter().map(|run| run.len() - 1).sum::<usize>();
+        if length < 2 || redacted > self.longest {
             return Err(format!("a record of {length} tokens"));
         }
         if let Some(id) = tokens.iter().find(|&&t| t as usize >= self.vocabulary) {
@@ -200,7 +206,7 @@ impl<'a> Frame<'a> {
             return Err("a record that does not begin with the beginning of text".to_owned());
         }
         let ended = tokens.last() == Some(&self.eos);
-        if !ended && length < self.longest {
+        if !ended && redacted < self.longest {
             return Err("a record that does not end with the end of text".to_owned());
         }
         let inside = &tokens[1..length - usize::from(ended)];

@@ -60,7 +60,7 @@ impl Preparer {
                 let found = fates.next();
                 let mut work = Work::new(&unit, &self.settled.tokenizer)?;
                 if let Some(Fate::Cut(ranges)) = found {
-                    work.hide(ranges);
+                    work.hide(ranges)?;
                 }
                 let mut here: BTreeMap<&str, bool> = BTreeMap::new();
                 for secret in &unit.secrets {

@@ -159,7 +159,7 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
         .map(|unit| {
             let mut work = Work::new(unit, &preparer.settled.tokenizer)?;
             let key = work.key();
-            let made = preparer.settled.shape(&mut work);
+            let made = preparer.settled.shape(&mut work)?;
             let record = preparer.settled.record(made, unit.label);
             Ok(UnitOutcome {
                 key,

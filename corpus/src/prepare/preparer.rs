@@ -58,9 +58,9 @@ impl Prepared {
 ///
 /// 1. A share of the documents is held out; canaries are planted in the others.
 /// 2. Documents are cut into whole units, and each unit into tokens.
-/// 3. A unit whose tokens were there before becomes a single `<MASK>`.
-/// 4. Spans of the policy, widened to whole tokens, become one `<MASK>` each; touching ones
-///    become one.
+/// 3. A copy of an earlier unit becomes a single `<MASK>`.
+/// 4. Each span that the policy finds becomes one `<MASK>`; touching ones become one. No token reaches over the end of
+///    a span, so that the text around it does not depend on its content.
 /// 5. A record is private when it holds a `<MASK>`, or when the conservative policy flags it
 ///    **as it was before redaction**; else public.
 ///

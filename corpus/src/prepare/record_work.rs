@@ -15,17 +15,15 @@ use std::sync::Arc;
 /// A unit cut into tokens, some of which are masked.
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
-    /// Shared by what is made of one unit in several ways.
+    tokenizer: &'a Tokenizer,
+    /// Shared by the variants of one unit.
     encoded: Arc<Cut>,
-    /// By token.
+    /// For each token whether it is masked.
     masked: Vec<bool>,
     masks: Masks<'a>,
-    /// Whether every token has bytes, and two of them share all of theirs or none: then the masked bytes say which tokens
-    /// are masked.
-    apart: bool,
 }
 
-/// The masked bytes of a unit's text: spans, widened to the tokens they touch, in order and apart.
+/// The masked bytes of a unit's text: ranges of whole characters, in order and apart.
 #[derive(Debug, Clone)]
 struct Masks<'a> {
     unit: &'a UnitText<'a>,
@@ -34,16 +32,10 @@ struct Masks<'a> {
 
 impl<'a> Work<'a> {
     /// Tokenises a unit and applies the masks it came with.
-    pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
-        let encoded = tokenizer.cut(&unit.text)?;
-        if tokenizer.forges_a_mask(&encoded.tokens) {
-            return Err(Error::Tokenizer(format!(
-                "unit {} of document number {} encodes to the mask; text must not",
-                unit.index, unit.document
-            )));
-        }
+    pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &'a Tokenizer) -> Result<Self> {
+        let encoded = plain(unit, tokenizer, tokenizer.cut(&unit.text)?)?;
         let mut work = Self {
-            apart: encoded.places.are_apart(),
+            tokenizer,
             masked: vec![false; encoded.tokens.len()],
             encoded: Arc::new(encoded),
             masks: Masks {
@@ -51,84 +43,103 @@ impl<'a> Work<'a> {
                 ranges: Vec::new(),
             },
         };
-        for range in &unit.masked {
-            work.replace(range, tokenizer.mask());
+        if !unit.masked.is_empty() {
+            work.mask(&unit.masked)?;
         }
         Ok(work)
     }
 
-    /// Puts one `<MASK>` token where the tokens of a span were: the span's neighbour, in which
-    /// neither its content nor its length is left. Redaction must come to the same by itself.
-    pub(super) fn replace(&mut self, span: &Range<usize>, mask: TokenId) {
-        let touched = self.touched(span);
-        self.mask(std::slice::from_ref(span));
-        if !touched.is_empty() {
-            let places = &self.encoded.places;
-            let whole = places.of(touched.start).start..places.of(touched.end - 1).end;
-            let encoded = Arc::make_mut(&mut self.encoded);
-            encoded.tokens.splice(touched.clone(), [mask]);
-            let mut places = std::mem::replace(&mut encoded.places, Places::Bytes(0)).each();
-            places.splice(touched.clone(), [whole]);
-            encoded.places = Places::Each(places);
-            self.masked.splice(touched, [true]);
-        }
+    /// Masks spans of the text, widened to whole characters.
+    pub(super) fn mask(&mut self, spans: &[Range<usize>]) -> Result<()> {
+        self.masks.add(spans);
+        self.cut_apart(&[]).map(drop)
     }
 
-    /// Masks spans of the text, widened to whole characters and tokens.
-    pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
-        let text = &self.masks.unit.text;
-        for span in spans {
-            // A token may be a part of a character.
-            let span = text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end);
-            let touched = self.touched(&span);
-            self.masked[touched].fill(true);
-            let wide = self.wide(&span);
-            self.masks.ranges.push(wide);
+    /// Cuts the text so that no token reaches over the end of a masked range or of one of `spans`. Says of each token
+    /// whether it belongs to one of `spans`.
+    ///
+    /// What stands outside of them then has the same tokens whatever they hold, and a masked range has those of any
+    /// other masked range: neither content nor length of a secret can be told from the tokens around it.
+    pub(super) fn cut_apart(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
+        let unit = self.masks.unit;
+        if self.tokenizer.is_per_character() {
+            let mut masked = vec![false; self.masked.len()];
+            for range in &self.masks.ranges {
+                masked[self.touched(range)].fill(true);
+            }
+            self.masked = masked;
+            return Ok(self.touching(spans));
         }
-        self.masks.join();
+        let spans = &joined(spans.iter().map(|span| whole(&unit.text, span)).collect());
+        let mut ends = vec![0, unit.text.len()];
+        ends.extend(
+            self.masks
+                .ranges
+                .iter()
+                .chain(spans)
+                .flat_map(|range| [range.start, range.end]),
+        );
+        ends.sort_unstable();
+        ends.dedup();
+        let (mut tokens, mut places) = (Vec::new(), Vec::new());
+        let (mut masked, mut found) = (Vec::new(), Vec::new());
+        for piece in ends.windows(2).map(|ends| ends[0]..ends[1]) {
+            let (mask, span) = (around(&self.masks.ranges, &piece), around(spans, &piece));
+            let before = tokens.len();
+            if mask.is_none() {
+                let cut = plain(
+                    unit,
+                    self.tokenizer,
+                    self.tokenizer.cut(&unit.text[piece.clone()])?,
+                )?;
+                tokens.extend(cut.tokens);
+                let moved = cut.places.each().into_iter();
+                places
+                    .extend(moved.map(|place| piece.start + place.start..piece.start + place.end));
+            }
+            // A span without tokens of its own is one mask, as every other one is where spans are masked.
+            let whole = match (mask, span) {
+                (Some(range), _) => Some(range).filter(|range| range.start == piece.start),
+                (None, span) => span.filter(|_| tokens.len() == before),
+            };
+            if let Some(whole) = whole {
+                tokens.push(self.tokenizer.mask());
+                places.push(whole.clone());
+            }
+            masked.resize(tokens.len(), mask.is_some());
+            found.resize(tokens.len(), span.is_some());
+        }
+        self.encoded = Arc::new(Cut {
+            tokens,
+            places: Places::Each(places),
+        });
+        self.masked = masked;
+        Ok(found)
     }
 
-    /// A span with all bytes of the tokens that it touches.
-    fn wide(&self, span: &Range<usize>) -> Range<usize> {
-        let mut wide = span.clone();
-        for token in self.touched(span) {
-            let place = self.encoded.places.of(token);
-            wide.start = wide.start.min(place.start);
-            wide.end = wide.end.max(place.end);
-        }
-        wide
-    }
-
-    /// Whether masking a span beforehand leaves just what is masked in `after`, which was made of this by the policy.
-    /// False says nothing: tokens may be the same where bytes are not, or don't tell.
+    /// Whether masking a span beforehand leaves just what is masked in `after`, which was made of this by the policy: then
+    /// the tokens are the same as well.
     pub(super) fn comes_to(
         &self,
         span: &Range<usize>,
         policy: Option<&dyn Policy>,
         after: &Self,
     ) -> bool {
-        if !self.apart {
-            return false;
-        }
         let mut neighbour = self.masks.clone();
-        neighbour.ranges.push(self.wide(span));
-        neighbour.join();
+        neighbour.add(std::slice::from_ref(span));
         if let Some(policy) = policy {
             let found = neighbour.view(|view| resolved(policy, view));
-            let found = found
-                .iter()
-                .map(|found| self.wide(&neighbour.in_unit(found)));
+            let found = found.iter().map(|found| neighbour.in_unit(found));
             let found: Vec<Range<usize>> = found.collect();
-            neighbour.ranges.extend(found);
-            neighbour.join();
+            neighbour.add(&found);
         }
         neighbour.ranges == after.masks.ranges
     }
 
     /// Masks ranges of the tokens that [`Work::tokens`] gives, which are in order and apart.
-    pub(super) fn hide(&mut self, ranges: &[Range<usize>]) {
+    pub(super) fn hide(&mut self, ranges: &[Range<usize>]) -> Result<()> {
         if ranges.is_empty() {
-            return;
+            return Ok(());
         }
         let mut number = 0;
         let mut inside = false;
@@ -143,14 +154,12 @@ impl<'a> Work<'a> {
                 let place = self.encoded.places.of(token);
                 // Of tokens side by side one span.
                 match spans.last_mut() {
-                    Some(Range { end, .. }) if self.apart && *end == place.start => {
-                        *end = place.end
-                    }
+                    Some(Range { end, .. }) if *end == place.start => *end = place.end,
                     _ => spans.push(place),
                 }
             }
         }
-        self.mask(&spans);
+        self.mask(&spans)
     }
 
     /// Numbers of the tokens that overlap a span. A token without width counts inside one.
@@ -323,17 +332,41 @@ impl<'a> Work<'a> {
     }
 
     /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
-    pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
+    pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Result<Vec<Arc<str>>> {
         let found = self.view(|view| resolved(policy, view));
         let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
-        self.mask(&spans);
-        kinds
+        self.mask(&spans)?;
+        Ok(kinds)
     }
 }
 
+/// Tokens of a unit's text, which must not spell the mask.
+fn plain(unit: &UnitText<'_>, tokenizer: &Tokenizer, cut: Cut) -> Result<Cut> {
+    if tokenizer.forges_a_mask(&cut.tokens) {
+        return Err(Error::Tokenizer(format!(
+            "unit {} of document number {} encodes to the mask; text must not",
+            unit.index, unit.document
+        )));
+    }
+    Ok(cut)
+}
+
+/// A span, widened to whole characters.
+fn whole(text: &str, span: &Range<usize>) -> Range<usize> {
+    text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end)
+}
+
+/// The range around a piece, of ranges that are in order and apart.
+fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Range<usize>> {
+    let first = ranges.partition_point(|range| range.end <= piece.start);
+    ranges.get(first).filter(|range| range.start <= piece.start)
+}
+
 impl Masks<'_> {
-    /// Touching ranges are one mask, as runs of masked tokens are.
-    fn join(&mut self) {
+    /// Masks spans too, widened to whole characters. Touching ranges are one mask, as runs of masked tokens are.
+    fn add(&mut self, spans: &[Range<usize>]) {
+        let spans = spans.iter().map(|span| whole(&self.unit.text, span));
+        self.ranges.extend(spans.filter(|span| !span.is_empty()));
         self.ranges = joined(std::mem::take(&mut self.ranges));
     }
 

@@ -28,8 +28,9 @@ pub(super) struct Made {
 }
 
 impl PreparationContext {
-    /// Redacts one unit and takes its side.
-    pub(super) fn shape(&self, work: &mut Work<'_>) -> Made {
+    /// Redacts one unit and takes its side. Where nothing is masked, what the policy finds is cut apart from the rest, so
+    /// that training on it masked reads the same whatever it is.
+    pub(super) fn shape(&self, work: &mut Work<'_>) -> Result<Made> {
         // Before redaction: what π has masked must not hide a record from π_c.
         let flagged = work.view(|view| self.conservative.flags(view));
         let (found, spans) = work.view(|view| {
@@ -39,10 +40,10 @@ impl PreparationContext {
         });
         let spans: Vec<Range<usize>> = spans.into_iter().map(|(span, _)| span).collect();
         let (sensitive, uncaught) = if self.options.redact {
-            work.mask(&spans);
+            work.mask(&spans)?;
             (Vec::new(), 0)
         } else {
-            let found = work.touching(&spans);
+            let found = work.cut_apart(&spans)?;
             (work.runs(&found), work.uncaught(&found))
         };
         let side = if flagged || work.any_mask() {
@@ -50,7 +51,7 @@ impl PreparationContext {
         } else {
             Side::Public
         };
-        Made {
+        Ok(Made {
             tokens: work.tokens(self.tokenizer.mask()),
             sensitive,
             ignored: (work.ignored(), work.ignores_end()),
@@ -58,7 +59,7 @@ impl PreparationContext {
             uncaught,
             side,
             flagged,
-        }
+        })
     }
 
     /// A unit has a class where classes are declared, and answers where these alone are learned, and nowhere else.
@@ -82,7 +83,7 @@ impl PreparationContext {
         let content = made.tokens.len();
         let mut tokens = self.tokenizer.frame_tokens(made.tokens);
         if let Some(most) = self.options.max_tokens {
-            tokens.truncate(most);
+            tokens.truncate(redacted_end(&made.sensitive, most));
         }
         let (mut ignored, end) = made.ignored;
         if end {
@@ -107,4 +108,18 @@ impl PreparationContext {
             label,
         })
     }
+}
+
+/// How many tokens of a framed record are as long as `most` when each run of sensitive content is one mask: where a record
+/// ends must not tell how long its secrets are.
+fn redacted_end(sensitive: &[Range<usize>], most: usize) -> usize {
+    let mut hidden = 0;
+    for run in sensitive {
+        // Behind the beginning of text, with the runs before this one as one token each.
+        if run.start + 1 - hidden >= most {
+            break;
+        }
+        hidden += run.len() - 1;
+    }
+    most.saturating_add(hidden)
 }

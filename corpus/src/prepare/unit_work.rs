@@ -104,14 +104,14 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
     ) -> Result<KeptUnit<O>> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
-        work.hide(cut);
+        work.hide(cut)?;
         // Before the policy is asked: what it catches of a canary is settled with the plan.
         let caught = copies.iter().zip(spans);
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
-        work.hide(&caught);
+        work.hide(&caught)?;
         let before = work.clone();
-        let made = settled.shape(&mut work);
+        let made = settled.shape(&mut work)?;
         let policy: &dyn Policy = &settled.policy;
         let secrets = known_secrets(
             unit,
@@ -126,7 +126,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                 spreads: settled.options.spreads(),
                 checked_text: CHECKED_TEXT,
             },
-        );
+        )?;
         let (side, flagged, uncaught) = (made.side, made.flagged, made.uncaught);
         let whole = made.tokens.len() + 2;
         let record = settled.record(made, unit.label);
@@ -207,7 +207,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
     pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
         self.settled.fits(unit)?;
         let mut work = Work::new(unit, &self.settled.tokenizer)?;
-        let made = self.settled.shape(&mut work);
+        let made = self.settled.shape(&mut work)?;
         let whole = made.tokens.len() + 2;
         let Some(record) = self.settled.record(made, unit.label) else {
             return Ok(None);

@@ -548,7 +548,8 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     Ok(if unit.masked.is_empty() {
         digest(unit.text.as_bytes())
     } else {
-        digest(Work::new(unit, &Tokenizer::bytes())?.text().as_bytes())
+        let bytes = Tokenizer::bytes();
+        digest(Work::new(unit, &bytes)?.text().as_bytes())
     })
 }
 
@@ -702,9 +703,10 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
         });
     }
     // What lies under a mask is hidden from the policy and the key too.
-    let mut work = Work::new(unit, &Tokenizer::bytes())?;
+    let bytes = Tokenizer::bytes();
+    let mut work = Work::new(unit, &bytes)?;
     let key = deduplicate.then(|| digest(work.text().as_bytes()));
-    let kinds = work.redact(policy);
+    let kinds = work.redact(policy)?;
     Ok(Made {
         key,
         line: line(id, &work.text()),

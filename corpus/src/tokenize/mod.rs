@@ -89,18 +89,6 @@ impl Places {
         }
     }
 
-    /// Whether every token has bytes, and two of them share all of theirs or none.
-    pub(crate) fn are_apart(&self) -> bool {
-        match self {
-            Self::Bytes(_) => true,
-            Self::Each(places) => {
-                let whole = places.iter().all(|place| place.start < place.end);
-                let mut pairs = places.windows(2);
-                whole && pairs.all(|p| p[0] == p[1] || p[0].end <= p[1].start)
-            }
-        }
-    }
-
     /// Each place.
     pub(crate) fn each(self) -> Vec<Range<usize>> {
         match self {
@@ -309,6 +297,11 @@ impl Tokenizer {
             Inner::Own(alphabet) => Ok(alphabet.cut(text)),
             Inner::Pretrained(pretrained) => pretrained.encode(text),
         }
+    }
+
+    /// Whether every character has tokens of its own, the same wherever it stands.
+    pub(crate) const fn is_per_character(&self) -> bool {
+        matches!(self.inner, Inner::Own(_))
     }
 
     /// Whether tokens of plain text hold a mask, which none may. Ours have no way to spell one.

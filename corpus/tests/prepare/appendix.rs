@@ -95,7 +95,7 @@ fn without_a_conservative_policy_everything_is_private() {
 }
 
 #[test]
-fn spans_widen_to_whole_tokens_and_touching_ones_are_one_mask() {
+fn tokens_end_where_masks_begin_and_touching_spans_are_one_mask() {
     let documents = [Document::new("d", "xy12z")
         .with_secret(2, 3, "k")
         .with_secret(3, 4, "k")];
@@ -110,7 +110,7 @@ fn spans_widen_to_whole_tokens_and_touching_ones_are_one_mask() {
     assert_eq!(prepared.texts, ["xy<MASK>z"]);
     assert_eq!(prepared.training.records[0].tokens.len(), 6);
 
-    // A byte-level BPE with the token " ab": the span "b" takes the whole of it.
+    // A byte-level BPE with the token " ab": outside of the span "b" it is cut anew.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokenizer.json");
     let level = serde_json::json!({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":true});
@@ -126,12 +126,12 @@ fn spans_widen_to_whole_tokens_and_touching_ones_are_one_mask() {
         origin: Origin::Pretrained,
     };
     let prepared = prepare(&documents, &PrepareOptions { tokenizer, ..gold }).unwrap();
-    assert_eq!(prepared.texts, ["ab<MASK> a"]);
+    assert_eq!(prepared.texts, ["ab a<MASK> a"]);
     assert_eq!(prepared.facts.vocabulary, Origin::Pretrained);
     let [bos, mask] = [prepared.tokenizer.bos(), prepared.tokenizer.mask()];
     assert_eq!(
         prepared.training.records[0].tokens,
-        [bos, 3, mask, 2, 0, prepared.tokenizer.eos()]
+        [bos, 3, 2, 0, mask, 2, 0, prepared.tokenizer.eos()]
     );
     assert_eq!(prepared.facts.secrets.all.masked, 1);
 }
