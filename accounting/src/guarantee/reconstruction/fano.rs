@@ -111,7 +111,7 @@ pub fn renyi_posterior(
     Ok(Upper::new(Probability::new(above_last(allowed, p))?))
 }
 
-/// Returns the smallest r found, in [`from`, 1], beyond which the condition, true at `from`, is
+/// Returns the smallest r found, between `from` and 1, beyond which the condition, true at `from`, is
 /// false.
 fn above_last(allowed: impl Fn(f64) -> bool, from: f64) -> f64 {
     let (mut low, mut high) = (from.ln(), 0.0);
