@@ -51,9 +51,9 @@ pub struct SecretClasses {
 /// Secrets with one promise that one profile certifies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SecretClass {
-    /// How many.
+    /// The number of secrets.
     pub secrets: u64,
-    /// What is promised for each.
+    /// The promise for each of them.
     pub promise: Secret,
     /// The index of the profile that certifies them.
     profile: usize,

@@ -153,7 +153,6 @@ impl<'a> Training<'a> {
     /// for which the program still keeps the mass. The capacities are only a guide; the noise of
     /// the resulting weights is certified like any other. Returns its input if nothing better is
     /// found.
-    /// better is found.
     ///
     /// # Errors
     /// As [`Training::weigh`] and [`Training::noise`].
