@@ -1,18 +1,17 @@
-//! Privacy accounting as pure mathematics: mechanism → profile → guarantee. No files, no
-//! command line, no tensors.
+//! Privacy accounting as pure mathematics: mechanism → profile → guarantee. No files, no command line, no tensors.
 //!
-//! A [`Mechanism`] says what ran, a [`Query`] who is compared with whom. A [`Plan`] asks every question of a run at
-//! once; a [`PrivacyLoss`] answers single ones, δ(ε) and ε(δ). The answer's numbers carry their direction
-//! ([`Upper`], [`Lower`], [`Estimate`]) in their type.
+//! A [`Mechanism`] describes what ran; a [`Query`] says which inputs are compared. A [`Plan`] answers every
+//! question about a run at once; a [`PrivacyLoss`] answers single ones, δ(ε) and ε(δ). The types of the resulting
+//! numbers ([`Upper`], [`Lower`], [`Estimate`]) state the direction of the bound.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
-//! | [`mechanism`] | what ran, read and written: events, validation |
-//! | [`pld`] | privacy-loss distributions: dominating pairs, profiles, which engine answered and its certificate |
+//! | [`mechanism`] | what ran, as data: readers, writers, events, validation |
+//! | [`pld`] | privacy-loss distributions: dominating pairs, profiles, engines and their certificates |
 //! | [`calibrate`], [`group`], [`rdp`], [`trade_off`] | noise, rates and steps for a goal; groups; Rényi and zero-concentrated curves; error rates of tests |
 //! | [`redaction`], [`confidentiality`], [`reconstruction`] | what redaction adds, what is promised of secrets, what an adversary can rebuild |
 //! | [`protect`] | weights, rates and noise of secret protection |
-//! | [`training`] | what a training run is, before and after it runs |
+//! | [`training`] | training runs, before and after they run |
 //! | [`statistics`] | bounds on rates from counts |
 //!
 //! ```
@@ -35,24 +34,24 @@ pub mod protect;
 mod quantity;
 pub mod training;
 
-/// Privacy-loss distributions: dominating pairs as data, profiles, and which engine gave a number.
+/// Privacy-loss distributions: dominating pairs as data, profiles, and the engine that computed a number.
 pub mod pld {
     pub use crate::compose::{Answer, Looseness, Profile, ProfilePoint};
     pub use crate::engine::{Certificate, Engine, ErrorEnds, ErrorSource, ErrorTerm};
     pub use crate::loss::{Mixture, Pair, losses};
 }
 
-// What ran, and what is asked of it.
+// Mechanisms and the questions about them.
 pub use loss::{Direction, PrivacyLoss, Query};
 pub use mechanism::{Mechanism, Sampling};
 pub use quantity::neighbours::Neighbours;
 
-// What is promised.
+// Guarantees.
 pub use guarantee::{Base, ByDirection, Convention, Guarantee, Method, Notion, Plan};
 pub use guarantee::{calibrate, confidentiality, group, rdp, reconstruction, redaction, trade_off};
 pub use numeric::statistics;
 
-// Numbers with their ranges, and the direction of a bound.
+// Numbers with their ranges, and bounds with their direction.
 pub use quantity::bound::{Bounds, Estimate, Lower, Upper};
 pub use quantity::decimal::{number, whole_number};
 pub use quantity::{

@@ -1,5 +1,5 @@
-//! A run's own ends with what is known around it: the same run with more told to the adversary, and what
-//! it dominates.
+//! Combines a run's own ends with those of related runs: the same run with more information given to the adversary, and
+//! a run that it dominates.
 
 use super::found::Found;
 use super::ladder::Source;
@@ -10,18 +10,18 @@ use crate::quantity::error::Result;
 
 /// See [`Solver::modest`].
 const MODEST: f64 = 1e-4;
-/// ln of a δ of which a partition of the outcomes may tell from below.
+/// ln of a δ above which a partition of the outcomes may give a lower end.
 const NEARLY_ONE: f64 = -5.0;
 
 impl Solver {
-    /// ln δ(ε) for any real ε, aiming at relative error `goal`.
+    /// Returns ln δ(ε) for any real ε, aiming at relative error `goal`.
     pub(crate) fn ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
         let (ends, source) = self.ln_delta_by(None, epsilon, goal)?;
         Ok((ends, source.engine()))
     }
 
-    /// The same by one source alone, or by whichever can certify it: the run's own ends with what is
-    /// known around it.
+    /// Returns the same from one source alone, or from whichever source can certify it, combined with what is known
+    /// from related runs.
     pub(super) fn ln_delta_by(
         &mut self,
         alone: Option<Source>,
@@ -43,7 +43,7 @@ impl Solver {
             }
             None => None,
         };
-        // What is all but one from below takes no engine from above.
+        // If the lower end is almost one, no engine is needed for the upper end.
         if let Some(below) = below.filter(|below| alone.is_none() && -below <= goal) {
             let ends = LnBounds {
                 lower: below,
@@ -57,7 +57,7 @@ impl Solver {
             Some(source) => (self.ln_delta_alone(source, epsilon, goal)?, source),
         };
         if self.below.is_some() || self.loss.bounds_only() {
-            // What the pair attains is not the run's.
+            // The pair's lower end isn't attained by the run.
             ends.lower = f64::NEG_INFINITY;
         }
         let mut ends = common.map_or(ends, |common| ends.meet(common));
@@ -80,7 +80,7 @@ impl Solver {
         Ok((met.consistent()?, source))
     }
 
-    /// What a run below another one is worth: on a grid, less than the two are apart.
+    /// Returns the precision that a dominated run is worth: on a grid, less than the distance of the two runs.
     pub(crate) fn modest(&self, tolerance: f64) -> f64 {
         if self.needs_grid() {
             tolerance.max(MODEST)
@@ -89,14 +89,14 @@ impl Solver {
         }
     }
 
-    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` where
-    /// the contour can certify that.
+    /// Returns the smallest ε ≥ 0 with δ(ε) ≤ `delta`, both ends within a relative `tolerance` if the contour can
+    /// certify that.
     pub(crate) fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         let found = self.epsilon_by(None, delta, tolerance)?;
         Ok(self.inverted(found, delta, tolerance))
     }
 
-    /// What is known of δ(ε) without an engine of runs that lose far more than their losses vary.
+    /// Tightens the ends of δ(ε), without an engine, for runs that lose far more than their losses vary.
     fn moderate_delta(&mut self, ends: &mut LnBounds, epsilon: f64) {
         let moments = self.ln_delta_by_concentration(epsilon);
         let (by_moments, most) = moments.unwrap_or((f64::NEG_INFINITY, 0.0));
@@ -109,7 +109,7 @@ impl Solver {
         }
     }
 
-    /// The same of ε(δ).
+    /// Does the same for ε(δ).
     fn moderate_epsilon(&mut self, found: &mut Found, delta: f64) {
         let (by_moments, most) =
             (self.epsilon_by_concentration(delta)).unwrap_or((0.0, f64::INFINITY));
@@ -121,7 +121,7 @@ impl Solver {
         }
     }
 
-    /// The same by one source alone, or by whichever can certify it.
+    /// Returns the same from one source alone, or from whichever source can certify it.
     pub(super) fn epsilon_by(
         &mut self,
         alone: Option<Source>,
@@ -133,8 +133,8 @@ impl Solver {
             None => self.epsilon_by_overlap(delta),
             Some(_) => None,
         };
-        // Events tell of runs that lose nearly all they can: at once where they look so, otherwise
-        // where nothing else is close.
+        // Events help for runs that lose nearly all they can: they are evaluated immediately if the run looks like
+        // that, otherwise only if nothing else is close.
         let looked = common.is_some_and(|common| self.mostly_loses(common.upper));
         if looked {
             common = common.map(|common| self.with_events(common, delta, tolerance));
@@ -179,7 +179,7 @@ impl Solver {
     }
 }
 
-/// What is known around a run: a source alone may have nothing to say of it.
+/// Returns what is known from a related run; a single source may have no answer for it.
 fn known_around<T>(found: Result<T>, alone: Option<Source>) -> Result<Option<T>> {
     match (found, alone) {
         (Err(_), Some(_)) => Ok(None),

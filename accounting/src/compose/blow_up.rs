@@ -1,4 +1,4 @@
-//! B(x) = max{P(E) : Q(E) ≤ x} over randomised tests.
+//! The blow-up B(x) = max{P(E) : Q(E) ≤ x} over randomised tests.
 
 use super::minimum::Minimum;
 use crate::compose::Answer;
@@ -15,32 +15,30 @@ use crate::quantity::bound::Bounds;
 use crate::quantity::error::Result;
 use crate::quantity::{Probability, Tolerance};
 
-/// Who asks for no more than this of a posterior, as searches do, is not kept waiting for a
-/// second opinion.
+/// Callers that need a posterior to no more than this precision, such as searches, don't wait for a second engine.
 const ROUGH: f64 = 1e-4;
-/// Contours are asked for no less than about this.
+/// The loosest precision, approximately, at which contours are evaluated.
 const LOOSEST: f64 = 1e-3;
-/// Relative room for a few roundings.
+/// Relative room for a few rounding errors.
 const ROOM: f64 = 1e-14;
-/// How often the profile is asked for, where nothing else is close: on grids less often.
+/// The limit on evaluations of the profile if nothing else is close; on grids, fewer are made.
 const MOST_EFFORT: u32 = 40;
-/// How far before the last place that the minimum may be at it is looked for.
+/// The distance before the last possible place of the minimum at which the search for it starts.
 const BEFORE: f64 = 0.3;
-/// A guess that may be sure.
+/// The probability above which a guess may be almost certain.
 const NEARLY_ONE: f64 = 0.9;
-/// Far components of mass so small in all are left out when B is first looked at.
+/// The total mass of far components that are left out of the first evaluation of B.
 const MASS: f64 = 1e-9;
 
 impl PrivacyLoss {
-    /// The blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
+    /// Returns the blow-up B(x) = max{P(E) : Q(E) ≤ x} of the composed dominating pair.
     ///
-    /// For every real t, B(x) ≤ H_{e^t}(P‖Q) + e^t x, with equality where Q(L > t) = x; the
-    /// upper end is that sum at a t near the root, safe whatever the error in t. The lower end
-    /// follows from the convexity of the sum in e^t.
+    /// For every real t, B(x) ≤ H_{e^t}(P‖Q) + e^t x, with equality where Q(L > t) = x; the upper end is that sum at a
+    /// t near the root, which is safe whatever the error in t. The lower end follows from the convexity of the sum in
+    /// e^t.
     ///
-    /// Ask it of the zero-out pair with the mixture first ([`crate::loss::Direction::Remove`]):
-    /// for a secret guessed beforehand with probability at most x, B(x) bounds the probability
-    /// of guessing it after training.
+    /// Use it with the zero-out pair with the mixture first ([`crate::loss::Direction::Remove`]): for a secret guessed
+    /// beforehand with probability at most x, B(x) bounds the probability of guessing it after training.
     ///
     /// ```
     /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, Probability, SamplingRate, Steps, Tolerance};
@@ -54,7 +52,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
+    /// Returns [`crate::Error::NotCertified`] if not even the coarse path can be certified.
     pub fn blow_up(&self, prior: Probability, tolerance: Tolerance) -> Result<Answer<Probability>> {
         let mut solver = Solver::new(self);
         let (lower, upper, engine) = solver.blow_up(prior.get(), tolerance.get())?;
@@ -68,7 +66,7 @@ impl PrivacyLoss {
     }
 }
 
-/// ln B(x), to a relative error of B.
+/// The question for ln B(x), to a relative error of B.
 struct BlowUpAt {
     ln_x: f64,
     goal: f64,
@@ -125,7 +123,7 @@ impl Question for BlowUpAt {
 }
 
 impl Closed {
-    /// ln B(x).
+    /// Returns ln B(x).
     fn ln_blow_up(&self, ln_x: f64, goal: f64) -> LnBounds {
         match self {
             Self::Counted(counted) => counted.ln_blow_up(ln_x, goal),
@@ -141,7 +139,7 @@ impl Closed {
 }
 
 impl Solver {
-    /// Both ends of B(x), aiming at relative error `tolerance`.
+    /// Returns both ends of B(x), aiming at relative error `tolerance`.
     fn blow_up(&mut self, x: f64, tolerance: f64) -> Result<(f64, f64, Engine)> {
         let common = self.blow_up_by_overlap(x);
         if let Some((lower, upper)) = common.filter(|(low, high)| high - low <= tolerance * low) {
@@ -152,7 +150,7 @@ impl Solver {
             Some(below) => Some(below.blow_up(x, below.modest(tolerance))?.0),
             None => None,
         };
-        // What is all but certain from below takes no engine from above.
+        // If the lower end is almost one, no engine is needed for the upper end.
         if let Some(below) = below.filter(|below| 1.0 - below <= tolerance) {
             return Ok((below, 1.0, Engine::Closed));
         }
@@ -173,13 +171,13 @@ impl Solver {
         if self.loss.unbounded {
             return Ok((x, 1.0, Engine::Closed));
         }
-        // Absolutely continuous laws: nothing blows up from zero.
+        // For absolutely continuous laws, the blow-up at zero is zero.
         let continuous = (self.loss.laws.iter()).all(|(law, _)| law.infinite <= 0.0);
         let known = self.below.is_none() && !self.loss.bounds_only();
-        // What Q never does can be told whatever x is.
+        // Mass where Q has none can be detected whatever x is.
         let certain = if known { self.mass_beyond().0 } else { 0.0 };
         if x <= 0.0 && !continuous {
-            // The whole of its P-mass.
+            // All of its P-mass.
             let (ends, engine) = self.ln_delta(f64::MAX.ln(), tolerance)?;
             let upper = (ends.upper.exp() * (1.0 + 1e-14)).min(1.0);
             return Ok((certain.clamp(x, upper), upper, engine));
@@ -192,7 +190,7 @@ impl Solver {
         }
         let near = |lower: f64, upper: f64| known && upper - lower <= tolerance * upper;
         let (least, most) = self.blow_up_of_the_top(x);
-        // A single step is known to all its digits.
+        // A single step is known to full precision.
         if near(least, most) && self.single_law().is_none() {
             return Ok((least, most, Engine::Closed));
         }
@@ -216,9 +214,9 @@ impl Solver {
         if !known {
             return Ok((x, upper, engine));
         }
-        // B rises: where it has all but reached one, its value at a smaller x says more.
+        // B rises: where it has almost reached one, its value at a smaller x is more informative.
         for share in [0.3, 0.1, 0.01] {
-            // B is concave and B(1) = 1: at a smaller x it is no more than this.
+            // B is concave and B(1) = 1, so at a smaller x it is no more than this.
             let most = upper - (1.0 - upper) * x * (1.0 - share) / (1.0 - x);
             if most <= lower || upper - lower < 1e-8 || upper < 0.5 {
                 break;
@@ -229,8 +227,8 @@ impl Solver {
         Ok((lower, upper, engine))
     }
 
-    /// Both ends of B(x) from the largest loss: no event's chance grows by more, and one of large losses
-    /// only grows by nearly all of it.
+    /// Returns both ends of B(x) from the largest loss: no event's probability grows by more, and the probability of an
+    /// event of large losses grows by nearly that much.
     fn blow_up_of_the_top(&self, x: f64) -> (f64, f64) {
         let most = self.largest_loss();
         let upper = (x.ln() + most + ROOM * (1.0 + most.abs() + x.ln().abs()))
@@ -240,8 +238,8 @@ impl Solver {
         (lower.clamp(x, upper.max(x)), upper.max(x))
     }
 
-    /// Both ends of ln B(x) from δ at several ε: see [`Minimum`]. Where B(x) ≤ e^`ln_most` the minimum lies
-    /// at e^t x ≤ e^`ln_most`.
+    /// Returns both ends of ln B(x) from δ at several ε: see [`Minimum`]. If B(x) ≤ e^`ln_most`, the minimum lies at
+    /// e^t x ≤ e^`ln_most`.
     fn blow_up_by_profile(
         &mut self,
         (ln_x, ln_most): (f64, f64),
@@ -250,7 +248,7 @@ impl Solver {
         let mut engine = Engine::Closed;
         let (start, step) = self.start_by_moments(ln_x);
         let last = ln_most.min(0.0) - ln_x;
-        // What moments say of a place beyond the last is of no use.
+        // A place beyond the last one that moments suggest is of no use.
         let (mut t, step) = if start < last {
             (start, step)
         } else {
@@ -280,7 +278,7 @@ impl Solver {
         Ok((minimum.ends(), engine))
     }
 
-    /// A t near the minimum by what is known of the moments, and about how far it may be off.
+    /// Returns a t near the minimum from what is known about the moments, and approximately how far off it may be.
     fn start_by_moments(&mut self, ln_x: f64) -> (f64, f64) {
         let scale = |second: f64| (0.1 * second.sqrt()).clamp(1e-9, 0.5);
         if let Ok((t, _)) = self.start_blow_up(ln_x)
@@ -294,12 +292,12 @@ impl Solver {
         })
     }
 
-    /// The solver without far mixture components of mass `mass` in all, if it has such.
+    /// Returns the solver without far mixture components of total mass `mass`, if it has any.
     fn trimmed(&self, mass: f64) -> Option<Self> {
         self.has_groups().then(|| self.without_components(mass))
     }
 
-    /// ln B(x), aiming at relative error `goal`.
+    /// Returns ln B(x), aiming at relative error `goal`.
     fn ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, Source)> {
         match &self.closed {
             Some(closed) => Ok((closed.ln_blow_up(ln_x, goal), Source::Closed)),
@@ -307,10 +305,10 @@ impl Solver {
         }
     }
 
-    /// ln B(x) of pairs from contours, without far components that do not matter.
+    /// Returns ln B(x) of pairs from contours, without far components that don't matter.
     fn blow_up_by_contours(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
         let (mut mass, mut aim) = (1e-12 * ln_x.exp(), goal);
-        // With fewer components it may be within reach, or with ends farther apart.
+        // With fewer components, or with ends farther apart, it may be within reach.
         let shares = [TRIM * goal, TRIM];
         let mut fewer = shares.iter().take(if self.has_groups() { 2 } else { 0 });
         let mut best: Option<LnBounds> = None;
@@ -335,7 +333,7 @@ impl Solver {
                 }
             };
             best = Some(best.map_or(ends, |before: LnBounds| before.meet(ends)));
-            // Nothing more can be kept.
+            // No more components can be kept.
             if ends.width() <= 4.0 * goal || aim > goal || missing <= 0.0 {
                 break;
             }
@@ -344,7 +342,7 @@ impl Solver {
         best.ok_or_else(|| refused.unwrap_or_else(CumulantFunction::out_of_reach))
     }
 
-    /// The mass of far components that is at most about so small a share of B(x).
+    /// Returns a mass of far components that is at most about this share of B(x).
     fn negligible(&self, ln_x: f64, share: f64) -> f64 {
         // B(x) ≥ x.
         let least = share * ln_x.exp();
@@ -365,7 +363,7 @@ impl Solver {
         least
     }
 
-    /// ln B(x) from a contour, with the rough size of the answer.
+    /// Returns ln B(x) from a contour, with the rough size of the answer.
     pub(crate) fn blow_up_by_contour(&mut self, ln_x: f64, goal: f64) -> Result<(LnBounds, f64)> {
         let (mut t, expected) = self.start_blow_up(ln_x)?;
         let mut result = None;
@@ -373,10 +371,10 @@ impl Solver {
             let contour = self.contour(t, expected + goal.ln() - 1.0)?;
             let reach = 2.0 * self.spread(&contour)?;
             let sum = |t: f64| at(self.read(&contour, t), t, ln_x);
-            // What is missed around the minimum counts squared.
+            // The error of the place enters the minimum squared.
             let found = minimiser_to(|t| sum(t).middle, t - reach, t + reach, 0.05 * goal.sqrt());
             result = Some(least(&sum, found, 0.5 * reach));
-            // A contour serves a few units of its own order around its centre.
+            // A contour is accurate within a few units of its own order around its centre.
             if (found - t).abs() < 0.3 * reach {
                 break;
             }
@@ -397,8 +395,8 @@ impl Solver {
             .max(1e-300))
     }
 
-    /// t near the root of Q(L > t) = x and a rough ln B(x), by the saddle-point approximation
-    /// Q(L > t) ≈ e^{K(c) − ct}/(c √(2πK'')), t = K'(c) − 1/c: bisect the order.
+    /// Returns t near the root of Q(L > t) = x and a rough ln B(x), by the saddle-point approximation Q(L > t) ≈
+    /// e^{K(c) − ct}/(c √(2πK'')), t = K'(c) − 1/c, bisecting the order.
     fn start_blow_up(&mut self, ln_x: f64) -> Result<(f64, f64)> {
         let tail = |solver: &mut Self, c: f64| -> Result<(f64, f64, f64)> {
             let total = solver.cumulants(c)?.moment(c);
@@ -428,12 +426,13 @@ impl Solver {
         }
         let c = high.exp();
         let (t, ..) = tail(self, c)?;
-        // P(L > t) is Q(L > t) times about e^t c/(c − 1), the exact factor matters little.
+        // P(L > t) is Q(L > t) times about e^t c/(c − 1); the exact factor matters little.
         let factor = if c > 1.5 { (c / (c - 1.0)).ln() } else { 1.0 };
         Ok((t, (ln_x + t + factor).min(0.0)))
     }
 
-    /// Chernoff and plain addition above; below, a single step or the prior itself.
+    /// Returns coarse bounds: Chernoff and plain addition for the upper end; a single step or the prior itself for the
+    /// lower end.
     fn coarse_blow_up(&mut self, ln_x: f64) -> LnBounds {
         let (t, _) = self.start_blow_up(ln_x).unwrap_or((0.0, 0.0));
         let ln_missing = self.mass_beyond().1.ln();
@@ -448,7 +447,7 @@ impl Solver {
         let best = minimiser_to(bound, t - 3.0, t + 3.0, 1e-4);
         let mut upper = bound(best).min(0.0);
         if self.needs_grid() {
-            // Hölder's inequality: P(A) is no more than e^{K(c)/c} Q(A)^{1 − 1/c}.
+            // Hölder's inequality: P(A) is at most e^{K(c)/c} Q(A)^{1 − 1/c}.
             let by_moments = self.least_by_moments(|c, ln| ln / c + (1.0 - 1.0 / c) * ln_x);
             if let Ok((ln, _)) = by_moments {
                 upper = upper.min(ln_add_exp(ln + ROOM, ln_missing));
@@ -468,19 +467,20 @@ impl Solver {
 }
 
 impl LossDistribution {
-    /// ln B(x) = ln min over z of H_z + zx: convex and linear between the atoms, so least at one.
+    /// Returns ln B(x) = ln min over z of H_z + zx, which is convex, and linear between the atoms, so its minimum lies
+    /// at an atom.
     pub(crate) fn ln_blow_up_of_atoms(&self, ln_x: f64, ln_cut: f64) -> Option<LnBounds> {
         if !self.is_listed() {
             return None;
         }
-        // At z = 0 it is the whole of P.
+        // At z = 0 the sum is the whole of P.
         let mut least = LnBounds::exactly(0.0);
         for atom in self.atoms.iter() {
             let here = at(self.ln_delta(atom.loss, ln_cut).ok()?, atom.loss, ln_x);
-            // The true place is as far off as the loss.
+            // The true position is off by as much as the loss.
             let lower = here.lower - 2.0 * atom.loss_error;
             least.lower = least.lower.min(lower);
-            // Just past it, where the atom's own roundings no longer count.
+            // Just past the atom, where its own rounding errors no longer count.
             let past = atom.loss + 2.0 * atom.loss_error + 8.0 * f64::EPSILON * atom.loss.abs();
             let past = at(self.ln_delta(past, ln_cut).ok()?, past, ln_x);
             for ends in [here, past] {
@@ -493,7 +493,7 @@ impl LossDistribution {
     }
 }
 
-/// ln(H_{e^t} + e^t x).
+/// Returns ln(H_{e^t} + e^t x).
 pub(crate) fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
     let line = t + ln_x;
     let error = 4.0 * f64::EPSILON * (1.0 + line.abs());
@@ -505,7 +505,7 @@ pub(crate) fn at(excess: LnBounds, t: f64, ln_x: f64) -> LnBounds {
     .widened(error)
 }
 
-/// A t near the minimum of the sum when each evaluation is cheap.
+/// Returns a t near the minimum of the sum, for cheap evaluations.
 pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
     // ln(H + e^t x) falls until the root and rises after it.
     let mut high = 1.0;
@@ -519,21 +519,20 @@ pub(crate) fn start_closed(sum: &impl Fn(f64) -> LnBounds) -> f64 {
     minimiser(|t| sum(t).middle, 2.0 * low, 2.0 * high)
 }
 
-/// Both ends of the minimum of the sum over t, given a t near it, where losses differ by about `spread`.
+/// Returns both ends of the minimum of the sum over t, given a t near it, for losses that differ by about `spread`.
 ///
-/// g(z) = H + zx is convex in z = e^t. Above: g at t. Below: once g certainly rises on both
-/// sides, at z₋ < z < z₊, the minimum lies between, and each chord, extended to the other
-/// side, stays below g.
+/// g(z) = H + zx is convex in z = e^t. The upper end is g at t. For the lower end: once g certainly rises on both
+/// sides, at z₋ < z < z₊, the minimum lies between them, and each chord, extended to the other side, stays below g.
 pub(crate) fn least(sum: &impl Fn(f64) -> LnBounds, t: f64, spread: f64) -> LnBounds {
     let centre = sum(t);
-    // A rise below the width of the ends would not show.
+    // A rise below the width of the ends wouldn't be visible.
     let mut step = (0.1 * centre.width().max(0.0).sqrt()).clamp(1e-7, 0.1) * spread.min(1.0);
-    // Of tiny losses one rounding of t may be as much.
+    // For tiny losses, one rounding of t may be as large.
     step = step.max(64.0 * f64::EPSILON * t.abs());
     while step < 2.0 {
         let (left, right) = (sum(t - step), sum(t + step));
         if left.lower >= centre.upper && right.lower >= centre.upper {
-            // z₊ − z = z(e^h − 1) and z − z₋ = z(1 − e^{−h}): their ratio is e^h.
+            // z₊ − z = z(e^h − 1) and z − z₋ = z(1 − e^{−h}), so their ratio is e^h.
             let rise_left = (left.upper - centre.lower).exp_m1() * step.exp();
             let rise_right = (right.upper - centre.lower).exp_m1() * (-step).exp();
             let drop = rise_left.max(rise_right);

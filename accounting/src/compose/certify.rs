@@ -1,4 +1,4 @@
-//! What certifies an answer, told instead of only used.
+//! Reports what certifies an answer.
 
 use super::ladder::Source;
 use super::solver::Solver;
@@ -10,10 +10,10 @@ use crate::quantity::error::Result;
 use crate::quantity::{Epsilon, Tolerance};
 
 impl PrivacyLoss {
-    /// δ(ε) of this direction once more, with everything that certifies it.
+    /// Evaluates δ(ε) of this direction once more and returns everything that certifies it.
     ///
-    /// Bound: both ends. The errors are those of one evaluation at `epsilon`; ε(δ) is a search
-    /// over such evaluations whose ends both hold.
+    /// Bound: both ends. The errors are those of one evaluation at `epsilon`; ε(δ) is a search over such
+    /// evaluations whose ends both hold.
     ///
     /// # Errors
     /// As [`PrivacyLoss::delta`].
@@ -26,8 +26,8 @@ impl Solver {
     fn certificate(&mut self, epsilon: Epsilon, goal: f64) -> Result<Certificate> {
         let e = epsilon.get();
         let (ends, source) = self.ln_delta_by(None, e, goal)?;
-        // Of a run whose own law is not known the lower end is another run's: what the engine did is
-        // told of the upper one.
+        // For a run whose own law isn't known, the lower end is that of another run: the engine's work is
+        // reported for the upper one.
         let own = if self.below.is_some() {
             self.ln_delta_of_pair(e, goal)?.0
         } else {
@@ -44,7 +44,7 @@ impl Solver {
         Ok(found)
     }
 
-    /// What certifies the ends that the pair itself has at an epsilon.
+    /// Returns the certificate of the ends that the pair itself has at an ε.
     fn of_pair(
         &mut self,
         (e, ends, source): (f64, LnBounds, Source),
@@ -98,7 +98,7 @@ impl Solver {
         }
     }
 
-    /// The finest grid that was needed, and each of its errors; a single step's quadrature.
+    /// Adds the finest grid that was needed and each of its errors; for a single step, its quadrature.
     fn by_grid(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
         let epsilon = plain.epsilon.get();
         let grid = self.grid_at(epsilon, goal)?.1;
@@ -117,7 +117,7 @@ impl Solver {
         })
     }
 
-    /// The contour that the answer's size calls for, and each of its errors.
+    /// Adds the contour that the size of the answer requires, and each of its errors.
     fn by_contour(&mut self, plain: Certificate, ends: LnBounds, goal: f64) -> Result<Certificate> {
         let epsilon = plain.epsilon.get();
         let size = if ends.lower.is_finite() {
@@ -128,8 +128,8 @@ impl Solver {
         let contour = self.contour(epsilon, size + goal.ln())?;
         let read = self.read(&contour, epsilon);
         let pieces = contour.pieces(epsilon);
-        // In units of the answer, which is the sum itself or one less it; the logarithm's error
-        // counts as often as the sum.
+        // In units of the answer, which is the sum itself or one minus it; the error of the logarithm is
+        // multiplied by the sum.
         let unit = (pieces.ln_front - read.middle).exp();
         let mut errors = vec![
             one(ErrorSource::Aliasing, ErrorEnds::Lower, pieces.alias * unit),
@@ -155,8 +155,8 @@ impl Solver {
                 missing / read.middle.exp(),
             ));
         }
-        // The search's ends may be the tighter ones; both hold. Of a run that its pair only bounds
-        // there is no lower one.
+        // The search's ends may be tighter; both hold. A run that is only bounded by its pair has no lower
+        // end.
         let met = read.meet(ends);
         let lower = if ends.lower.is_finite() {
             met.lower
@@ -183,8 +183,8 @@ const fn one(source: ErrorSource, ends: ErrorEnds, relative: f64) -> ErrorTerm {
     }
 }
 
-/// All that separates two ends, as one error, a share of the upper one where they are far apart; without
-/// a lower end, what the upper one has room for.
+/// Returns everything that separates two ends as one error, as a share of the upper end if they are far
+/// apart; without a lower end, returns the slack of the upper one.
 fn both(source: ErrorSource, ends: LnBounds) -> ErrorTerm {
     if ends.lower.is_finite() && ends.width() > 1.0 {
         one(source, ErrorEnds::Both, -(-ends.width()).exp_m1())

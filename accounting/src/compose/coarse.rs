@@ -1,5 +1,4 @@
-//! What is known of δ(ε) without an inversion or a grid: Chernoff's bound, plain addition, and single
-//! events.
+//! Bounds on δ(ε) without an inversion or a grid: Chernoff's bound, plain addition, and single events.
 
 use super::on_grid::{LN_NOTHING, UNKNOWN};
 use super::solver::Solver;
@@ -7,11 +6,11 @@ use crate::loss::Pair;
 use crate::numeric::interval::LnBounds;
 use crate::numeric::special::{ln_add_exp, ln_difference, ln_one_minus_exp};
 
-/// Chances below e^this are their sum over the steps.
+/// Probabilities below e^this are approximated by their sum over the steps.
 const LN_SMALLEST: f64 = -600.0;
 
 impl Solver {
-    /// Chernoff and plain addition from above; from below the window, or a single step.
+    /// Returns Chernoff and plain addition as the upper end, and the window or a single step as the lower end.
     pub(crate) fn coarse(&mut self, epsilon: f64) -> LnBounds {
         let missing = self.mass_beyond().1;
         let mut lower = self.simple_event(epsilon).max(self.mass_beyond().0.ln());
@@ -27,7 +26,7 @@ impl Solver {
         };
         let mut upper = by_moments.min(added);
         if self.needs_grid() {
-            // Their cumulants may not be charted so far out.
+            // The cumulants of laws may not be charted that far out.
             let ln_delta = self
                 .ln_delta_by_moments(epsilon)
                 .map_or(0.0, |found| found.0);
@@ -40,8 +39,8 @@ impl Solver {
         }
     }
 
-    /// ln of an upper bound on δ(ε), of pairs and of laws: each of the T steps keeps ε/T with its own δ, and the
-    /// guarantees add up.
+    /// Returns ln of an upper bound on δ(ε), for pairs and laws: each of the T steps satisfies ε/T with its own
+    /// δ, and the guarantees add up.
     pub(crate) fn added_up(&self, epsilon: f64) -> f64 {
         if epsilon < 0.0 {
             return 0.0;
@@ -55,7 +54,7 @@ impl Solver {
             .sum();
         let share = epsilon / count * (1.0 - 1e-14);
         let of_pairs = steps().map(|(pair, times)| (pair.ln_delta_of_one_step(share).upper, times));
-        // What can't be computed counts whole.
+        // What can't be computed counts as one.
         let of_laws = laws().map(|(law, times)| {
             let ends = law.ln_delta(share, LN_NOTHING).unwrap_or(UNKNOWN);
             (ends.upper, times)
@@ -66,16 +65,16 @@ impl Solver {
         each.fold(f64::NEG_INFINITY, ln_add_exp).min(0.0)
     }
 
-    /// ln of a lower bound on δ(ε): whoever sees only one of the steps sees less, and so does
-    /// whoever only learns whether every step, or any step, came out above a threshold.
+    /// Returns ln of a lower bound on δ(ε): an adversary who sees only one of the steps sees less, and so does
+    /// one who only learns whether every step, or any step, came out above a threshold.
     pub(crate) fn simple_event(&self, epsilon: f64) -> f64 {
         let plain = Pair::gaussian(self.loss.gaussian.sqrt());
         let mut best = plain.ln_delta_of_one_step(epsilon).lower;
         for (pair, _) in &self.loss.parts {
             best = best.max(pair.ln_delta_of_one_step(epsilon).lower);
-            // A single step beyond ε, when most steps lose next to nothing.
+            // A single step beyond ε, if most steps lose almost nothing.
             best = best.max(self.any_step_above(pair.crossing(epsilon).1, epsilon));
-            // No step of many does so by chance alone.
+            // A threshold that no step of many exceeds by chance.
             let rare = epsilon + (self.loss.steps() as f64).ln();
             best = best.max(self.any_step_above(pair.crossing(rare).1, epsilon));
         }
@@ -85,24 +84,24 @@ impl Solver {
             .fold(best, f64::max)
     }
 
-    /// ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
+    /// Returns ln(P(A)^T − e^ε Q(A)^T) for A = {x > threshold} at every step.
     fn every_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
         let (first, second) = self.ln_events(threshold).1;
         ln_difference(first, epsilon + second)
     }
 
-    /// ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
+    /// Returns ln(P(B) − e^ε Q(B)) for B = {x > threshold} at one step or more.
     fn any_step_above(&self, threshold: f64, epsilon: f64) -> f64 {
         let (first, second) = self.ln_events(threshold).0;
         ln_difference(first, epsilon + second)
     }
 
-    /// ln P(B) from below and ln Q(B) from above for B = {a step or more is above the threshold},
-    /// and for B = {every step is}.
+    /// Returns a lower end of ln P(B) and an upper end of ln Q(B), for B = {at least one step is above the
+    /// threshold} and for B = {every step is}.
     pub(super) fn ln_events(&self, threshold: f64) -> ((f64, f64), (f64, f64)) {
-        // ln of the chance that no step is above.
+        // ln of the probability that no step is above.
         let (mut none, mut none_without) = (0.0, 0.0);
-        // ln of the sum of the chances of each step.
+        // ln of the sum of the probabilities of the steps.
         let mut sum_without = f64::NEG_INFINITY;
         let (mut every, mut every_without) = (0.0, 0.0);
         for (pair, times) in &self.loss.parts {
@@ -114,9 +113,9 @@ impl Solver {
             none_without += times * ln_one_minus_exp((q + q_error).min(0.0));
             sum_without = ln_add_exp(sum_without, times.ln() + q + q_error);
         }
-        // Room for the roundings of tiny chances.
+        // Room for the rounding errors of tiny probabilities.
         let chance = |none: f64, room: f64| (-(none * (1.0 + room)).exp_m1()).ln();
-        // A chance that is zero as a number still counts beside e^ε.
+        // A probability that underflows to zero still counts next to e^ε.
         let any_without = if sum_without < LN_SMALLEST {
             sum_without * (1.0 - 1e-14)
         } else {

@@ -1,56 +1,56 @@
-//! Both ends of δ and of ε of runs that lose far more than their loss varies, from moments of P of small order.
+//! Both ends of δ and ε for runs that lose far more than their loss varies, from moments of P of small order.
 //!
 //! With K(s) = ln E_P e^{sL} of the composed loss, s > 0 and 0 < d ≤ 1
 //!
 //!   δ(ε) ≤ P(L > ε) ≤ e^{K(s) − sε},   1 − δ(ε) = E_P min(1, e^{ε − L}) ≤ E_P e^{d(ε − L)} = e^{K(−d) + dε},
 //!
-//! and solved for ε
+//! and, solved for ε,
 //!
 //!   ε(δ) ≤ (K(s) − ln δ)/s,   ε(δ) ≥ (ln(1 − δ) − K(−d))/d.
 //!
 //! A pair of mixtures has L = A − B, the logarithms of two sums of exponentials, both convex. On a cell of a
-//! component's deviation z a chord of the one and a tangent of the other are a line above L, or below it; e to
-//! its multiple is convex, so that the cell's mass and mean bound its share of the moment.
+//! component's deviation z, a chord of one and a tangent of the other give a line above L, or below it. The
+//! exponential of its multiple is convex, so the cell's mass and mean bound its share of the moment.
 
 use super::solver::Solver;
 use crate::loss::{LossDistribution, Pair};
 use crate::numeric::search::minimiser_to;
 use crate::numeric::special::{ln_add_exp, ln_normal_tail};
 
-/// Cells of a deviation: as wide as this out to the first end, twice as wide out to the second.
+/// Cells of a deviation: of this width out to the first end, twice as wide out to the second.
 const WIDTH: f64 = 0.25;
 const ENDS: (f64, f64) = (8.0, 39.0);
-/// Normal mass beyond the second.
+/// A bound on the normal mass beyond the second end.
 const BEYOND: f64 = f64::MIN_POSITIVE;
-/// Steps of more components, or of more atoms, than this are not looked at.
+/// Steps with more components, or more atoms, than this aren't considered.
 const MOST_COMPONENTS: usize = 1024;
 const MOST_ATOMS: usize = 1 << 17;
-/// Relative room for roundings of a term, and of a place in a cell.
+/// Relative room for the rounding errors of a term, and of a place in a cell.
 const ROOM: f64 = 1e-13;
 const PLACE: f64 = 1e-10;
-/// The same of a cell's mass, and of losses, whose slopes are rounded too.
+/// The same for a cell's mass, and for losses, whose slopes are rounded too.
 const MASS: f64 = 1e-12;
-/// Orders that are tried.
+/// The range of orders that are tried.
 const ORDERS: (f64, f64) = (1e-13, 1.0);
 
-/// P-mass between two losses, with a mean place between them; one loss for an atom.
+/// P-mass between two losses, with a mean place between them; a single loss for an atom.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     mass: f64,
-    /// Relative error of the mass.
+    /// The relative error of the mass.
     error: f64,
-    /// Losses at both ends of lines above and below the loss.
+    /// Losses at both ends of the lines above and below the loss.
     above: [f64; 2],
     below: [f64; 2],
-    /// Where the mean is, as a share of the way.
+    /// The position of the mean, as a share of the interval.
     place: f64,
 }
 
 impl Stretch {
-    /// An upper bound on E[e^{sL} − 1] on it.
+    /// Returns an upper bound on E[e^{sL} − 1] on this interval.
     fn moment(&self, s: f64) -> f64 {
         let ends = if s > 0.0 { self.above } else { self.below };
-        // Towards the larger end.
+        // Moved towards the larger end.
         let place = if (ends[1] > ends[0]) == (s > 0.0) {
             (self.place + PLACE).min(1.0)
         } else {
@@ -63,19 +63,19 @@ impl Stretch {
     }
 }
 
-/// Stretches of each kind of step with its count.
+/// The intervals of each kind of step, with its count.
 #[derive(Debug)]
 pub(crate) struct Concentration {
     parts: Vec<(Vec<Stretch>, f64)>,
     gaussian: f64,
-    /// P-mass on none of them.
+    /// The P-mass on none of the intervals.
     missing: f64,
-    /// Whether losses are known from below.
+    /// Whether lower ends of losses are known.
     whole: bool,
 }
 
 impl Concentration {
-    /// `None` where a step is neither a pair of few components nor atoms alone.
+    /// Returns `None` if a step is neither a pair of few components nor consists of atoms alone.
     fn of(solver: &Solver) -> Option<Self> {
         let loss = &solver.loss;
         let (mut parts, mut missing) = (Vec::new(), solver.mass_beyond().1);
@@ -86,7 +86,7 @@ impl Concentration {
             if components > MOST_COMPONENTS {
                 return None;
             }
-            // What the second law lacks would lower a loss.
+            // Mass missing from the second law would lower a loss.
             whole &= pair.second.missing() <= 0.0;
             missing += 2.0 * times * BEYOND;
             parts.push((stretches_of_pair(pair), times));
@@ -96,7 +96,7 @@ impl Concentration {
                 return None;
             }
             let times = *times as f64;
-            // Atoms that are zero as numbers come to less than this, as cells of pairs do.
+            // Atoms that underflow to zero amount to less than this, as do cells of pairs.
             missing += 2.0 * times * BEYOND;
             parts.push((stretches_of_law(law), times));
         }
@@ -109,11 +109,11 @@ impl Concentration {
         })
     }
 
-    /// An upper end of K(s), for s of either sign.
+    /// Returns an upper end of K(s), for s of either sign.
     fn ln_moment(&self, s: f64) -> f64 {
         let plain = 0.5 * self.gaussian * (s + s * s);
         let each = self.parts.iter().map(|(stretches, times)| {
-            // Σ mass is one at most.
+            // Σ mass is at most one.
             let sum: f64 = stretches.iter().map(|stretch| stretch.moment(s)).sum();
             times * (sum + ROOM * sum.abs()).max(-1.0).ln_1p()
         });
@@ -121,14 +121,14 @@ impl Concentration {
         whole + ROOM * (whole.abs() + plain.abs())
     }
 
-    /// The best order's value of a bound that falls, then rises.
+    /// Returns the value, at the best order, of a bound that falls and then rises.
     fn best(bound: impl Fn(f64) -> f64) -> f64 {
         let at = |ln: f64| bound(ln.exp());
         let ln = minimiser_to(at, ORDERS.0.ln(), ORDERS.1.ln(), 1e-4);
         at(ln)
     }
 
-    /// ln of an upper end of δ(ε).
+    /// Returns ln of an upper end of δ(ε).
     fn ln_delta_above(&self, epsilon: f64) -> f64 {
         let exponent = Self::best(|s| {
             let ln = self.ln_moment(s);
@@ -141,7 +141,7 @@ impl Concentration {
         }
     }
 
-    /// ln of a lower end of δ(ε) of a run that attains its pairs.
+    /// Returns ln of a lower end of δ(ε) for a run that attains its pairs.
     fn ln_delta_below(&self, epsilon: f64) -> f64 {
         if !self.whole {
             return f64::NEG_INFINITY;
@@ -151,7 +151,7 @@ impl Concentration {
             ln + d * epsilon + ROOM * (ln.abs() + d * epsilon.abs())
         });
         let rest = exponent.exp() * (1.0 + ROOM) + self.missing;
-        // Not a number counts as nothing.
+        // NaN counts as no bound.
         if rest < 1.0 {
             (-rest).ln_1p() - f64::EPSILON
         } else {
@@ -159,7 +159,7 @@ impl Concentration {
         }
     }
 
-    /// An upper end of ε(δ).
+    /// Returns an upper end of ε(δ).
     fn upper(&self, delta: f64) -> f64 {
         let ln_delta = (delta - self.missing).ln();
         let bound = Self::best(|s| (self.ln_moment(s) - ln_delta) / s);
@@ -170,14 +170,14 @@ impl Concentration {
         }
     }
 
-    /// A lower end of ε(δ) of a run that attains its pairs.
+    /// Returns a lower end of ε(δ) for a run that attains its pairs.
     fn lower(&self, delta: f64) -> f64 {
         if !self.whole {
             return 0.0;
         }
         let ln_rest = (-delta - self.missing).ln_1p();
         let bound = -Self::best(|d| (self.ln_moment(-d) - ln_rest) / d);
-        // Not a number where nothing is left.
+        // NaN if nothing is left.
         if bound > 0.0 {
             bound * (1.0 - ROOM)
         } else {
@@ -187,13 +187,13 @@ impl Concentration {
 }
 
 impl Solver {
-    /// Both ends of ε(δ) from moments of small order; none where some step is not covered.
+    /// Returns both ends of ε(δ) from moments of small order; `None` if some step isn't covered.
     pub(super) fn epsilon_by_concentration(&mut self, delta: f64) -> Option<(f64, f64)> {
         let moments = self.concentration()?;
         Some((moments.lower(delta), moments.upper(delta)))
     }
 
-    /// The same of ln δ(ε), for any real ε.
+    /// Returns both ends of ln δ(ε), for any real ε, in the same way.
     pub(super) fn ln_delta_by_concentration(&mut self, epsilon: f64) -> Option<(f64, f64)> {
         let moments = self.concentration()?;
         Some((
@@ -202,7 +202,7 @@ impl Solver {
         ))
     }
 
-    /// The moments, prepared once.
+    /// Returns the moments, prepared once.
     fn concentration(&mut self) -> Option<&Concentration> {
         if self.loss.unbounded || self.loss.is_stated() {
             return None;
@@ -214,7 +214,7 @@ impl Solver {
     }
 }
 
-/// Cells of the standard normal law: both ends, mass, mean as a share of the way.
+/// Returns cells of the standard normal law: both ends, mass, and mean as a share of the interval.
 fn cells() -> Vec<(f64, f64, f64, f64)> {
     let mut places = vec![0.0];
     let mut place = 0.0;
@@ -255,7 +255,8 @@ fn stretches_of_pair(pair: &Pair) -> Vec<Stretch> {
             let first = [x0, x1, middle].map(|x| pair.first.ratio(x));
             let second = [x0, x1, middle].map(|x| pair.second.ratio(-x));
             let half = 0.5 * (x1 - x0);
-            // Convex in x both: chords above, tangents below; the slope of B is −(mean at −x).
+            // Both logarithms are convex in x: chords lie above, tangents below; the slope of B is −(mean at
+            // −x).
             let tangent = |side: f64| {
                 let (a, b) = (&first[2], &second[2]);
                 [

@@ -1,4 +1,4 @@
-//! The questions: δ(ε) and ε(δ), each with both ends.
+//! The questions δ(ε) and ε(δ), each answered with both ends.
 
 use super::looseness::Looseness;
 use super::solver::Solver;
@@ -8,23 +8,23 @@ use crate::quantity::bound::Bounds;
 use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
-/// An answer with the engine that gave it.
+/// An answer with the engine that computed it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer<T> {
     /// Both certified ends.
     pub bounds: Bounds<T>,
     /// The engine.
     pub engine: Engine,
-    /// Why the ends are farther apart than asked, if they are.
+    /// Why the ends are farther apart than requested, if they are.
     pub looseness: Option<Looseness>,
 }
 
 impl PrivacyLoss {
-    /// δ(ε) = H_{e^ε}(P‖Q) of the composed dominating pair in this direction.
+    /// Returns δ(ε) = H_{e^ε}(P‖Q) of the composed dominating pair in this direction.
     ///
-    /// Bound: both ends; the upper end is a promise, the lower end says how tight it is.
-    /// The ends are at most a relative `tolerance` apart where the contour certifies that;
-    /// otherwise the coarse path answers and the [`Engine`] says so.
+    /// Bound: both ends; the upper end is a promise, the lower end says how tight it is. The ends are at most a
+    /// relative `tolerance` apart if the contour certifies that; otherwise the coarse path answers and the
+    /// [`Engine`] says so.
     ///
     /// ```
     /// use reticent_accounting::{Epsilon, Mechanism, Neighbours, NoiseMultiplier, Tolerance};
@@ -38,12 +38,12 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
+    /// Returns [`crate::Error::NotCertified`] if not even the coarse path can be certified.
     pub fn delta(&self, epsilon: Epsilon, tolerance: Tolerance) -> Result<Answer<Delta>> {
         let mut solver = Solver::new(self);
         let (ends, engine) = solver.ln_delta(epsilon.get(), 0.5 * tolerance.get())?;
         let lower = Delta::new(ends.lower.exp().clamp(0.0, 1.0))?;
-        // Below the smallest number the upper end stays above zero unless it is exactly zero.
+        // Below the smallest number, the upper end stays above zero unless it is exactly zero.
         let floor = if ends.upper == f64::NEG_INFINITY {
             0.0
         } else {
@@ -57,10 +57,10 @@ impl PrivacyLoss {
         })
     }
 
-    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta` in this direction.
+    /// Returns the smallest ε ≥ 0 with δ(ε) ≤ `delta` in this direction.
     ///
-    /// Bound: both ends, found by bisection that ends on the safe side: δ is certified to be at
-    /// most `delta` at the upper end, and at least `delta` at the lower.
+    /// Bound: both ends, found by bisection that ends on the safe side: δ is certified to be at most `delta` at
+    /// the upper end, and at least `delta` at the lower end.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps, Tolerance};
@@ -74,7 +74,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when not even the coarse path can be certified.
+    /// Returns [`crate::Error::NotCertified`] if not even the coarse path can be certified.
     pub fn epsilon(&self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
         Solver::new(self).answer(delta, tolerance)
     }

@@ -1,11 +1,11 @@
-//! A convex decreasing curve known at certified points.
+//! A convex decreasing curve that is known at certified points.
 
 use super::profile::ProfilePoint;
 use crate::quantity::bound::{Bounds, Lower, Upper};
 use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon};
 
-/// One point: ε and both ends of δ there.
+/// A point: ε and both ends of δ there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurvePoint {
     pub(crate) epsilon: f64,
@@ -33,7 +33,7 @@ impl Curve {
         }
     }
 
-    /// Never above 1, below an earlier upper end, or above the chord of its neighbours.
+    /// Returns an upper end: never above 1, an earlier upper end, or the chord of the neighbours.
     pub(crate) fn upper(&self, epsilon: f64) -> f64 {
         let after = self.points.partition_point(|p| p.epsilon <= epsilon);
         let before = self.points[..after]
@@ -45,7 +45,7 @@ impl Curve {
             self.points.get(after),
         ) {
             (Some(left), Some(right)) => {
-                // The share of the way in e^ε.
+                // The share of the interval in e^ε.
                 let share =
                     (epsilon - left.epsilon).exp_m1() / (right.epsilon - left.epsilon).exp_m1();
                 before.min(left.upper + share * (right.upper - left.upper))
@@ -54,7 +54,8 @@ impl Curve {
         }
     }
 
-    /// Never below a later lower end, or below the chord of two neighbours on one side, extended.
+    /// Returns a lower end: never below a later lower end, or below the extended chord of two
+    /// neighbours on one side.
     pub(crate) fn lower(&self, epsilon: f64) -> f64 {
         let after = self.points.partition_point(|p| p.epsilon < epsilon);
         let later = self.points[after..]
@@ -82,7 +83,7 @@ impl Curve {
         }
     }
 
-    /// Both ends of the smallest ε with δ(ε) ≤ `delta`.
+    /// Returns both ends of the smallest ε with δ(ε) ≤ `delta`.
     pub(crate) fn epsilon(&self, delta: Delta) -> Result<Bounds<Epsilon>> {
         let target = delta.get();
         let last = self.points.last().map_or(0.0, |p| p.epsilon);
@@ -100,7 +101,7 @@ impl Curve {
     }
 }
 
-/// Brackets, within [0, last], the point where a condition turns from true to false.
+/// Returns a bracket, within [0, last], of the point where a condition turns from true to false.
 fn last_true(holds: impl Fn(f64) -> bool, last: f64) -> (f64, f64) {
     if !holds(0.0) {
         return (0.0, 0.0);

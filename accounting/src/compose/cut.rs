@@ -1,9 +1,9 @@
-//! Runs whose rare large losses are left out, so that those that matter can be inverted.
+//! Runs without their rare large losses, so that the losses that matter can be inverted.
 //!
-//! The loss of a rarely sampled record is nearly log-normal: its moments of high order are ruled by
-//! outcomes far less likely than any δ, and the saddle point sits where they set in. Outcomes beyond a
-//! point are taken off both laws. What is left is a sub-measure, whose δ is no larger; the P-mass that
-//! was taken off, at most Σ T_i P_i(x > x_i), makes up for it from above.
+//! The loss of a rarely sampled record is nearly log-normal: its moments of high order are dominated by outcomes far
+//! less likely than any δ, and the saddle point lies where these set in. Outcomes beyond a point are cut off both laws.
+//! What remains is a sub-measure, whose δ is no larger; adding the P-mass that was cut off, at most Σ T_i P_i(x > x_i),
+//! gives an upper end.
 
 use super::found::Found;
 use super::solver::{LEAST_MASS, Solver, TRIM};
@@ -11,16 +11,16 @@ use crate::loss::{LossDistribution, Pair, PrivacyLoss};
 use crate::numeric::interval::LnBounds;
 use crate::quantity::error::Result;
 
-/// P-mass that is left out when nothing is known of the answer.
+/// The P-mass that is left out if nothing is known about the answer.
 const FIRST: f64 = 1e-12;
-/// Steps of more components than this are not cut.
+/// Steps with more components than this aren't cut.
 pub(super) const MOST_COMPONENTS: usize = 12;
-/// The farthest outcome that is looked at, in deviations beyond the farthest component.
+/// The farthest outcome considered, in deviations beyond the farthest component.
 const FARTHEST: f64 = 38.0;
 
 impl PrivacyLoss {
-    /// The run without far outcomes of P-mass at most `mass` in all; `None` where no step is a pair of
-    /// mixtures, or one has many components: groups reach far by other means.
+    /// Returns the run without far outcomes of total P-mass at most `mass`; `None` if no step is a pair of mixtures, or
+    /// if one has many components, because groups reach far for other reasons.
     fn cut(&self, mass: f64) -> Option<Self> {
         let few = |(pair, _): &(Pair, u64)| {
             pair.first.components().count() + pair.second.components().count() <= MOST_COMPONENTS
@@ -32,7 +32,7 @@ impl PrivacyLoss {
         let mut laws = self.laws.clone();
         for (pair, times) in &self.parts {
             let ln_mass = ln_share - (*times as f64).ln();
-            // Where the second law is a mixture too, losses fall below zero as far as they rise above.
+            // If the second law is a mixture too, losses fall below zero as far as they rise above.
             let law = if pair.second.is_standard() {
                 LossDistribution::of_pair_within(pair, None, end_for(pair, ln_mass)?)
             } else {
@@ -50,7 +50,7 @@ impl PrivacyLoss {
     }
 }
 
-/// A point beyond which at most e^`ln_mass` of the first law lies; `None` out of reach.
+/// Returns a point beyond which at most e^`ln_mass` of the first law lies; `None` if it is out of reach.
 fn end_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
     let light = |x: f64| {
         let [(p, error), _] = pair.ln_tails(x);
@@ -59,13 +59,13 @@ fn end_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
     least_light(light, (-FARTHEST, pair.first.farthest() + FARTHEST))
 }
 
-/// A point below which at most e^`ln_mass` of either law lies; `None` out of reach.
+/// Returns a point below which at most e^`ln_mass` of either law lies; `None` if it is out of reach.
 fn start_for(pair: &Pair, ln_mass: f64) -> Option<f64> {
     let light = |x: f64| (pair.ln_tails_below(-x).iter()).all(|(ln, error)| ln + error <= ln_mass);
     least_light(light, (-FARTHEST, pair.second.farthest() + FARTHEST)).map(|x| -x)
 }
 
-/// The least point from which on everything is `light`; `None` where the highest is not.
+/// Returns the least point from which on everything is `light`; `None` if the highest isn't.
 fn least_light(light: impl Fn(f64) -> bool, (mut low, mut high): (f64, f64)) -> Option<f64> {
     if !light(high) {
         return None;
@@ -82,7 +82,7 @@ fn least_light(light: impl Fn(f64) -> bool, (mut low, mut high): (f64, f64)) -> 
 }
 
 impl Solver {
-    /// The solver without far outcomes whose mass does not matter at this ε.
+    /// Returns the solver without far outcomes whose mass doesn't matter at this ε.
     pub(super) fn cut_for(&self, epsilon: f64, goal: f64) -> Option<Self> {
         let mut mass = FIRST;
         for _ in 0..8 {
@@ -97,14 +97,14 @@ impl Solver {
         None
     }
 
-    /// The solver without far outcomes of mass at most a tenth of the `goal` of e^`ln_least`.
+    /// Returns the solver without far outcomes of mass at most a tenth of the `goal` of e^`ln_least`.
     pub(super) fn cut_below(&self, ln_least: f64, goal: f64) -> Option<Self> {
         let mass = (ln_least + (0.1 * goal).ln()).exp();
         let cut = (mass > 0.0).then(|| self.loss.cut(mass))??;
         Some(self.derived(&cut))
     }
 
-    /// ε(δ) by the contour without far outcomes whose mass does not matter there.
+    /// Returns ε(δ) by the contour, without far outcomes whose mass doesn't matter there.
     pub(super) fn epsilon_of_cut_by_contour(
         &mut self,
         delta: f64,
@@ -114,7 +114,7 @@ impl Solver {
         fine.epsilon_by_contour(delta, tolerance).ok()
     }
 
-    /// The same on a grid.
+    /// Returns the same on a grid.
     pub(super) fn epsilon_of_cut_on_grid(&mut self, delta: f64, tolerance: f64) -> Option<Found> {
         let mut rough = self.cut_below(delta.ln(), tolerance)?;
         let on_grid = rough.grid_epsilon(delta, tolerance).ok();
@@ -122,7 +122,8 @@ impl Solver {
         on_grid
     }
 
-    /// ln B(x) without far outcomes of a `share`, by what finds it: B(x) ≥ x, and far components of less mass go first.
+    /// Computes ln B(x) by `find`, without far outcomes of a `share`: B(x) ≥ x, and far components of less mass are
+    /// dropped first.
     pub(super) fn ln_blow_up_of_cut(
         &mut self,
         ln_x: f64,

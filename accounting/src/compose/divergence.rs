@@ -7,12 +7,12 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 
 impl PrivacyLoss {
-    /// The Kullback–Leibler divergence of the composed pair, in nats.
+    /// Returns the Kullback–Leibler divergence of the composed pair, in nats.
     ///
-    /// Bound: upper, tight to about 1e-13; to about 1e-6 relatively where the grid computes it.
+    /// Bound: upper, tight to about 1e-13; to about 1e-6 relatively if the grid computes it.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the quadrature can't be certified.
+    /// Returns [`crate::Error::NotCertified`] if the quadrature can't be certified.
     pub fn divergence(&self) -> Result<Upper<f64>> {
         if self.unbounded {
             return Ok(Upper::new(f64::INFINITY));
@@ -35,7 +35,7 @@ impl PrivacyLoss {
             total += *times as f64 * each;
         }
         for part in &cumulants.parts {
-            // Laws were left out above.
+            // Laws were handled above.
             if let Source::Pair(pair) = &part.source {
                 let (value, error) = pair.divergence(part.nodes());
                 total += part.times * (value + error);

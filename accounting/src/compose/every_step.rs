@@ -1,19 +1,20 @@
-//! What is known from below by the event that every step loses much: with E the runs each of whose steps
-//! loses l_i or more, and l = Σ T_i l_i, Q(E) ≤ e^{−l} P(E), so that
+//! Lower ends from the event that every step has a large loss: with E the runs in which the loss of each
+//! step is at least l_i, and l = Σ T_i l_i, Q(E) ≤ e^{−l} P(E), so that
 //!
 //!   δ(ε) ≥ P(E)(1 − e^{ε − l}),   B(x) ≥ min(P(E), x e^l).
 
 use super::solver::Solver;
 use crate::numeric::special::ln_one_minus_exp;
 
-/// Shares of what an event may cost.
+/// The number of events that are tried, and the ratio of the probabilities' logarithms from one to the
+/// next.
 const LEVELS: i32 = 48;
 const LEVEL: f64 = 0.5;
-/// Relative room for roundings.
+/// Relative room for rounding errors.
 const ROOM: f64 = 1e-12;
 
 impl Solver {
-    /// A lower end of ε(δ); none where no event is likely enough.
+    /// Returns a lower end of ε(δ); `None` if no event is likely enough.
     pub(crate) fn epsilon_of_every_step(&self, ln_delta: f64) -> Option<f64> {
         let lowers = self
             .likely_losses(-ln_delta)
@@ -26,7 +27,7 @@ impl Solver {
         lowers.max_by(f64::total_cmp)
     }
 
-    /// A lower end of ln δ(ε).
+    /// Returns a lower end of ln δ(ε).
     pub(super) fn ln_delta_of_every_step(&self, epsilon: f64) -> f64 {
         let lowers = self
             .likely_losses(LN_SMALLEST)
@@ -38,22 +39,22 @@ impl Solver {
         lowers.fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// A lower end of ln B(x).
+    /// Returns a lower end of ln B(x).
     pub(crate) fn ln_blow_up_of_every_step(&self, ln_x: f64) -> f64 {
         let lowers = self
             .likely_losses(-ln_x)
             .into_iter()
             .map(|(least, ln_mass)| {
                 let slack = ROOM * (1.0 + ln_mass.abs() + least.abs());
-                // Of an event that is larger than needed a part serves.
+                // If an event is larger than needed, a part of it suffices.
                 ln_mass.min(ln_x + least) - slack
             });
         lowers.fold(ln_x, f64::max)
     }
 
-    /// What every outcome of an event loses at least and ln of the event's P-mass, for events that cost
-    /// shares of `level` and for the largest loss of all; none where a step has a Gaussian part, or very
-    /// many outcomes.
+    /// Returns pairs of the least loss of an event's outcomes and ln of the event's P-mass, for events
+    /// that cost shares of `level` and for the largest loss of all; empty if a step has a Gaussian part,
+    /// or very many outcomes.
     fn likely_losses(&self, level: f64) -> Vec<(f64, f64)> {
         if !self.loss.parts.is_empty() || self.loss.gaussian > 0.0 {
             return Vec::new();
@@ -78,7 +79,7 @@ impl Solver {
     }
 }
 
-/// ln of one over a δ that is zero as a number.
+/// ln of the inverse of a δ that underflows to zero.
 const LN_SMALLEST: f64 = 750.0;
 
 #[cfg(test)]

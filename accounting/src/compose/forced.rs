@@ -1,4 +1,4 @@
-//! A door for tests: one engine alone, whatever the chooser would take.
+//! An entry point for tests: answers by one engine alone, whatever the solver would choose.
 
 use super::found::Found;
 use super::ladder::{Question, Source};
@@ -12,10 +12,10 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
 impl PrivacyLoss {
-    /// Both ends of δ(ε) by the contour or by the grid alone.
+    /// Returns both ends of δ(ε) by the contour or by the grid alone.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where that engine has no answer.
+    /// Returns [`Error::Unsupported`] if that engine has no answer.
     #[doc(hidden)]
     pub fn delta_by(
         &self,
@@ -30,8 +30,8 @@ impl PrivacyLoss {
         Ok(Bounds::between(lower, upper))
     }
 
-    /// The laws that the upper ends rest on, as if they were attained, where the run's own law is not known:
-    /// upper ends are as close as asked where they are so to the smallest of them.
+    /// Returns the laws that the upper ends rest on, as if they were attained, if the run's own law isn't
+    /// known. Upper ends have the requested precision if they have it relative to the smallest of these.
     #[doc(hidden)]
     #[must_use]
     pub fn dominating(&self) -> Vec<Self> {
@@ -53,11 +53,11 @@ impl PrivacyLoss {
             .collect()
     }
 
-    /// Both ends of ε(δ) by the contour or by the grid alone, the lower first; an upper end may be
+    /// Returns both ends of ε(δ) by the contour or by the grid alone, the lower first; an upper end may be
     /// infinite.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where that engine has no answer.
+    /// Returns [`Error::Unsupported`] if that engine has no answer.
     #[doc(hidden)]
     pub fn epsilon_by(
         &self,
@@ -78,7 +78,7 @@ fn refused(why: &str) -> Error {
     }
 }
 
-/// The source that an engine is for all of the run.
+/// Returns the source with which an engine handles the whole run.
 fn of(engine: Engine) -> Result<Source> {
     match engine {
         Engine::Contour => Ok(Source::Contour),
@@ -88,7 +88,7 @@ fn of(engine: Engine) -> Result<Source> {
 }
 
 impl Solver {
-    /// ln δ(ε) of the pair itself.
+    /// Returns ln δ(ε) of the pair itself.
     pub(super) fn ln_delta_alone(
         &mut self,
         source: Source,
@@ -101,7 +101,7 @@ impl Solver {
         DeltaAt::new(epsilon, goal).ask(self, source, None)
     }
 
-    /// ε(δ) of the pair itself.
+    /// Returns ε(δ) of the pair itself.
     pub(super) fn epsilon_alone(
         &mut self,
         source: Source,

@@ -1,4 +1,4 @@
-//! Both ends of an ε that was searched for.
+//! Both ends of an ε found by a search.
 
 use super::convert::Answer;
 use crate::engine::Engine;
@@ -7,7 +7,7 @@ use crate::quantity::Epsilon;
 use crate::quantity::bound::{Bounds, Lower, Upper};
 use crate::quantity::error::Result;
 
-/// Both ends of ε; an unknown lower end is absent, an upper end may be infinite.
+/// Both ends of ε; an unknown lower end is absent, and an upper end may be infinite.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) lower: Option<f64>,
@@ -24,7 +24,7 @@ impl Found {
         }
     }
 
-    /// Nothing is known from below.
+    /// Creates ends of which only the upper one is known.
     pub(super) const fn at_most(upper: f64, engine: Engine) -> Self {
         Self {
             lower: None,
@@ -33,7 +33,8 @@ impl Found {
         }
     }
 
-    /// The tighter of two statements about the same ε, and the engine that says more.
+    /// Returns the tighter of two statements about the same ε, and the engine with the narrower
+    /// one.
     pub(crate) fn meet(self, other: Self) -> Self {
         let lower = match (self.lower, other.lower) {
             (Some(a), Some(b)) => Some(a.max(b)),
@@ -54,10 +55,10 @@ impl Found {
         self.upper - self.lower.unwrap_or(0.0)
     }
 
-    /// In the types of the outside.
+    /// Converts the ends to public types.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the ends contradict each other.
+    /// Returns [`crate::Error::NotCertified`] if the ends contradict each other.
     pub(crate) fn answer(self) -> Result<Answer<Epsilon>> {
         let (lower, upper) = in_order(self.lower.unwrap_or(0.0), self.upper)?;
         let lower = self.lower.map(|_| Epsilon::new(lower)).transpose()?;

@@ -1,4 +1,4 @@
-//! ε(δ) from δ itself at a few ε, where searches for ε leave ends that δ tells apart.
+//! Computes ε(δ) from δ itself at a few ε, if a search for ε leaves ends that δ can tell apart.
 
 use super::cut::MOST_COMPONENTS;
 use super::found::Found;
@@ -8,46 +8,46 @@ use super::solver::Solver;
 use crate::engine::Engine;
 use crate::numeric::interval::LnBounds;
 
-/// How often δ is evaluated.
+/// The most evaluations of δ.
 const MOST_PLACES: usize = 24;
-/// How exactly, to begin with.
+/// The precision of the first evaluations.
 const FIRST_GOAL: f64 = 1e-3;
-/// Within this of ln δ a secant meets it.
+/// The distance from ln δ within which a secant is trusted to meet it.
 const NEAR: f64 = 0.02;
-/// Ends of ln δ farther apart than this tell nothing.
+/// Ends of ln δ farther apart than this decide nothing.
 const UNDECIDED: f64 = 1.0;
-/// So many such places are passed by, each for one nearer to the lower end by this share.
+/// The number of such places that are skipped, each replaced by one that is closer to the lower end by this share.
 const MOST_BLIND: u32 = 3;
 const NEARER: f64 = 0.25;
-/// No secant goes nearer to an end of the bracket than this share of it.
+/// The share of the bracket that a secant keeps from its ends.
 const INSIDE: f64 = 0.01;
-/// Ends that come closer by less than this share are as close as they get.
+/// If the ends come closer by less than this share, the search stops.
 const LITTLE: f64 = 0.02;
-/// A δ below this takes its own sources seconds at each place, and they hardly ever see more so far out; so do laws of
-/// so many components that they are not cut.
+/// Below this δ, its own sources take seconds at each place and hardly ever improve the ends; the same holds for laws
+/// of so many components that they aren't cut.
 const LEAST_DELTA: f64 = 1e-30;
-/// Ends as close as this, relatively, are not searched for again.
+/// Ends as close as this, relatively, aren't searched for again.
 const CLOSE: f64 = 1e-6;
 
-/// A place with ln δ there, less the one that is looked for.
+/// A place with ln δ there, minus the level that is searched for.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     epsilon: f64,
     above: f64,
 }
 
-/// What is known of the ε at which ln δ passes a level.
+/// What is known about the ε at which ln δ passes a level.
 #[derive(Debug)]
 struct Bracket {
     ln_delta: f64,
     low: f64,
     high: f64,
-    /// Those that are nearest to the level first.
+    /// The evaluated places, the nearest to the level first.
     places: Vec<Place>,
 }
 
 impl Bracket {
-    /// Takes in what ln δ is at `epsilon`.
+    /// Records ln δ at `epsilon`.
     fn add(&mut self, epsilon: f64, ends: LnBounds) {
         if ends.upper <= self.ln_delta - ROOM {
             self.high = self.high.min(epsilon);
@@ -65,7 +65,7 @@ impl Bracket {
         }
     }
 
-    /// −d ln δ / dε between the two places that are nearest to the level.
+    /// Returns −d ln δ / dε between the two places that are nearest to the level.
     fn slope(&self) -> Option<f64> {
         let [a, b, ..] = self.places.as_slice() else {
             return None;
@@ -74,7 +74,7 @@ impl Bracket {
         (slope.is_finite() && slope > 0.0).then_some(slope)
     }
 
-    /// Where the secant meets the level, if it is near.
+    /// Returns the point where the secant meets the level, if a place is near.
     fn root(&self) -> Option<(f64, f64)> {
         let nearest = self
             .places
@@ -84,13 +84,13 @@ impl Bracket {
         Some((nearest.epsilon + nearest.above / slope, slope))
     }
 
-    /// Where to look next, where ln δ is `known` as closely as this below and above its middle; `None` where
-    /// that could tell no more.
+    /// Returns the next place, if ln δ is `known` this closely below and above its middle; `None` if another place
+    /// could tell no more.
     fn next(&self, (below, above): (f64, f64), tolerance: f64) -> Option<f64> {
         let Some((root, slope)) = self.root() else {
             return Some(self.next_far());
         };
-        // A little outside what is not known of δ, on the side where that tells more.
+        // Slightly outside the uncertainty of δ, on the side where that gains more.
         let room = |unknown: f64| 1.1 * unknown / slope + 0.2 * tolerance * root;
         let (low, high) = (root - room(below), root + room(above));
         let (next, gained) = if self.high - high > low - self.low {
@@ -101,7 +101,7 @@ impl Bracket {
         (gained > LITTLE * (self.high - self.low)).then_some(next)
     }
 
-    /// The same while no place is near.
+    /// Returns the next place while none is near.
     fn next_far(&self) -> f64 {
         let inside = INSIDE * (self.high - self.low);
         let secant = |place: &Place| {
@@ -132,9 +132,9 @@ impl Bracket {
     }
 }
 
-/// What evaluates ln δ.
+/// The evaluator of ln δ.
 enum Evaluator {
-    /// The sources in their order.
+    /// All sources in their order.
     Ladder(Solver),
     /// A grid of the run without far outcomes, which serves neighbouring ε.
     Cut(Solver),
@@ -150,10 +150,10 @@ impl Evaluator {
 }
 
 impl Solver {
-    /// Closer ends of an ε of which only coarse ones were `found`.
+    /// Returns closer ends of an ε for which only coarse ones were `found`.
     ///
-    /// A search for ε lays its contours and grids by a guess of the tilt, which rare losses mislead; at a given ε
-    /// each source lays its own.
+    /// A search for ε places its contours and grids by a guess of the tilt, which rare losses can mislead; at a given
+    /// ε, each source chooses its own tilt.
     pub(super) fn inverted(&self, found: Found, delta: f64, tolerance: f64) -> Found {
         let tolerance = tolerance.max(CLOSE);
         let close = found.within(tolerance) || found.upper.is_infinite();
@@ -194,7 +194,7 @@ impl Solver {
                     break;
                 }
                 blind += 1;
-                // Nearer to where most losses lie more is known.
+                // Closer to where most losses lie, more is known.
                 elsewhere = Some(bracket.low + NEARER * (next - bracket.low));
                 continue;
             }
@@ -202,7 +202,7 @@ impl Solver {
                 continue;
             };
             let finer = (0.1 * tolerance * root * slope).clamp(1e-12, FIRST_GOAL);
-            // The finer goal is met, until it was missed.
+            // The finer goal is assumed to be met until it is missed.
             known = match goal > 10.0 * finer {
                 true => (finer, finer),
                 false => (ends.middle - ends.lower, ends.upper - ends.middle),

@@ -1,43 +1,43 @@
-//! The engines, in the order in which a question is put to them until both ends are close enough.
+//! The order in which engines are tried for a question until both ends are close enough.
 
 use super::solver::Solver;
 use crate::engine::Engine;
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::quantity::error::Result;
 
-/// From so many steps of laws on, roundings of a grid add up to more than the contour's.
+/// From this many steps of laws on, the rounding errors of a grid exceed those of the contour.
 const MANY: u64 = 1000;
-/// With fewer steps than this no characteristic function of a law decays enough for the contour.
+/// With fewer steps than this, no characteristic function of a law decays enough for the contour.
 const SEVERAL: u64 = 20;
-/// With more atoms than this a contour is not tried.
+/// With more atoms than this, a contour isn't tried.
 const MOST_ATOMS: usize = 1 << 14;
-/// Up to so many steps of pairs grids go before single steps that may decide.
+/// Up to this many steps of pairs, grids are tried before single steps that may decide.
 pub(super) const FEW_STEPS: u64 = 1000;
-/// Ends as close as this on the finest grid there is are as good as those of any other grid.
+/// Ends as close as this on the finest available grid are as good as those of any other grid.
 pub(crate) const AS_CLOSE: f64 = 1e-3;
 
-/// Where ends come from.
+/// The source of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A closed form.
     Closed,
     /// The contour.
     Contour,
-    /// The contour of the run without far outcomes.
+    /// The contour for the run without far outcomes.
     ContourOfCut,
-    /// A grid of the run without far outcomes: far losses of records that are hardly ever drawn tilt a grid of the
-    /// whole run to where they are, and it is refined in vain.
+    /// A grid for the run without far outcomes: far losses of records that are hardly ever drawn tilt a grid of
+    /// the whole run towards them, and refining it is in vain.
     GridOfCut,
     /// A grid.
     Grid,
-    /// A single step that decides.
+    /// A single step that decides the answer.
     OneStep,
-    /// What is known without any of these.
+    /// Bounds without any of these.
     Coarse,
 }
 
 impl Source {
-    /// The engine to name.
+    /// Returns the engine to report.
     pub(crate) const fn engine(self) -> Engine {
         match self {
             Self::Closed => Engine::Closed,
@@ -50,22 +50,22 @@ impl Source {
 
 /// Both ends of an answer.
 pub(super) trait Ends: Copy {
-    /// The tighter of two statements about the same number.
+    /// Returns the tighter of two statements about the same number.
     fn met(self, other: Self) -> Self;
-    /// How far the ends are apart.
+    /// Returns the distance of the ends.
     fn apart(&self) -> f64;
-    /// Whether they are no farther apart than a `share` of the number.
+    /// Returns whether the ends are no farther apart than a `share` of the number.
     fn within(&self, share: f64) -> bool;
 }
 
-/// What is asked of a composed loss.
+/// A question about a composed loss.
 pub(super) trait Question {
     type Ends: Ends;
 
-    /// Both ends by one source, beside what is `known` already.
+    /// Returns both ends by one source, given what is `known` already.
     ///
     /// # Errors
-    /// Where the source says nothing.
+    /// Returns an error if the source has no answer.
     fn ask(
         &mut self,
         solver: &mut Solver,
@@ -73,21 +73,21 @@ pub(super) trait Question {
         known: Option<Self::Ends>,
     ) -> Result<Self::Ends>;
 
-    /// How close ends are close enough, once this source was asked.
+    /// Returns the distance at which ends are close enough, after this source was used.
     fn enough(&self, source: Source, ends: &Self::Ends) -> f64;
 }
 
 impl Solver {
-    /// Both ends by as many sources as it takes, and the one that says most.
+    /// Returns both ends, using as many sources as necessary, and the most informative source.
     ///
     /// # Errors
-    /// That of the last source, where none says anything.
+    /// Returns the error of the last source if none has an answer.
     pub(super) fn climb<Q: Question>(&mut self, question: &mut Q) -> Result<(Q::Ends, Source)> {
         let mut best: Option<(Q::Ends, Source)> = None;
         let mut refused = None;
         for source in self.sources().iter().copied() {
             if source == Source::GridOfCut {
-                // Contours may have asked for grids of their own.
+                // Contours may have used grids of their own.
                 self.finest = false;
             }
             let ends = match question.ask(self, source, best.map(|(ends, _)| ends)) {
@@ -110,13 +110,13 @@ impl Solver {
         best.ok_or_else(|| refused.unwrap_or_else(CumulantFunction::out_of_reach))
     }
 
-    /// The order in which sources are asked.
+    /// Returns the order in which sources are used.
     fn sources(&self) -> &'static [Source] {
         use Source::{Coarse, Contour, ContourOfCut, Grid, GridOfCut, OneStep};
         let steps = self.loss.steps();
         if !self.needs_grid() {
-            // Of few steps grids see all, and take less than one step that decides; of many that one spares the
-            // grids, which see no farther.
+            // For few steps, grids see everything and take less time than one step that decides; for many, that
+            // step avoids the grids, which see no farther.
             return if steps <= FEW_STEPS {
                 &[Contour, ContourOfCut, Coarse, GridOfCut, Grid, OneStep]
             } else {
@@ -124,7 +124,7 @@ impl Solver {
             };
         }
         let laws = || self.loss.laws.iter().map(|(law, _)| law);
-        // Atoms alone never decay, and very many take their time.
+        // Atoms alone never decay, and very many take too long.
         let decays = self.loss.gaussian > 0.0
             || !self.loss.parts.is_empty()
             || laws().any(|law| !law.pieces.is_empty());
@@ -138,7 +138,7 @@ impl Solver {
         }
     }
 
-    /// How close ends are as good as any later source's.
+    /// Returns the distance at which ends are as good as those of any later source.
     fn as_good(&self, source: Source) -> f64 {
         match source {
             Source::Grid if !self.needs_grid() => AS_CLOSE,

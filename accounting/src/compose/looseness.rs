@@ -1,13 +1,13 @@
-//! Why the ends of an answer are farther apart than asked.
+//! Reasons why the ends of an answer are farther apart than requested.
 
 use super::solver::Solver;
 use crate::engine::Engine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Answers below this are lost among the smallest numbers.
+/// Answers below this are close to the smallest numbers.
 const SMALLEST: f64 = 1e-290;
-/// Room for the roundings of a width that is just met.
+/// Room for the rounding errors of a width that is just met.
 const ROOM: f64 = 1e-9;
 
 /// What keeps the ends of an answer farther apart than asked.
@@ -27,7 +27,7 @@ pub enum Looseness {
 }
 
 impl Solver {
-    /// What keeps these ends farther apart than a relative `tolerance`, if they are.
+    /// Returns the reason why these ends are farther apart than a relative `tolerance`, if they are.
     pub(crate) fn looseness(
         &self,
         (lower, upper): (f64, f64),

@@ -1,25 +1,27 @@
-//! The minimum of H_{e^t} + e^t x over t from certified values at some t, kinks or not.
+//! The minimum of H_{e^t} + e^t x over t, from certified values at some t, with or without kinks.
 
 use super::blow_up::at;
 use crate::numeric::interval::LnBounds;
 
-/// Relative room for the few roundings of a value and of a chord.
+/// Relative room for the few rounding errors of a value and of a chord.
 const ROOM: f64 = 16.0 * f64::EPSILON;
-/// Steps out that are no longer than this grow; then comes the last place of all.
+/// Steps outwards grow while they are no longer than this; the next step goes to the last possible place.
 const FAR: f64 = 1.0;
-/// How close two places may be, in t.
+/// The smallest distance of two places, in t.
 const CLOSEST: f64 = 2e-15;
 
-/// g(z) = H_z + zx is convex in z = e^t, so that each chord, beyond its ends, lies below g: between two
-/// places g is no less than the larger of the chords on both sides, and the least of those maxima over
-/// all stretches is a lower end of the minimum. Before the first place g is no less than H there, beyond
-/// the last no less than zx there. Where g has a kink, as between atoms, the chords meet at it.
+/// Bounds on the minimum of a convex function from its values at some places.
+///
+/// g(z) = H_z + zx is convex in z = e^t, so each chord, beyond its ends, lies below g: between two places g
+/// is no less than the larger of the chords on both sides, and the least of those maxima over all intervals
+/// is a lower end of the minimum. Before the first place g is no less than H there; beyond the last, no
+/// less than zx there. Where g has a kink, as between atoms, the chords meet at it.
 #[derive(Debug)]
 pub(super) struct Minimum {
     ln_x: f64,
-    /// How far from the first place the second one is, in t; the next ones ever farther.
+    /// The distance from the first place to the second, in t; later steps are increasingly longer.
     step: f64,
-    /// By ascending t.
+    /// The places, in ascending order of t.
     places: Vec<Evaluation>,
     /// The smallest upper end of ln g.
     unit: f64,
@@ -33,7 +35,7 @@ struct Evaluation {
     sum: LnBounds,
 }
 
-/// The least value on a stretch, and where.
+/// The least value on an interval, and its position.
 #[derive(Debug, Clone, Copy)]
 struct Least {
     value: f64,
@@ -50,7 +52,7 @@ impl Minimum {
         }
     }
 
-    /// What is known of H at t.
+    /// Records what is known about H at t.
     pub(super) fn add(&mut self, t: f64, excess: LnBounds) {
         let place = Evaluation {
             t,
@@ -63,7 +65,7 @@ impl Minimum {
         self.unit = best.fold(f64::INFINITY, f64::min);
     }
 
-    /// Both ends of the logarithm of the minimum.
+    /// Returns both ends of the logarithm of the minimum.
     pub(super) fn ends(&self) -> LnBounds {
         let lower = self.stretches().map(|least| least.value);
         let lower = lower.fold(1.0, f64::min).max(0.0).ln() + self.unit;
@@ -74,7 +76,7 @@ impl Minimum {
         }
     }
 
-    /// The place that a lower value may be at.
+    /// Returns the place where a lower value may lie.
     pub(super) fn next(&self) -> Option<f64> {
         let (first, last) = (self.places.first()?, self.places.last()?);
         let step = self.step * f64::from(1u32 << (self.places.len() - 1).min(20));
@@ -88,7 +90,7 @@ impl Minimum {
         let next = if least.t < first.t {
             first.t - step
         } else if least.t > last.t {
-            // Where zx alone exceeds the least that is known: nothing beyond is of use.
+            // Where zx alone exceeds the known minimum, nothing beyond is of use.
             let end = self.unit - self.ln_x;
             if step < FAR {
                 last.t + step
@@ -105,13 +107,13 @@ impl Minimum {
         (next.is_finite() && !close(next)).then_some(next)
     }
 
-    /// What lies between the places, before the first and beyond the last.
+    /// Returns the least values between the places, before the first and beyond the last.
     fn stretches(&self) -> impl Iterator<Item = Least> + '_ {
         let count = self.places.len();
         (0..=count).map(move |i| self.least_before(i))
     }
 
-    /// The least that g may be between place i − 1 and place i.
+    /// Returns the least possible value of g between place i − 1 and place i.
     fn least_before(&self, i: usize) -> Least {
         let value = |ln: f64| (ln - self.unit).exp();
         let (Some(left), Some(right)) = (
@@ -147,12 +149,12 @@ impl Minimum {
             let distance = (right.t - left.t).exp() * (far.t - right.t).exp_m1();
             (value(far.sum.upper), distance)
         });
-        // The chord to a place that far off, extended by d, less the roundings of what it is made of.
+        // The chord to a place that far off, extended by d, minus the rounding errors of its parts.
         let beyond = |near: f64, (far, distance): (f64, f64), d: f64| {
             let reach = d / distance;
             near + (near - far) * reach - room * (near.abs() + far.abs()) * (1.0 + reach)
         };
-        // A place is off by a rounding of the width.
+        // A place is off by one rounding of the width.
         let steepness = |near: f64, (far, distance): (f64, f64)| (near - far).abs() / distance;
         let slopes = rise.map_or(0.0, |far| steepness(low, far))
             + fall.map_or(0.0, |far| steepness(high, far));
@@ -167,7 +169,7 @@ impl Minimum {
             fall.map_or(floor, |far| beyond(high, far, width - d).max(floor))
         };
         let bound = |d: f64| from_left(d).max(from_right(d));
-        // A maximum of lines is convex: least at an end or where it turns.
+        // A maximum of lines is convex, so it is least at an end or where it turns.
         let (mut a, mut b) = (0.0, width);
         for _ in 0..200 {
             let (c, d) = (a + (b - a) / 3.0, b - (b - a) / 3.0);
@@ -178,7 +180,7 @@ impl Minimum {
             }
         }
         let place = 0.5 * (a + b);
-        // The roundings of steep chords leave the lines that rest on none.
+        // The rounding errors of steep chords don't affect the lines that rest on none.
         let chords = bound(place) * (1.0 - room) - room * width * slopes;
         Least {
             value: chords.max(line).max(least),

@@ -1,5 +1,5 @@
-//! The questions about a composed privacy loss, δ(ε), ε(δ), blow-ups and the profile: which engine answers, and
-//! what its certificate says.
+//! The questions about a composed privacy loss: δ(ε), ε(δ), blow-ups and the profile. Chooses the engine that
+//! answers, and reports its certificate.
 
 mod around;
 pub(crate) mod blow_up;

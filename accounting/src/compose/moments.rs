@@ -1,4 +1,4 @@
-//! Moments of a composed loss, and the order that serves best.
+//! Moments of a composed loss, and the best order.
 
 use super::solver::Solver;
 use crate::engine::contour::cumulants::CumulantFunction;
@@ -9,13 +9,13 @@ use crate::numeric::search::minimiser;
 use crate::numeric::special::above_zero;
 use crate::quantity::error::Result;
 
-/// From one order that could not be certified to the next, less one.
+/// The ratio of (order − 1) between an order that couldn't be certified and the next one.
 const LOWER: f64 = 0.6;
-/// The least order, less one, that is tried.
+/// The least (order − 1) that is tried.
 const LEAST_ORDER: f64 = 1e-3;
 
 impl PrivacyLoss {
-    /// The same run without the steps that only the grid knows.
+    /// Returns the same run without the steps that only the grid can handle.
     pub(crate) fn without_laws(&self) -> Self {
         Self {
             laws: Vec::new(),
@@ -23,14 +23,15 @@ impl PrivacyLoss {
         }
     }
 
-    /// P-mass that is not there, because masses of laws were rounded inwards; as much as it can be.
+    /// Returns an upper bound on the P-mass that is missing because masses of laws were rounded
+    /// inwards.
     pub(crate) fn rounded_away(&self) -> f64 {
         let kept = self.laws.iter();
         let ln_kept = kept.map(|(law, times)| *times as f64 * law.ln_least_mass());
         -ln_kept.sum::<f64>().exp_m1()
     }
 
-    /// Both ends of K(c) of the steps that only the grid knows.
+    /// Returns both ends of K(c) of the steps that only the grid can handle.
     pub(crate) fn ln_moment_of_laws(&self, order: f64) -> Result<(f64, f64)> {
         let (mut lower, mut upper) = (0.0, 0.0);
         for (law, times) in &self.laws {
@@ -49,7 +50,7 @@ impl PrivacyLoss {
         Ok((lower, upper * (1.0 + 1e-14)))
     }
 
-    /// Both ends of K(c) of the whole run.
+    /// Returns both ends of K(c) of the whole run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
         if let Some(informed) = &self.more_informed {
             return Ok((0.0, informed.ln_moment(order)?.1));
@@ -67,8 +68,8 @@ impl PrivacyLoss {
 }
 
 impl Solver {
-    /// The order in (1, ∞) at which `bound`, a function of the order and of about K there, is
-    /// least, K read off the law's nodes; any order where there are none.
+    /// Returns the order in (1, ∞) that minimises `bound`, a function of the order and of an
+    /// approximate K there, with K from the law's nodes; any order if there are no nodes.
     fn order_by_nodes(&mut self, bound: impl Fn(f64, f64) -> f64) -> f64 {
         let Ok(moments) = self.moments() else {
             // The bound holds at any order.
@@ -81,19 +82,20 @@ impl Solver {
         1.0 + minimiser(rough, -7.0, 9.0).exp()
     }
 
-    /// As [`Solver::renyi_epsilon`], for losses that only the grid knows.
+    /// As [`Solver::renyi_epsilon`], for losses that only the grid can handle.
     pub(crate) fn grid_renyi_epsilon(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
         let at = |c: f64, ln: f64| (ln + Kernel::Excess.ln_chernoff(c) - ln_delta) / (c - 1.0);
         let (bound, c) = self.least_by_moments(at)?;
         Ok((above_zero(bound), c))
     }
 
-    /// The least of `bound`, a function of the order and of an upper end of K there that holds at any
-    /// order, and that order. Where losses end, the best order may lie beyond what can be certified:
-    /// lower ones are tried until they serve no better.
+    /// Returns the least value of `bound`, a function of the order and of an upper end of K there
+    /// that holds at any order, together with that order. If losses have a largest value, the best
+    /// order may lie beyond what can be certified; lower ones are then tried until they give no
+    /// improvement.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when no order can be certified.
+    /// Returns [`crate::Error::NotCertified`] if no order can be certified.
     pub(crate) fn least_by_moments(
         &mut self,
         bound: impl Fn(f64, f64) -> f64,
@@ -121,7 +123,7 @@ impl Solver {
                 Err(error) => failure = Some(error),
             }
             less *= LOWER;
-            // Of very many steps the first order is lower than that already.
+            // For very many steps, the first order is already lower than that.
             if less <= LEAST_ORDER {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Lower ends of runs whose two laws hardly overlap, from the sum of e^{cK} of a partition.
+//! Lower ends for runs whose two laws hardly overlap, from the sum of e^{cK} of a partition.
 //!
 //! For a partition of a step's outcomes into cells of P- and Q-mass p_i and q_i and 0 < c < 1, Hölder's
 //! inequality gives E_Q[(P/Q)^c] ≤ Σ p_i^c q_i^{1−c} =: e^{k(c)}, and the bounds of independent steps
@@ -6,7 +6,7 @@
 //!
 //!   H_{e^ε}(P‖Q) ≥ 1 − e^{K(c) + (1−c)ε},
 //!
-//! and from the outcomes of a loss beyond t = (K(c) − ln x)/c, whose Q-mass is at most x,
+//! and, from the outcomes with a loss beyond t = (K(c) − ln x)/c, whose Q-mass is at most x,
 //!
 //!   B(x) ≥ 1 − e^{(K(c) − (1−c) ln x)/c}.
 
@@ -16,31 +16,32 @@ use crate::numeric::search::minimiser_to;
 use crate::numeric::special::{ln_add_exp, ln_one_minus_exp, ln_sum_exp};
 use std::f64::consts::LN_2;
 
-/// Relative room for the roundings of a mass.
+/// Relative room for the rounding errors of a mass.
 const ROOM: f64 = 1e-12;
-/// The same of a sum over the cells.
+/// The same for a sum over the cells.
 const SUM: f64 = 2e-13;
-/// Cells of a pair of mixtures: so many a deviation, out to so many beyond the outermost components.
+/// Cells of a pair of mixtures: this many per deviation, out to this many deviations beyond the outermost
+/// components.
 const FINENESS: f64 = 4.0;
 const REACH: f64 = 5.0;
-/// Places so many times as far from the origin as their cells are wide.
+/// The ratio of a place's distance from the origin to the width of its cell.
 const WIDER: f64 = 24.0;
-/// Components around which cells are narrow.
+/// The number of components around which cells are narrow.
 const MOST_CENTRES: usize = 12;
-/// No more cells than this of a pair; of atoms, neighbours share one.
+/// The most cells of a pair; for atoms, neighbours share a cell.
 const MOST_CELLS: usize = 512;
 /// The least distance of an order from one.
 const NEAREST: f64 = 1e-9;
-/// Steps of more components than this are not looked at.
+/// Steps with more components than this aren't considered.
 const MOST_COMPONENTS: usize = 2048;
 
-/// Upper ends of ln P- and ln Q-mass of the cells of each kind of step, with its count.
+/// Upper ends of ln of the P- and the Q-mass of the cells of each kind of step, with its count.
 #[derive(Debug, Clone)]
 pub(crate) struct Partition {
     parts: Vec<(Vec<(f64, f64)>, f64)>,
-    /// Squared distance of plain Gaussians.
+    /// The squared distance of plain Gaussians.
     gaussian: f64,
-    /// P-mass that may be anywhere.
+    /// The P-mass that may lie anywhere.
     missing: f64,
 }
 
@@ -59,19 +60,19 @@ impl Partition {
         }
     }
 
-    /// An upper end of K(c), 0 < c < 1.
+    /// Returns an upper end of K(c), 0 < c < 1.
     fn ln_moment(&self, c: f64) -> f64 {
         let plain = -0.5 * c * (1.0 - c) * self.gaussian * (1.0 - ROOM);
         let each = self.parts.iter().map(|(cells, times)| {
             let terms = cells.iter().map(|(p, q)| c * p + (1.0 - c) * q);
             let sum = ln_sum_exp(&terms.collect::<Vec<_>>());
-            // A measure of mass at most one on each side.
+            // Each side is a measure of mass at most one.
             times * (sum + SUM * (1.0 + sum.abs())).min(0.0)
         });
         plain + each.sum::<f64>()
     }
 
-    /// e^{min over c} rounded up, with what may be anywhere: one less this is a lower end.
+    /// Returns e^{min over c}, rounded up, plus the mass that may lie anywhere; one minus this is a lower end.
     fn least(&self, exponent: impl Fn(f64, f64) -> f64) -> f64 {
         let at = |c: f64| exponent(c, self.ln_moment(c));
         let c = minimiser_to(at, 0.01, 0.99, 1e-3);
@@ -81,7 +82,7 @@ impl Partition {
 }
 
 impl Solver {
-    /// ln of a lower bound on δ(ε), for any real ε, where the two laws hardly overlap.
+    /// Returns ln of a lower bound on δ(ε), for any real ε, if the two laws hardly overlap.
     pub(super) fn ln_delta_nearly_one(&mut self, epsilon: f64) -> f64 {
         let Some(partition) = self.partition() else {
             return f64::NEG_INFINITY;
@@ -93,7 +94,7 @@ impl Solver {
         (-rest.min(1.0)).ln_1p() - f64::EPSILON
     }
 
-    /// A lower end of ε(δ) likewise: δ(ε) ≥ δ as long as (1 − c)ε ≤ ln(1 − δ) − K(c).
+    /// Returns a lower end of ε(δ) in the same way: δ(ε) ≥ δ as long as (1 − c)ε ≤ ln(1 − δ) − K(c).
     pub(super) fn epsilon_nearly_one(&mut self, delta: f64) -> f64 {
         let Some(partition) = self.partition() else {
             return 0.0;
@@ -111,7 +112,7 @@ impl Solver {
         at(ln.exp()) * (1.0 - ROOM)
     }
 
-    /// A lower bound on B(e^`ln_x`) likewise.
+    /// Returns a lower bound on B(e^`ln_x`) in the same way.
     pub(crate) fn blow_up_nearly_one(&mut self, ln_x: f64) -> f64 {
         let Some(partition) = self.partition() else {
             return 0.0;
@@ -123,7 +124,7 @@ impl Solver {
         (1.0 - rest) * (1.0 - f64::EPSILON)
     }
 
-    /// The cells, made once; `None` where nothing is attained.
+    /// Returns the cells, computed once; `None` if nothing is attained.
     fn partition(&mut self) -> Option<&Partition> {
         if self.loss.bounds_only() || self.loss.unbounded || self.loss.is_stated() {
             return None;
@@ -135,7 +136,7 @@ impl Solver {
     }
 }
 
-/// Half-open stretches of outcomes; one cell where there are very many components.
+/// Returns half-open intervals of outcomes; a single cell if there are very many components.
 fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
     let whole = vec![(0.0, 0.0)];
     let (first, second) = (&pair.first, &pair.second);
@@ -151,7 +152,7 @@ fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
         before = here;
     }
     cells.push((before[0].0 + before[0].1, before[1].0 + before[1].1));
-    // What the second law lacks may be anywhere.
+    // Mass missing from the second law may lie anywhere.
     let ln_missing = second.missing().ln();
     for (_, q) in &mut cells {
         *q = ln_add_exp(*q, ln_missing);
@@ -159,7 +160,8 @@ fn cells_of_pair(pair: &Pair) -> Vec<(f64, f64)> {
     cells
 }
 
-/// Where cells end: evenly around the heaviest components, wider with the distance elsewhere.
+/// Returns the boundaries of cells: evenly spaced around the heaviest components, wider with the distance
+/// elsewhere.
 fn places_of_pair(pair: &Pair) -> Vec<f64> {
     let (first, second) = (&pair.first, &pair.second);
     let (low, high) = (-second.farthest() - REACH, first.farthest() + REACH);
@@ -181,11 +183,11 @@ fn places_of_pair(pair: &Pair) -> Vec<f64> {
     places
 }
 
-/// ln of masses between two points from those beyond them, rounded up.
+/// Returns ln of the masses between two points from those beyond them, rounded up.
 fn mass_between(from: [(f64, f64); 2], to: [(f64, f64); 2]) -> (f64, f64) {
     let of = |i: usize| {
         let (most, least) = (from[i].0 + from[i].1, to[i].0 - to[i].1);
-        // In logarithms: a mass that is zero as a number still counts to a small power.
+        // Computed in logarithms: a mass that underflows to zero still counts to a small power.
         let between = most + ln_one_minus_exp((least - most).min(0.0));
         ln_add_exp(between, most + (4.0 * f64::EPSILON).ln())
     };
@@ -196,7 +198,7 @@ fn cells_of_law(law: &LossDistribution) -> Vec<(f64, f64)> {
     let mut cells: Vec<(f64, f64)> = Vec::new();
     let room = ROOM + f64::EPSILON * law.roundings;
     let together = law.atoms.len() / MOST_CELLS + 1;
-    // Heavy atoms stay alone: there are few of them, and they decide.
+    // Heavy atoms keep their own cells: there are few of them, and they decide.
     let heavy = -((1 + MOST_CELLS) as f64).ln();
     let mut alone = true;
     for (i, atom) in law.atoms.iter().enumerate() {
@@ -216,7 +218,8 @@ fn cells_of_law(law: &LossDistribution) -> Vec<(f64, f64)> {
     cells
 }
 
-/// Both halves of a stretch between neighbouring kinks; any other as one of the largest mass.
+/// Returns both halves of an interval between neighbouring kinks; any other piece as one cell of the largest
+/// mass.
 fn cells_of_piece(piece: &Piece) -> Vec<(f64, f64)> {
     let (Shape::Laplace, Some(from), Some(to)) = (piece.shape, piece.from, piece.to) else {
         return vec![(piece.ln_weight + ROOM, piece.ln_weight + ROOM)];
@@ -226,7 +229,7 @@ fn cells_of_piece(piece: &Piece) -> Vec<(f64, f64)> {
         let of = |density: &crate::loss::Density| {
             let room = ROOM + f64::EPSILON * density.roundings();
             let each = density.components().iter().map(|(position, ln)| {
-                // On a stretch without a kink each component is an exponential, largest at one end.
+                // On an interval without a kink, each component is an exponential, largest at one end.
                 let near = (from - position).max(position - to).max(0.0);
                 let far = (from - position).abs().max((to - position).abs());
                 let size = 1.0 + ln.abs() + far + position.abs();

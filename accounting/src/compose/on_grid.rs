@@ -1,4 +1,4 @@
-//! The questions, answered on a grid that is refined until its two ends are close enough.
+//! Answers the questions on a grid that is refined until its two ends are close enough.
 
 use crate::compose::blow_up::{at, least};
 use crate::compose::found::Found;
@@ -12,58 +12,61 @@ use crate::numeric::interval::LnBounds;
 use crate::numeric::search::minimiser_to;
 use crate::quantity::error::{Error, Result};
 
-/// What is left out of a step when its moments are taken: nothing that matters to any δ.
+/// ln of the mass left out of a step when its moments are computed: too little to matter to any δ.
 pub(super) const LN_NOTHING: f64 = -760.0;
-/// Grids tried before the best is taken.
+/// The number of grids that are tried before the best is used.
 const ATTEMPTS: usize = 5;
-/// The same for what another run dominates: closer than the two are, little is gained.
+/// The same for a run that another one dominates: greater precision than the distance of the two gains
+/// little.
 const ROUGH_ATTEMPTS: usize = 3;
-/// With more steps of Gaussian mixtures than this the contour is the engine.
+/// With more steps of Gaussian mixtures than this, the contour is the engine.
 const MOST_STEPS: u64 = 100;
-/// With more components than this, a grid takes too long beside a contour.
+/// With more components than this, a grid takes too long compared with a contour.
 pub(crate) const MOST_COMPONENTS: usize = 64;
-/// Longer grids are not kept for the next question.
+/// Longer grids aren't kept for the next question.
 const KEPT: usize = 1 << 15;
-/// The work of a grid that fails, as of all others in about quarters of a second of a processor.
+/// The work of a grid that fails; like all others, in units of about a quarter of a second of processor
+/// time.
 const WORK_IN_VAIN: f64 = 2.0;
-/// After so much of it grids are not refined any more, and after so much more none is laid, of a run and of
-/// all that it is cut down to together.
+/// After the first amount of work, grids aren't refined any more; after the second, no new one is made, for
+/// a run and everything derived from it together.
 const MUCH_WORK: f64 = 5.0;
 pub(super) const MOST_WORK: f64 = 10.0;
-/// The share of both that what another run dominates has, and laws that only grids know.
+/// The share of both amounts for a run that another one dominates, and for laws that only grids can handle.
 const ROUGH_SHARE: f64 = 0.3;
 const SHARE_OF_LAWS: f64 = 2.0;
-/// An answer this far from where the grid was laid for, relatively, wants another grid.
+/// An answer this far, relatively, from the place that the grid was made for requires another grid.
 const ELSEWHERE: f64 = 0.1;
-/// Where δ is so flat that the digits of ε would take more of its own than this share of the tolerance,
-/// those suffice.
+/// If δ is so flat that the digits of ε would require more precision of δ than this share of the tolerance,
+/// that precision suffices.
 const FLAT: f64 = 0.02;
-/// The least of H + e^t x of a single step is looked for so far below its largest loss, at so many places.
+/// The least of H + e^t x of a single step is searched for this far below its largest loss, at this many
+/// places.
 const STEP_BELOW: f64 = 0.1;
 const MOST_PLACES: usize = 24;
-/// The spacing from one attempt to the next.
+/// The ratio of the spacings of successive attempts.
 const FINER: f64 = 0.4;
 
 impl Solver {
-    /// Whether only the grid knows the laws of this loss.
+    /// Returns whether only the grid can handle the laws of this loss.
     pub(crate) fn needs_grid(&self) -> bool {
         !self.loss.laws.is_empty()
     }
 
-    /// Whether a grid is worth trying where the contour could not be certified: mixtures of very
-    /// many components take too long for a second opinion.
+    /// Returns whether a grid is worth trying if the contour couldn't be certified: mixtures of very many
+    /// components take too long for a second engine.
     pub(crate) fn grid_may_help(&self) -> bool {
         self.loss.steps() <= MOST_STEPS || self.components() <= MOST_COMPONENTS
     }
 
-    /// The most components of a step's first law.
+    /// Returns the largest number of components of a step's first law.
     pub(crate) fn components(&self) -> usize {
         let parts = self.loss.parts.iter();
         let components = parts.map(|(pair, _)| pair.first.components().count());
         components.max().unwrap_or(0)
     }
 
-    /// Grids tried before the best is taken.
+    /// Returns the number of grids that are tried before the best is used.
     fn attempts(&self) -> usize {
         match self.effort() {
             Effort::Full if self.grid_work.get() >= self.share() * MUCH_WORK => 1,
@@ -73,10 +76,10 @@ impl Solver {
         }
     }
 
-    /// How much of both this run has.
+    /// Returns this run's share of both amounts of work.
     fn share(&self) -> f64 {
-        // What a pair of mixtures was cut down to has other engines too, and of an upper end alone little
-        // depends on the last grid.
+        // A run derived from a pair of mixtures has other engines too, and if only an upper end counts,
+        // little depends on the last grid.
         let own = self.loss.laws.iter().any(|(law, _)| law.cut.is_none());
         if self.rough {
             ROUGH_SHARE
@@ -87,8 +90,8 @@ impl Solver {
         }
     }
 
-    /// The more steps of Gaussian mixtures, the better the contour: grids are for the few runs
-    /// that it leaves, and most of those ask for nothing that matters.
+    /// Returns the effort for grids. The more steps of Gaussian mixtures, the better the contour: grids are
+    /// for the few runs that it can't handle, and most of those need nothing that matters.
     fn effort(&self) -> Effort {
         let few = self.components() <= MOST_COMPONENTS;
         if self.needs_grid() || few {
@@ -98,7 +101,7 @@ impl Solver {
         }
     }
 
-    /// P-mass of infinite loss of the whole run.
+    /// Returns the P-mass of infinite loss of the whole run.
     fn infinite(&self) -> f64 {
         let whole: f64 = self
             .loss
@@ -109,7 +112,7 @@ impl Solver {
         -whole.exp_m1()
     }
 
-    /// ln δ(∞): the mass of infinite loss, of which what is missing from a law may be a part.
+    /// Returns ln δ(∞), the mass of infinite loss, which may include mass missing from a law.
     pub(super) fn ln_infinite(&self) -> LnBounds {
         let upper = (self.infinite() * (1.0 + 1e-13)).ln();
         LnBounds {
@@ -119,7 +122,7 @@ impl Solver {
         }
     }
 
-    /// A single step that says everything, if there is just one.
+    /// Returns the single step that determines everything, if there is just one.
     pub(crate) fn single_law(&self) -> Option<&crate::loss::LossDistribution> {
         match (self.loss.laws.as_slice(), self.loss.parts.is_empty()) {
             ([(law, 1)], true) if self.loss.gaussian <= 0.0 => Some(law),
@@ -134,7 +137,7 @@ impl Solver {
         self.moments.as_ref().ok_or_else(no_moments)
     }
 
-    /// ln δ(ε) on a grid, aiming at relative error `goal`.
+    /// Returns ln δ(ε) on a grid, aiming at relative error `goal`.
     pub(crate) fn grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
         match self.kept_ln_delta(epsilon, goal) {
             Some(ends) => Ok(ends),
@@ -142,7 +145,7 @@ impl Solver {
         }
     }
 
-    /// The same on a grid of its own, which is kept for nearby questions.
+    /// Returns the same on a new grid, which is kept for nearby questions.
     pub(crate) fn new_grid_ln_delta(&mut self, epsilon: f64, goal: f64) -> Result<LnBounds> {
         self.kept = None;
         let (ends, grid) = self.grid_at(epsilon, goal)?;
@@ -151,13 +154,13 @@ impl Solver {
         Ok(ends)
     }
 
-    /// The same on the grid of an earlier question, which nearby ones share, where it is good enough.
+    /// Returns the same on the grid of an earlier question, which nearby ones share, if it is good enough.
     pub(crate) fn kept_ln_delta(&self, epsilon: f64, goal: f64) -> Option<LnBounds> {
         let ends = self.kept.as_ref()?.value(epsilon);
         (ends.width() <= 2.0 * goal).then_some(ends)
     }
 
-    /// Keeps long grids from here on, or drops them.
+    /// Keeps long grids from now on, or drops them.
     pub(crate) fn keep_long(&mut self, keep: bool) {
         self.keeps_long = keep;
         if !keep {
@@ -165,8 +168,9 @@ impl Solver {
         }
     }
 
-    /// What a search gives with the usual tilts, and with higher ones where these end it too soon and its
-    /// ends are too wide: losses may be so small that it takes those, but a grid around them may fail.
+    /// Returns the result of a search with the usual tilts and, if these end it too soon with ends that are
+    /// too wide, with higher ones. Losses may be so small that this is necessary, but a grid around higher
+    /// tilts may fail.
     fn near_then_far<T>(
         &mut self,
         search: impl Fn(&mut Self) -> Result<T>,
@@ -175,7 +179,7 @@ impl Solver {
     ) -> Result<T> {
         let near = search(self);
         let stopped = self.moments.as_ref().is_some_and(Moments::stopped_near);
-        // Of laws that only bound from above no two ends come together.
+        // For laws that only bound from above, the two ends never come together.
         let enough = |found: &T| self.loss.bounds_only() || narrow(found);
         if !stopped || near.as_ref().is_ok_and(enough) {
             return near;
@@ -196,7 +200,7 @@ impl Solver {
         }
     }
 
-    /// ln δ(ε), with the finest grid that was needed; a single step needs none.
+    /// Returns ln δ(ε) with the finest grid that was needed; a single step needs none.
     pub(crate) fn grid_at(
         &mut self,
         epsilon: f64,
@@ -219,7 +223,7 @@ impl Solver {
         let mut finest = None;
         let mut before = f64::INFINITY;
         for attempt in 0..self.attempts() {
-            // Two at once would not fit into memory.
+            // Two grids at once wouldn't fit into memory.
             drop(finest.take());
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let ends = convolution.value(epsilon);
@@ -235,8 +239,8 @@ impl Solver {
         Ok((best.ok_or_else(no_moments)?, finest))
     }
 
-    /// The tilt for ε; no farther out than where the finite losses' share of δ is little beside
-    /// that of the infinite ones.
+    /// Returns the tilt for ε, but no farther out than where the finite losses' share of δ is small
+    /// compared with that of the infinite ones.
     pub(crate) fn tilt(&mut self, epsilon: f64) -> Result<f64> {
         let infinite = self.infinite();
         let moments = self.moments()?;
@@ -273,13 +277,13 @@ impl Solver {
         let found = Convolution::new(moments, wanted);
         let finest = found.as_ref().is_ok_and(|found| !found.refinable);
         self.finest |= finest;
-        // What fails has taken its time too.
+        // A failed grid has taken its time too.
         let work = found.as_ref().map_or(WORK_IN_VAIN, |found| found.work);
         self.grid_work.set(self.grid_work.get() + work);
         found
     }
 
-    /// Both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
+    /// Returns both ends of ε(δ) on a grid, a relative `tolerance` apart if the grid allows.
     pub(crate) fn grid_epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Found> {
         self.near_then_far(
             |solver| solver.grid_epsilon_at_tilt(delta, tolerance),
@@ -297,7 +301,7 @@ impl Solver {
         };
         let rest = delta - self.infinite();
         if rest <= 0.0 {
-            // No ε bounds what happens with infinite loss and probability δ or more.
+            // No ε bounds outcomes of infinite loss with probability δ or more.
             return Ok(Found {
                 lower: None,
                 upper: f64::INFINITY,
@@ -305,9 +309,9 @@ impl Solver {
             });
         }
         if let Some(law) = self.single_law() {
-            // A law that is too wide for the quadrature is so at every ε.
+            // A law that is too wide for the quadrature is too wide at every ε.
             law.ln_delta(0.0, LN_NOTHING)?;
-            // What can't be computed is taken as unknown, on both sides.
+            // What can't be computed counts as unknown at both ends.
             let at = |epsilon: f64| law.ln_delta(epsilon, LN_NOTHING).unwrap_or(UNKNOWN);
             let (lower, upper) = ends_of_step(at, ln_delta, tolerance);
             return Ok(found(lower, upper));
@@ -338,7 +342,7 @@ impl Solver {
                 upper: met.upper.min(most),
                 ..met
             };
-            // Where only the upper end counts, until it moves no more.
+            // If only the upper end counts, continue until it no longer moves.
             let settled =
                 self.loss.bounds_only() && before - met.upper <= 0.5 * tolerance * met.upper;
             if met.width() <= tolerance * met.upper {
@@ -351,8 +355,8 @@ impl Solver {
                 if fallen <= 8.0 * FLAT * tolerance {
                     break;
                 }
-                // Where hardly any loss lies, δ is flat and the saddle point far from the answer: a
-                // grid is exact around its own tilt.
+                // Where hardly any loss lies, δ is flat and the saddle point is far from the answer; a grid
+                // is accurate around its own tilt.
                 if (guess - middle).abs() > ELSEWHERE * middle {
                     slope = slope.min(fallen / met.width());
                     (theta, guess) = (self.tilt(middle)?, middle);
@@ -369,7 +373,7 @@ impl Solver {
         best.ok_or_else(no_moments)
     }
 
-    /// ln B(x) on a grid.
+    /// Returns ln B(x) on a grid.
     pub(crate) fn grid_ln_blow_up(&mut self, ln_x: f64, goal: f64) -> Result<LnBounds> {
         self.near_then_far(
             |solver| solver.grid_ln_blow_up_at_tilt(ln_x, goal),
@@ -393,7 +397,7 @@ impl Solver {
             if ends.width() <= 4.0 * goal || most.is_infinite() {
                 return Ok(ends);
             }
-            // A guess so rare gains nearly the largest loss, past which the sum has a kink.
+            // A guess this rare gains nearly the largest loss, past which the sum has a kink.
             let mut minimum = Minimum::new(ln_x, STEP_BELOW);
             let near = most - goal.min(STEP_BELOW);
             for t in [t, near, most] {
@@ -418,7 +422,7 @@ impl Solver {
             let convolution = self.convolution(theta, ln_delta, goal, attempt)?;
             let sum = |t: f64| at(convolution.value(t), t, ln_x);
             let reach = 2.0 * self.moments()?.at(theta).second.sqrt();
-            // The sum is flat at its least, and a rough place does, unless atoms make a kink there.
+            // The sum is flat at its minimum, so a rough place suffices, unless atoms make a kink there.
             let precise = if self.needs_grid() { 1e-8 } else { 1e-4 };
             let place = minimiser_to(|t| sum(t).middle, t - reach, t + reach, precise);
             let ends = least(&sum, place, 0.5 * reach);
@@ -434,7 +438,7 @@ impl Solver {
     }
 }
 
-/// Nothing known but that δ ≤ 1.
+/// Bounds that only state δ ≤ 1.
 pub(super) const UNKNOWN: LnBounds = LnBounds {
     lower: f64::NEG_INFINITY,
     middle: 0.0,

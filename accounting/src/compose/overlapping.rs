@@ -1,5 +1,5 @@
-//! Ends that hold whatever the noise is, from the part that both runs have in common, and from the
-//! events that show it from below: that some step, or none, looks as if the record had been drawn.
+//! Ends that hold for any noise, from the common part of both runs; lower ends come from events that
+//! reveal it, in which some step, or none, looks as if the record had been drawn.
 
 use super::found::Found;
 use super::roots::ROOM;
@@ -8,11 +8,12 @@ use crate::engine::Engine;
 use crate::loss::Overlap;
 use crate::numeric::interval::LnBounds;
 
-/// Such events are looked at where a single step loses all but this share of what it can.
+/// Such events are evaluated if a single step loses all but this share of what it can.
 const NEARLY: f64 = 0.05;
 
 impl Solver {
-    /// ln δ(ε) of runs with a common part: from below only where little else is left.
+    /// Returns ln δ(ε) of runs with a common part; the lower end is computed only where little else
+    /// is left.
     pub(super) fn ln_delta_by_overlap(&self, epsilon: f64) -> Option<LnBounds> {
         let upper = self.loss.overlap?.ln_excess(epsilon);
         let lower = if self.events_may_tell(epsilon) {
@@ -27,7 +28,7 @@ impl Solver {
         })
     }
 
-    /// An upper end of ε(δ) likewise; `None` where the common part allows no finite one.
+    /// Returns an upper end of ε(δ) in the same way; `None` if the common part allows no finite one.
     pub(super) fn epsilon_by_overlap(&self, delta: f64) -> Option<Found> {
         let upper = self.loss.overlap?.epsilon(delta);
         (upper < f64::INFINITY).then_some(Found {
@@ -37,7 +38,7 @@ impl Solver {
         })
     }
 
-    /// The same with a lower end a relative `tolerance` below where an event certifies one.
+    /// Returns the same with a lower end a relative `tolerance` below, if an event certifies one.
     pub(super) fn with_events(&self, common: Found, delta: f64, tolerance: f64) -> Found {
         let below = common.upper * (1.0 - 0.5 * tolerance);
         let attained = common.lower.is_none()
@@ -49,8 +50,8 @@ impl Solver {
         }
     }
 
-    /// A glance that spares most runs the events: whether every step together, one deviation short of
-    /// the middle, loses more than half of `epsilon`.
+    /// A quick check that avoids the events for most runs: returns whether all steps together, one
+    /// deviation below the middle, lose more than half of `epsilon`.
     pub(super) fn mostly_loses(&self, epsilon: f64) -> bool {
         let common: f64 = (self.loss.parts.iter())
             .map(|(pair, times)| *times as f64 * pair.loss(-1.0))
@@ -58,7 +59,7 @@ impl Solver {
         common > 0.5 * epsilon
     }
 
-    /// B(x) likewise: both ends.
+    /// Returns both ends of B(x) in the same way.
     pub(crate) fn blow_up_by_overlap(&self, x: f64) -> Option<(f64, f64)> {
         let upper = self.loss.overlap?.blow_up(x);
         let lower = if x > 0.0 && self.events_may_tell(-x.ln()) {
@@ -69,8 +70,8 @@ impl Solver {
         Some((lower, upper))
     }
 
-    /// Whether the events are worth looking at: noise so small that a step shows nearly all there is
-    /// to be seen at this ε.
+    /// Returns whether the events are worth evaluating: whether the noise is so small that a step
+    /// reveals nearly everything at this ε.
     fn events_may_tell(&self, epsilon: f64) -> bool {
         if self.loss.parts.is_empty() || self.needs_grid() || self.loss.bounds_only() {
             return false;
@@ -85,7 +86,7 @@ impl Solver {
         })
     }
 
-    /// A lower bound on B(x): B is concave, B(1) = 1, and each event is a test.
+    /// Returns a lower bound on B(x): B is concave, B(1) = 1, and each event is a test.
     fn blow_up_of_events(&self, x: f64) -> f64 {
         let ln_steps = (self.loss.steps() as f64).ln();
         let mut best = x;

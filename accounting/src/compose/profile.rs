@@ -1,4 +1,4 @@
-//! The privacy profile as a value: certified points, with convexity in between.
+//! The privacy profile as a value: certified points, with convexity between them.
 
 use super::curve::Curve;
 use super::roots::ROOM;
@@ -40,8 +40,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile of `mechanism` for `query`, exact to `tolerance` at each of `deltas`: for
-    /// each, both ends of ε(δ) become points.
+    /// Returns the profile of `mechanism` for `query`, exact to `tolerance` at each of `deltas`: both ends of ε(δ)
+    /// become points.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Mechanism, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps, Tolerance};
@@ -56,8 +56,8 @@ impl Profile {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a run without a finite ε at some δ;
-    /// [`Error::NotCertified`] when a point can't be certified.
+    /// Returns [`Error::Unsupported`] for a run without a finite ε at some δ, and [`Error::NotCertified`] if a point
+    /// can't be certified.
     pub fn at_deltas(
         mechanism: &Mechanism,
         query: Query,
@@ -101,10 +101,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile of `mechanism` for `query` at given ε, δ to a relative `tolerance`.
+    /// Returns the profile of `mechanism` for `query` at given ε, with δ to a relative `tolerance`.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when a point can't be certified.
+    /// Returns [`Error::NotCertified`] if a point can't be certified.
     pub fn at_epsilons(
         mechanism: &Mechanism,
         query: Query,
@@ -124,11 +124,11 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A profile known by other means (a finite mechanism, another tool's certificate): points in
+    /// Creates a profile that is known by other means (a finite mechanism, another tool's certificate): points in
     /// ascending order of ε whose δ falls.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for points out of order, or whose ends cross or rise.
+    /// Returns [`Error::Unsupported`] if points are out of order, or if their ends cross or rise.
     pub fn from_points(query: Query, points: Vec<ProfilePoint>) -> Result<Self> {
         let crossed = |p: &ProfilePoint| p.delta_lower.get() > p.delta_upper.get();
         let rises = |pair: &[ProfilePoint]| {
@@ -184,15 +184,15 @@ impl Profile {
             .sort_by(|a, b| a.epsilon.get().total_cmp(&b.epsilon.get()));
     }
 
-    /// The certified points, in ascending order of ε.
+    /// Returns the certified points, in ascending order of ε.
     #[must_use]
     pub fn points(&self) -> &[ProfilePoint] {
         &self.points
     }
 
-    /// Both ends of the smallest ε with δ(ε) ≤ `delta`, from points, chords and tangents.
+    /// Returns both ends of the smallest ε with δ(ε) ≤ `delta`, from points, chords and tangents.
     ///
-    /// The upper end is absent when no point certifies so small a δ.
+    /// The upper end is absent if no point certifies such a small δ.
     ///
     /// # Errors
     /// None for a δ in range; kept for symmetry with the engines.
@@ -200,7 +200,7 @@ impl Profile {
         Curve::of(&self.points).epsilon(delta)
     }
 
-    /// Both ends of δ at `epsilon`, from points, chords and tangents.
+    /// Returns both ends of δ at `epsilon`, from points, chords and tangents.
     ///
     /// # Errors
     /// None for an ε in range; kept for symmetry with the engines.

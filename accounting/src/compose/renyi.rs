@@ -1,4 +1,4 @@
-//! ε(δ) and δ(ε) as the moments alone prove them, at the best order.
+//! Proves ε(δ) and δ(ε) from the moments alone, at the best order.
 
 use super::roots::ROOM;
 use super::solver::Solver;
@@ -10,8 +10,8 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Order};
 
 impl Solver {
-    /// The Rényi bound on ε at δ, least over orders, with the order:
-    /// ε ≤ (K(c) + ln C(c) − ln δ)/(c − 1), C the constant of Canonne, Kamath and Steinke.
+    /// Returns the least Rényi bound on ε at δ over orders, with its order: ε ≤ (K(c) + ln C(c) − ln δ)/(c −
+    /// 1), where C is the constant of Canonne, Kamath and Steinke.
     pub(crate) fn renyi_epsilon(&mut self, delta: f64) -> Result<(f64, f64)> {
         if let Some(informed) = &mut self.more_informed {
             return informed.renyi_epsilon(delta);
@@ -42,7 +42,7 @@ impl Solver {
         Ok((at(c, total.ln + total.error), c))
     }
 
-    /// [`PrivacyLoss::epsilon_by_rdp`] on what has been charted already.
+    /// Computes [`PrivacyLoss::epsilon_by_rdp`] from what has already been charted.
     pub(crate) fn answer_by_rdp(
         &mut self,
         delta: Delta,
@@ -53,7 +53,7 @@ impl Solver {
         if self.loss.unbounded || delta.get() <= 0.0 {
             return Ok((Upper::new(Epsilon::new(f64::INFINITY)?), None));
         }
-        // Where no order can be certified the steps' own guarantees still add up.
+        // If no order can be certified, the steps' own guarantees still add up.
         let (epsilon, order) = match self.renyi_epsilon(delta.get()) {
             Ok((epsilon, order)) if epsilon.is_finite() => (epsilon, Order::new(order).ok()),
             _ => (self.basic_composition(delta.get().ln()), None),
@@ -61,7 +61,7 @@ impl Solver {
         Ok((Upper::new(Epsilon::new(round_up(epsilon))?), order))
     }
 
-    /// δ(ε) by Chernoff's bound at the best order, which is the Rényi bound; one where no moment can be
+    /// Returns δ(ε) by Chernoff's bound at the best order, which is the Rényi bound; one if no moment can be
     /// certified.
     pub(crate) fn delta_by_renyi(&mut self, epsilon: f64) -> Result<(f64, Option<Order>)> {
         match self.delta_of_moments(epsilon) {
@@ -70,8 +70,8 @@ impl Solver {
         }
     }
 
-    /// ln of Chernoff's bound on δ(ε) of losses that only the grid knows, with the order; what is missing from
-    /// their moments comes on top.
+    /// Returns ln of Chernoff's bound on δ(ε) for losses that only the grid can handle, with its order; the
+    /// mass missing from their moments has to be added.
     pub(super) fn ln_delta_by_moments(&mut self, epsilon: f64) -> Result<(f64, f64)> {
         let constant = ln_constant(epsilon);
         self.least_by_moments(|c, ln| ln + constant(c))
@@ -123,12 +123,12 @@ impl Solver {
     }
 }
 
-/// ln of what K(c) is raised by in Chernoff's bound on δ(ε), by the order.
+/// Returns ln of the factor on e^{K(c)} in Chernoff's bound on δ(ε), as a function of the order.
 fn ln_constant(epsilon: f64) -> impl Fn(f64) -> f64 {
     move |c| Kernel::Excess.ln_chernoff(c) - epsilon * (c - 1.0)
 }
 
-/// Not below zero, and up by more than the formula's roundings; NaN stays NaN.
+/// Clamps at zero and rounds up by more than the formula's rounding errors; NaN stays NaN.
 pub(crate) fn round_up(value: f64) -> f64 {
     if value <= 0.0 {
         0.0

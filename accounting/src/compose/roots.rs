@@ -1,18 +1,19 @@
-//! Where a decreasing function passes a level: roots and certified ends.
+//! Finds where a decreasing function passes a level: roots and certified ends.
 
 use crate::numeric::interval::LnBounds;
 use crate::numeric::search::bisect;
 
-/// Both ends of ε are certified with this relative room in δ, so that a few roundings of δ
-/// before or after the search do no harm.
+/// Relative room in δ with which both ends of ε are certified, so that a few rounding errors of δ
+/// before or after the search are harmless.
 pub(crate) const ROOM: f64 = 1e-12;
-/// A change of ln δ that is no rounding.
+/// A change of ln δ that is larger than rounding errors.
 const STEEP: f64 = 1e-9;
-/// Ends this close to their middle, relatively, are as good as one.
+/// Ends this close to their middle, relatively, are as good as equal.
 const CLOSE: f64 = 1e-9;
 
-/// About where a function that decreases on [0, ∞) crosses zero, to a relative `tolerance`: secants
-/// between the ends of a bracket, the end that stays counting half each time.
+/// Returns the approximate point where a function that decreases on [0, ∞) crosses zero, to a relative
+/// `tolerance`. Uses secants between the ends of a bracket, halving the value at the end that stays
+/// each time.
 fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
     let (mut low, mut high) = (0.25, 1.0);
     let (mut at_low, mut at_high) = (f(low), f(high));
@@ -48,8 +49,9 @@ fn crossing(f: impl Fn(f64) -> f64, tolerance: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Both ends of the ε ≥ 0 at which ln δ of a single step passes `ln_delta`, about a `tolerance` apart,
-/// relatively: δ is certified to be at most that at the upper end, and at least that at the lower.
+/// Returns both ends of the ε ≥ 0 at which ln δ of a single step passes `ln_delta`, about a relative
+/// `tolerance` apart: δ is certified to be at most the given one at the upper end, and at least that
+/// at the lower end.
 pub(crate) fn ends_of_step(
     at: impl Fn(f64) -> LnBounds,
     ln_delta: f64,
@@ -70,9 +72,9 @@ pub(crate) fn ends_of_step(
     (lower.0, upper.1)
 }
 
-/// Both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searched from `start`
-/// with a first guess of the slope's size: δ is certified to be at most that at the upper end,
-/// which is infinite when none was found, and at least that at the lower.
+/// Returns both ends of the ε ≥ 0 at which a decreasing ln δ passes `ln_delta`, searching from `start`
+/// with a first guess of the slope's size: δ is certified to be at most the given one at the upper
+/// end, which is infinite if none was found, and at least that at the lower end.
 pub(crate) fn both_ends(
     at: &dyn Fn(f64) -> LnBounds,
     ln_delta: f64,
@@ -104,11 +106,11 @@ pub(crate) fn both_ends(
     )
 }
 
-/// A distance from the root, `first` or little more, at which nothing is missing any more; `missing`
-/// gives what is, as a distance. None when there is no such place within reach.
+/// Returns a distance from the root, `first` or slightly more, at which nothing is missing any more;
+/// `missing` returns what is missing, as a distance. `None` if there is no such place within reach.
 fn reach(first: f64, root: f64, missing: &dyn Fn(f64) -> f64) -> Option<f64> {
     let least = (1e-15 * root.abs()).max(1e-300);
-    // Where the ends are as good as one, a little more spares a second look.
+    // If the ends are as good as equal, a little more avoids a second evaluation.
     let more = if first < CLOSE * root.abs() { 1.1 } else { 1.0 };
     let mut step = (more * first).max(least);
     for attempt in 0..62 {
@@ -116,7 +118,7 @@ fn reach(first: f64, root: f64, missing: &dyn Fn(f64) -> f64) -> Option<f64> {
         if left <= 0.0 {
             return Some(step);
         }
-        // Ends far apart do not fall as their middle does: look at what is left, twice.
+        // Ends that are far apart don't fall as their middle does: use what is left, twice.
         step += if attempt < 2 && left < step {
             (1.1 * left).max(least)
         } else {
@@ -126,9 +128,8 @@ fn reach(first: f64, root: f64, missing: &dyn Fn(f64) -> f64) -> Option<f64> {
     None
 }
 
-/// A root of a decreasing function on [0, ∞) from `start`, with |slope| there, about
-/// `slope` to begin with: secant steps, kept inside a bracket that shrinks; −∞ counts as below
-/// the root.
+/// Returns a root of a decreasing function on [0, ∞), and |slope| there, starting from `start` and
+/// about `slope`. Uses secant steps, kept inside a shrinking bracket; −∞ counts as below the root.
 fn root(f: impl Fn(f64) -> f64, start: f64, mut slope: f64) -> (f64, f64) {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut x = start;
@@ -158,7 +159,7 @@ fn root(f: impl Fn(f64) -> f64, start: f64, mut slope: f64) -> (f64, f64) {
             if local > 0.2 * slope && local < 5.0 * slope {
                 slope = local;
             } else if local > 0.0 && (y - value).abs() > STEEP {
-                // By a little at a time: one place may be unlike the others.
+                // Changed gradually: one place may differ from the others.
                 slope = local.clamp(0.2 * slope, 5.0 * slope);
             }
         }

@@ -1,4 +1,4 @@
-//! ε(δ): a search whose ends are both certified.
+//! Searches for ε(δ) with both ends certified.
 
 use super::convert::Answer;
 use super::found::Found;
@@ -14,10 +14,10 @@ use crate::numeric::search::bisect;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Tolerance};
 
-/// Ends that one step decides are as close as any when they are this far apart, relatively.
+/// Ends decided by one step are as close as possible if they are this far apart, relatively.
 const AS_DECIDED: f64 = 1e-2;
 
-/// ε(δ), no more than `most`.
+/// The question for ε(δ), at most `most`.
 pub(super) struct EpsilonAt {
     delta: f64,
     tolerance: f64,
@@ -86,7 +86,7 @@ impl Question for EpsilonAt {
 }
 
 impl Solver {
-    /// [`Solver::epsilon`] in the types of the outside.
+    /// Returns [`Solver::epsilon`] in public types.
     pub(crate) fn answer(&mut self, delta: Delta, tolerance: Tolerance) -> Result<Answer<Epsilon>> {
         let found = self.epsilon(delta.get(), tolerance.get())?;
         let ends = (found.lower.unwrap_or(0.0), found.upper);
@@ -127,8 +127,9 @@ impl Solver {
         })
     }
 
-    /// Ends for runs of several kinds of steps that no engine can compose: each kind keeps ε_i at its share
-    /// of δ, and Σ ε_i holds; whoever sees one kind alone sees less. `None` where one kind has no answer.
+    /// Returns ends for runs of several kinds of steps that no engine can compose. Each kind satisfies ε_i
+    /// at its share of δ, so Σ ε_i holds; an adversary who sees one kind alone sees less. `None` if one
+    /// kind has no answer.
     fn epsilon_added_up(&self, delta: f64, tolerance: f64) -> Option<Found> {
         let kinds = self.loss.kinds();
         if kinds.len() < 2 {
@@ -145,7 +146,7 @@ impl Solver {
         Some(all)
     }
 
-    /// From a closed form of ln δ.
+    /// Computes ε from a closed form of ln δ.
     fn epsilon_closed(&self, closed: &Closed, delta: f64, tolerance: f64) -> Found {
         if delta <= self.mass_beyond().0 {
             return Found::at_most(f64::INFINITY, Engine::Closed);
@@ -159,7 +160,7 @@ impl Solver {
                 engine: Engine::Closed,
             }
         };
-        // The quick ends of a sum are mostly close enough.
+        // The quick ends of a sum are usually close enough.
         let quick = within(f64::INFINITY);
         if matches!(closed, Closed::Pair(_)) || quick.within(tolerance) {
             quick
@@ -169,7 +170,7 @@ impl Solver {
     }
 
     fn epsilon_open(&mut self, delta: f64, tolerance: f64, most: f64) -> Result<Found> {
-        // Some losses sit almost entirely at their supremum.
+        // Some losses lie almost entirely at their supremum.
         if most.is_finite() {
             let event = most * (1.0 - tolerance);
             if event > 0.0 && self.mostly_loses(most) && self.simple_event(event) >= delta.ln() {
@@ -208,7 +209,7 @@ impl Solver {
         if self.free_by_composition(ln_delta) {
             return Ok(Found::exactly(0.0, Engine::Closed));
         }
-        // What is left for finite losses.
+        // The rest for finite losses.
         let rest = delta - self.mass_beyond().0;
         if rest <= 0.0 {
             return Ok(Found::at_most(f64::INFINITY, Engine::Closed));
@@ -246,9 +247,10 @@ impl Solver {
         best.ok_or_else(CumulantFunction::out_of_reach)
     }
 
-    /// An ε near the answer with the order of its saddle, by the saddle-point approximation.
+    /// Returns an ε near the answer with the order of its saddle, by the saddle-point approximation.
     ///
-    /// ε and ln δ are both explicit in the order, and ln δ falls with it: bisect the order.
+    /// ε and ln δ are both explicit in the order, and ln δ falls with it, so the order is found by
+    /// bisection.
     pub(super) fn start(&mut self, ln_delta: f64) -> Result<(f64, f64)> {
         let mut high = self.cumulants(1.0)?.highest;
         while self.approximate_at(high)?.1 > ln_delta {
@@ -267,7 +269,7 @@ impl Solver {
             } else {
                 high = place
             }
-            // Newton in ln(c − 1), or half of what is left.
+            // A Newton step in ln(c − 1), or half of the rest.
             let newton = place + (ln - ln_delta) / (fall * (order - 1.0));
             let next = if newton > low && newton < high {
                 newton
@@ -284,7 +286,7 @@ impl Solver {
         Ok((self.approximate_at(order)?.0, order))
     }
 
-    /// Both ends of ε from one contour made near it.
+    /// Returns both ends of ε from one contour made near it.
     pub(super) fn certify(&self, contour: &Contour, ln_delta: f64, start: f64) -> Found {
         let at = |epsilon: f64| self.read(contour, epsilon);
         let slope = (contour.order() - 1.0).abs().max(1e-3);
@@ -296,7 +298,7 @@ impl Solver {
         }
     }
 
-    /// Both ends by the coarse path.
+    /// Returns both ends by the coarse path.
     fn epsilon_coarse(&mut self, delta: f64) -> Result<Found> {
         let ln_delta = delta.ln();
         let basic = self.basic_composition(ln_delta);
@@ -307,7 +309,7 @@ impl Solver {
         };
         let mut low = self.epsilon_of_events(ln_delta, 1e-6);
         let mut high = upper;
-        // More than a few halvings tell the window's bounds apart no better.
+        // More than a few halvings don't separate the window's bounds any better.
         for _ in 0..7 {
             if low >= high {
                 break;
@@ -329,7 +331,7 @@ impl Solver {
         })
     }
 
-    /// The steps, plain Gaussians as one, and the share of ln δ for each of the T.
+    /// Returns the steps, with plain Gaussians as one, and the share of ln δ for each of the T steps.
     fn shares(&self, ln_delta: f64) -> (Vec<(Pair, u64)>, f64) {
         let plain =
             (self.loss.gaussian > 0.0).then(|| (Pair::gaussian(self.loss.gaussian.sqrt()), 1));
@@ -341,10 +343,10 @@ impl Solver {
         (steps, ln_delta - (count as f64).ln() - ROOM)
     }
 
-    /// Whether each of the T steps keeps δ/T at ε = 0 already.
+    /// Returns whether each of the T steps satisfies δ/T at ε = 0 already.
     fn free_by_composition(&self, ln_delta: f64) -> bool {
         if self.needs_grid() {
-            // Steps of other laws are not among the shares.
+            // Steps of other laws aren't among the shares.
             return false;
         }
         let (steps, share) = self.shares(ln_delta);
@@ -353,10 +355,10 @@ impl Solver {
             .all(|(pair, _)| pair.ln_delta_of_one_step(0.0).upper <= share)
     }
 
-    /// Σ ε_i at which each of the T steps keeps δ/T: the guarantees simply add up.
+    /// Returns Σ ε_i at which each of the T steps satisfies δ/T: the guarantees simply add up.
     pub(crate) fn basic_composition(&self, ln_delta: f64) -> f64 {
         if self.needs_grid() {
-            // Steps of other laws are not among those that are added up.
+            // Steps of other laws aren't among those that are added up.
             return f64::INFINITY;
         }
         let (steps, share) = self.shares(ln_delta);
@@ -374,7 +376,7 @@ impl Solver {
             * (1.0 + 1e-14)
     }
 
-    /// The largest ε at which a simple event certifies δ(ε) ≥ δ.
+    /// Returns the largest ε at which a simple event certifies δ(ε) ≥ δ.
     fn epsilon_of_events(&self, ln_delta: f64, tolerance: f64) -> f64 {
         bisect(
             |epsilon| self.simple_event(epsilon) < ln_delta,

@@ -1,17 +1,17 @@
-//! δ(ε) where one step alone decides: records that are hardly ever drawn, at an ε far above what all
-//! other steps add up to.
+//! δ(ε) if one step alone decides: for records that are hardly ever drawn, at an ε far above the sum of all other
+//! steps.
 //!
-//! An outcome is loud where its loss exceeds a share of ε, and runs are told apart by their loud steps, so
-//! that their shares of δ add up. Runs without one have at most Chernoff's bound of the quiet outcomes.
-//! Runs with one or more have, for each step that is loud, at most
+//! An outcome is loud if its loss exceeds a share of ε. Runs are distinguished by their loud steps, so that their
+//! shares of δ add up. Runs without a loud step have at most Chernoff's bound of the quiet outcomes. Runs with one or
+//! more have, for each step that is loud, at most
 //!
 //!   ∫ p(x) δ'(ε − l(x)) dx,  x loud, δ' the profile of the T − 1 other steps,
 //!
-//! and runs with exactly one no less than that with δ' lowered by what runs with another loud step have in it.
-//! δ' is convex in α = e^ε: on a cell of x a chord bounds it from above, and by Jensen its value at the mean
-//! of α from below, which the chords of the neighbouring cells, continued, bound in turn. With
-//! α(x) = e^ε q(x)/p(x) both integrals are masses of P and Q. The places where δ' is asked for hardly depend
-//! on ε, so that a search over ε asks for most of them once.
+//! and runs with exactly one have no less than that with δ' lowered by the part of runs with another loud step. δ' is
+//! convex in α = e^ε: on a cell of x a chord bounds it from above, and by Jensen its value at the mean of α from
+//! below, which the continued chords of the neighbouring cells bound in turn. With α(x) = e^ε q(x)/p(x) both integrals
+//! are masses of P and Q. The places at which δ' is evaluated hardly depend on ε, so that a search over ε evaluates
+//! most of them once.
 
 use super::found::Found;
 use super::minimum::Minimum;
@@ -27,71 +27,71 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Relative room for the roundings of masses, losses and sums.
+/// Relative room for the rounding errors of masses, losses and sums.
 const ROOM: f64 = 1e-9;
-/// Deviations of the other steps within which their profile is followed, below and above none.
+/// The deviations of the other steps, below and above zero, within which their profile is evaluated.
 const NEAR: f64 = 12.0;
 const ABOVE: f64 = 40.0;
-/// Within so many deviations evenly.
+/// The number of deviations within which places are evenly spaced.
 const INNER: f64 = 3.0;
-/// Losses over ε from which outcomes are loud: less of a δ is left to quiet runs by the smaller ones, and more runs
+/// Ratios of loss to ε from which outcomes are loud: with smaller ones, less of δ is left to quiet runs, and more runs
 /// have several loud steps.
 const LOUD: [f64; 3] = [HALF, 0.35, 0.2];
 const HALF: f64 = 0.5;
-/// Cells per deviation, and per e-fold of what a single step loses.
+/// The number of cells per deviation, and per e-fold of what a single step loses.
 const CELLS: (f64, f64) = (10.0, 140.0);
-/// Steps of an octave to which deviations and cells are rounded, so that neighbouring ε share places.
+/// Steps per octave to which deviations and cells are rounded, so that neighbouring ε share places.
 const STEPS: f64 = 4.0;
-/// Contours that serve other places.
+/// The number of contours kept for other places.
 const MOST_CONTOURS: usize = 3;
-/// Deviations of this share of that e-fold are passed over from below.
+/// If the deviation is less than this share of that e-fold, it is ignored for lower ends.
 const FEW: f64 = 0.015;
-/// How exactly the profile of the others is asked for.
+/// The precision at which the profile of the others is evaluated.
 const GOAL: f64 = 1e-4;
 /// The ratio of distances of tilts from their pole up to which a grid serves another place.
 const NEARBY: f64 = 1.2;
 /// Sums outside [this, 1/this] may have lost terms to underflow.
 const SMALLEST: f64 = 1e-200;
-/// ln of masses below which nothing is told apart any more.
+/// ln of the mass below which nothing can be distinguished any more.
 const LN_SMALLEST: f64 = -600.0;
-/// From one cell to the next where nothing is followed.
+/// The ratio of successive cells where the profile isn't evaluated.
 const RATIO: f64 = 1.4;
 
-/// Where one step is looked for below the upper end of ε, as a share of it, and at how many places.
+/// The lowest place at which one step is considered, as a share of the upper end of ε, and the most places.
 const FARTHEST_BELOW: f64 = 1e-8;
 const MOST_PLACES: usize = 20;
-/// The fewest where a blow-up is looked for, how far apart the first two are, as a share of ε, and ends that may be
-/// as close as they get.
+/// The fewest places for a blow-up, the distance of the first two as a share of ε, and the distance of ends that may
+/// be as close as possible.
 const FEWEST_PLACES: usize = 6;
 const STEP: f64 = 0.05;
 const AS_DECIDED: f64 = 1e-2;
-/// The farthest outcome that is looked at, in deviations beyond the farthest component.
+/// The farthest outcome considered, in deviations beyond the farthest component.
 const FARTHEST: f64 = 38.0;
-/// Places that no engine follows closely before what is kept has to do.
+/// The number of places without a close engine after which kept results have to suffice.
 const MOST_IN_VAIN: u32 = 24;
-/// What a single δ takes, as grids do, and each place where the others' profile is new.
+/// The work of a single δ, in the units of grids, and of each place at which the others' profile is new.
 const WORK: (f64, f64) = (0.05, 0.01);
-/// With more components in both laws it takes longer.
+/// With more components in both laws, the work is larger.
 const FEW_COMPONENTS: f64 = 12.0;
-/// With more than this it is not tried: far components are left out wherever it is known what matters.
+/// With more components than this, it isn't tried: far components are left out wherever it is known what matters.
 const MOST_COMPONENTS: usize = 48;
-/// Steps downwards to a lower end, and how often.
+/// The ratio of downward steps to a lower end, and their number.
 const NEAR_BELOW: f64 = 0.8;
 const DOWNWARDS: u32 = 8;
-/// How often an end is looked for farther out.
+/// The number of steps outwards in the search for an end.
 const OUTWARDS: usize = 4;
 /// Quiet runs with a share of e^−this have little of δ.
 const LITTLE: f64 = 3.0;
-/// Ends of ln δ farther apart than this tell nothing.
+/// Ends of ln δ farther apart than this decide nothing.
 const UNDECIDED: f64 = 1.0;
-/// This far from ln δ a chord tells where it is met.
+/// Within this distance of ln δ, a chord is trusted to meet it.
 const NEAR_ENOUGH: f64 = 0.005;
 /// Room in ln δ at both ends of ε.
 const LEVEL: f64 = 1e-12;
 
-/// Cells of quiet outcomes.
+/// The number of cells of quiet outcomes.
 const QUIET: usize = 1500;
-/// Where they begin: below, a step only ever loses less than nothing.
+/// The start of these cells; below it, a step only has losses below zero.
 const LEAST: f64 = -12.0;
 /// Products of order and loss at which quiet runs are bounded, and their ratio.
 const ORDERS: (f64, f64, f64) = (1.0, 2000.0, 1.15);
@@ -99,18 +99,18 @@ const ORDERS: (f64, f64, f64) = (1.0, 2000.0, 1.15);
 /// Quiet outcomes.
 #[derive(Debug)]
 struct Quiet {
-    /// Q-mass of cells and the farthest u = P/Q − 1 of each from zero, rounded away from it.
+    /// The Q-mass of each cell and its u = P/Q − 1 farthest from zero, rounded away from zero.
     cells: Vec<(f64, f64)>,
-    /// Q-mass of loud outcomes at least, and what they add to the mean of u at least.
+    /// Lower bounds on the Q-mass of loud outcomes and on their contribution to the mean of u.
     loud: (f64, f64),
-    /// Q-mass that is not there.
+    /// The Q-mass that is missing.
     lacking: f64,
 }
 
 impl Quiet {
     fn new(pair: &Pair, end: f64) -> Self {
         let step = (end - LEAST) / QUIET as f64;
-        // Of small numbers: masses far below are not told from differences of numbers near one.
+        // Computed from small numbers: masses far below can't be obtained from differences of numbers near one.
         let tail = |x: f64, below: bool| match below {
             true => pair.second.ln_tail(-x),
             false => pair.second.mirrored_ln_tail(x),
@@ -125,12 +125,12 @@ impl Quiet {
             let room = gain.abs() * ROOM + 8.0 * f64::EPSILON;
             (gain - room).max(-1.0)..gain + room
         };
-        // u rises with x: a cell's ends are its extremes. Around zero it counts as above.
+        // u rises with x, so the ends of a cell are its extremes. A cell around zero counts as above zero.
         let farthest = |left: &Range<f64>, right: &Range<f64>| {
             let (least, most) = (left.start, right.end);
             if most <= 0.0 { least } else { most.max(-least) }
         };
-        // Below the first one.
+        // The cell below the first edge.
         let (all, error) = pair.ln_tails_below(LEAST)[1];
         let mut gain_before = gain(LEAST);
         let first = farthest(&gain(f64::MIN), &gain_before);
@@ -163,15 +163,15 @@ impl Quiet {
         }
     }
 
-    /// About E_Q[u²].
+    /// Returns approximately E_Q[u²].
     fn second_moment(&self) -> f64 {
         self.cells.iter().map(|(mass, u)| mass * u * u).sum()
     }
 
-    /// ln of what runs of so many quiet steps add to δ(ε) at most: Chernoff's bound at the best order,
-    /// E_Q[(P/Q)^c; quiet] = Q(quiet) + c E_Q[u; quiet] + E_Q[ψ(u); quiet] with ψ(u) = (1 + u)^c − 1 − cu ≥ 0,
-    /// which rises on both sides of zero, faster above. All outcomes have E_Q[u] ≤ 0 but for mass that Q lacks, so
-    /// that the quiet ones have the mean of the loud ones at most, negated.
+    /// Returns ln of an upper bound on what runs of `count` quiet steps add to δ(ε): Chernoff's bound at the best
+    /// order, E_Q[(P/Q)^c; quiet] = Q(quiet) + c E_Q[u; quiet] + E_Q[ψ(u); quiet] with ψ(u) = (1 + u)^c − 1 − cu ≥ 0,
+    /// which rises on both sides of zero, faster above. Over all outcomes E_Q[u] ≤ 0, except for mass that Q lacks, so
+    /// the mean of the quiet ones is at most the negated mean of the loud ones.
     fn ln_delta(&self, count: f64, epsilon: f64) -> f64 {
         let mut best = 0.0f64;
         let mut product = ORDERS.0;
@@ -203,9 +203,9 @@ impl Quiet {
 pub(crate) struct OneHit {
     pair: Pair,
     count: f64,
-    /// First-law mass of the whole run that is not there.
+    /// The missing first-law mass of the whole run.
     missing: f64,
-    /// The latest quiet outcomes, with where they end.
+    /// The latest quiet outcomes, with their end.
     quiet: Option<(f64, Rc<Quiet>)>,
     others: Others,
 }
@@ -214,18 +214,18 @@ pub(crate) struct OneHit {
 #[derive(Debug)]
 struct Others {
     solver: Solver,
-    /// Those without far outcomes, whose profile is followed, if it has one.
+    /// The same without far outcomes, whose profile is evaluated, if it has any.
     cut: Option<Solver>,
-    /// The latest contours along which it is known.
+    /// The latest contours along which the profile is known.
     contours: Vec<Contour>,
-    /// How many places no engine followed closely.
+    /// The number of places that no engine could evaluate closely.
     in_vain: u32,
-    /// What is known of the profile, by place and by the unit of its roundings.
+    /// Known values of the profile, by place and by the unit of its rounding.
     known: HashMap<(u64, u64), LnBounds>,
 }
 
 impl Solver {
-    /// The run as one of many equal steps, with what is known of it; `None` for other runs.
+    /// Returns the run as one of many equal steps, with what is known about it; `None` for other runs.
     fn one_hit(&mut self) -> Option<Box<OneHit>> {
         if let Some(hit) = self.hit.take() {
             return Some(hit);
@@ -254,7 +254,7 @@ impl Solver {
         }))
     }
 
-    /// ln δ(ε) of the run as one of many equal steps, whose work counts as that of grids.
+    /// Returns ln δ(ε) of the run as one of many equal steps; the work counts as that of grids.
     fn ask_one_hit(&self, hit: &mut OneHit, epsilon: f64) -> Option<LnBounds> {
         let work = self.grid_work.get();
         if work >= MOST_WORK {
@@ -267,15 +267,15 @@ impl Solver {
         let before = hit.others.known.len();
         let found = hit.ln_delta(epsilon);
         let places = (hit.others.known.len() - before) as f64;
-        // It takes longer where outcomes have many components.
+        // The work is larger if outcomes have many components.
         let times = (components as f64 / FEW_COMPONENTS).max(1.0);
         let own = times * (WORK.0 + WORK.1 * places);
         self.grid_work.set(self.grid_work.get() + own);
         found
     }
 
-    /// Both ends of ε(δ) where one step decides, from the `ends` that are known; `None` where none does, or not
-    /// by much.
+    /// Returns both ends of ε(δ) if one step decides, starting from the known `ends`; `None` if none does, or only
+    /// barely.
     pub(super) fn epsilon_of_one_hit(
         &mut self,
         ln_delta: f64,
@@ -317,7 +317,7 @@ impl Solver {
         };
         while high.is_finite() && high > low * (1.0 + tolerance) {
             if !run.decides(place, ln_delta) {
-                // Below all of these other runs are as likely.
+                // Everywhere below this, other runs are as likely.
                 low = place;
                 place = (low * high).sqrt();
                 if high <= low * 1.01 {
@@ -326,7 +326,7 @@ impl Solver {
                 continue;
             }
             let Some(at) = ask(run, place) else {
-                // Where δ is lost among the smallest numbers the root lies before.
+                // If δ is lost among the smallest numbers, the root lies before this place.
                 if run.is_beyond(place, ln_delta) && nearer < MOST_PLACES {
                     nearer += 1;
                     high = place;
@@ -347,7 +347,7 @@ impl Solver {
             };
             let slope = (a.1 - b.1) / (b.0 - a.0);
             if a.0 >= b.0 || !slope.is_finite() {
-                // Middles that do not fall tell nothing.
+                // Middles that don't fall decide nothing.
                 break;
             }
             let off = point.1 - ln_delta;
@@ -357,7 +357,7 @@ impl Solver {
                 place = root.clamp(a.0 + inset, b.0 - inset).exp();
                 continue;
             }
-            // Outwards until both ends are certified.
+            // Move outwards until both ends are certified.
             let reach = (0.6 * at.width() + 0.1 * off.abs() + 4.0 * LEVEL) / slope;
             for side in [-1.0, 1.0] {
                 let mut reach = reach.max(0.1 * tolerance);
@@ -379,7 +379,7 @@ impl Solver {
             }
             break;
         }
-        // Where other runs are as likely, those with one hit still say what there is at least.
+        // If other runs are as likely, those with one hit still give a lower end.
         let mut below = found.upper;
         for _ in 0..DOWNWARDS {
             if !below.is_finite() || found.lower.unwrap_or(0.0) >= NEAR_BELOW * below {
@@ -397,7 +397,8 @@ impl Solver {
         better.then_some(found)
     }
 
-    /// ln B(x) likewise, from δ around the ε that a single step passes with chance x by the second law.
+    /// Returns ln B(x) in the same way, from δ around the ε that a single step exceeds with probability x under the
+    /// second law.
     pub(super) fn ln_blow_up_of_one_hit(&mut self, ln_x: f64, goal: f64) -> Option<LnBounds> {
         let [(pair, times)] = self.loss.parts.as_slice() else {
             return None;
@@ -422,7 +423,7 @@ impl Solver {
             };
             minimum.add(place, ends);
             let width = minimum.ends().width();
-            // Once places all around say little more, they are as close as they get.
+            // Once places on all sides add little, the ends are as close as possible.
             let settled = i >= FEWEST_PLACES && width < AS_DECIDED && width > 0.9 * before;
             if width <= 2.0 * goal || settled {
                 break;
@@ -437,7 +438,7 @@ impl Solver {
         ends.upper.is_finite().then_some(ends)
     }
 
-    /// ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
+    /// Returns ln δ(ε) of a run of many equal steps, one of which decides; `None` for other runs.
     pub(super) fn ln_delta_of_one_hit(&mut self, epsilon: f64) -> Option<LnBounds> {
         let mut hit = self.one_hit()?;
         let found = self.ask_one_hit(&mut hit, epsilon);
@@ -447,18 +448,18 @@ impl Solver {
 }
 
 impl OneHit {
-    /// Of both laws of a step.
+    /// Returns the number of components of both laws of a step.
     fn components(&self) -> usize {
         let laws = [&self.pair.first, &self.pair.second];
         laws.iter().map(|law| law.components().count()).sum()
     }
 
-    /// Whether single steps add up to less than a δ there.
+    /// Returns whether single steps add up to less than δ there.
     fn is_beyond(&self, epsilon: f64, ln_delta: f64) -> bool {
         self.pair.ln_delta_of_one_step(epsilon).upper + self.count.ln() <= ln_delta - LITTLE
     }
 
-    /// Outcomes whose loss is no more than this, and where they end.
+    /// Returns the outcomes whose loss is no more than this, and their end.
     fn quiet(&mut self, loss: f64) -> (f64, Rc<Quiet>) {
         let end = self.pair.crossing(loss).0;
         match &self.quiet {
@@ -471,19 +472,19 @@ impl OneHit {
         }
     }
 
-    /// Whether runs without a loud step have little of a δ about so large.
+    /// Returns whether runs without a loud step have little of a δ of about this size.
     fn decides(&mut self, epsilon: f64, ln_delta: f64) -> bool {
         let quiet = self.quiet(HALF * epsilon).1;
         let deviation = (self.count * quiet.second_moment()).sqrt();
         deviation <= epsilon && quiet.ln_delta(self.count, epsilon) <= ln_delta - LITTLE
     }
 
-    /// ln δ(ε), `None` where nothing can be said.
+    /// Returns ln δ(ε); `None` if nothing can be said.
     fn ln_delta(&mut self, epsilon: f64) -> Option<LnBounds> {
         if epsilon.is_nan() || epsilon <= 0.0 {
             return None;
         }
-        // All shares ask for the same places.
+        // All shares use the same places.
         let quiet = self.quiet(LOUD[0] * epsilon).1;
         let deviation = (self.count * quiet.second_moment()).sqrt();
         let mut best: Option<LnBounds> = None;
@@ -499,7 +500,7 @@ impl OneHit {
         best
     }
 
-    /// The same where outcomes are loud whose loss exceeds a share of ε.
+    /// Returns the same if outcomes are loud whose loss exceeds `share` of ε.
     fn ln_delta_of_loud(&mut self, epsilon: f64, share: f64, deviation: f64) -> Option<LnBounds> {
         let (loud, quiet) = self.quiet(share * epsilon);
         let (pair, count) = (&self.pair, self.count);
@@ -515,9 +516,9 @@ impl OneHit {
         if !finest.is_finite() {
             return None;
         }
-        // Below it no run loses: δ' is 1 − α there.
+        // Below this no run has a loss: δ' is 1 − α there.
         let least = (count - 1.0) * pair.loss(f64::MIN) * (1.0 + ROOM);
-        // ε less the loss of a loud step, falling: geometric down to `inner`, even down to −`inner`, and on.
+        // ε minus the loss of a loud step, falling: geometric down to `inner`, even down to −`inner`, and beyond.
         let mut places: Vec<f64> = Vec::new();
         let mut place = inner;
         let farthest = (1.0 - share) * epsilon;
@@ -536,13 +537,13 @@ impl OneHit {
         {
             places.push(RATIO * last);
         }
-        // What others lose hardly matters to a single step.
+        // The losses of the others hardly matter to a single step.
         let followed_below = deviation > FEW * scale;
 
         let others = &mut self.others;
         others.cut_off();
         let mut other = |place: f64| others.profile((pair, count), (place, unit), least);
-        // P-mass, e^ε Q-mass and δ' from both sides.
+        // P-mass, e^ε Q-mass and δ', from both sides.
         let [(ln_unit, _), _] = pair.ln_tails(pair.crossing(epsilon).1);
         if !(ln_unit.is_finite() && ln_unit >= LN_SMALLEST) {
             return None;
@@ -554,13 +555,13 @@ impl OneHit {
                 |ln: f64, error: f64| [(ln - error - ln_unit).exp(), (ln + error - ln_unit).exp()];
             (end(p, p_error), end(q + epsilon, q_error))
         };
-        // What runs with another loud step have in ∫ p(x) δ'(ε − l(x)) dx at most, of the masses of x: by the
-        // same, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊. Two losses of at least half of ε
-        // leave nothing of y, so that this is linear in e^y; of others it is one at most.
+        // An upper bound on what runs with another loud step have in ∫ p(x) δ'(ε − l(x)) dx, for the masses of x: by
+        // the same argument, count ∫ p δ''(y − l) with δ'' ≤ δ'(0) + (1 − e^{y − l})₊. Two losses of at least half of
+        // ε leave nothing of y, so that this is linear in e^y; for others it is at most one.
         let at_zero = other(0.0).upper.exp().min(1.0);
         let [(p_loud, p_error), (q_loud, q_error)] = pair.ln_tails(loud);
         let p_loud = (p_loud + p_error).exp();
-        // Room for the roundings of both products, which nearly cancel.
+        // Room for the rounding errors of both products, which nearly cancel.
         let q_loud = if share < HALF {
             0.0
         } else {
@@ -580,7 +581,7 @@ impl OneHit {
         if !masses.all(|mass| mass.is_finite()) {
             return None;
         }
-        // From where the others end up outwards: what fails far out must not take the work of what matters.
+        // From the typical sum of the others outwards: failures far out mustn't use up the work of what matters.
         let mut order: Vec<usize> = (0..edges.len()).collect();
         order.sort_by(|i, j| edges[*i].0.abs().total_cmp(&edges[*j].0.abs()));
         let mut values = vec![(0.0, 1.0); edges.len()];
@@ -594,7 +595,7 @@ impl OneHit {
                 inside = inside.min(upper);
                 upper = inside;
             }
-            // They fall by no more than as much as the place rises.
+            // It falls by no more than the place rises.
             let lower = ends.lower.exp() * (1.0 - ROOM) - 4.0 * room_of(place, unit);
             values[i] = (lower.clamp(0.0, upper), upper);
         }
@@ -606,7 +607,7 @@ impl OneHit {
             let (left_value, value) = (values[i - 1].1, values[i].1);
             let p = between(left.1.0, here.1.0);
             let q = between(left.1.1, here.1.1);
-            // The chord falls from `value` at the smaller α to `left_value` at the larger.
+            // The chord falls from `value` at the smaller α to `left_value` at the larger one.
             let (low, high) = (here.0.exp(), left.0.exp());
             let slope = ((left_value - value) / (high - low)).min(0.0);
             upper += (value * p[1] + slope * (q[0] - low * p[1])).clamp(0.0, value * p[1]);
@@ -624,7 +625,7 @@ impl OneHit {
             }
         }
         let (left, left_value) = (edges[edges.len() - 1], values[edges.len() - 1].1);
-        // From there on α falls to zero, where δ' is one.
+        // From there on, α falls to zero, where δ' is one.
         let ([p_low, p_high], [q_low, q_high]) = left.1;
         let slope = (left_value - 1.0) / left.0.exp();
         upper += (p_high + slope * q_low).clamp(0.0, p_high);
@@ -634,7 +635,8 @@ impl OneHit {
         }
         let upper = ln_add_exp(ln_unit + (count * upper).ln() + ROOM, ln_quiet + ROOM);
         let upper = ln_add_exp(upper, self.missing.ln() + ROOM).min(0.0);
-        // What is missing of the first law may be missing of every δ' and δ'' above, for each loud step and each pair.
+        // The mass missing from the first law may be missing from every δ' and δ'' above, for each loud step and each
+        // pair.
         let lower = ln_unit + (count * lower).ln() - ROOM;
         let missing = self.missing * (1.0 + count * p_loud).powi(2);
         let missing = (missing.ln() + ROOM - lower).exp();
@@ -647,21 +649,21 @@ impl OneHit {
     }
 }
 
-/// The largest of a few numbers an octave that is not above this one.
+/// Returns the largest of a few numbers per octave that isn't above this one.
 fn rounded_down(number: f64) -> f64 {
     ((number.log2() * STEPS).floor() / STEPS).exp2().min(number)
 }
 
-/// Room for the roundings of a place where all others deviate by about `unit`.
+/// Returns room for the rounding errors of a place if all others deviate by about `unit`.
 fn room_of(place: f64, unit: f64) -> f64 {
     ROOM * (2.0 * unit + place.abs())
 }
 
-/// A place and both ends of a convex, falling function of e^place there.
+/// A place and both ends, there, of a convex falling function of e^place.
 type Known = (f64, (f64, f64));
 
-/// A lower end of such a function at a place between two, from those and the next ones on both sides: it falls,
-/// and beyond its ends a chord lies below.
+/// Returns a lower end of such a function at a place between two known ones, from these and the next ones on both
+/// sides: the function falls, and a chord lies below it beyond its ends.
 fn least_at(
     place: f64,
     (above, below): (Option<Known>, Option<Known>),
@@ -688,7 +690,7 @@ impl Others {
         }
     }
 
-    /// ln of their δ at a place, in units of about their deviation; 1 − α below `least`.
+    /// Returns ln of their δ at a place, in units of about their deviation; 1 − α below `least`.
     fn profile(
         &mut self,
         (pair, count): (&Pair, f64),
@@ -707,7 +709,7 @@ impl Others {
         let ends = if place <= ABOVE * unit {
             self.followed(moved)
         } else {
-            // A step is loud for this too, or all are quiet.
+            // A step is loud for this purpose too, or all are quiet.
             let loud = pair.crossing(0.5 * moved).0;
             let [(tail, error), _] = pair.ln_tails(loud);
             let quiet = Quiet::new(pair, loud).ln_delta(count - 1.0, moved);
@@ -722,7 +724,7 @@ impl Others {
         ends
     }
 
-    /// ln δ(ε) near what the run adds up to, by whatever engine certifies it without far outcomes.
+    /// Returns ln δ(ε) near the typical sum of the run, by any engine that certifies it without far outcomes.
     fn followed(&mut self, epsilon: f64) -> LnBounds {
         let solver = match &mut self.cut {
             Some(cut) => cut,
@@ -751,7 +753,7 @@ impl Others {
             return best;
         }
         self.in_vain += 1;
-        // A grid that was laid for a tilt nearby says what another one would.
+        // A grid made for a nearby tilt gives the same as another one would.
         let wanted = solver.tilt(epsilon).unwrap_or(f64::NAN);
         if let (Some(ends), Some(kept)) = (kept, &solver.kept) {
             best = best.meet(ends);

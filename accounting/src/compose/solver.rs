@@ -1,4 +1,4 @@
-//! δ(ε) by whichever engine can certify it.
+//! Computes δ(ε) by whichever engine can certify it.
 
 use super::concentration::Concentration;
 use super::ladder::{Ends, Question, Source};
@@ -16,20 +16,20 @@ use crate::quantity::error::Result;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Orders beyond this are not charted.
+/// Orders beyond this aren't charted.
 pub(crate) const HIGHEST_ORDER: f64 = 1e16;
-/// ln of a δ that is zero as a number.
+/// ln of a δ that underflows to zero.
 const LEAST_LN_DELTA: f64 = -750.0;
-/// Dropped mixture mass as a share of δ times the relative accuracy wanted.
+/// The mixture mass that may be dropped, as a share of δ times the requested relative accuracy.
 pub(crate) const TRIM: f64 = 1e-3;
-/// No δ is so small that less mass than this matters.
+/// No δ is so small that a mass below this matters.
 pub(super) const LEAST_MASS: f64 = 1e-300;
-/// Contours of few steps that matter are not tried again after so many failures.
+/// The number of failures after which contours for few steps that matter aren't tried again.
 const MOST_FAILURES: u32 = 3;
-/// Ends of many steps as close as this are as good as it gets where one of them decides.
+/// Ends of many steps as close as this are as good as possible if one of the steps decides.
 const HIT: f64 = 4e-3;
-/// Where δ is below e^`FAR` and the contour's ends are as close as this, nothing else is tried: it takes seconds and
-/// hardly ever sees more so far out.
+/// If δ is below e^`FAR` and the contour's ends are as close as this, nothing else is tried: it takes seconds and
+/// hardly ever improves the ends that far out.
 const CLOSE_FAR_OUT: f64 = 1e-4;
 const FAR: f64 = -40.0;
 
@@ -37,39 +37,40 @@ const FAR: f64 = -40.0;
 #[derive(Debug)]
 pub(crate) struct Solver {
     pub(crate) loss: PrivacyLoss,
-    /// What says everything in a closed form, if something does.
+    /// The closed form that determines everything, if there is one.
     pub(crate) closed: Option<Closed>,
     pub(crate) cumulants: Option<CumulantFunction>,
-    /// What the grid is laid by.
+    /// The moments from which the grid is placed.
     pub(crate) moments: Option<Moments>,
-    /// Charts up to here were tried in vain.
+    /// The order up to which charts were tried in vain.
     out_of_reach: f64,
-    /// How often contours of few steps that matter were tried in vain.
+    /// The number of failed contours for few steps that matter.
     pub(crate) without_hits: u32,
-    /// The run as one of whose steps one may decide, with what is known of the others.
+    /// The run as one in which a single step may decide, with what is known about the others.
     pub(crate) hit: Option<Box<OneHit>>,
-    /// The grid of the latest question, for the next one.
+    /// The grid of the latest question, kept for the next one.
     pub(crate) kept: Option<Convolution>,
-    /// What grids have taken so far, of this run and of all that it was cut down to.
+    /// The work of grids so far, for this run and all runs derived from it.
     pub(crate) grid_work: Rc<Cell<f64>>,
-    /// Whether the latest grids were as fine as there are, of this run or of one that differs from it by
-    /// nothing that matters; or one step decided, as closely as that is known.
+    /// Whether the latest grids were as fine as possible, for this run or for one that differs from it negligibly;
+    /// or whether one step decided, as closely as that is known.
     pub(crate) finest: bool,
     /// Whether long grids are kept as well, for several questions of one search.
     pub(crate) keeps_long: bool,
     /// The run's outcomes in cells.
     pub(crate) partition: Option<Partition>,
-    /// Moments of small order, where they were asked for; none of steps that they don't cover.
+    /// Moments of small order, if they were requested; the inner value is `None` for steps that they don't cover.
     pub(crate) concentration: Option<Option<Concentration>>,
-    /// Whether this is only what another run dominates: closer than the two are, nothing is gained.
+    /// Whether this is only a run that another one dominates: greater precision than the distance of the two gains
+    /// nothing.
     pub(crate) rough: bool,
-    /// The same run with more told to the adversary.
+    /// The same run with more information given to the adversary.
     pub(crate) more_informed: Option<Box<Self>>,
-    /// What the run dominates.
+    /// A run that this one dominates.
     pub(crate) below: Option<Box<Self>>,
 }
 
-/// What says everything about a run in a closed form.
+/// A closed form that determines everything about a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Closed {
     /// One step of a pair.
@@ -79,7 +80,7 @@ pub(crate) enum Closed {
 }
 
 impl Closed {
-    /// ln δ(ε); of a sum quickly where a relative error of `goal` does.
+    /// Returns ln δ(ε); a sum is computed quickly if a relative error of `goal` suffices.
     pub(super) fn ln_delta(&self, epsilon: f64, goal: f64) -> LnBounds {
         match self {
             Self::Pair(pair) => pair.ln_delta_of_one_step(epsilon),
@@ -88,11 +89,11 @@ impl Closed {
     }
 }
 
-/// ln δ(ε), to a relative error of δ.
+/// The question for ln δ(ε), to a relative error of δ.
 pub(super) struct DeltaAt {
     epsilon: f64,
     goal: f64,
-    /// The run without far outcomes that do not matter there.
+    /// The run without far outcomes that don't matter there.
     cut: Option<Solver>,
 }
 
@@ -144,7 +145,7 @@ impl Question for DeltaAt {
                 })
             }
             Source::Grid => {
-                // Below the smallest numbers nobody looks.
+                // Below the smallest numbers, precision doesn't matter.
                 let vanishes = known.is_some_and(|known| known.upper <= LEAST_LN_DELTA);
                 if vanishes && !solver.needs_grid() || !solver.grid_may_help() {
                     None
@@ -157,7 +158,7 @@ impl Question for DeltaAt {
                 let mut ends = solver.coarse(epsilon);
                 ends.lower = ends.lower.max(solver.ln_delta_of_every_step(epsilon));
                 if let Some(cut) = &mut self.cut {
-                    // Chernoff's bound at orders that far outcomes rule tells nothing.
+                    // Chernoff's bound at orders dominated by far outcomes is useless.
                     ends.upper = ends.upper.min(cut.coarse(epsilon).upper);
                     ends.middle = ends.middle.min(ends.upper);
                 }
@@ -212,7 +213,7 @@ impl Solver {
         }
     }
 
-    /// Of what is left of the run, or of a part of it: its grids count among this one's.
+    /// Creates a solver for what is left of the run, or for a part of it; its grids count among this one's.
     pub(crate) fn derived(&self, loss: &PrivacyLoss) -> Self {
         Self {
             grid_work: Rc::clone(&self.grid_work),
@@ -221,7 +222,7 @@ impl Solver {
         }
     }
 
-    /// The cumulants, charted at least up to `order`.
+    /// Returns the cumulants, charted at least up to `order`.
     pub(crate) fn cumulants(&mut self, order: f64) -> Result<&CumulantFunction> {
         let ready = self
             .cumulants
@@ -245,7 +246,7 @@ impl Solver {
             .ok_or_else(CumulantFunction::out_of_reach)
     }
 
-    /// The cumulants, charted far enough for the saddle at `epsilon`.
+    /// Returns the cumulants, charted far enough for the saddle at `epsilon`.
     pub(crate) fn cumulants_for(&mut self, epsilon: f64) -> Result<&CumulantFunction> {
         let mut order = 1.0;
         let saddle = loop {
@@ -258,12 +259,12 @@ impl Solver {
                 return Err(CumulantFunction::out_of_reach());
             }
         };
-        // Room above for the aliases and for the window.
+        // Leaves room above for the aliases and for the window.
         self.cumulants(1.0 + 1.3 * (saddle - 1.0))
     }
 
-    /// The kernel that keeps relative accuracy at `epsilon`: the excess, except so far below the
-    /// mean loss that δ is nearly one and the excess would need many terms.
+    /// Returns the kernel that keeps relative accuracy at `epsilon`: the excess, unless ε is so far below the mean
+    /// loss that δ is nearly one and the excess would need many terms.
     fn kernel(&mut self, epsilon: f64) -> Result<Kernel> {
         let law = self.cumulants(1.0)?.moment(1.0);
         let below = law.first - epsilon > 4.0 * law.second.sqrt();
@@ -274,7 +275,7 @@ impl Solver {
         })
     }
 
-    /// ln δ(ε) of the pair itself.
+    /// Returns ln δ(ε) of the pair itself.
     pub(crate) fn ln_delta_of_pair(
         &mut self,
         epsilon: f64,
@@ -300,12 +301,12 @@ impl Solver {
             return Ok((LnBounds::exactly(f64::NEG_INFINITY), Source::Closed));
         }
         let (mut ends, source) = self.ln_delta_of_less_than_the_largest(epsilon, goal)?;
-        // Some loss is larger, so that this is an exponent that overflowed.
+        // Some loss is larger, so this is an exponent that overflowed.
         ends.upper = ends.upper.max(f64::MIN);
         Ok((ends, source))
     }
 
-    /// The same where some loss exceeds ε.
+    /// Returns the same if some loss exceeds ε.
     fn ln_delta_of_less_than_the_largest(
         &mut self,
         epsilon: f64,
@@ -321,7 +322,7 @@ impl Solver {
         if let Some(ends) = self.kept_ln_delta(epsilon, goal) {
             return Ok((ends, Source::Grid));
         }
-        // Where not even a rough size is known, everything is kept.
+        // If not even a rough size is known, everything is kept.
         let mut trimmed = self.trimmed_for(epsilon, goal).unwrap_or(None);
         let Some(trimmed) = &mut trimmed else {
             return self.climb(&mut question);
@@ -333,12 +334,12 @@ impl Solver {
         found
     }
 
-    /// ln δ(ε) along a contour, or as much of it as there is.
+    /// Returns ln δ(ε) along a contour, as tight as the contour allows.
     pub(crate) fn ln_delta_by_contour(&mut self, epsilon: f64, goal: f64) -> Option<LnBounds> {
         Some(self.along_a_contour(epsilon, goal)?.0)
     }
 
-    /// The same with the contour, which serves neighbouring ε too.
+    /// Returns the same with the contour, which serves neighbouring ε too.
     pub(super) fn along_a_contour(
         &mut self,
         epsilon: f64,
@@ -350,7 +351,7 @@ impl Solver {
             Kernel::Shared => -2.0,
         };
         if self.needs_grid() && expected < LEAST_LN_DELTA {
-            // Contours of laws take seconds there, and nobody looks.
+            // Contours of laws take seconds there, and the result doesn't matter.
             return None;
         }
         let mut best: Option<(LnBounds, Contour)> = None;
@@ -374,7 +375,7 @@ impl Solver {
         best
     }
 
-    /// Whether a first law has far components that may be worth dropping.
+    /// Returns whether a first law has far components that may be worth dropping.
     pub(crate) fn has_groups(&self) -> bool {
         self.loss
             .parts
@@ -382,19 +383,19 @@ impl Solver {
             .any(|(pair, _)| pair.first.components().count() > 2)
     }
 
-    /// The supremum of the composed loss, rounded up.
+    /// Returns the supremum of the composed loss, rounded up.
     pub(crate) fn largest_loss(&self) -> f64 {
         self.largest_by(LossDistribution::largest_loss)
     }
 
-    /// The least loss known to be exceeded with probability `delta` at most, whatever the engines say: the
-    /// supremum, or that of the finite losses where the others are no more likely.
+    /// Returns the least loss known to be exceeded with probability at most `delta`, whatever the engines say: the
+    /// supremum, or that of the finite losses if the others are no more likely.
     pub(crate) fn largest_loss_but_for(&self, delta: f64) -> f64 {
         let laws = self.loss.laws.iter();
         let beyond: f64 = laws
             .map(|(law, times)| (law.infinite + law.missing) * *times as f64)
             .sum();
-        // One law alone is added to nothing: its mass is as it was stated.
+        // A single law is added to nothing, so its mass is exactly as stated.
         let room = match self.loss.laws.as_slice() {
             [(_, 1)] if self.loss.parts.is_empty() => 0.0,
             laws => f64::EPSILON * (2.0 + laws.len() as f64),
@@ -424,7 +425,7 @@ impl Solver {
         sum + 1e-13 * sum.abs()
     }
 
-    /// The solver without far mixture components of mass `mass` in all; what was tried in vain stays known.
+    /// Returns the solver without far mixture components of total mass `mass`; failed attempts stay known.
     pub(crate) fn without_components(&self, mass: f64) -> Self {
         Self {
             without_hits: self.without_hits,
@@ -432,7 +433,7 @@ impl Solver {
         }
     }
 
-    /// The solver without far mixture components whose mass does not matter at this ε.
+    /// Returns the solver without far mixture components whose mass doesn't matter at this ε.
     pub(super) fn trimmed_for(&mut self, epsilon: f64, goal: f64) -> Result<Option<Self>> {
         if !self.has_groups() {
             return Ok(None);
@@ -450,8 +451,8 @@ impl Solver {
         Ok(None)
     }
 
-    /// (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation, and
-    /// about how fast ln δ falls with c: no bound, a start for searches.
+    /// Returns (ε, ln δ(ε)) at the ε whose saddle is at order c, by the saddle-point approximation, and
+    /// approximately how fast ln δ falls with c. Not a bound, but a start for searches.
     pub(crate) fn approximate_at(&mut self, c: f64) -> Result<(f64, f64, f64)> {
         let total = self.cumulants(c)?.moment(c);
         let (slope, curvature) = Kernel::ln_factor_slopes(c);
@@ -470,7 +471,7 @@ impl Solver {
         Ok(self.approximate_at(c)?.1.min(0.0))
     }
 
-    /// A contour made for `epsilon`, aiming at an absolute error of e^`ln_goal`.
+    /// Returns a contour made for `epsilon`, aiming at an absolute error of e^`ln_goal`.
     pub(crate) fn contour(&mut self, epsilon: f64, ln_goal: f64) -> Result<Contour> {
         let kernel = self.kernel(epsilon)?;
         let hopeless = self.without_hits >= MOST_FAILURES;
@@ -488,7 +489,7 @@ impl Solver {
         }
     }
 
-    /// δ(ε) from a contour of either kernel.
+    /// Returns δ(ε) from a contour of either kernel.
     pub(crate) fn read(&self, contour: &Contour, epsilon: f64) -> LnBounds {
         let ends = contour.value(epsilon);
         let (least, most) = self.mass_beyond();
@@ -499,12 +500,12 @@ impl Solver {
                 upper: ends.upper,
             }
             .raised(most),
-            // What P has left beside min(P, e^ε Q).
+            // The P-mass beyond min(P, e^ε Q).
             Kernel::Shared => ends.complement(most - least),
         }
     }
 
-    /// P-mass that is not in the moments: at least, of infinite loss, and at most.
+    /// Returns bounds on the P-mass that isn't in the moments: a lower bound, of infinite loss, and an upper bound.
     pub(crate) fn mass_beyond(&self) -> (f64, f64) {
         let all = |each: fn(&crate::loss::LossDistribution) -> f64| {
             let laws = self.loss.laws.iter();

@@ -1,4 +1,4 @@
-//! Runs some of whose steps are only stated by Rényi divergences: their moments, and the least bound over
+//! Runs in which some steps are only stated by Rényi divergences: their moments, and the least bound over
 //! orders.
 
 use super::roots::ROOM;
@@ -12,18 +12,18 @@ use crate::quantity::Order;
 use crate::quantity::error::{Error, Result};
 use std::cell::{Cell, RefCell};
 
-/// ln(α − 1) of the lowest and of the highest order that is looked at.
+/// ln(α − 1) of the lowest and of the highest order considered.
 const ORDERS: (f64, f64) = (-7.0, 16.0);
-/// Orders at which the search for the best one begins.
+/// The number of orders at which the search for the best one begins.
 const STARTS: usize = 24;
-/// Relative accuracy of δ within a bound.
+/// The relative accuracy of δ within a bound.
 const ROUGH: f64 = 1e-3;
 
 impl Stated {
-    /// An upper end of K at an order above one; infinite where nothing is known.
+    /// Returns an upper end of K at an order above one; infinite if nothing is known.
     ///
     /// # Errors
-    /// Whatever the accounting of a run reports.
+    /// Returns any error of accounting for a run.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<f64> {
         let less = order - 1.0;
         let value = match self {
@@ -35,7 +35,7 @@ impl Stated {
         Ok(if value.is_nan() { f64::INFINITY } else { value })
     }
 
-    /// An upper end of the Kullback–Leibler divergence: Rényi's rise with the order.
+    /// Returns an upper end of the Kullback–Leibler divergence: Rényi divergences rise with the order.
     ///
     /// # Errors
     /// As [`Stated::ln_moment`].
@@ -76,7 +76,8 @@ impl Best {
         Ok(one + less * added + self.mean.ln())
     }
 
-    /// (1 + η) times the least of D_λ̂ (1 − 1/λ̂) + ln(1/γ)/λ̂ over λ̂, the worst over the directions.
+    /// Returns (1 + η) times the least of D_λ̂ (1 − 1/λ̂) + ln(1/γ)/λ̂ over λ̂, the worst over the
+    /// directions.
     fn added(&self) -> Result<f64> {
         if let Some(known) = self.added.0.get() {
             return Ok(*known);
@@ -98,7 +99,7 @@ impl Best {
     }
 }
 
-/// An upper end of K of a run; infinite where nothing bounds its loss.
+/// Returns an upper end of K of a run; infinite if nothing bounds its loss.
 fn ln_moment(run: &PrivacyLoss, order: f64) -> Result<f64> {
     if run.unbounded {
         return Ok(f64::INFINITY);
@@ -106,8 +107,8 @@ fn ln_moment(run: &PrivacyLoss, order: f64) -> Result<f64> {
     Ok(run.ln_moment(order)?.1)
 }
 
-/// ln 1/γ of a truncated negative binomial of this mean and shape η, rounded up:
-/// E[K] = η(1/γ − 1)/(1 − γ^η), or (1/γ − 1)/ln(1/γ) at η = 0.
+/// Returns ln 1/γ of a truncated negative binomial of this mean and shape η, rounded up: E[K] = η(1/γ − 1)/(1
+/// − γ^η), or (1/γ − 1)/ln(1/γ) at η = 0.
 fn ln_inverse_success(mean: f64, shape: f64) -> f64 {
     let mean_at = |g: f64| {
         let fall = shape * g;
@@ -141,11 +142,11 @@ fn ln_inverse_success(mean: f64, shape: f64) -> f64 {
     high * (1.0 + SLACK)
 }
 
-/// The least of `bound`, a function of an order and of an upper end of K there that holds at any order,
-/// and that order: first at orders far and wide and at the `knots`, then around the best of them.
+/// Returns the least value of `bound`, a function of an order and of an upper end of K there that holds at
+/// any order, and that order: first at widely spaced orders and at the `knots`, then around the best of them.
 ///
 /// # Errors
-/// The last of the failures, where no order serves.
+/// Returns the last failure if no order works.
 fn least_over_orders(
     ln_moment: &dyn Fn(f64) -> Result<f64>,
     highest: f64,
@@ -196,13 +197,13 @@ fn least_over_orders(
 }
 
 impl PrivacyLoss {
-    /// Whether only Rényi divergences are known of some step.
+    /// Returns whether only Rényi divergences are known for some step.
     pub(crate) fn is_stated(&self) -> bool {
         self.laws.iter().any(|(law, _)| law.stated.is_some())
     }
 
-    /// The least of `bound` over orders for the whole run, some of whose steps are only stated, and that
-    /// order.
+    /// Returns the least value of `bound` over orders for the whole run, some of whose steps are only stated,
+    /// and that order.
     ///
     /// # Errors
     /// As [`least_over_orders`].
@@ -218,8 +219,8 @@ impl PrivacyLoss {
         least_over_orders(&ln_moment, highest, &knots, bound)
     }
 
-    /// The run without outcomes of infinite loss of the laws that are known, and at most how much of its
-    /// first law they are: what is left are measures, for which every moment bound holds as it does for laws.
+    /// Returns the run without outcomes of infinite loss of the known laws, and an upper bound on their share
+    /// of its first law. What remains are measures, for which every moment bound holds as it does for laws.
     pub(crate) fn without_infinite(&self) -> (Self, f64) {
         let mut finite = self.clone();
         let mut ln_kept = 0.0;
@@ -239,11 +240,11 @@ impl PrivacyLoss {
 }
 
 impl Solver {
-    /// ln of an upper end of δ(ε) of a run some of whose steps are only stated, for any real ε, and the
-    /// order that gave it.
+    /// Returns ln of an upper end of δ(ε) of a run in which some steps are only stated, for any real ε, and
+    /// the order that gave it.
     ///
     /// # Errors
-    /// As [`PrivacyLoss::least_of_stated`]; no order that serves is none.
+    /// As [`PrivacyLoss::least_of_stated`]; it isn't an error if no order works.
     pub(crate) fn ln_delta_of_stated(&self, epsilon: f64) -> Result<(f64, Option<f64>)> {
         let (finite, mass) = self.loss.without_infinite();
         let bound = |order: f64, ln: f64| {
@@ -260,7 +261,7 @@ impl Solver {
         }
     }
 
-    /// An upper end of ε(δ) of such a run, and the order that gave it.
+    /// Returns an upper end of ε(δ) of such a run, and the order that gave it.
     ///
     /// # Errors
     /// As [`PrivacyLoss::least_of_stated`].
@@ -279,10 +280,10 @@ impl Solver {
         Ok((epsilon.max(0.0) * (1.0 + SLACK), order))
     }
 
-    /// An upper end of B(x), 0 < x < 1, of such a run: r ≤ (x^{α−1} e^{K(α)})^{1/α} by Hölder.
+    /// Returns an upper end of B(x), 0 < x < 1, of such a run: r ≤ (x^{α−1} e^{K(α)})^{1/α} by Hölder.
     ///
     /// # Errors
-    /// As [`PrivacyLoss::least_of_stated`]; where no order serves it is one.
+    /// As [`PrivacyLoss::least_of_stated`]; if no order works, the result is one.
     pub(crate) fn blow_up_of_stated(&self, x: f64) -> Result<f64> {
         let (finite, mass) = self.loss.without_infinite();
         let ln_x = x.ln();

@@ -1,4 +1,4 @@
-//! The engines: each gives δ(ε) of a composed privacy loss with both ends, and knows nothing of the questions.
+//! The engines: each computes δ(ε) of a composed privacy loss with both ends, independently of the question.
 
 mod certificate;
 pub(crate) mod contour;
@@ -25,7 +25,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The engine to name when two numbers meet in one.
+    /// Returns the engine to report if two numbers are combined into one.
     #[must_use]
     pub const fn coarser(self, other: Self) -> Self {
         match (self, other) {

@@ -1,7 +1,7 @@
-//! Several records at once, from guarantees about single ones.
+//! Guarantees for several records at once, derived from guarantees for single records.
 //!
-//! The exact way is a [`Query`](crate::Query) with a group size: the mixture of all k records.
-//! The lemma here needs only (ε_i, δ_i) and is looser.
+//! The exact way is a [`Query`](crate::Query) with a group size, which uses the mixture of all k records. The lemma
+//! here needs only (ε_i, δ_i) and is looser.
 
 use crate::compose::solver::Solver;
 use crate::guarantee::calibrate::search::{Trial, interpolate};
@@ -12,20 +12,20 @@ use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 use std::cell::RefCell;
 
-/// How exactly a single record is known at first in the search for a group's ε.
+/// The initial precision of a single record's values in the search for a group's ε.
 const ROUGH: f64 = 1e-3;
-/// Where that search begins at least, and from one place to the next until the lemma holds, as logarithms from here on.
+/// The least ε at which that search begins, and its stride until the lemma holds; logarithms from here on.
 const LEAST: f64 = 1e-12;
 const STRIDE: f64 = 0.4;
-/// Beyond this ε nothing is looked for: ln 10^6.
+/// The search ends at this ε: ln 10^6.
 const FARTHEST: f64 = 13.8;
-/// No finer than this, relatively.
+/// The finest relative width of the result.
 const FINEST: f64 = 1e-9;
 
-/// The group lemma: (Σ ε_i, Σ_i δ_i e^{ε_1 + … + ε_{i−1}}), in the order that makes δ least.
+/// Applies the group lemma: (Σ ε_i, Σ_i δ_i e^{ε_1 + … + ε_{i−1}}), in the order that minimises δ.
 ///
-/// Bound: upper. The best order is ascending in (e^{ε_i} − 1)/δ_i (for equal δ: ascending ε).
-/// Source: CRT Prop. 5, whose k e^{kε} δ is looser.
+/// Bound: upper. The best order is ascending in (e^{ε_i} − 1)/δ_i (for equal δ: ascending ε). Source: CRT Prop. 5,
+/// whose k e^{kε} δ is looser.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Epsilon, group::group_lemma};
@@ -40,7 +40,7 @@ const FINEST: f64 = 1e-9;
 pub fn group_lemma(each: &[(Epsilon, Delta)]) -> (Upper<Epsilon>, Upper<Delta>) {
     let mut sorted = each.to_vec();
     let key = |each: &(Epsilon, Delta)| {
-        // A record without any loss goes anywhere; one without δ goes last.
+        // A record without loss may go anywhere; one without δ goes last.
         if each.0.get() <= 0.0 {
             0.0
         } else {
@@ -62,7 +62,7 @@ pub fn group_lemma(each: &[(Epsilon, Delta)]) -> (Upper<Epsilon>, Upper<Delta>) 
     )
 }
 
-/// (kε, k e^{kε} δ) of k alike records: what CRT's Proposition 5 prints.
+/// Returns (kε, k e^{kε} δ) for k equal records, the bound printed in CRT's Proposition 5.
 ///
 /// Bound: upper, looser than [`group_lemma`]; kept to reproduce the paper's numbers.
 ///
@@ -94,12 +94,12 @@ pub fn paper_group_bound(
 }
 
 impl PrivacyLoss {
-    /// ε of `group` records at `delta` by the lemma, from this loss of a single record.
+    /// Returns ε of `group` records at `delta` by the lemma, if this is the loss of a single record.
     ///
-    /// With δ_1 = δ (e^ε − 1)/(e^{kε} − 1), the group is (kε(δ_1), δ). Bound: upper.
+    /// With δ_1 = δ (e^ε − 1)/(e^{kε} − 1), the group has (kε(δ_1), δ). Bound: upper.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when the single record's ε can't be certified.
+    /// Returns [`Error::NotCertified`] if the single record's ε can't be certified.
     pub fn epsilon_by_group_lemma(
         &self,
         group: GroupSize,
@@ -122,12 +122,12 @@ impl PrivacyLoss {
         Ok(Upper::new(Epsilon::nonnegative(k * each)))
     }
 
-    /// δ of `group` records at `epsilon` by the lemma: δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
+    /// Returns δ of `group` records at `epsilon` by the lemma: δ_k(ε) ≤ δ(ε/k) (e^ε − 1)/(e^{ε/k} − 1).
     ///
     /// Bound: upper.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when the single record's δ can't be certified.
+    /// Returns [`Error::NotCertified`] if the single record's δ can't be certified.
     pub fn delta_by_group_lemma(
         &self,
         group: GroupSize,
@@ -137,7 +137,7 @@ impl PrivacyLoss {
         let k = f64::from(group.get());
         // Rounded down: a smaller ε has a larger δ.
         let each = Epsilon::new(epsilon.get() / k * (1.0 - 1e-15))?;
-        // As a logarithm: below the smallest number the sum may still bring it back.
+        // Computed as a logarithm: the sum may bring a value below the smallest number back into range.
         let (single, _) = Solver::new(self).ln_delta(each.get(), 0.5 * tolerance.get())?;
         if single.upper == f64::NEG_INFINITY {
             return Ok(Upper::new(Delta::clamped(0.0)));
@@ -151,19 +151,19 @@ impl PrivacyLoss {
     }
 }
 
-/// The least ε found of a single record from which the lemma gives k of them δ: δ(ε) Σ_{i<k} e^{iε} ≤ δ. From `epsilon`,
-/// an upper end of ε(δ') of a single record, and `ln_delta`, one of ln δ(ε) to a relative goal.
+/// Returns the least ε found for a single record at which the lemma gives k records δ: δ(ε) Σ_{i<k} e^{iε} ≤ δ.
+/// `epsilon` returns an upper end of ε(δ') of a single record, `ln_delta` an upper end of ln δ(ε) to a relative goal.
 ///
 /// # Errors
-/// Those of both.
+/// Returns the errors of both functions.
 fn each_by_lemma(
     (k, delta): (f64, f64),
     tolerance: f64,
     epsilon: impl Fn(f64) -> Result<f64>,
     ln_delta: impl Fn(f64, f64) -> Result<f64>,
 ) -> Result<f64> {
-    // The sum is k at ε = 0 and no less elsewhere: where ε(δ/k) is zero so is the answer, and elsewhere the lemma holds
-    // nowhere below it.
+    // The sum is k at ε = 0 and no less elsewhere. If ε(δ/k) is zero, so is the answer; otherwise the lemma holds
+    // nowhere below ε(δ/k).
     let share = (delta / k * (1.0 - f64::EPSILON)).max(f64::MIN_POSITIVE);
     let single = epsilon(share)?;
     if single <= 0.0 && k * share <= delta {
@@ -172,19 +172,19 @@ fn each_by_lemma(
     let ln_allowed = delta.ln();
     let above = |epsilon: f64, goal: f64| -> Result<f64> {
         let most = ln_delta(epsilon, goal)? + ln_geometric_sum(k, epsilon);
-        // The sign is decided by the numbers themselves, and what is no number is not certified.
+        // The comparison of the numbers decides the sign; NaN isn't certified.
         Ok(match most <= ln_allowed {
             true => (most - ln_allowed).min(0.0),
             false => (most - ln_allowed).max(f64::MIN_POSITIVE),
         })
     };
-    // As exactly as `delta_by_group_lemma` is asked, so that both agree on where the lemma holds.
+    // The same precision as in `delta_by_group_lemma`, so that both agree on where the lemma holds.
     let fine = (0.5 * tolerance).min(ROUGH);
     let at = |x: f64, rough: f64| -> Result<Trial> {
         let mut goal = rough.clamp(fine, ROUGH);
         loop {
             let margin = above(x.exp(), goal)?;
-            // What fails by less than the goal may hold.
+            // A failure within the precision of the goal may turn out to hold.
             let open = margin > 0.0 && margin <= 2.0 * goal && goal > fine;
             if !open {
                 return Ok(Trial { x, margin });
@@ -192,7 +192,8 @@ fn each_by_lemma(
             goal = (ROUGH * goal).max(fine);
         }
     };
-    // The lemma may fail again farther out: from below, and first upwards, as what is known of a single record is rough.
+    // The lemma may fail again farther out, so the search proceeds from below. It first moves upwards because the
+    // single record's value is rough.
     let mut safe = at(single.max(LEAST).ln(), ROUGH)?;
     let mut fails = None;
     while safe.margin > 0.0 {
@@ -222,7 +223,7 @@ fn each_by_lemma(
     Ok(safe.x.exp())
 }
 
-/// δ of `group` records at `epsilon` by the lemma, the worst over the directions of a single record.
+/// Returns δ of `group` records at `epsilon` by the lemma, the worst over the directions of a single record.
 pub(crate) fn delta_by_lemma<'a>(
     directions: impl IntoIterator<Item = &'a PrivacyLoss>,
     group: GroupSize,
@@ -237,14 +238,14 @@ pub(crate) fn delta_by_lemma<'a>(
     Ok(most)
 }
 
-/// Whether the lemma stands in where the law of a group is not known. Each step from one input to the next has to
-/// be one that the single record's guarantee covers: records that come or go change the size of the input, on
-/// which some samplers depend.
+/// Returns whether the lemma may stand in if the law of a group isn't known. The single record's guarantee has to cover
+/// each step from one input to the next; adding or removing records changes the size of the input, on which some
+/// samplers depend.
 pub(crate) fn lemma_stands_in(neighbours: Neighbours) -> bool {
     neighbours != Neighbours::AddRemove
 }
 
-/// ln Σ_{i<k} e^{iε}, rounded up.
+/// Returns ln Σ_{i<k} e^{iε}, rounded up.
 fn ln_geometric_sum(k: f64, epsilon: f64) -> f64 {
     let sum = match epsilon > 0.0 {
         true => ln_expm1(k * epsilon) - ln_expm1(epsilon),
@@ -253,7 +254,7 @@ fn ln_geometric_sum(k: f64, epsilon: f64) -> f64 {
     sum + 1e-12 + 4.0 * f64::EPSILON * k * epsilon
 }
 
-/// ln(e^x − 1) for x > 0.
+/// Returns ln(e^x − 1) for x > 0.
 fn ln_expm1(x: f64) -> f64 {
     if x > 30.0 {
         x + (-(-x).exp()).ln_1p()

@@ -1,5 +1,5 @@
-//! A finished guarantee: what is promised, to whom, in which notion and unit, and how the
-//! number was obtained. This is the row of every table and the object of every JSON file.
+//! Finished guarantees: what is promised, to whom, in which notion and unit, and how the number was obtained. A
+//! guarantee is a row of every table and an object of every JSON file.
 
 pub mod calibrate;
 pub mod confidentiality;
@@ -190,7 +190,7 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    /// A promise by definition, with nothing filled in yet.
+    /// Creates a promise by definition, with no value filled in yet.
     #[must_use]
     pub const fn new(
         notion: Notion,
@@ -226,8 +226,8 @@ impl Guarantee {
         }
     }
 
-    /// The same where δ is certified to be no more than the row's at `epsilon`: ε(δ) is at most that, in each
-    /// direction. A search for ε from δ may certify less, where δ is flat.
+    /// Returns the row with the additional fact that δ at `epsilon` is certified to be no more than the row's δ: ε(δ)
+    /// is then at most `epsilon`, in each direction. A search for ε from δ may certify less where δ is flat.
     #[must_use]
     pub fn certified_at(mut self, epsilon: Epsilon) -> Self {
         let within = |bounds: Bounds<Epsilon>| Bounds {

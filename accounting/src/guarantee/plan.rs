@@ -1,4 +1,4 @@
-//! One training plan, every guarantee that follows from it.
+//! Plans: all guarantees that follow from one mechanism.
 
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
@@ -18,7 +18,7 @@ use crate::quantity::{
 mod at_epsilon;
 mod other_notions;
 
-/// What is to run, and what is asked about it.
+/// A mechanism to run, together with the questions about it.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Mechanism, NoiseMultiplier, Notion, Plan, SamplingRate, Steps, UnitName};
@@ -35,27 +35,27 @@ pub struct Plan {
     pub mechanism: Mechanism,
     /// What one record is.
     pub unit: UnitName,
-    /// The δ of every (ε, δ) row.
+    /// The δ of all (ε, δ) rows.
     pub delta: Delta,
     /// The neighbours of the `dp` rows.
     pub neighbours: Neighbours,
-    /// How many records one secret or person accounts for.
+    /// The number of records that one secret or person accounts for.
     pub group: GroupSize,
     /// The redaction policy, if there is one.
     pub redaction: Option<Redaction>,
-    /// The confidence with which the redaction's rates bound the true ones, when measured.
+    /// The confidence with which the redaction's rates bound the true ones, if they were measured.
     pub confidence: Option<Confidence>,
-    /// The adversary's chance of guessing the secret beforehand.
+    /// The adversary's probability of guessing the secret beforehand.
     pub prior: Option<Probability>,
-    /// Asks for μ-GDP too, with this δ allowed on top of the Gaussian's own.
+    /// Requests μ-GDP too, with this δ allowed on top of the Gaussian's own.
     pub gaussian_slack: Option<Delta>,
-    /// Relative width of every answer.
+    /// The relative width of every answer.
     pub tolerance: Tolerance,
 }
 
 impl Plan {
-    /// A plan with the usual questions: add-remove, single records, no redaction, no prior, and
-    /// a relative tolerance of 1e-6.
+    /// Creates a plan with the usual questions: add-remove, single records, no redaction, no prior, and a relative
+    /// tolerance of 1e-6.
     #[must_use]
     pub fn new(mechanism: Mechanism, unit: UnitName, delta: Delta) -> Self {
         Self {
@@ -72,15 +72,15 @@ impl Plan {
         }
     }
 
-    /// Every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp`
-    /// by the mixture and by the lemma; with redaction, the Bayesian rows in both conventions
-    /// and the row for an adversary who may know the secret; with a prior, the posterior by
-    /// blow-up, by Fano's inequality for the Kullback–Leibler, Rényi and χ² divergences, and by total
-    /// variation, unless the group has the lemma alone; with a Gaussian slack, μ-GDP.
+    /// Returns every guarantee of the plan: `dp` by the loss law and by Rényi; with a group, `group-dp` by the
+    /// mixture and by the lemma; with redaction, the Bayesian rows in both conventions and the row for an adversary
+    /// who may know the secret; with a prior, the posterior by blow-up, by Fano's inequality for the
+    /// Kullback–Leibler, Rényi and χ² divergences, and by total variation, unless only the lemma covers the group;
+    /// with a Gaussian slack, μ-GDP.
     ///
     /// # Errors
-    /// [`crate::Error::Unsupported`] for an estimated mechanism,
-    /// [`crate::Error::NotCertified`] when a row can't be certified at all.
+    /// Returns [`crate::Error::Unsupported`] for an estimated mechanism, and [`crate::Error::NotCertified`] if a row
+    /// can't be certified at all.
     pub fn guarantees(&self) -> Result<Vec<Guarantee>> {
         let mut rows = self.single_record()?;
         if self.group > GroupSize::ONE {
@@ -99,8 +99,8 @@ impl Plan {
         Ok(self.by_what_is_known(rows))
     }
 
-    /// The rows of a run of which some part has no law but stated Rényi divergences: all of them are by
-    /// these, so that those by the law are, and repeat nothing.
+    /// Relabels the rows of a run in which some part has no law but only stated Rényi divergences: rows by the law
+    /// follow from these divergences too, so they are marked accordingly and duplicates are dropped.
     fn by_what_is_known(&self, rows: Vec<Guarantee>) -> Vec<Guarantee> {
         if !self.mechanism.is_stated() {
             return rows;
@@ -124,7 +124,7 @@ impl Plan {
                 of(other) == of(&row)
             };
             match kept.iter_mut().find(same) {
-                // The order is known of the row that was meant to be by divergences.
+                // Only the row that was meant to be by divergences knows the order.
                 Some(other) => other.order = other.order.or(row.order),
                 None => kept.push(row),
             }
@@ -132,7 +132,7 @@ impl Plan {
         kept
     }
 
-    /// ε of [`Plan::exactly`], both ends.
+    /// Returns both ends of ε of [`Plan::exactly`].
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -141,8 +141,8 @@ impl Plan {
         Ok(self.exactly()?.epsilon.unwrap_or(infinite))
     }
 
-    /// ε' against an adversary without prior knowledge of the secret, in the notion's own neighbours; absent
-    /// without redaction.
+    /// Returns ε' against an adversary without prior knowledge of the secret, for the notion's own neighbours;
+    /// `None` without redaction.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -156,8 +156,8 @@ impl Plan {
         Ok(Some(answer.bounds))
     }
 
-    /// The first row of [`Plan::guarantees`], or the first of the group if there is one: by its law or by the lemma,
-    /// whichever is tighter.
+    /// Returns the first row of [`Plan::guarantees`], or the first row of the group if there is one: by its law or
+    /// by the lemma, whichever is tighter.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -176,13 +176,13 @@ impl Plan {
         Ok(self.row_by_what_is_known(row))
     }
 
-    /// [`Plan::by_what_is_known`] of a single row.
+    /// Applies [`Plan::by_what_is_known`] to a single row.
     fn row_by_what_is_known(&self, row: Guarantee) -> Guarantee {
         let known = self.by_what_is_known(vec![row.clone()]);
         known.into_iter().next().unwrap_or(row)
     }
 
-    /// The group by the law of its records together.
+    /// Returns the row of the group by the joint law of its records.
     fn group_by_law(&self) -> Result<Guarantee> {
         let query = Query {
             neighbours: self.neighbours,
@@ -193,8 +193,8 @@ impl Plan {
         Ok(Guarantee { group, ..row })
     }
 
-    /// A group by its law and by the lemma, the tighter one first. The lemma stands in where the law is not known;
-    /// what the law certifies stands where the lemma certifies nothing.
+    /// Returns the rows of a group by its law and by the lemma, the tighter one first. The lemma stands in if the
+    /// law isn't known; if the lemma certifies nothing, the law's row stands.
     fn tighter(
         &self,
         law: Result<Guarantee>,
@@ -251,7 +251,7 @@ impl Plan {
         Ok(vec![by_law, by_renyi])
     }
 
-    /// ε from the loss law, with both directions where they differ.
+    /// Returns ε from the loss law, with both directions if they differ.
     fn by_law(&self, notion: Notion, solvers: &mut [Solver]) -> Result<Guarantee> {
         let answers = self.answers(solvers, self.delta)?;
         let by_direction = match answers.as_slice() {
@@ -271,7 +271,7 @@ impl Plan {
         })
     }
 
-    /// The group by the lemma, from its single records.
+    /// Returns the row of the group by the lemma, from its single records.
     fn group_by_lemma(&self) -> Result<Guarantee> {
         let mut most = Upper::new(Epsilon::new(0.0)?);
         for loss in losses(&self.mechanism, Query::single(self.neighbours))? {
@@ -288,8 +288,8 @@ impl Plan {
         })
     }
 
-    /// Neighbours of a redaction row: the definition compares contents (replace), the papers
-    /// computed add-remove.
+    /// Returns the neighbours of a redaction row: the definition compares contents (replace), the papers computed
+    /// add-remove.
     const fn redaction_query(&self, convention: Convention) -> Query {
         let neighbours = match convention {
             Convention::Definition => Neighbours::Replace,
@@ -318,8 +318,8 @@ impl Plan {
         }
     }
 
-    /// Rows for redaction in one convention: for an adversary without prior knowledge of the secret exactly and
-    /// by Proposition 6 on two bases; by definition also for one who may know it.
+    /// Returns the rows for redaction in one convention: for an adversary without prior knowledge of the secret,
+    /// exactly and by Proposition 6 on two bases; by definition also for an adversary who may know the secret.
     fn redacted(&self, redaction: Redaction, convention: Convention) -> Result<Vec<Guarantee>> {
         let query = self.redaction_query(convention);
         let mut solvers = self.solvers(query)?;
@@ -370,7 +370,7 @@ impl Plan {
         Ok(rows)
     }
 
-    /// The row for an adversary who may know the secret: (ε, (γ − η)δ + η).
+    /// Returns the row for an adversary who may know the secret: (ε, (γ − η)δ + η).
     fn informed(
         &self,
         redaction: Redaction,
@@ -386,7 +386,7 @@ impl Plan {
                 ..row
             });
         };
-        // Whether missing depends on the secret is unknown: no lower end.
+        // It is unknown whether a miss depends on the secret, so there is no lower end.
         let epsilon = Bounds {
             lower: None,
             upper: base.bounds.upper,
@@ -408,7 +408,8 @@ impl Plan {
     }
 }
 
-/// The papers computed add-remove: what has no answer for that has no such row either.
+/// The papers computed add-remove: a mechanism that isn't covered for these neighbours has no rows in that
+/// convention.
 fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<Guarantee>> {
     match (convention, rows) {
         (Convention::Paper, Err(Error::Unsupported { .. })) => Ok(Vec::new()),
@@ -416,7 +417,8 @@ fn covered(convention: Convention, rows: Result<Vec<Guarantee>>) -> Result<Vec<G
     }
 }
 
-/// Two rows of one question, the tighter upper end first; it has the larger of the lower ends.
+/// Orders two rows about one question by their upper ends, the tighter first; that row gets the larger of the lower
+/// ends.
 fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarantee)> {
     let ends = |row: &Guarantee| match (row.delta_bounds, row.epsilon) {
         (Some(delta), _) => (
@@ -452,7 +454,7 @@ fn tighter_first(law: Guarantee, lemma: Guarantee) -> Result<(Guarantee, Guarant
     Ok((first, law))
 }
 
-/// Whether both ends are known and so near each other that nothing else is tighter by more than the tolerance.
+/// Returns whether both ends are known and so close that no other bound can be tighter by more than the tolerance.
 fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
     let ends = bounds.and_then(|bounds| Some((bounds.lower?, bounds.upper?)));
     ends.is_some_and(|(lower, upper)| {
@@ -460,8 +462,8 @@ fn is_close(bounds: Option<&Bounds<Epsilon>>, tolerance: Tolerance) -> bool {
     })
 }
 
-/// The larger of the directions, end by end. An end is known when it is known in every
-/// direction (upper) or in any (lower).
+/// Returns the larger of the directions, end by end. The upper end is known if it is known in every direction, the
+/// lower end if it is known in any.
 fn larger(answers: &[Answer<Epsilon>]) -> Result<Answer<Epsilon>> {
     let mut engine = Engine::Closed;
     let (mut lower, mut upper): (Option<f64>, f64) = (None, 0.0);
@@ -506,7 +508,7 @@ fn by_renyi(solvers: &mut [Solver], delta: Delta) -> Result<(Upper<Epsilon>, Opt
 fn amplified(redaction: Redaction, base: Bounds<Epsilon>) -> Bounds<Epsilon> {
     Bounds {
         lower: base.lower.map(|end| {
-            // The map rounds up; a lower end goes down by as much and more.
+            // The map rounds up, so a lower end is moved down by more than that.
             Lower::new(Epsilon::nonnegative(
                 redaction.amplified(*end.get()).get() * (1.0 - 4e-15),
             ))

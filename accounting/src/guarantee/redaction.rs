@@ -1,16 +1,16 @@
-//! What redaction adds to a finished profile (CRT), applied once and last.
+//! Effect of redaction on a finished profile (CRT), applied once and last.
 //!
-//! A policy misses a secret with probability γ, given its carrier; a second, conservative
-//! policy that decides what counts as private misses it too with probability η ≤ γ. Two
-//! questions follow, with two types:
+//! A policy misses a secret with probability γ, given its carrier; a second, conservative policy, which
+//! decides what counts as private, misses it too with probability η ≤ γ. Two questions follow, with one
+//! type each:
 //!
-//! * [`BayesianUnknown`]: can an adversary without prior knowledge of the secret tell the run from one with
-//!   `<MASK>` in its place? For planning. It bounds no posterior, no exposure and no audit
+//! * [`BayesianUnknown`]: can an adversary without prior knowledge of the secret distinguish the run from
+//!   one with `<MASK>` in its place? For planning. The answer bounds no posterior, no exposure and no audit
 //!   that knows the secret, so nothing here turns it into a promise.
-//! * [`BayesianKnown`]: the adversary may know the secret; only this one meets audits.
+//! * [`BayesianKnown`]: the adversary may know the secret; only this type is compared with audits.
 //!
-//! Neither composes. Two phases amplified one by one under-report (σ = 1 twice, γ = 0.1,
-//! ε = 2: true δ 4.2e-4, nested 6.9e-6), so this does not compile:
+//! Neither composes. Two phases amplified separately under-report (σ = 1 twice, γ = 0.1, ε = 2: true δ
+//! 4.2e-4, nested 6.9e-6), so this does not compile:
 //!
 //! ```compile_fail,E0308
 //! use reticent_accounting::pld::Profile;
@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! and neither does taking a redacted profile back among the losses that compose:
+//! and neither does using a redacted profile among the losses that compose:
 //!
 //! ```compile_fail,E0308
 //! use reticent_accounting::PrivacyLoss;
@@ -60,11 +60,11 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Miss rate γ of the policy, and the share η of secrets that the conservative policy
-    /// misses as well. Upper bounds on both are safe.
+    /// Creates a redaction from the miss rate γ of the policy and the share η of secrets that the
+    /// conservative policy misses as well. Upper bounds on both are safe.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for η > γ.
+    /// Returns [`Error::OutOfRange`] if η > γ.
     pub fn new(miss: MissRate, missed_by_both: MissRate) -> Result<Self> {
         if missed_by_both > miss {
             return Err(Error::OutOfRange {
@@ -79,7 +79,7 @@ impl Redaction {
         })
     }
 
-    /// γ with everything private: no secret is missed by both.
+    /// Creates a redaction with miss rate γ and everything private: no secret is missed by both policies.
     #[must_use]
     pub fn single_policy(miss: MissRate) -> Self {
         Self {
@@ -88,23 +88,23 @@ impl Redaction {
         }
     }
 
-    /// The miss rate γ.
+    /// Returns the miss rate γ.
     #[must_use]
     pub const fn miss(&self) -> MissRate {
         self.miss
     }
 
-    /// The share η missed by both policies.
+    /// Returns the share η missed by both policies.
     #[must_use]
     pub const fn missed_by_both(&self) -> MissRate {
         self.missed_by_both
     }
 
-    /// The δ to ask of the base curve for a final `delta`: (δ − η)/(γ − η), at most 1; `None`
-    /// when δ < η, where no finite ε holds.
+    /// Returns the δ at which to evaluate the base curve for a final `delta`: (δ − η)/(γ − η), at most 1;
+    /// `None` if δ < η, where no finite ε holds.
     ///
-    /// The usual slip is to ask at the final δ itself: at γ = 0.1 and ε = 1 that gives 0.1586
-    /// where 0.1124 is due.
+    /// A common mistake is to use the final δ itself: at γ = 0.1 and ε = 1 that gives 0.1586 instead of
+    /// 0.1124.
     #[must_use]
     pub fn base_delta(&self, delta: Delta) -> Option<Delta> {
         let (gamma, eta, delta) = (self.miss.get(), self.missed_by_both.get(), delta.get());
@@ -116,7 +116,7 @@ impl Redaction {
         Delta::new(if share < 1.0 { share } else { 1.0 }).ok()
     }
 
-    /// ε' = ln(1 + γ(e^ε − 1)), without overflow.
+    /// Returns ε' = ln(1 + γ(e^ε − 1)), without overflow.
     ///
     /// ```
     /// use reticent_accounting::{Epsilon, MissRate};
@@ -131,31 +131,31 @@ impl Redaction {
         Epsilon::nonnegative(amplify(epsilon.get(), self.miss.get()))
     }
 
-    /// The base ε that is amplified to `target`: ln(1 + (e^{ε'} − 1)/γ), infinite for γ = 0.
+    /// Returns the base ε that is amplified to `target`: ln(1 + (e^{ε'} − 1)/γ), infinite for γ = 0.
     #[must_use]
     pub fn base_epsilon(&self, target: Epsilon) -> Epsilon {
         let (gamma, e) = (self.miss.get(), target.get());
         let value = if e < 1.0 {
             (e.exp_m1() / gamma).ln_1p()
         } else {
-            // e^{ε'} − 1 + γ, over γ.
+            // e^{ε'} − 1 + γ, divided by γ.
             e + (-(1.0 - gamma) * (-e).exp()).ln_1p() - gamma.ln()
         };
         Epsilon::nonnegative(value)
     }
 
-    /// δ' = (γ − η)δ + η.
+    /// Returns δ' = (γ − η)δ + η.
     #[must_use]
     pub fn shrunk(&self, delta: Delta) -> Delta {
         let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
         Delta::clamped((gamma - eta) * delta.get() + eta)
     }
 
-    /// Proposition 6 (Theorem 8.3 with η > 0) on a whole profile:
-    /// (ε, δ) ↦ (ln(1 + γ(e^ε − 1)), (γ − η)δ + η).
+    /// Applies Proposition 6 (Theorem 8.3 with η > 0) to a whole profile: (ε, δ) ↦ (ln(1 + γ(e^ε − 1)), (γ
+    /// − η)δ + η).
     ///
-    /// Bound: both ends of the base go through. Source: CRT Prop. 6; the reverse direction
-    /// holds because the base holds in both.
+    /// Bound: both ends of the base are transformed. Source: CRT Prop. 6; the reverse direction holds
+    /// because the base holds in both.
     #[must_use]
     pub fn against_uninformed(&self, base: &Profile) -> BayesianUnknown {
         let points = self.shrink(base, |epsilon| self.amplified(epsilon));
@@ -165,9 +165,10 @@ impl Redaction {
         }
     }
 
-    /// The adversary may know the secret: (ε, δ) ↦ (ε, (γ − η)δ + η), no amplification of ε.
+    /// Applies redaction against an adversary who may know the secret: (ε, δ) ↦ (ε, (γ − η)δ + η), without
+    /// amplification of ε.
     ///
-    /// Bound: upper; the lower ends hold when missing is independent of everything else.
+    /// Bound: upper; the lower ends hold if a miss is independent of everything else.
     #[must_use]
     pub fn against_informed(&self, base: &Profile) -> BayesianKnown {
         let points = self.shrink(base, |epsilon| epsilon);
@@ -186,17 +187,17 @@ impl Redaction {
         base.points().iter().map(point).collect()
     }
 
-    /// ε' at `delta` for an uninformed adversary, exactly on the dominating pair and in both directions:
-    /// forward δ = η + (γ−η) H_a(P‖Q) with a = (e^{ε'} − 1 + γ)/(γ − η), so that
-    /// ε' = ln(1 − γ + (γ−η) e^{ε(δ_base)}); reverse δ = c·H_b(Q‖P) with c = 1 − e^{ε'}(1 − γ)
-    /// and b = e^{ε'}(γ − η)/c, zero when c ≤ 0.
+    /// Returns ε' at `delta` for an uninformed adversary, exactly on the dominating pair and in both
+    /// directions: forward δ = η + (γ−η) H_a(P‖Q) with a = (e^{ε'} − 1 + γ)/(γ − η), so that ε' = ln(1 −
+    /// γ + (γ−η) e^{ε(δ_base)}); reverse δ = c·H_b(Q‖P) with c = 1 − e^{ε'}(1 − γ) and b = e^{ε'}(γ − η)/c,
+    /// zero when c ≤ 0.
     ///
-    /// `with` is the direction with the secret first, `without` the one with the mask first;
-    /// the symmetric replace pair serves as both. Bound: both ends. Source: CRT Prop. 6 and
-    /// Theorem 8.3, without the slack of their η.
+    /// `with` is the direction with the secret first, `without` the one with the mask first; the symmetric
+    /// replace pair serves as both. Bound: both ends. Source: CRT Prop. 6 and Theorem 8.3, without the
+    /// slack of their η.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when the pair's own δ can't be certified.
+    /// Returns [`Error::NotCertified`] if the pair's own δ can't be certified.
     pub fn exact_epsilon(
         &self,
         with: &PrivacyLoss,
@@ -209,14 +210,14 @@ impl Redaction {
             Some(base_delta) => Some(solver.answer(base_delta, tolerance)?),
             None => None,
         };
-        // One pair in both directions is solved once.
+        // If one pair serves both directions, it is solved once.
         if !std::ptr::eq(with, without) {
             solver = Solver::new(without);
         }
         self.exact_from(base, &mut solver, delta, tolerance)
     }
 
-    /// [`Redaction::exact_epsilon`] from the forward direction's answer at the base δ.
+    /// Computes [`Redaction::exact_epsilon`] from the forward direction's answer at the base δ.
     pub(crate) fn exact_from(
         &self,
         base: Option<Answer<Epsilon>>,
@@ -254,7 +255,7 @@ impl Redaction {
         if upper == f64::INFINITY || self.reverse(without, upper, goal)? <= ln_delta {
             return answer(upper);
         }
-        // The reverse direction rules: it vanishes at −ln(1 − γ).
+        // The reverse direction determines the answer: it vanishes at −ln(1 − γ).
         let (mut low, mut high) = (upper, -(-self.miss.get()).ln_1p() * (1.0 + 1e-15));
         while high - low > 0.25 * tolerance.get() * high {
             let middle = 0.5 * (low + high);
@@ -267,7 +268,7 @@ impl Redaction {
         answer(high)
     }
 
-    /// A bound on [`Redaction::exact_epsilon`] of a symmetric pair whatever the noise is.
+    /// Returns a bound on [`Redaction::exact_epsilon`] of a symmetric pair that holds for any noise.
     pub(crate) fn epsilon_by_overlap(&self, overlap: Overlap, delta: Delta) -> f64 {
         let Some(base) = self.base_delta(delta) else {
             return f64::INFINITY;
@@ -277,11 +278,11 @@ impl Redaction {
         if reverse.is_ok_and(|ln| ln <= delta.get().ln()) {
             return forward;
         }
-        // There the reverse direction vanishes.
+        // At this ε' the reverse direction vanishes.
         -(-self.miss.get()).ln_1p() * (1.0 + 1e-15)
     }
 
-    /// ln(1 − γ + (γ − η) e^ε).
+    /// Returns ln(1 − γ + (γ − η) e^ε).
     fn forward(&self, epsilon: f64) -> f64 {
         let (gamma, eta) = (self.miss.get(), self.missed_by_both.get());
         if epsilon < 1.0 {
@@ -291,7 +292,7 @@ impl Redaction {
         }
     }
 
-    /// ln of an upper bound on the reverse direction's δ at ε'.
+    /// Returns ln of an upper bound on the reverse direction's δ at ε'.
     fn reverse(&self, without: &mut Solver, epsilon: f64, goal: f64) -> Result<f64> {
         self.reversed(epsilon, |ln_order| {
             Ok(without.ln_delta(ln_order, goal)?.0.upper)
@@ -309,7 +310,7 @@ impl Redaction {
     }
 }
 
-/// ln(1 + γ(e^ε − 1)), rounded up.
+/// Returns ln(1 + γ(e^ε − 1)), rounded up.
 fn amplify(epsilon: f64, gamma: f64) -> f64 {
     let value = if epsilon < 1.0 {
         (gamma * epsilon.exp_m1()).ln_1p()
@@ -328,7 +329,7 @@ pub struct BayesianUnknown {
 }
 
 impl BayesianUnknown {
-    /// Both ends of ε' at the final `delta`; the upper end is absent when no point reaches it.
+    /// Returns both ends of ε' at the final `delta`; the upper end is absent if no point reaches it.
     ///
     /// # Errors
     /// None for a δ in range.
@@ -336,13 +337,13 @@ impl BayesianUnknown {
         Curve::of(&self.points).epsilon(delta)
     }
 
-    /// The certified points (ε', δ').
+    /// Returns the certified points (ε', δ').
     #[must_use]
     pub fn points(&self) -> &[ProfilePoint] {
         &self.points
     }
 
-    /// What was applied.
+    /// Returns the redaction that was applied.
     #[must_use]
     pub const fn redaction(&self) -> Redaction {
         self.redaction
@@ -358,7 +359,7 @@ pub struct BayesianKnown {
 }
 
 impl BayesianKnown {
-    /// An upper bound on ε at the final `delta`; absent when no point reaches it.
+    /// Returns an upper bound on ε at the final `delta`; `None` if no point reaches it.
     ///
     /// # Errors
     /// None for a δ in range.
@@ -366,13 +367,13 @@ impl BayesianKnown {
         Ok(Curve::of(&self.points).epsilon(delta)?.upper)
     }
 
-    /// The certified points (ε, δ').
+    /// Returns the certified points (ε, δ').
     #[must_use]
     pub fn points(&self) -> &[ProfilePoint] {
         &self.points
     }
 
-    /// What was applied.
+    /// Returns the redaction that was applied.
     #[must_use]
     pub const fn redaction(&self) -> Redaction {
         self.redaction

@@ -1,15 +1,15 @@
 //! Random allocation (balls in bins): each record is in exactly one of t steps, drawn for it alone.
 //!
-//! With X_i the likelihood ratio of step i, an epoch's is M = (X_1 + … + X_t)/t with independent X_i
-//! under Q: any step that is no better than a pair (A, B) is a randomisation of that pair, whichever
-//! step the record is in, so the sum of the pairs' ratios dominates every adaptive run. H_α is the
-//! mean of (M − α)₊, a convex function. Spreading an X_i, or a sum of some, to two values around it
-//! with the same mean raises it, pooling values lowers it: both keep the order when independent sums
-//! are taken. So the law of M is bounded from above and from below by doubling, on values
+//! With X_i the likelihood ratio of step i, that of an epoch is M = (X_1 + … + X_t)/t with independent
+//! X_i under Q: any step that is no better than a pair (A, B) is a randomisation of that pair, whichever
+//! step the record is in, so the sum of the pairs' ratios dominates every adaptive run. H_α is the mean
+//! of the convex function (M − α)₊. Spreading an X_i, or a sum of some, to two values around it with the
+//! same mean raises it; pooling values lowers it. Both orders are preserved when independent sums are
+//! taken. The law of M is therefore bounded from above and from below by doubling, on values
 //! e^{h·index}.
 //!
-//! Source: after Chua et al. 2024 (balls-and-bins sampling) for the pair and Feldman and Shenfeld
-//! 2025 for the bounds; proved in PROPOSITIONS.md.
+//! Source: after Chua et al. 2024 (balls-and-bins sampling) for the pair and Feldman and Shenfeld 2025
+//! for the bounds; proved in PROPOSITIONS.md.
 
 mod cells;
 
@@ -21,58 +21,58 @@ use crate::quantity::error::Result;
 use cells::{Cells, pairs_above, pairs_below};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Mass beyond which the tails of a sum are left out, told to the adversary.
+/// ln of the mass below which the tails of a sum are left out, as if told to the adversary.
 const LN_CUT: f64 = -90.0;
-/// Values that a sum is spread over: twice as close when there are fewer.
+/// The fewest values of a sum; if there are fewer, the spacing is halved.
 const FEWEST: usize = 1600;
-/// Values of a single step's ratio.
+/// The number of values of a single step's ratio.
 const FIRST: f64 = 2600.0;
-/// How close values may be, in their logarithm.
+/// The smallest distance of values, in their logarithm.
 const CLOSEST: f64 = 1e-9;
-/// Logarithms of ratios beyond this are not summed: their exponentials have to be numbers.
+/// Ratios whose logarithms exceed this aren't summed, because their exponentials have to be finite.
 const MOST_LOSS: f64 = 600.0;
-/// Epochs of more steps than this are not summed.
+/// Epochs of more steps than this aren't summed.
 const MOST_BINS: u64 = 1 << 40;
-/// Sums that are kept for the next question.
+/// The number of sums that are kept for later questions.
 const KEPT: usize = 8;
-/// All that roundings of a hundred sums of a few thousand positive terms come to.
+/// A bound on the rounding errors of a hundred sums of a few thousand positive terms.
 const ROUNDING: f64 = 2e-10;
 
-/// Which way values are moved.
+/// The direction in which values are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// To the two values around, with the same mean.
+    /// To the two values around, preserving the mean.
     Above,
-    /// To the mean of all between two values.
+    /// To the mean of all mass between two values.
     Below,
 }
 
-/// The law of a sum of m ratios under Q: cell i holds the mass with values in
-/// [e^{ih}, e^{(i+1)h}), all at e^{ih} from above.
+/// The law of a sum of m ratios under Q: cell i holds the mass with values in [e^{ih}, e^{(i+1)h}); for
+/// the upper bound, all of it lies at e^{ih}.
 #[derive(Debug, Clone)]
 struct Sum {
     side: Side,
     first: i64,
     spacing: f64,
     mass: Vec<f64>,
-    /// Σ mass·value of each cell, from below.
+    /// Σ mass·value of each cell, for the lower bound.
     moment: Vec<f64>,
     terms: f64,
-    /// What was left out, of Q and of P.
+    /// The mass that was left out, under Q and under P.
     lost: [f64; 2],
 }
 
-/// What a sum depends on.
+/// The parameters that determine a sum.
 type Key = (Side, Shape, u64, u64);
 
-/// The latest sums: both directions, and most questions about a run, ask for the same ones.
+/// The latest sums: both directions, and most questions about a run, use the same ones.
 static LATEST: Mutex<Vec<(Key, Arc<Sum>)>> = Mutex::new(Vec::new());
 
-/// Both laws of an epoch: one that dominates it, of `bins.0` steps, and one that it dominates, of
-/// `bins.1`; `None` where values would be too large or too close.
+/// Returns both laws of an epoch: one that dominates it, of `bins.0` steps, and one that it dominates,
+/// of `bins.1` steps; `None` if values would be too large or too close.
 ///
 /// # Errors
-/// [`crate::Error::NotCertified`] as the grid.
+/// Returns [`crate::Error::NotCertified`] if the grid does.
 pub(super) fn allocation(
     shape: Shape,
     noise: f64,
@@ -108,14 +108,14 @@ fn latest(key: Key) -> Result<Option<Arc<Sum>>> {
 }
 
 impl Sum {
-    /// A single step's ratio.
+    /// Returns the law of a single step's ratio.
     fn single(side: Side, shape: Shape, noise: f64) -> Result<Option<Self>> {
         let shift = 1.0 / noise;
         let point = |position: f64| Density::complete(vec![(position, 0.0)]);
         let reach = shape.reach(LN_CUT);
         let ends = match shape {
             Shape::Gaussian => (Some(-reach), Some(shift + reach)),
-            // Its loss is bounded.
+            // The Laplace loss is bounded.
             Shape::Laplace => (None, None),
         };
         let law = between(shape, ends.0, ends.1, &point(shift), &point(0.0));
@@ -171,11 +171,11 @@ impl Sum {
         Ok(Some(sum))
     }
 
-    /// The sum of so many independent ones, always of two about equally long sums.
+    /// Returns the sum of `count` independent copies, always adding two sums of about the same length.
     fn times(self, count: u64) -> Self {
         let zeros = count.max(1).trailing_zeros();
         let odd = count.max(1) >> zeros;
-        // Sums of n and of n + 1, for n the leading bits of the odd part.
+        // The sums of n and of n + 1 copies, for n the leading bits of the odd part.
         let mut sum = self.clone();
         let mut next = (odd > 1).then(|| self.plus(&self));
         let bits = u64::BITS - odd.leading_zeros();
@@ -195,7 +195,7 @@ impl Sum {
         sum
     }
 
-    /// Values twice as close, none of them moved.
+    /// Halves the spacing without moving any value.
     fn finer(&self) -> Self {
         let count = 2 * self.mass.len();
         let mut finer = Self {
@@ -207,7 +207,7 @@ impl Sum {
         };
         let step = finer.spacing.exp();
         for (i, (mass, moment)) in self.mass.iter().zip(&self.moment).enumerate() {
-            // From below the mean may lie in the upper half.
+            // For the lower bound, the mean may lie in the upper half.
             let value = ((self.first + i as i64) as f64 * self.spacing).exp();
             let upper = self.side == Side::Below && *moment >= mass * value * step;
             finer.mass[2 * i + usize::from(upper)] = *mass;
@@ -216,11 +216,11 @@ impl Sum {
         finer
     }
 
-    /// The first line of a sum of two with equal spacing, how many follow, and how far below the
-    /// larger value the smaller one no longer counts.
+    /// Returns the first line of a sum of two with equal spacing, the number of lines that follow, and
+    /// the distance below the larger value from which on the smaller one no longer counts.
     fn room(&self, other: &Self) -> (i64, usize, i64) {
         let (a, b, h) = (self, other, self.spacing);
-        // A sum is least where both values are, and largest likewise.
+        // A sum is smallest if both values are smallest, and largest if both are largest.
         let sum = |i: i64, j: i64| {
             let more = (-(i.abs_diff(j) as f64) * h).exp().ln_1p() / h;
             i.max(j) + more.floor() as i64
@@ -228,13 +228,14 @@ impl Sum {
         let end = |of: &Self| of.first + of.mass.len() as i64;
         let first = sum(a.first, b.first) - 1;
         let count = sum(end(a), end(b)) + 3 - first;
-        // Where the smaller value no longer reaches from one line to the next, if there is any so small.
+        // The distance at which the smaller value no longer moves the sum from one line to the next, if
+        // any value is that small.
         let far = ((2.0 / h).ln() / h).ceil() as i64 + 1;
         let farthest = end(a).max(end(b)) - a.first.min(b.first);
         (first, count as usize, far.min(farthest + 1))
     }
 
-    /// The sum of two independent ones.
+    /// Returns the law of the sum of two independent sums.
     fn plus(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.clone(), other.clone());
         while a.spacing > 1.5 * b.spacing {
@@ -243,7 +244,7 @@ impl Sum {
         while b.spacing > 1.5 * a.spacing {
             b = b.finer();
         }
-        // Spacings are powers of two apart.
+        // Spacings differ by powers of two.
         let h = a.spacing;
         let (first, count, far) = a.room(&b);
         let mut cells = Cells::new(first, count);
@@ -261,7 +262,8 @@ impl Sum {
         let share = [a.terms / terms, b.terms / terms];
         let lost = [
             a.lost[0] + b.lost[0],
-            // P draws the step first: the ratio of one of the two is weighed, the other is Q's.
+            // P draws the step first: the ratio of one of the two is weighted, the other one is that of
+            // Q.
             share[0] * (a.lost[1] + b.lost[0]) + share[1] * (b.lost[1] + a.lost[0]),
         ];
         let mut sum = Self {
@@ -310,10 +312,11 @@ impl Sum {
         }
     }
 
-    /// The law of the loss ln(sum/terms), or of its negative with the laws exchanged.
+    /// Returns the law of the loss ln(sum/terms), or of its negative with the laws exchanged.
     fn law(&self, direction: Direction) -> LossDistribution {
         let shift = self.terms.ln();
-        // Roundings may have moved values and masses: outwards from above, inwards from below.
+        // Rounding may have moved values and masses: correct outwards for the upper bound, inwards for
+        // the lower one.
         let out = match self.side {
             Side::Above => ROUNDING,
             Side::Below => -ROUNDING,

@@ -1,4 +1,4 @@
-//! The atoms of a law: a list, or outcomes of noise on whole numbers, computed whenever they are looked at.
+//! The atoms of a law: a list, or the outcomes of integer noise, computed on every access.
 
 use super::Atom;
 use crate::numeric::special::ln_one_minus_exp;
@@ -6,17 +6,17 @@ use crate::numeric::sum::Sum;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Point masses, by index.
+/// Point masses, accessed by index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Atoms {
-    /// Shared: there can be many.
+    /// A list, shared because it can be long.
     Listed(#[serde(with = "shared")] Arc<Vec<Atom>>),
-    /// Too many to keep.
+    /// Outcomes of integer noise, too many to store.
     Whole(WholeNumbers),
 }
 
-/// Noise on the whole numbers against the same noise shifted by s.
+/// Integer noise against the same noise shifted by s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WholeNumbers {
@@ -26,12 +26,12 @@ pub(crate) enum WholeNumbers {
         shift: f64,
         /// 1/2σ².
         spread: f64,
-        /// In whole numbers.
+        /// The reach, in whole numbers.
         reach: f64,
-        /// ln of what the masses add up to.
+        /// ln of the sum of the masses.
         ln_total: f64,
     },
-    /// Masses ∝ e^{−|x|/b}: those of 0 < x < s, with all that lies farther out at both ends.
+    /// Masses ∝ e^{−|x|/b}: those of 0 < x < s, with all masses farther out merged at both ends.
     Laplace {
         /// s.
         shift: u32,
@@ -45,7 +45,7 @@ pub(crate) enum WholeNumbers {
 }
 
 impl Atoms {
-    /// How many there are.
+    /// Returns the number of atoms.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Listed(atoms) => atoms.len(),
@@ -54,7 +54,7 @@ impl Atoms {
         }
     }
 
-    /// One after the other; those of whole numbers by ascending loss.
+    /// Returns all atoms; those of integer noise in ascending order of loss.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Atom> + ExactSizeIterator + '_ {
         (0..self.len()).map(|i| self.at(i))
     }
@@ -86,7 +86,7 @@ impl Atoms {
         }
     }
 
-    /// As a list that may be changed.
+    /// Converts the atoms to a list that may be changed.
     pub(crate) fn listed(&mut self) -> &mut Vec<Atom> {
         if let Self::Whole(_) = self {
             *self = Self::from(self.iter().collect::<Vec<_>>());
@@ -111,7 +111,7 @@ impl Default for Atoms {
 }
 
 impl WholeNumbers {
-    /// Discrete Gaussian noise with 1/2σ² = `spread`, no farther than `reach` from the first mean.
+    /// Creates discrete Gaussian noise with 1/2σ² = `spread`, no farther than `reach` from the first mean.
     pub(super) fn gaussian(shift: f64, spread: f64, reach: f64) -> Self {
         let mut total = Sum::default();
         let mut x = reach;
@@ -128,7 +128,7 @@ impl WholeNumbers {
         }
     }
 
-    /// Two-sided geometric noise of scale b = 1/`rate`.
+    /// Creates two-sided geometric noise of scale b = 1/`rate`.
     pub(super) fn laplace(rate: f64, shift: u32) -> Self {
         // With r = e^{−1/b}: Q(x) = r^{|x|}(1 − r)/(1 + r), Q(x ≤ 0) = 1/(1 + r).
         let ln_whole = -(-rate).exp().ln_1p();
@@ -141,7 +141,7 @@ impl WholeNumbers {
     }
 }
 
-/// Shared atoms read and written as a list.
+/// Serialises shared atoms as a list.
 mod shared {
     use super::Atom;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -13,13 +13,13 @@ use crate::numeric::special::{
     ROUND, ln_add_exp, ln_binomial_pmf, ln_binomial_upper_tail, ln_one_minus_exp,
 };
 
-/// With a wider spread of the count than this, in outcomes, the sum takes too long.
+/// If the spread of the count, in outcomes, exceeds this, the sum takes too long.
 const WIDEST: f64 = 1e6;
-/// What is left out of a sum, as a share of it.
+/// The share of a sum that may be left out.
 const LEFT_OUT: f64 = 1e-18;
-/// Room for the roundings of a probability, relative to 1 + |ln|.
+/// Room for the rounding errors of a probability, relative to 1 + |ln|.
 const PMF: f64 = 1e-14;
-/// The same of the sum of a tail.
+/// Room for the rounding errors of the sum of a tail, relative to 1 + |ln|.
 const TAIL: f64 = 1e-12;
 
 /// The composed loss of n steps of two outcomes.
@@ -31,13 +31,13 @@ pub(crate) struct BinomialLoss {
     loss: f64,
     /// r = 1/(1 + e^l).
     rare: f64,
-    /// ln of the mass of finite loss of all steps, in each law.
+    /// ln of the mass of finite loss over all steps, in each law.
     ln_finite: f64,
-    /// P-mass of infinite loss of all steps, as a logarithm.
+    /// ln of the P-mass of infinite loss over all steps.
     ln_infinite: f64,
 }
 
-/// Sums over the outcomes of loss above some t.
+/// Sums over the outcomes with a loss above some t.
 struct Above {
     /// Σ P(F) and Σ P(F)(1 − e^{t − L}), as logarithms.
     first: LnBounds,
@@ -45,7 +45,7 @@ struct Above {
 }
 
 impl BinomialLoss {
-    /// `loss` as such a run, if it is one.
+    /// Returns `loss` as such a run, if it is one.
     pub(crate) fn of(loss: &PrivacyLoss) -> Option<Self> {
         let ([(law, steps)], []) = (loss.laws.as_slice(), loss.parts.as_slice()) else {
             return None;
@@ -64,7 +64,7 @@ impl BinomialLoss {
         let rare = 1.0 / (1.0 + size.exp());
         let ln_finite = (-law.infinite).ln_1p();
         let n = *steps as f64;
-        // Both masses follow from the loss where both laws have the same mass of finite loss.
+        // If both laws have the same mass of finite loss, both masses follow from the loss.
         let expected = [-size.exp().ln_1p(), -(-size).exp().ln_1p()];
         let near =
             |ln: f64, expected: f64| (ln - ln_finite - expected).abs() <= 1e-13 * (1.0 + ln.abs());
@@ -80,12 +80,12 @@ impl BinomialLoss {
         })
     }
 
-    /// The loss of so many rare outcomes.
+    /// Returns the loss of `rare` rare outcomes.
     fn loss_at(&self, rare: u64) -> f64 {
         (self.steps as f64 - 2.0 * rare as f64) * self.loss
     }
 
-    /// The most rare outcomes with a loss above `t`.
+    /// Returns the largest number of rare outcomes with a loss above `t`.
     fn most(&self, t: f64) -> Option<u64> {
         let places = 0.5 * (self.steps as f64 - t / self.loss);
         if places.is_nan() || places <= 0.0 {
@@ -94,13 +94,13 @@ impl BinomialLoss {
         Some(((places.ceil() - 1.0).max(0.0) as u64).min(self.steps))
     }
 
-    /// The sums over the outcomes of loss above t: those of at most `most` rare outcomes.
+    /// Returns the sums over the outcomes with a loss above t: those with at most `most` rare outcomes.
     fn above(&self, most: u64, t: f64) -> Above {
         let n = self.steps as f64;
         let mode = ((n + 1.0) * self.rare).floor() as u64;
         let start = most.min(mode);
         let odds = self.rare / (1.0 - self.rare);
-        // A rounding of the size of the numbers in the loss.
+        // A rounding error relative to the size of the numbers in the loss.
         let off = 8.0 * ROUND * (t.abs() + self.loss_at(start).abs() + 1.0);
         let gain = |rare: u64, sign: f64| -(t - self.loss_at(rare) - sign * off).min(0.0).exp_m1();
         let (mut first, mut low, mut high, mut left_out) = (0.0, 0.0, 0.0, 0.0);
@@ -114,7 +114,7 @@ impl BinomialLoss {
             count += 1;
             first
         };
-        // Terms fall away from the mode on both sides, and their ratio with them.
+        // Terms fall away from the mode on both sides, and so does their ratio.
         let mut term = 1.0;
         let mut rare = start;
         loop {
@@ -142,7 +142,8 @@ impl BinomialLoss {
             add(rare, term);
         }
         let ln_start = ln_binomial_pmf(start, self.steps, self.rare) + self.ln_finite;
-        // The start, products and sums of so many terms, and r itself, which is a few roundings off.
+        // The errors of the first term, of products and sums of that many terms, and of r itself, which
+        // is a few roundings off.
         let error = PMF * (1.0 + ln_start.abs())
             + 8.0 * ROUND * count as f64
             + 8.0 * ROUND * farthest / (1.0 - self.rare);
@@ -160,13 +161,14 @@ impl BinomialLoss {
         }
     }
 
-    /// ln of the chance of an infinite loss. A logarithm is rounded by its own size.
+    /// Returns ln of the probability of an infinite loss. A logarithm has a rounding error relative to
+    /// its size.
     fn ln_of_infinite(&self) -> LnBounds {
         let room = PMF + 4.0 * ROUND * self.ln_infinite.abs().min(1e3);
         LnBounds::exactly(self.ln_infinite).widened(room)
     }
 
-    /// ln δ(ε), for any real ε.
+    /// Returns ln δ(ε), for any real ε.
     pub(crate) fn ln_delta(&self, epsilon: f64) -> LnBounds {
         let infinite = self.ln_of_infinite();
         let Some(most) = self.most(epsilon) else {
@@ -180,9 +182,10 @@ impl BinomialLoss {
         }
     }
 
-    /// ln B(x), x = e^`ln_x`: the most probable outcomes under P of Q-mass x, the last of them in part.
+    /// Returns ln B(x), x = e^`ln_x`: the most probable outcomes under P with Q-mass x, the last of them
+    /// in part.
     pub(crate) fn ln_blow_up(&self, ln_x: f64) -> LnBounds {
-        // The least of the lines H_t + e^t x is at a loss t whose tail under Q has mass x.
+        // The least of the lines H_t + e^t x lies at a loss t whose tail under Q has mass x.
         let line = |rare: u64| {
             let t = self.loss_at(rare);
             let room = 8.0 * ROUND * (t.abs() + ln_x.abs() + 1.0);
@@ -208,7 +211,8 @@ impl BinomialLoss {
             .map(|rare| line(rare).upper)
             .into_iter()
             .fold(0.0, f64::min);
-        // From below one test: all outcomes before, and a part of the one where x is reached.
+        // The lower end comes from a single test: all outcomes before, and part of the one at which x is
+        // reached.
         let lower = near
             .map(|rare| self.ln_of_test(rare, ln_x))
             .into_iter()
@@ -220,12 +224,12 @@ impl BinomialLoss {
         }
     }
 
-    /// ln Q(at most so many rare outcomes).
+    /// Returns ln Q(at most `most` rare outcomes).
     fn second_tail(&self, most: u64) -> LnBounds {
-        // Under Q an outcome is of loss l with chance r: at least n − most of them.
+        // Under Q, an outcome has loss l with probability r: at least n − most of them.
         let (n, hits) = (self.steps as f64, self.steps - most.min(self.steps));
         let tail = ln_binomial_upper_tail(hits, self.steps, self.rare) + self.ln_finite;
-        // d ln tail/d ln r is the mean distance from nr beyond the threshold, over 1 − r.
+        // d ln tail/d ln r is the mean distance from nr beyond the threshold, divided by 1 − r.
         let mean = n * self.rare;
         let distance = (hits as f64 - mean).abs() + 2.0 * mean.sqrt() + 2.0;
         let error = TAIL * (1.0 + tail.abs()) + 8.0 * ROUND * distance / (1.0 - self.rare);
@@ -236,8 +240,8 @@ impl BinomialLoss {
         }
     }
 
-    /// ln P of a test of Q-mass at most e^`ln_x`: infinite losses, fewer than `rare` rare outcomes, and
-    /// part of those with just so many.
+    /// Returns ln P of a test with Q-mass at most e^`ln_x`: infinite losses, fewer than `rare` rare
+    /// outcomes, and part of the outcomes with exactly `rare`.
     fn ln_of_test(&self, rare: u64, ln_x: f64) -> f64 {
         let sure = rare.checked_sub(1);
         let ln_sure = sure.map_or(f64::NEG_INFINITY, |most| self.second_tail(most).upper);
@@ -247,7 +251,7 @@ impl BinomialLoss {
         let first = sure.map_or(f64::NEG_INFINITY, |most| {
             self.above(most, self.loss_at(most)).first.lower
         });
-        // What is left of x, no more than the whole of the next outcome, times its likelihood ratio.
+        // The rest of x, at most the whole of the next outcome, times its likelihood ratio.
         let left = ln_x + ln_one_minus_exp(ln_sure - ln_x);
         let whole = ln_binomial_pmf(rare, self.steps, self.rare) + self.ln_finite;
         let t = self.loss_at(rare);

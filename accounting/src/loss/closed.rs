@@ -1,23 +1,23 @@
-//! Moments and divergences without quadrature, of atoms and of pieces whose densities are single
+//! Moments and divergences without quadrature, for atoms and for pieces whose densities are single
 //! exponentials.
 
 use super::{LossDistribution, Piece, Shape};
 use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
 use std::f64::consts::LN_2;
 
-/// A stretch on which ln of both densities is linear.
+/// An interval on which the logarithms of both densities are linear.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     length: f64,
     /// ln of the densities at both ends.
     first: [f64; 2],
     second: [f64; 2],
-    /// What the rounding of those is proportional to.
+    /// The size to which the rounding error of these values is proportional.
     size: f64,
 }
 
 impl LossDistribution {
-    /// K(c) with a bound on its error; `None` where a density is not a single exponential.
+    /// Returns K(c) with a bound on its error; `None` if a density isn't a single exponential.
     pub(crate) fn closed_moment(&self, order: f64) -> Option<(f64, f64)> {
         let stretches = self.stretches()?;
         let (mut ln, mut size) = (f64::NEG_INFINITY, 0.0f64);
@@ -43,7 +43,7 @@ impl LossDistribution {
         Some((ln, ROUND * (terms + 8.0 * size)))
     }
 
-    /// E_P[L], rounded up; `None` where a density is not a single exponential.
+    /// Returns E_P[L], rounded up; `None` if a density isn't a single exponential.
     pub(crate) fn closed_divergence(&self) -> Option<f64> {
         let stretches = self.stretches()?;
         let (mut sum, mut size, mut off) = (0.0, 0.0, 0.0);
@@ -54,7 +54,7 @@ impl LossDistribution {
             off += mass * atom.loss_error * (1.0 + atom.loss.abs());
         }
         for stretch in &stretches {
-            // From the end where p is larger, so that nothing overflows.
+            // Starts from the end where p is larger, so that nothing overflows.
             let [from, to] = if stretch.first[0] < stretch.first[1] {
                 [1, 0]
             } else {
@@ -106,11 +106,11 @@ impl Piece {
     }
 }
 
-/// Both ends of the largest K(c) of two outcomes with losses t and t − ε, over t in [0, ε].
+/// Returns both ends of the largest K(c) of two outcomes with losses t and t − ε, over t in [0, ε].
 ///
-/// With u = e^t the moment is u^{c−1}(a − bu), a = (1 − e^{−cε})/(1 − e^{−ε}) and
-/// b = e^{−ε}(1 − e^{−(c−1)ε})/(1 − e^{−ε}): largest at u = a(c − 1)/bc, where it is u^{c−1} a/c.
-/// Losses add up over steps and each step's t may be the worst, so the bound composes.
+/// With u = e^t the moment is u^{c−1}(a − bu), a = (1 − e^{−cε})/(1 − e^{−ε}) and b = e^{−ε}(1 −
+/// e^{−(c−1)ε})/(1 − e^{−ε}): largest at u = a(c − 1)/bc, where it is u^{c−1} a/c. Losses add up
+/// over steps and each step's t may be the worst, so the bound composes.
 pub(crate) fn range_moment(epsilon: f64, order: f64) -> (f64, f64) {
     let less = order - 1.0;
     let ln_part = |x: f64| crate::numeric::special::ln_one_minus_exp(-x);
@@ -124,19 +124,20 @@ pub(crate) fn range_moment(epsilon: f64, order: f64) -> (f64, f64) {
     ((ln - error).max(0.0), above_zero(ln + error))
 }
 
-/// The largest divergence of two such outcomes: x − 1 − ln x with x = ε/(1 − e^{−ε}), rounded up.
+/// Returns the largest divergence of two such outcomes: x − 1 − ln x with x = ε/(1 − e^{−ε}),
+/// rounded up.
 ///
 /// Source: Dong, Durfee and Rogers 2020.
 pub(crate) fn range_divergence(epsilon: f64) -> f64 {
     if epsilon < 1e-3 {
-        // Hoeffding's ε²/8 is less than ε² too much of it here.
+        // Hoeffding's ε²/8 exceeds the true value by less than a relative ε² here.
         return 0.125 * epsilon * epsilon;
     }
     let x = epsilon / -(-epsilon).exp_m1();
     above_zero((x - 1.0) - x.ln() + 32.0 * ROUND * x)
 }
 
-/// ∫_0^1 u^n e^{ud} du for n of 0 or 1.
+/// Returns ∫_0^1 u^n e^{ud} du for n of 0 or 1.
 fn weight(d: f64, n: u32) -> f64 {
     if d.abs() < 1.0 {
         // Σ d^k/(k! (k + n + 1)): the first dropped term is below 1/22!.

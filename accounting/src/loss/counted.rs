@@ -1,4 +1,5 @@
-//! Runs of equal steps whose losses are told by one whole number: sums over it, without a grid.
+//! Runs of equal steps whose loss is a function of one whole number: sums over this number, without
+//! a grid.
 
 use super::binomial::BinomialLoss;
 use super::integer_noise::IntegerNoise;
@@ -8,20 +9,20 @@ use crate::numeric::interval::LnBounds;
 /// A run whose loss is a function of one whole number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CountedLoss {
-    /// Steps of two outcomes: how many of one there are.
+    /// Steps of two outcomes; the number counts one of them.
     Binomial(BinomialLoss),
-    /// Steps of discrete Gaussian noise: its sum.
+    /// Steps of discrete Gaussian noise; the number is the sum of the noise.
     IntegerNoise(IntegerNoise),
 }
 
 impl CountedLoss {
-    /// `loss` as such a run, if it is one.
+    /// Returns `loss` as such a run, if it is one.
     pub(crate) fn of(loss: &PrivacyLoss) -> Option<Self> {
         let binomial = BinomialLoss::of(loss).map(Self::Binomial);
         binomial.or_else(|| IntegerNoise::of(loss).map(Self::IntegerNoise))
     }
 
-    /// ln δ(ε), for any real ε; ends `width` apart will do.
+    /// Returns ln δ(ε), for any real ε, with ends that may be `width` apart.
     pub(crate) fn ln_delta(&self, epsilon: f64, width: f64) -> LnBounds {
         match self {
             Self::Binomial(binomial) => binomial.ln_delta(epsilon),
@@ -29,7 +30,7 @@ impl CountedLoss {
         }
     }
 
-    /// ln B(x), x = e^`ln_x`; ends `width` apart will do.
+    /// Returns ln B(x), x = e^`ln_x`, with ends that may be `width` apart.
     pub(crate) fn ln_blow_up(&self, ln_x: f64, width: f64) -> LnBounds {
         match self {
             Self::Binomial(binomial) => binomial.ln_blow_up(ln_x),

@@ -5,7 +5,7 @@ use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_normal_tail};
 use crate::numeric::sum::Sum;
 use serde::{Deserialize, Serialize};
 
-/// The density that is shifted about.
+/// The density that is shifted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
@@ -16,7 +16,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// ln of the density at 0 shift.
+    /// Returns ln of the unshifted density.
     pub(crate) fn ln_base(self, x: f64) -> f64 {
         match self {
             Self::Gaussian => -0.5 * x * x - LN_SQRT_TAU,
@@ -24,7 +24,7 @@ impl Shape {
         }
     }
 
-    /// ln of the density shifted to `position` over the one at 0, and its slope in x.
+    /// Returns ln of the ratio of the density shifted to `position` to the unshifted one, and its slope in x.
     fn exponent(self, x: f64, position: f64) -> (f64, f64) {
         match self {
             Self::Gaussian => (position * (x - 0.5 * position), position),
@@ -35,18 +35,18 @@ impl Shape {
         }
     }
 
-    /// What the rounding error of [`Shape::exponent`] is proportional to.
+    /// Returns the size to which the rounding error of [`Shape::exponent`] is proportional.
     fn exponent_size(self, x: f64, position: f64) -> f64 {
         let far = x.abs() + position.abs();
         match self {
             Self::Gaussian => 3.0 * position.abs() * far,
-            // No shift at all is exact.
+            // Without a shift, the exponent is exact.
             Self::Laplace if position.abs() > 0.0 => 3.0 * far,
             Self::Laplace => 0.0,
         }
     }
 
-    /// ln P(X > x).
+    /// Returns ln P(X > x).
     pub(crate) fn ln_tail(self, x: f64) -> f64 {
         match self {
             Self::Gaussian => ln_normal_tail(x),
@@ -55,7 +55,7 @@ impl Shape {
         }
     }
 
-    /// A distance beyond which at most e^`ln_mass` is left on one side.
+    /// Returns a distance beyond which at most e^`ln_mass` is left on one side.
     pub(crate) fn reach(self, ln_mass: f64) -> f64 {
         let depth = (-ln_mass).max(1.0);
         match self {
@@ -66,47 +66,46 @@ impl Shape {
     }
 }
 
-/// Terms whose logarithm is so far below that of the largest are far below its rounding, all of a
-/// million together.
+/// Terms whose logarithm lies this far below that of the largest are far below its rounding error, even a million of
+/// them together.
 const NEGLIGIBLE: f64 = -60.0;
 
-/// Σ w_k f(x − κ_k), positions κ_k of any sign, in units of the scale.
+/// Σ w_k f(x − κ_k), with positions κ_k of any sign, in units of the scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Density {
     /// (κ_k, ln w_k).
     components: Vec<(f64, f64)>,
-    /// Σ w_k − 1, where that is known better than the weights are.
+    /// Σ w_k − 1, if it is known more accurately than the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     excess: Option<Excess>,
-    /// What the component of this place adds to M − 1 wherever the density stands for others, where that is known better
-    /// than by its weight.
+    /// The index of a component and its contribution to M − 1 wherever this density replaces the original one, if the
+    /// contribution is known more accurately than from the weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<(usize, Excess)>,
-    /// Bound on the relative error of the weights, over one rounding, beyond that of their
-    /// logarithms.
+    /// A bound on the relative error of the weights, in units of one rounding, beyond that of their logarithms.
     #[serde(default)]
     roundings: f64,
 }
 
-/// How far weights are from summing to one.
+/// The difference between the sum of the weights and one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Excess {
     value: f64,
-    /// Bound on the error of `value`, over one rounding.
+    /// A bound on the error of `value`, in units of one rounding.
     roundings: f64,
 }
 
-/// Components on one side of a stretch as one at its `end`.
+/// The components on one side of an interval, merged into one at its `end`.
 struct Gathered {
     end: f64,
     ln_weight: f64,
     /// As in [`Density`].
     roundings: f64,
-    /// Its weight less theirs.
+    /// The merged weight minus the original weights.
     lost: Excess,
 }
 
-/// ln M(x), M the density over the one at 0, with slope and a bound on the rounding error.
+/// ln M(x), where M is the ratio of the density to the unshifted one, with its slope and a bound on the rounding error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) ln: f64,
@@ -115,7 +114,7 @@ pub(crate) struct Ratio {
 }
 
 impl Density {
-    /// Components of total weight one.
+    /// Creates a density from components of total weight one.
     pub(crate) const fn complete(components: Vec<(f64, f64)>) -> Self {
         let none = Excess {
             value: 0.0,
@@ -129,7 +128,7 @@ impl Density {
         }
     }
 
-    /// A mixture, or its mirror image for `sign` −1.
+    /// Creates the density of a mixture, or its mirror image for `sign` −1.
     pub(crate) fn of_mixture(mixture: &Mixture, sign: f64) -> Self {
         let all = Self::complete(mixture.components().map(|(k, w)| (sign * k, w)).collect());
         Self {
@@ -138,21 +137,21 @@ impl Density {
         }
     }
 
-    /// The same Laplace densities between two neighbouring positions: all components on one side
-    /// are there as one at the end of the stretch, e^{−|x − κ|} = e^{−|x − from|} e^{−(from − κ)}.
+    /// Returns the same Laplace density between two neighbouring positions: all components on one side are merged into
+    /// one at the end of the interval, e^{−|x − κ|} = e^{−|x − from|} e^{−(from − κ)}.
     pub(crate) fn between_kinks(&self, from: Option<f64>, to: Option<f64>) -> Self {
         if self.components.len() <= 2 {
             return self.clone();
         }
         let left = from.map(|end| self.gathered(end, |position| position <= end));
         let right = to.map(|end| {
-            // What lies at both ends of an empty stretch counts once.
+            // A component at both ends of an empty interval counts once.
             self.gathered(end, |position| {
                 position >= end && from.is_none_or(|l| position > l)
             })
         });
-        // Components on the far side of zero, or between it and the stretch, are in the same ratio to the one at 0 all
-        // along: e^κ to the right of zero, e^−κ to its left.
+        // Components on the far side of zero, or between zero and the interval, have a constant ratio to the unshifted
+        // density: e^κ to the right of zero, e^−κ to its left.
         let (still, sign) = match (from, to) {
             (Some(from), _) if from >= 0.0 => (Some(0), 1.0),
             (_, Some(to)) if to <= 0.0 => (Some(1), -1.0),
@@ -190,7 +189,7 @@ impl Density {
         whole
     }
 
-    /// Σ w_k (e^{±κ_k} − 1) over the components that are there: what they add to M − 1.
+    /// Returns Σ w_k (e^{±κ_k} − 1) over the selected components, their contribution to M − 1.
     fn constant_of(&self, sign: f64, are_there: impl Fn(f64) -> bool) -> Excess {
         let (mut sum, mut size) = (Sum::default(), 0.0);
         for (k, w) in self.components.iter().filter(|(k, _)| are_there(*k)) {
@@ -204,7 +203,7 @@ impl Density {
         }
     }
 
-    /// The components that `are_there` as one at `end`.
+    /// Merges the selected components into one at `end`.
     fn gathered(&self, end: f64, are_there: impl Fn(f64) -> bool) -> Gathered {
         let there = || self.components.iter().filter(|(k, _)| are_there(*k));
         let top = there()
@@ -220,7 +219,7 @@ impl Density {
             let weight = w.exp();
             let change = weight * (-gap).exp_m1();
             lost.add(change);
-            // Gaps are as exact as the positions that they are the difference of.
+            // Gaps are as exact as the positions whose differences they are.
             lost_size += change.abs() * (8.0 + 2.0 * w.abs()) + weight * (-gap).exp() * far;
         }
         let (sum, lost) = (sum.value(), lost.value());
@@ -239,13 +238,12 @@ impl Density {
         }
     }
 
-    /// (κ_k, ln w_k).
+    /// Returns the components (κ_k, ln w_k).
     pub(crate) fn components(&self) -> &[(f64, f64)] {
         &self.components
     }
 
-    /// Bound on the relative error of the weights, over one rounding, beyond that of their
-    /// logarithms.
+    /// Returns a bound on the relative error of the weights, in units of one rounding, beyond that of their logarithms.
     pub(crate) const fn roundings(&self) -> f64 {
         self.roundings
     }
@@ -254,7 +252,7 @@ impl Density {
         self.components.iter().map(|(position, _)| *position)
     }
 
-    /// Smallest and largest position.
+    /// Returns the smallest and the largest position.
     pub(crate) fn range(&self) -> (f64, f64) {
         self.positions()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), k| {
@@ -262,7 +260,7 @@ impl Density {
             })
     }
 
-    /// ln Σ w_k P(X + κ_k > x).
+    /// Returns ln Σ w_k P(X + κ_k > x).
     pub(crate) fn ln_tail(&self, shape: Shape, x: f64) -> f64 {
         self.components
             .iter()
@@ -271,7 +269,7 @@ impl Density {
             })
     }
 
-    /// ln Σ w_k P(X + κ_k < x).
+    /// Returns ln Σ w_k P(X + κ_k < x).
     pub(crate) fn ln_head(&self, shape: Shape, x: f64) -> f64 {
         self.components
             .iter()
@@ -280,7 +278,8 @@ impl Density {
             })
     }
 
-    /// The mean position of a Gaussian mixture at x, which rises with x, to a few roundings where all have one sign.
+    /// Returns the mean position of a Gaussian mixture at x, which rises with x, to a few roundings if all positions
+    /// have the same sign.
     pub(crate) fn mean_position(&self, x: f64) -> f64 {
         let exponent = |(k, w): &(f64, f64)| w + k * (x - 0.5 * k);
         let exponents = self.components.iter().map(exponent);
@@ -294,8 +293,8 @@ impl Density {
         first / sum
     }
 
-    /// The slope of ln of the density at x, which for Laplace densities lies on the stretch that
-    /// begins at `left`.
+    /// Returns the slope of ln of the density at x; for Laplace densities, x lies on the interval that begins at
+    /// `left`.
     pub(crate) fn log_slope(&self, shape: Shape, x: f64, left: f64) -> f64 {
         let exponent = |(k, w): &(f64, f64)| match shape {
             Shape::Gaussian => w + k * (x - 0.5 * k),
@@ -364,7 +363,7 @@ impl Density {
         }
     }
 
-    /// ln(1 + Σ w_k (e^{…} − 1) + Σ w_k − 1): relative accuracy where M is near one.
+    /// Returns ln(1 + Σ w_k (e^{…} − 1) + Σ w_k − 1), which is accurate relatively where M is near one.
     fn near_one(&self, shape: Shape, x: f64, excess: Excess) -> Ratio {
         let (mut sum, mut first) = (excess.value, 0.0);
         let mut size = excess.roundings + 2.0 * excess.value.abs();
@@ -393,7 +392,7 @@ impl Density {
     }
 }
 
-/// w(e^x − 1) and we^x: a tiny weight may meet an exponential beyond the largest number.
+/// Returns w(e^x − 1) and we^x; a tiny weight may be multiplied by an exponential beyond the largest number.
 fn changed(ln_weight: f64, exponent: f64) -> (f64, f64) {
     let weight = ln_weight.exp();
     if exponent < 1.0 {

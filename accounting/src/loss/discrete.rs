@@ -1,4 +1,4 @@
-//! Laws of finitely many outcomes, and two continuous ones with bounded loss.
+//! Laws with finitely many outcomes, and two continuous ones with bounded loss.
 
 use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, Density, LossDistribution, Piece, Shape};
@@ -9,10 +9,10 @@ use std::f64::consts::LN_2;
 
 /// Discrete Gaussians wider than this have too many outcomes to list.
 const WIDEST_DISCRETE: f64 = 1e4;
-/// In standard deviations: beyond it less than the smallest normal number is left.
+/// The reach in standard deviations; beyond it lies less than the smallest normal number.
 const DISCRETE_REACH: f64 = 39.0;
 
-/// ln(1 + e^x).
+/// Returns ln(1 + e^x).
 fn ln_one_plus_exp(x: f64) -> f64 {
     if x > 0.0 {
         x + (-x).exp().ln_1p()
@@ -21,7 +21,7 @@ fn ln_one_plus_exp(x: f64) -> f64 {
     }
 }
 
-/// The worst pair of an ε-DP mechanism: two outcomes of loss ±ε.
+/// Returns the worst pair of an ε-DP mechanism: two outcomes of loss ±ε.
 pub(super) fn pure(epsilon: f64) -> LossDistribution {
     // Q(loss ε) = 1/(1 + e^ε), Q(loss −ε) = 1/(1 + e^{−ε}).
     let atom = |loss: f64| Atom::new(loss, -ln_one_plus_exp(loss));
@@ -36,12 +36,12 @@ pub(super) fn pure(epsilon: f64) -> LossDistribution {
     }
 }
 
-/// P = Q.
+/// Returns the law of P = Q.
 fn identical() -> LossDistribution {
     LossDistribution::of_atoms(vec![Atom::new(0.0, 0.0)], None)
 }
 
-/// The worst pair of an (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2015).
+/// Returns the worst pair of an (ε, δ)-DP mechanism (Kairouz, Oh and Viswanath 2015).
 pub(super) fn approximate(epsilon: f64, delta: f64) -> LossDistribution {
     let comb = pure(epsilon).comb;
     let mut law = pure(epsilon).scaled((-delta).ln_1p());
@@ -50,11 +50,12 @@ pub(super) fn approximate(epsilon: f64, delta: f64) -> LossDistribution {
     law
 }
 
-/// The exponential mechanism at ε: utilities shift every log-odds within a range of ε.
+/// Returns the law of the exponential mechanism at ε: utilities shift every log-odds within a range
+/// of ε.
 ///
-/// One instance is two outcomes of loss t and t − ε for some t ∈ [0, ε]; the supremum over t,
-/// H_α = (1 − √(α e^{−ε}))²/(1 − e^{−ε}), has Q-density ∝ e^{−l/2} on [−ε, ε].
-/// Source: Dong, Durfee and Rogers 2020 for the range, the supremum by calculus.
+/// One instance has two outcomes, of loss t and t − ε for some t ∈ [0, ε]; the supremum over t,
+/// H_α = (1 − √(α e^{−ε}))²/(1 − e^{−ε}), has Q-density ∝ e^{−l/2} on [−ε, ε]. Source: Dong, Durfee
+/// and Rogers 2020 for the range, the supremum by calculus.
 pub(super) fn exponential(epsilon: f64) -> LossDistribution {
     if epsilon <= 0.0 {
         return identical();
@@ -77,10 +78,11 @@ pub(super) fn exponential(epsilon: f64) -> LossDistribution {
     }
 }
 
-/// k-ary randomised response: the true category with probability `truth`, else another one.
+/// Returns the law of k-ary randomised response: the true category with probability `truth`,
+/// otherwise another one.
 pub(super) fn randomised_response(truth: f64, categories: u32) -> LossDistribution {
     let other = (1.0 - truth) / f64::from(categories - 1);
-    // Near one the ratio's distance from it keeps its digits.
+    // For a ratio near one, this keeps the digits of its distance from one.
     let gap = truth.mul_add(f64::from(categories), -1.0) / (f64::from(categories - 1) * other);
     let loss = if gap.abs() < 0.5 {
         gap.ln_1p()
@@ -105,21 +107,22 @@ pub(super) fn randomised_response(truth: f64, categories: u32) -> LossDistributi
     LossDistribution::of_atoms(atoms, Some(comb))
 }
 
-/// Two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤ x ≤ s.
+/// Returns the law of two-sided geometric noise of scale b, shifted by s: losses (2x − s)/b for 0 ≤
+/// x ≤ s.
 pub(super) fn discrete_laplace(scale: f64, shift: u32) -> LossDistribution {
     let rate = 1.0 / scale;
     let comb = Comb {
-        // Near zero, so that its rounding is small: −s, 2 − s, … has 0 or −1.
+        // Near zero, so that its rounding error is small: −s, 2 − s, … contains 0 or −1.
         origin: -f64::from(shift % 2) * rate,
         spacing: 2.0 * rate,
     };
     LossDistribution::of_atoms(Atoms::Whole(WholeNumbers::laplace(rate, shift)), Some(comb))
 }
 
-/// Discrete Gaussian noise, shifted by s: losses (2xs − s²)/2σ².
+/// Returns the law of discrete Gaussian noise, shifted by s: losses (2xs − s²)/2σ².
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a σ with too many outcomes to list.
+/// Returns [`Error::Unsupported`] if σ has too many outcomes to list.
 pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistribution> {
     if sigma > WIDEST_DISCRETE {
         return Err(Error::Unsupported {
@@ -136,7 +139,7 @@ pub(super) fn discrete_gaussian(sigma: f64, shift: u32) -> Result<LossDistributi
     };
     let atoms = Atoms::Whole(WholeNumbers::gaussian(s, spread, reach));
     Ok(LossDistribution {
-        // What lies further out weighs less than this.
+        // The mass farther out is less than this.
         missing: f64::MIN_POSITIVE,
         // Σ_x e^{−(x−cs)²/2σ²} is largest at whole cs (Canonne, Kamath and Steinke 2020, Lemma 7).
         variance: Some(s * s / (sigma * sigma)),

@@ -1,5 +1,5 @@
-//! A law as weighted nodes: Gauss–Legendre points on stretches that never cross a grid line of
-//! the loss, so that sums over the nodes of a grid cell are integrals over the cell.
+//! Discretises a law into weighted nodes: Gauss–Legendre points on intervals that never cross a
+//! grid line of the loss, so that sums over the nodes of a grid cell are integrals over the cell.
 
 use super::density::Ratio;
 use super::{Atom, LossDistribution, Mask, Piece, Shape};
@@ -8,11 +8,11 @@ use crate::numeric::quadrature::{Rule, rule};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::{Error, Result};
 
-/// Stretches are no wider than this.
+/// The largest width of an interval.
 const WIDEST: f64 = 0.2;
-/// More stretches than these and two a cell are an error, not a wait.
+/// More intervals than this plus two per cell are an error rather than a long wait.
 const MOST_STRETCHES: usize = 24_000;
-/// Relative error of a node's weight beyond that of the density: rule, width, quadrature.
+/// The relative error of a node's weight beyond that of the density: rule, width, quadrature.
 const RULE_ERROR: f64 = 64.0 * ROUND;
 
 /// A point mass of loss `loss` ± `loss_error` and Q-mass e^(`ln_second` ± `weight_error`).
@@ -24,11 +24,11 @@ pub(crate) struct Node {
     pub(crate) weight_error: f64,
     /// Whether this is an atom of the law rather than a node of a quadrature.
     pub(crate) is_atom: bool,
-    /// Where on the line it lies; nowhere for an atom.
+    /// The node's position on the line; NaN for an atom.
     pub(crate) place: f64,
 }
 
-/// The loss at a point of a piece, with what nodes need.
+/// The loss at a point of a piece, with the values that nodes need.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LossAtPoint {
     pub(super) loss: f64,
@@ -38,11 +38,11 @@ pub(super) struct LossAtPoint {
 }
 
 impl LossDistribution {
-    /// Sends every node to `sink`; the P-mass left out beyond the ends is at most the returned
-    /// logarithm, about e^`ln_cut`.
+    /// Sends every node to `sink`. The P-mass left out beyond the ends is at most the exponential
+    /// of the returned logarithm, about e^`ln_cut`.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when there would be too many.
+    /// Returns [`Error::NotCertified`] if there would be too many intervals.
     pub(crate) fn discretise(
         &self,
         ln_cut: f64,
@@ -90,7 +90,7 @@ impl Piece {
         )
     }
 
-    /// The losses at both ends.
+    /// Returns the losses at both ends.
     pub(crate) fn losses(&self, ln_cut: f64) -> (f64, f64) {
         let (from, to) = self.ends(ln_cut);
         (self.point(from).loss, self.point(to).loss)
@@ -121,7 +121,7 @@ impl Piece {
             let widest = (left + WIDEST.min(2.0 / steepness)).min(to);
             let right = match loss_grid {
                 Some(loss_grid) => {
-                    // From a line itself, the next one.
+                    // Starting on a line, search for the next one.
                     let room = 4.0 * start.error + 4.0 * ROUND * start.loss.abs();
                     let nudge = loss_grid.nudge() + room;
                     let next = loss_grid.next(start.loss + nudge, &mut hint);
@@ -170,7 +170,7 @@ impl Piece {
         total
     }
 
-    /// ln of P- and of Q-mass beyond infinite ends that were cut.
+    /// Returns ln of the P- and of the Q-mass beyond infinite ends that were cut.
     pub(super) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
         let (from, to) = self.ends(ln_cut);
         let of = |density: &super::Density| {
@@ -186,7 +186,7 @@ impl Piece {
         (of(&self.first), of(&self.second))
     }
 
-    /// How fast the logarithms of both densities grow near x, per unit.
+    /// Returns the growth rate of the logarithms of both densities near x, per unit.
     fn steepness(&self, x: f64) -> f64 {
         match self.shape {
             Shape::Gaussian => {
@@ -201,7 +201,7 @@ impl Piece {
         }
     }
 
-    /// An atom of the loss at x.
+    /// Returns an atom with the loss at x.
     pub(super) fn atom_at(&self, x: f64, ln_second: f64) -> Atom {
         let at = self.point(x);
         Atom {
@@ -225,7 +225,7 @@ impl Piece {
         }
     }
 
-    /// The first point after `left` where the loss reaches `next`, or `widest`.
+    /// Returns the first point after `left` where the loss reaches `next`, or `widest`.
     fn crossing(
         &self,
         (left, start): (f64, LossAtPoint),
@@ -270,7 +270,7 @@ impl Piece {
         if x > left {
             (x, at)
         } else {
-            // Always forwards, however flat the loss.
+            // Always advance, however flat the loss.
             let x = widest.min(left + 1e-12 * (1.0 + left.abs()));
             (x, self.point(x))
         }
@@ -295,7 +295,7 @@ impl Piece {
         self.at_rule(left, right, rule, sink)
     }
 
-    /// The nodes of `rule` between two points.
+    /// Sends the nodes of `rule` between two points to `sink`.
     pub(super) fn at_rule(
         &self,
         left: f64,
@@ -316,7 +316,7 @@ impl Piece {
                     why: format!("the loss at {x} is not a number"),
                 });
             }
-            // A crossing may be off by the error of the loss there: twice for both ends.
+            // A crossing may be off by the error of the loss there; counted twice for both ends.
             sink(Node {
                 loss: at.loss,
                 ln_second,

@@ -1,5 +1,5 @@
-//! One step in closed form: δ(ε) is a finite sum of normal tails. A composition of plain
-//! Gaussians is one step too.
+//! Closed form of one step: δ(ε) is a finite sum of normal tails. A composition of plain Gaussians is one
+//! step too.
 
 use super::mixture::{Mixture, Pair};
 use crate::numeric::interval::LnBounds;
@@ -7,15 +7,15 @@ use crate::numeric::special::{
     LN_SQRT_TAU, ROUND, above_zero, ln_add_exp, ln_difference, ln_mills_ratio, ln_normal_tail,
 };
 
-/// Beyond any crossing: a product of two such numbers is still finite.
+/// Beyond any crossing; the product of two such numbers is still finite.
 const FARTHEST: f64 = 1e150;
 /// A distance at which the crossing of two densities has too few digits.
 const FAR: f64 = 1e6;
-/// Roundings of a shift that move nothing by more than their first order.
+/// Rounding errors of a shift up to this size matter only to first order.
 const SMALL_SHIFT: f64 = 1e-3;
 
 impl Pair {
-    /// N(μ, 1) against N(0, 1): what a composition of plain Gaussians amounts to.
+    /// Returns N(μ, 1) against N(0, 1), which is equivalent to a composition of plain Gaussians.
     pub(crate) fn gaussian(distance: f64) -> Self {
         Self {
             first: Mixture::standard(distance),
@@ -23,14 +23,14 @@ impl Pair {
         }
     }
 
-    /// The largest and smallest value that the loss comes near: infinite when a law reaches
+    /// Returns the largest and the smallest value that the loss approaches: infinite if one law reaches
     /// farther than the other.
     pub(crate) fn loss_range(&self) -> (f64, f64) {
         let end = |positive: &Mixture, negative: &Mixture| {
             if positive.farthest() > 0.0 || negative.nearest() > 0.0 {
                 f64::INFINITY
             } else {
-                // Only components at 0 are left far out.
+                // Far out, only components at 0 are left.
                 positive.ln_nearest_weight() - negative.ln_nearest_weight()
             }
         };
@@ -40,7 +40,7 @@ impl Pair {
         )
     }
 
-    /// δ(ε) = P(x > x*) − e^ε Q(x > x*), where the increasing loss crosses ε at x*.
+    /// Returns δ(ε) = P(x > x*) − e^ε Q(x > x*), where the increasing loss crosses ε at x*.
     ///
     /// Bound: both ends; any threshold gives a lower bound, and a bracket of x* an upper one.
     pub(crate) fn ln_delta_of_one_step(&self, epsilon: f64) -> LnBounds {
@@ -71,8 +71,8 @@ impl Pair {
         let error = first_error + (second - first).exp() * (second_error + ROUND * epsilon.abs());
         let excess = |error: f64| first + (-(second - first).exp_m1() + error).max(0.0).ln();
         let most = first + above_zero(-(second - first).exp_m1() + error).ln();
-        // Between middle and x* the integrand p − e^ε q is p times at most e^η − 1, η how far the
-        // loss is from ε there.
+        // Between middle and x*, the integrand p − e^ε q is p times at most e^η − 1, where η is the
+        // distance of the loss from ε there.
         let loss_low = self.loss_at(low).0 - self.loss_at(low).1;
         let loss_high = self.loss_at(high).0 + self.loss_at(high).1;
         let missed =
@@ -84,26 +84,26 @@ impl Pair {
         }
     }
 
-    /// ln of a bound on the first law's mass between two points.
+    /// Returns ln of a bound on the first law's mass between two points.
     fn ln_mass(&self, low: f64, high: f64) -> f64 {
         let beyond = self.first.ln_tail(low).0 + 1e-12;
         let width = high - low;
         if width * (self.first.farthest() + low.abs() + 1.0) > 0.1 {
             return beyond;
         }
-        // The density changes by less than e^{0.1} on so short a stretch.
+        // On an interval this short, the density changes by less than e^{0.1}.
         let density = self.first.ratio(low).ln - 0.5 * low * low - LN_SQRT_TAU;
         beyond.min(density + 0.2 + width.ln())
     }
 
-    /// L(x) and a bound on its rounding error.
+    /// Returns L(x) and a bound on its rounding error.
     fn loss_at(&self, x: f64) -> (f64, f64) {
         let (plus, minus) = (self.first.ratio(x), self.second.ratio(-x));
         let rounding = 2.0 * ROUND * (plus.ln.abs() + minus.ln.abs());
         (plus.ln - minus.ln, plus.error + minus.error + rounding)
     }
 
-    /// ln P(x > threshold) and ln Q(x > threshold), each with a bound on its rounding error.
+    /// Returns ln P(x > threshold) and ln Q(x > threshold), each with a bound on its rounding error.
     pub(crate) fn ln_tails(&self, threshold: f64) -> [(f64, f64); 2] {
         [
             self.first.ln_tail(threshold),
@@ -111,7 +111,7 @@ impl Pair {
         ]
     }
 
-    /// ln P(x ≤ threshold) and ln Q(x ≤ threshold), each with a bound on its rounding error.
+    /// Returns ln P(x ≤ threshold) and ln Q(x ≤ threshold), each with a bound on its rounding error.
     pub(crate) fn ln_tails_below(&self, threshold: f64) -> [(f64, f64); 2] {
         [
             self.first.mirrored_ln_tail(-threshold),
@@ -119,7 +119,7 @@ impl Pair {
         ]
     }
 
-    /// A bracket of the point where the loss crosses ε, a few roundings wide.
+    /// Returns a bracket of the point where the loss crosses ε, a few roundings wide.
     pub(crate) fn crossing(&self, epsilon: f64) -> (f64, f64) {
         let side = |x: f64| {
             let (loss, error) = self.loss_at(x);
@@ -139,7 +139,7 @@ impl Pair {
         while !side(high).1 && high < FARTHEST {
             high *= 2.0;
         }
-        // Largest x surely below, smallest x surely above.
+        // The largest x surely below, and the smallest x surely above.
         let search = |mut inside: f64, mut outside: f64, holds: &dyn Fn(f64) -> bool| {
             for _ in 0..120 {
                 let middle = 0.5 * (inside + outside);
@@ -161,12 +161,12 @@ impl Pair {
 }
 
 impl Pair {
-    /// L(x), without a bound on its error.
+    /// Returns L(x), without a bound on its error.
     pub(crate) fn loss(&self, x: f64) -> f64 {
         self.first.ratio(x).ln - self.second.ratio(-x).ln
     }
 
-    /// Where the loss crosses ε by Newton's method, less and plus a few roundings.
+    /// Returns the point where the loss crosses ε, by Newton's method, minus and plus a few roundings.
     fn near_crossing(&self, epsilon: f64) -> Option<(f64, f64)> {
         let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
         let mut x = 0.0;
@@ -175,7 +175,7 @@ impl Pair {
             let (above, slope) = (plus.ln - minus.ln - epsilon, plus.mean + minus.mean);
             let newton = x - above / slope;
             if (newton - x).abs() <= 1e-9 * (1.0 + x.abs()) {
-                // Newton's next step would be a rounding.
+                // Newton's next step would be of the size of a rounding error.
                 let rounding = 4.0 * ROUND * (plus.ln.abs() + minus.ln.abs() + epsilon.abs());
                 let error = (plus.error + minus.error + rounding) / slope;
                 let reach = 2.0 * error + 8.0 * ROUND * newton.abs() + 1e-15;
@@ -199,17 +199,17 @@ impl Pair {
     }
 }
 
-/// ln δ(ε) of N(μ, 1) against N(0, 1) out in the tail: with z = ε/μ − μ/2 and the Mills ratio R,
-/// δ = φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
+/// Returns ln δ(ε) of N(μ, 1) against N(0, 1) in the tail: with z = ε/μ − μ/2 and the Mills ratio R, δ =
+/// φ(z)(R(z) − R(z + μ)), since e^ε φ(z + μ) = φ(z).
 ///
-/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels; left to
-/// the general form where they nearly do.
+/// Source: Balle and Wang 2018, rewritten so that nothing but the Mills ratios cancels; where these
+/// nearly cancel, the general form is used.
 fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
     let z = epsilon / mu - 0.5 * mu;
     if z.is_nan() {
         return None;
     }
-    // z is off by two roundings of its parts.
+    // z is off by two rounding errors of its parts.
     let shift = 3.0 * ROUND * (epsilon / mu + mu);
     if shift > SMALL_SHIFT || mu > FAR && z <= 1.0 {
         return Some(farther_gaussian(mu, z, shift));
@@ -223,8 +223,8 @@ fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
         return None;
     }
     let value = -0.5 * z * z - LN_SQRT_TAU + near + difference.ln();
-    // A Mills ratio is off by a few roundings, below 5 by z²/2 more from the tail and as many from the
-    // square, ln R by one more.
+    // A Mills ratio is off by a few roundings; below 5 by z²/2 more from the tail and as many from the
+    // square, and ln R by one more.
     let error = z * shift
         + ROUND
             * (z * z
@@ -234,10 +234,10 @@ fn far_gaussian(mu: f64, epsilon: f64) -> Option<LnBounds> {
     Some(LnBounds::exactly(value).widened(error + shift / difference))
 }
 
-/// The same where z is off by a `shift` that is no small one, or μ so far that only the first law counts:
-/// δ(z) = P(X > z) − φ(z) R(z + μ) falls in z and is at most P(X > z).
+/// Returns the same if the error `shift` of z isn't small, or if μ is so large that only the first law
+/// counts: δ(z) = P(X > z) − φ(z) R(z + μ) falls in z and is at most P(X > z).
 fn farther_gaussian(mu: f64, z: f64, shift: f64) -> LnBounds {
-    // A tail above a half is off by no more than a few roundings.
+    // A tail above one half is off by no more than a few roundings.
     let roundings = |z: f64| ROUND * (3.0 * z.max(0.0).powi(2) + 16.0);
     let (near, far) = (z - shift, z + shift);
     let second = -0.5 * far * far - LN_SQRT_TAU + ln_mills_ratio(far + mu);
@@ -249,10 +249,11 @@ fn farther_gaussian(mu: f64, z: f64, shift: f64) -> LnBounds {
     }
 }
 
-/// ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
+/// Returns ln Φ(Φ⁻¹(x) + μ): half-lines are the best tests between N(μ, 1) and N(0, 1).
 pub(crate) fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
     let error = |ln: f64| 1e-13 * (1.0 + ln.abs());
-    // Tails fall: the last point whose tail is surely no less than x, the first that is surely no more.
+    // Tails fall: find the last point whose tail is surely no less than x, and the first one whose tail
+    // is surely no more.
     let (mut low, mut high) = (-40.0, 40.0 + (-2.0 * ln_x).sqrt());
     let (mut inner, mut outer) = (low, high);
     for _ in 0..200 {
@@ -278,7 +279,7 @@ pub(crate) fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
         let moved = place - distance;
         (ln_normal_tail(moved), moved)
     };
-    // A rounding of the difference moves the tail by its slope, at most 1 + |z| of it.
+    // A rounding error of the difference moves the tail by its slope, relatively at most 1 + |z|.
     let slope = |(ln, moved): (f64, f64)| {
         error(ln) + 2.0 * f64::EPSILON * (distance + 1.0) * (1.0 + moved.max(0.0))
     };
@@ -291,12 +292,12 @@ pub(crate) fn ln_blow_up_of_gaussian(ln_x: f64, distance: f64) -> LnBounds {
 }
 
 impl Mixture {
-    /// ln Σ w_k P(N(κ_k, 1) > x), and a bound on its rounding error.
+    /// Returns ln Σ w_k P(N(κ_k, 1) > x) and a bound on its rounding error.
     pub(crate) fn ln_tail(&self, x: f64) -> (f64, f64) {
         self.ln_tail_signed(x, 1.0)
     }
 
-    /// ln Σ w_k P(N(−κ_k, 1) > x), and a bound on its rounding error.
+    /// Returns ln Σ w_k P(N(−κ_k, 1) > x) and a bound on its rounding error.
     pub(crate) fn mirrored_ln_tail(&self, x: f64) -> (f64, f64) {
         self.ln_tail_signed(x, -1.0)
     }
@@ -304,7 +305,7 @@ impl Mixture {
     fn ln_tail_signed(&self, x: f64, sign: f64) -> (f64, f64) {
         let mut total = f64::NEG_INFINITY;
         let mut terms = Vec::new();
-        // The normal tail is log-concave, so the terms fall ever faster where the weights do.
+        // The normal tail is log-concave, so the terms fall ever faster if the weights do.
         let near = self.near(|k| {
             let (position, ln_weight) = self.component(k);
             ln_weight + ln_normal_tail(x - sign * position)
@@ -316,7 +317,7 @@ impl Mixture {
             total = ln_add_exp(total, term);
             terms.push((
                 term,
-                // The last is of the second order: z is off by one rounding of a position.
+                // The last term is of second order: z is off by one rounding of a position.
                 3.0 * z * z
                     + 2.0 * position.abs() * z.abs()
                     + 2.0 * ln_weight.abs()

@@ -1,10 +1,10 @@
-//! Many steps of the same discrete Gaussian noise: their sum is one such noise, √T times as wide.
+//! Many steps of the same discrete Gaussian noise: their sum is a single such noise, √T times as wide.
 //!
-//! Of T steps of N_Z(0, σ²), each moved by s, all that tells both laws apart is the sum n of their outcomes,
-//! with loss L(n) = s(2n − Ts)/2σ², so that δ(ε) = Σ Q(n) (e^{L(n)} − e^ε)₊. The sum of two discrete Gaussians
-//! of variances a and b has, by completing the square, at n the mass of N_Z(0, a + b) times
-//! Σ_k e^{−(k − na/(a + b))²/2v}, v = ab/(a + b), and that is, by Poisson's summation, a constant times 1 ± e_v,
-//! e_v = 2 Σ_{j ≥ 1} e^{−2π²vj²}. Step by step v is at least σ²/2, so that after T steps
+//! For T steps of N_Z(0, σ²), each moved by s, only the sum n of the outcomes distinguishes both laws, with loss L(n) =
+//! s(2n − Ts)/2σ², so that δ(ε) = Σ Q(n) (e^{L(n)} − e^ε)₊. By completing the square, the sum of two discrete Gaussians
+//! of variances a and b has at n the mass of N_Z(0, a + b) times Σ_k e^{−(k − na/(a + b))²/2v}, v = ab/(a + b). By
+//! Poisson's summation, this factor is a constant times 1 ± e_v, e_v = 2 Σ_{j ≥ 1} e^{−2π²vj²}. Step by step v is at
+//! least σ²/2, so that after T steps
 //!
 //!   Q(n) ∈ e^{±τ} N_Z(n; 0, Tσ²),   τ = 5 (T − 1) e^{−π²σ²},
 //!
@@ -25,20 +25,20 @@ use crate::numeric::special::{LN_SQRT_TAU, ROUND, ln_add_exp, ln_normal_tail, ln
 use crate::numeric::sum::Sum;
 use std::f64::consts::PI;
 
-/// Narrower noise, or sums, are on too few whole numbers for this: η holds from a variance of 64 on.
+/// Narrower noise, or sums, lie on too few whole numbers for this method: η holds from a variance of 64 on.
 const NARROWEST: f64 = 2.5;
 const NARROWEST_SUM: f64 = 8.0;
-/// Sums of noise wider than this are only known from both Gaussians.
+/// Sums of noise wider than this are only bounded by the two Gaussians.
 const WIDEST: f64 = 1e5;
-/// Whole numbers up to here are exact, and so is twice as much.
+/// Whole numbers up to this one, and up to twice as much, are exact.
 const MOST: f64 = (1u64 << 51) as f64;
-/// The variance that is taken off, and added.
+/// The variance that is subtracted and added.
 const MOVED: f64 = 2.0;
-/// η, rounded up, with room for the roundings of both variances.
+/// η, rounded up, with room for the rounding errors of both variances.
 const OFF: f64 = 1e-16;
-/// What is left out of a sum, as a share of it.
+/// The share of a sum that may be left out.
 const LEFT_OUT: f64 = 1e-18;
-/// Room for the roundings of the exponents of what matters in a sum, at most 50, and of the sum.
+/// Room for the rounding errors of the exponents of relevant terms, at most 50, and of the sum.
 const SUM: f64 = 512.0 * ROUND;
 
 /// The composed loss of T steps of discrete Gaussian noise of one width.
@@ -64,7 +64,7 @@ struct Above {
 }
 
 impl IntegerNoise {
-    /// `loss` as such a run, if it is one.
+    /// Returns `loss` as such a run, if it is one.
     pub(crate) fn of(loss: &PrivacyLoss) -> Option<Self> {
         let ([(law, steps)], []) = (loss.laws.as_slice(), loss.parts.as_slice()) else {
             return None;
@@ -93,22 +93,22 @@ impl IntegerNoise {
         (alone && exact && broad).then_some(noise)
     }
 
-    /// Whether there are too many outcomes to add up.
+    /// Returns whether there are too many outcomes to add up.
     fn is_wide(&self) -> bool {
         self.variance > WIDEST * WIDEST
     }
 
-    /// The loss of a sum.
+    /// Returns the loss of a sum.
     fn loss_at(&self, n: f64) -> f64 {
         (2.0 * n - self.distance) * self.shift * self.spread
     }
 
-    /// 1/2Tσ².
+    /// Returns 1/2Tσ².
     fn rate(&self) -> f64 {
         0.5 / self.variance
     }
 
-    /// ln δ(ε), for any real ε, where both Gaussians are farther apart than `width` added up.
+    /// Returns ln δ(ε), for any real ε; adds up the outcomes if the two Gaussians are more than `width` apart.
     pub(crate) fn ln_delta(&self, epsilon: f64, width: f64) -> LnBounds {
         let between = self.ln_delta_between(epsilon);
         let place = 0.5 * (self.distance + epsilon / (self.shift * self.spread));
@@ -116,12 +116,12 @@ impl IntegerNoise {
         if between.width() <= width || self.is_wide() || !exact {
             return between;
         }
-        // What a rounding of the place leaves out is next to nothing: it is added from one before on.
+        // Starts one before: what a rounding error of the place leaves out is negligible.
         let ends = self.above(place.floor() - 1.0, epsilon).excess;
         ends.meet(between)
     }
 
-    /// The same from both Gaussians.
+    /// Returns the same from the two Gaussians.
     pub(crate) fn ln_delta_between(&self, epsilon: f64) -> LnBounds {
         let off = 2.0 * OFF + 4.0 * ROUND * epsilon.abs();
         self.between(|distance, sign| {
@@ -129,8 +129,8 @@ impl IntegerNoise {
         })
     }
 
-    /// Both ends of what is known of two Gaussians so far apart: above (a sign of 1) of the farther ones, below (−1)
-    /// of the nearer ones.
+    /// Returns both ends from the two Gaussians: the upper end (a sign of 1) from those farther apart, the lower end
+    /// (−1) from those closer together.
     fn between(&self, ln: impl Fn(f64, f64) -> LnBounds) -> LnBounds {
         let at = |moved: f64, sign: f64| {
             let distance = self.distance / (self.variance + moved).sqrt();
@@ -145,8 +145,8 @@ impl IntegerNoise {
         }
     }
 
-    /// The sums over the outcomes from `least` on, with the gain over t. What lies before is added where a
-    /// rounding may have it above.
+    /// Returns the sums over the outcomes from `least` on, with the gain over t. An outcome before them is added if a
+    /// rounding error may place it above.
     fn above(&self, least: f64, t: f64) -> Above {
         let off = |loss: f64| 8.0 * ROUND * (t.abs() + loss.abs());
         let gain = |n: f64, sign: f64| {
@@ -156,21 +156,21 @@ impl IntegerNoise {
         self.sums(self.distance, least, &|n| (gain(n, -1.0), gain(n, 1.0)))
     }
 
-    /// ln Q(n ≥ least).
+    /// Returns ln Q(n ≥ least).
     fn second_tail(&self, least: f64) -> LnBounds {
         self.sums(0.0, least, &|_| (1.0, 1.0)).first
     }
 
-    /// Sums of noise around `centre` from `least` on, and of its products with both ends of a `gain`.
+    /// Returns sums of the noise around `centre` from `least` on, and of its products with both ends of a `gain`.
     fn sums(&self, centre: f64, least: f64, gain: &dyn Fn(f64) -> (f64, f64)) -> Above {
         let rate = self.rate();
         let start = least.max(centre);
         let deep = start - centre;
-        // Relative to the term at the start.
+        // Relative to the first term.
         let term = |away: f64| (-(away - deep) * (away + deep) * rate).exp();
         let (mut first, mut low, mut high) = (Sum::default(), Sum::default(), Sum::default());
         let mut left_out = 0.0;
-        // Outwards, then inwards as far as `least`; terms fall both ways, and their ratio with them.
+        // First outwards, then inwards down to `least`; terms fall both ways, and so does their ratio.
         for (from, step) in [(start, 1.0), (start - 1.0, -1.0)] {
             let mut n = from;
             while n >= least {
@@ -180,10 +180,10 @@ impl IntegerNoise {
                 first.add(here);
                 low.add(here * less);
                 high.add(here * more);
-                // ln of the next term over this one.
+                // ln of the ratio of the next term to this one.
                 let fall = -(2.0 * step * away + 1.0) * rate;
                 let rest = here / -fall.exp_m1();
-                // Numbers that underflow are not zero.
+                // Numbers that underflow aren't zero.
                 if fall < 0.0 && rest <= (LEFT_OUT * low.value()).max(f64::MIN_POSITIVE) {
                     left_out += rest.max(f64::MIN_POSITIVE);
                     break;
@@ -191,7 +191,7 @@ impl IntegerNoise {
                 n += step;
             }
         }
-        // Σ e^{−n²/2w} is √(2πw) to far more digits than there are.
+        // Σ e^{−n²/2w} equals √(2πw) to far more digits than a double has.
         let ln_start = -deep * deep * rate - 0.5 * self.variance.ln() - LN_SQRT_TAU;
         let error = SUM + 16.0 * ROUND * (1.0 + ln_start.abs()) + self.off;
         let ends = |low: f64, high: f64| {
@@ -208,7 +208,7 @@ impl IntegerNoise {
         }
     }
 
-    /// ln B(x), x = e^`ln_x`: the largest sums of Q-mass x, the last of them in part; from both Gaussians where
+    /// Returns ln B(x), x = e^`ln_x`: the largest sums of Q-mass x, the last of them in part; from the two Gaussians if
     /// these are no farther apart than `width`.
     pub(crate) fn ln_blow_up(&self, ln_x: f64, width: f64) -> LnBounds {
         let between = self.ln_blow_up_between(ln_x);
@@ -220,7 +220,7 @@ impl IntegerNoise {
         let (mut low, mut high) = (-farthest, farthest);
         while high - low > 1.0 {
             let middle = (0.5 * (low + high)).floor();
-            // A half before a whole number is where its integral begins.
+            // The integral of a whole number begins one half before it.
             if ln_normal_tail((middle - 0.5) / self.variance.sqrt()) > ln_x {
                 low = middle;
             } else {
@@ -247,14 +247,14 @@ impl IntegerNoise {
         }
     }
 
-    /// ln P of a test of Q-mass at most e^`ln_x`: all sums beyond n, and a part of n.
+    /// Returns ln P of a test with Q-mass at most e^`ln_x`: all sums beyond n, and a part of n.
     fn ln_of_test(&self, n: f64, ln_x: f64) -> f64 {
         let beyond = self.second_tail(n + 1.0).upper;
         if beyond >= ln_x {
             return f64::NEG_INFINITY;
         }
         let sure = self.sums(self.distance, n + 1.0, &|_| (1.0, 1.0)).first;
-        // What is left of x, no more than the whole of the outcome, times its likelihood ratio.
+        // The rest of x, at most the whole of the outcome, times its likelihood ratio.
         let left = ln_x + ln_one_minus_exp(beyond - ln_x);
         let whole = -n * n * self.rate() - 0.5 * self.variance.ln() - LN_SQRT_TAU;
         let t = self.loss_at(n);
@@ -262,7 +262,7 @@ impl IntegerNoise {
         ln_add_exp(sure.lower, left.min(whole) + t - room)
     }
 
-    /// ln B(x) from both Gaussians.
+    /// Returns ln B(x) from the two Gaussians.
     fn ln_blow_up_between(&self, ln_x: f64) -> LnBounds {
         let off = OFF + self.off + 4.0 * ROUND * ln_x.abs();
         self.between(|distance, sign| ln_blow_up_of_gaussian(ln_x + sign * off, distance))

@@ -1,4 +1,4 @@
-//! Compositions of few outcomes, listed: exact to roundings, and without a grid.
+//! Lists the outcomes of compositions with few outcomes: exact to rounding, and without a grid.
 
 use super::atoms::{Atoms, WholeNumbers};
 use super::{Atom, Attained, Comb, LossDistribution};
@@ -6,19 +6,19 @@ use crate::loss::PrivacyLoss;
 use crate::loss::loss_grid::Lines;
 use crate::numeric::special::{ROUND, ln_add_exp};
 
-/// More outcomes than this are not listed.
+/// More outcomes than this aren't listed.
 const MOST: usize = 1024;
-/// Sums of noise that hardly ever moves are listed within these distances of where they mostly are, the first
-/// beyond which less than e^`LN_NOTHING` lies.
+/// Sums of noise that hardly ever moves are listed within one of these distances of their most likely value: the
+/// first one beyond which less than e^`LN_NOTHING` lies.
 const REACHES: [usize; 6] = [4, 8, 16, 32, 64, 128];
 const LN_NOTHING: f64 = -745.0;
-/// Tilts at which the mass beyond is bounded, over σ², and their ratio.
+/// Tilts at which the mass beyond is bounded: the first one over σ², their ratio and their number.
 const TILTS: (f64, f64, usize) = (0.05, 1.15, 64);
-/// More steps that move than this move too far.
+/// If more steps than this are expected to move, the sum moves too far.
 const MOST_MOVED: f64 = 100.0;
 
 impl PrivacyLoss {
-    /// The same run as a single step, if all its outcomes can be listed.
+    /// Returns the same run as a single step, if all its outcomes can be listed.
     pub(crate) fn listed(&self) -> Option<Self> {
         let many = self.laws.len() > 1 || self.laws.iter().any(|(_, times)| *times > 1);
         if !many || !self.parts.is_empty() || self.gaussian > 0.0 || self.unbounded {
@@ -44,7 +44,7 @@ impl PrivacyLoss {
 }
 
 impl LossDistribution {
-    /// Whether all there is are so few atoms.
+    /// Returns whether the law consists only of few enough atoms.
     pub(crate) fn is_listed(&self) -> bool {
         self.pieces.is_empty() && self.atoms.len() <= MOST
     }
@@ -73,7 +73,7 @@ impl LossDistribution {
         })
     }
 
-    /// So many steps: outcomes with the same loss are one.
+    /// Returns `times` steps as one; outcomes with the same loss are merged.
     fn repeated(&self, times: u64) -> Option<Self> {
         if !self.is_listed() {
             return None;
@@ -95,7 +95,7 @@ impl LossDistribution {
             .map(|atom| lines.nearest(atom.loss, 0.0))
             .collect();
         let mut places = places?;
-        // The lowest loss is where counting begins.
+        // Counting begins at the lowest loss.
         let first = places.iter().map(|(index, _)| *index).min()?;
         for (index, _) in &mut places {
             *index -= first;
@@ -132,7 +132,7 @@ impl LossDistribution {
         all.missing = n * self.missing;
         all.short = self.short;
         all.variance = self.variance.map(|variance| n * variance);
-        // Every mass is a sum of products of n, with the roundings of each.
+        // Every mass is a sum of products of n factors, with the rounding errors of each.
         all.roundings = n * (self.roundings + 32.0) + 2.0 * count as f64;
         all.attained = self.attained;
         Some(all)
@@ -140,13 +140,13 @@ impl LossDistribution {
 }
 
 impl LossDistribution {
-    /// So many steps of discrete Gaussian noise so small that their sum hardly ever moves: what lies within
-    /// `reach` of Ts under the first law is listed, the rest is missing. By Chernoff's bound
+    /// Returns `times` steps of discrete Gaussian noise so small that their sum hardly ever moves: outcomes
+    /// within `reach` of Ts under the first law are listed, the rest is missing. By Chernoff's bound
     ///
     ///   P(|Σ| > reach) ≤ 2 M(λ)^T e^{−λ reach},   M(λ) = Σ_x p(x) e^{λx},
     ///
-    /// for the noise x of a step and any λ > 0, and fewer steps stray less. Steps are added up by doubling their
-    /// number, 2T sums in all, and none may stray.
+    /// for the noise x of a step and any λ > 0, and fewer steps deviate less. Steps are added up by doubling
+    /// their number, 2T sums in all, none of which may deviate farther.
     fn repeated_around(&self, times: u64) -> Option<Self> {
         let Atoms::Whole(WholeNumbers::Gaussian {
             shift,
@@ -212,15 +212,15 @@ impl LossDistribution {
         let mut all = Self::of_atoms(atoms, None);
         all.missing = 2.0 * f64::MIN_POSITIVE + n * self.missing;
         all.variance = self.variance.map(|variance| n * variance);
-        // The logarithm of a product of n masses, and of sums of them.
+        // The logarithm of a product of n masses, and of sums of such products.
         all.roundings = n * 64.0 + 8.0 * reach as f64;
         all.attained = self.attained;
         Some(all)
     }
 }
 
-/// The convolution of a law on whole numbers around zero with itself, in logarithms, as far as partial sums
-/// stay where the law is listed.
+/// Returns the convolution power of a law on whole numbers around zero, in logarithms, as long as partial sums
+/// stay within the listed range.
 fn power_within(one: &[f64], times: u64) -> Vec<f64> {
     let reach = one.len() / 2;
     let kept = |sum: Vec<f64>| sum[reach..=3 * reach].to_vec();
@@ -242,7 +242,7 @@ fn power_within(one: &[f64], times: u64) -> Vec<f64> {
     all.unwrap_or_default()
 }
 
-/// The convolution of a law on the first whole numbers with itself, in logarithms.
+/// Returns the convolution power of a law on the first whole numbers, in logarithms.
 fn power(one: &[f64], times: u64) -> Vec<f64> {
     let mut all = vec![0.0];
     let mut square = one.to_vec();

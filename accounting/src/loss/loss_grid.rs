@@ -1,14 +1,14 @@
-//! Where cells end: on grid lines, close together where the tilted law is, far apart in its tails.
+//! Boundaries of grid cells: on grid lines, close together where the tilted law has its mass, far apart in its tails.
 
 use crate::numeric::special::ROUND;
 use crate::quantity::error::{Error, Result};
 
-/// Cells that are looked at one by one.
+/// The number of cells that are checked one by one.
 const NEAR: usize = 4;
-/// No cell is wider than this: its ends' ratio has to be a number.
+/// The largest width of a cell: the ratio of its ends has to be finite.
 const WIDEST: f64 = 1.0;
 
-/// Grid lines origin + i·spacing of the loss.
+/// The grid lines origin + i·spacing of the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Lines {
     pub(crate) origin: f64,
@@ -16,17 +16,17 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The line at `index`.
+    /// Returns the line at `index`.
     pub(crate) fn at(&self, index: i64) -> f64 {
         self.origin + index as f64 * self.spacing
     }
 
-    /// Whether `loss` lies on a line up to rounding or `slack`.
+    /// Returns whether `loss` lies on a line up to rounding or `slack`.
     pub(crate) fn meets(&self, loss: f64, slack: f64) -> bool {
         self.nearest(loss, slack).is_some()
     }
 
-    /// The line that `loss` lies on up to rounding or `slack`, and how far off it may be.
+    /// Returns the line that `loss` lies on up to rounding or `slack`, and a bound on its distance.
     pub(crate) fn nearest(&self, loss: f64, slack: f64) -> Option<(i64, f64)> {
         let index = ((loss - self.origin) / self.spacing).round();
         let off = (loss - (self.origin + index * self.spacing)).abs();
@@ -35,13 +35,13 @@ impl Lines {
         on.then_some((index as i64, off + 8.0 * ROUND * size))
     }
 
-    /// The last line at or below `loss`.
+    /// Returns the last line at or below `loss`.
     pub(crate) fn below(&self, loss: f64) -> f64 {
         ((loss - self.origin) / self.spacing).floor()
     }
 }
 
-/// Lines and the indices of those that bound cells, ascending.
+/// Lines, and the indices of those that bound cells, ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LossGrid {
     pub(crate) lines: Lines,
@@ -49,11 +49,11 @@ pub(crate) struct LossGrid {
 }
 
 impl LossGrid {
-    /// Cells from `lowest` to `highest`, as wide as `masses` allow: in none of these may a cell have
-    /// mass·width² above the number beside it, unless it is one line wide.
+    /// Creates cells from `lowest` to `highest`, as wide as `masses` allow: for none of these may a cell have
+    /// mass·width² above its allowance, unless it is one line wide.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when there would be more than `most_cells`.
+    /// Returns [`Error::NotCertified`] if there would be more than `most_cells`.
     pub(crate) fn new(
         lines: Lines,
         (lowest, highest): (f64, f64),
@@ -70,7 +70,7 @@ impl LossGrid {
         }
         let (first, last) = (first as i64, last as i64);
         let most = (WIDEST / lines.spacing).log2().floor().clamp(0.0, 31.0) as u32;
-        // A cell from `here` on so wide may have this much mass in it.
+        // Checks whether a cell from `here` on, this wide, has no more mass than allowed.
         let mut hints = vec![[0; 2]; masses.len()];
         let mut fits = |here: i64, doublings: u32| {
             let (left, right) = (lines.at(here), lines.at(here + (1i64 << doublings)));
@@ -103,7 +103,7 @@ impl LossGrid {
         Ok(Self { lines, bounds })
     }
 
-    /// The cell that `loss` lies in, or the nearest one, sought from the cell `near` on.
+    /// Returns the cell that contains `loss`, or the nearest one, searching from the cell `near` on.
     pub(crate) fn cell_of(&self, loss: f64, near: usize) -> usize {
         let last = self.bounds.len().max(2) - 2;
         let line = |i: usize| self.lines.at(self.bounds[i]);
@@ -121,13 +121,13 @@ impl LossGrid {
         after.clamp(1, last + 1) - 1
     }
 
-    /// How far rounding may move a loss against the lines around `cell`.
+    /// Returns how far rounding may move a loss relative to the lines around `cell`.
     pub(crate) fn line_error(&self, cell: usize) -> f64 {
         let ends = [cell, cell + 1].map(|i| self.lines.at(self.bounds[i]).abs());
         4.0 * ROUND * (ends[0].max(ends[1]) + self.lines.origin.abs())
     }
 
-    /// One line only, at `loss`: stretches end there.
+    /// Creates a grid with a single line at `loss`, where intervals end.
     pub(crate) fn single(loss: f64) -> Self {
         Self {
             lines: Lines {
@@ -138,7 +138,7 @@ impl LossGrid {
         }
     }
 
-    /// The loss of the first bound above `loss`, from the bound `hint` on, which is moved there.
+    /// Returns the loss of the first bound above `loss`, searching from the bound `hint` on, and moves `hint` there.
     pub(crate) fn next(&self, loss: f64, hint: &mut usize) -> f64 {
         let at = |i: usize| {
             self.bounds
@@ -154,8 +154,8 @@ impl LossGrid {
         at(*hint)
     }
 
-    /// How far beyond a line, and its rounding, the next one is looked for. A line that stands alone has none before it to get
-    /// past, however small the losses are.
+    /// Returns how far beyond a line, and its rounding error, the next one is searched for. A single line has none
+    /// before it to pass, however small the losses are.
     pub(crate) fn nudge(&self) -> f64 {
         match self.bounds.len() {
             1 => 0.0,
@@ -163,16 +163,16 @@ impl LossGrid {
         }
     }
 
-    /// The smallest width of a cell.
+    /// Returns the smallest width of a cell.
     pub(crate) fn finest(&self) -> f64 {
         self.lines.spacing
     }
 }
 
-/// Nodes over which a density is taken.
+/// The number of nodes over which a density is measured.
 const STRETCH: usize = 8;
 
-/// Losses in ascending order, each with the mass up to its middle, and the whole.
+/// Losses in ascending order, each with the mass up to its middle, and the whole mass.
 #[derive(Debug, Clone)]
 pub(crate) struct Cumulative {
     pub(crate) below: Vec<(f64, f64)>,
@@ -180,8 +180,8 @@ pub(crate) struct Cumulative {
 }
 
 impl Cumulative {
-    /// The mass of losses up to `loss`; nodes stand for the stretch around them, and none lies
-    /// outside `ends`. `hint` is where the last question's answer was.
+    /// Returns the mass of losses up to `loss`. Nodes represent the interval around them, and none lies outside `ends`.
+    /// `hint` is the position of the previous answer.
     pub(crate) fn up_to(&self, loss: f64, ends: (f64, f64), hint: &mut usize) -> f64 {
         let reached = |i: usize| self.below.get(i).is_some_and(|(l, _)| *l <= loss);
         let mut after = *hint;
@@ -210,9 +210,8 @@ impl Cumulative {
         low + (high - low) * if share.is_nan() { 0.0 } else { share }
     }
 
-    /// How much mass·width² a cell may have for all of them to cost the whole mass times
-    /// spacing² and be as few as possible: the same for each, which makes widths w ∝ f^{−1/3}
-    /// for the density f, and N = ∫ dl/w of them.
+    /// Returns how much mass·width² a cell may have so that all cells cost the whole mass times spacing² and are as few
+    /// as possible: the same for each cell, which makes widths w ∝ f^{−1/3} for the density f, and N = ∫ dl/w cells.
     pub(crate) fn allowance(&self, spacing: f64) -> f64 {
         let mut cells = 0.0;
         for stretch in self.below.chunks(STRETCH) {

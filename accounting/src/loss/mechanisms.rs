@@ -1,5 +1,4 @@
-//! Which pair of laws stands for which mechanism, neighbours and sampler; what is not covered is
-//! refused here.
+//! Maps mechanisms, neighbours and samplers to pairs of laws; combinations that aren't covered are refused here.
 
 use super::sampling::sampled;
 use super::{Atom, Attained, Density, LossDistribution, Piece, Shape, Stated, discrete};
@@ -9,23 +8,23 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Epsilon, GroupSize, Probability};
 
-/// One leaf of a mechanism, as the accountant sees it.
+/// One leaf of a mechanism, as seen by the accountant.
 #[derive(Debug, Clone)]
 pub(crate) enum Fold {
-    /// Gaussian mixtures, so many times.
+    /// A pair of Gaussian mixtures, with its number of steps.
     Pair(Pair, u64),
-    /// Gaussian mixtures that only bound the mechanism, so many times.
+    /// A pair of Gaussian mixtures that only bounds the mechanism, with its number of steps.
     Bounding(Pair, u64),
     /// Any other law.
     LossDistribution(LossDistribution, u64),
-    /// Laws around a mechanism whose own is not known.
+    /// Laws that bracket a mechanism whose own law isn't known.
     Bracket(Box<Bracket>),
     /// Nothing bounds the loss.
     Unbounded,
 }
 
 impl Fold {
-    /// What dominates the mechanism.
+    /// Returns a law that dominates the mechanism.
     pub(crate) fn above(&self) -> &Self {
         match self {
             Self::Bracket(around) => around.above.above(),
@@ -33,7 +32,7 @@ impl Fold {
         }
     }
 
-    /// What dominates it when the adversary is told more.
+    /// Returns a law that dominates the mechanism if the adversary is told more.
     pub(crate) fn more_informed(&self) -> &Self {
         match self {
             Self::Bracket(around) => around
@@ -45,7 +44,8 @@ impl Fold {
         }
     }
 
-    /// What it dominates: what is only bounded is left out, who sees less knows less.
+    /// Returns a law that the mechanism dominates. Laws that are only bounds are left out, since an adversary who sees
+    /// less knows less.
     pub(crate) fn below(&self) -> Option<&Self> {
         match self {
             Self::Bracket(around) => around.below.as_ref()?.below(),
@@ -56,21 +56,22 @@ impl Fold {
     }
 }
 
-/// What is known of a mechanism whose own law is not.
+/// What is known about a mechanism whose own law isn't known.
 #[derive(Debug, Clone)]
 pub(crate) struct Bracket {
-    /// Dominates the mechanism.
+    /// A law that dominates the mechanism.
     pub(crate) above: Fold,
-    /// Dominates it too, with a simpler law: the adversary is told more.
+    /// Another law that dominates it, simpler because the adversary is told more.
     pub(crate) more_informed: Option<Fold>,
-    /// What the mechanism dominates, if anything is known.
+    /// A law that the mechanism dominates, if one is known.
     pub(crate) below: Option<Fold>,
 }
 
-/// Noise smaller than what it hides by this factor protects nothing: the squares of its losses are no numbers.
+/// If noise is smaller than this factor relative to what it hides, it protects nothing: the squares of its losses
+/// overflow.
 const MOST_SHIFT: f64 = 1e154;
 
-/// The most that records change beside the noise on it; `None` without noise.
+/// Returns the largest change by records, relative to the noise on it; `None` without noise.
 fn farthest_shift(mechanism: &Mechanism, query: Query) -> Option<f64> {
     let (sensitivity, scale) = match mechanism {
         Mechanism::Gaussian { noise_multiplier }
@@ -96,14 +97,14 @@ fn farthest_shift(mechanism: &Mechanism, query: Query) -> Option<f64> {
         | Mechanism::DiscreteLaplace { scale, sensitivity } => (f64::from(*sensitivity), *scale),
         _ => return None,
     };
-    // Replaced records change it twice.
+    // A replaced record changes it twice.
     Some(2.0 * f64::from(query.group.get()) * sensitivity / scale.get())
 }
 
-/// The law of a mechanism without structure, run `times` times.
+/// Returns the law of a mechanism without structure, run `times` times.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a question that the mechanism is not covered for.
+/// Returns [`Error::Unsupported`] if the mechanism isn't covered for the question.
 pub(crate) fn fold(
     mechanism: &Mechanism,
     query: Query,
@@ -122,7 +123,7 @@ pub(crate) fn fold(
             Ok(Fold::LossDistribution(law(epsilon), times))
         }
     };
-    // What several steps between neighbours add up to is a bound that no mechanism attains.
+    // The sum of several steps between neighbours is a bound that no mechanism attains.
     let only_above = |fold: Fold, steps: f64| match fold {
         Fold::LossDistribution(mut law, times) if steps > 1.0 => {
             law.attained = Attained::Never;
@@ -175,7 +176,7 @@ pub(crate) fn fold(
                     "each record of the group needs its own",
                 ));
             }
-            // The records of one secret are in the rates; several secrets have none of their own.
+            // The rates are those of the records of one secret; several secrets have no rates of their own.
             single(query, "rates of the records of one group")?;
             let rates: Vec<f64> = rates.iter().map(|rate| rate.get()).collect();
             let mixture = Mixture::poisson_binomial(&rates, 1.0 / noise_multiplier.get())?;
@@ -289,8 +290,8 @@ pub(crate) fn fold(
     }
 }
 
-/// Logarithms of probabilities that add up to one, and whether those given did. What was cut off in writing them down may
-/// have been any sensitivity's, so it goes to the largest; what is too much leaves the smallest.
+/// Returns logarithms of probabilities that add up to one, and whether the given ones did. What was cut off in writing
+/// them down may belong to any sensitivity, so it is added to the largest; an excess is taken from the smallest.
 pub(super) fn ln_chances(given: &[Probability]) -> (Vec<f64>, bool) {
     let mut chances: Vec<f64> = given.iter().map(|p| p.get()).collect();
     let sum: f64 = chances.iter().sum();
@@ -308,7 +309,7 @@ pub(super) fn ln_chances(given: &[Probability]) -> (Vec<f64>, bool) {
         excess -= taken;
     }
     let mut logarithms: Vec<f64> = chances.iter().map(|p| p.ln()).collect();
-    // A chance near one is what the others leave: its own digits do not hold those of a small one.
+    // A probability near one is computed as the complement of the others: its own digits can't represent a small one.
     let most = (0..chances.len()).max_by(|i, j| chances[*i].total_cmp(&chances[*j]));
     if let Some(most) = most {
         chances[most] = 0.0;
@@ -338,14 +339,14 @@ pub(super) fn single(query: Query, what: &str) -> Result<()> {
     }
 }
 
-/// K of the group's records in the batch, each there with `rate`, each shifting by one clipping
-/// norm: positions in units of the noise.
+/// Returns K of the group's records in the batch, each there with `rate` and shifting by one clipping norm: positions
+/// in units of the noise.
 pub(super) fn copies(query: Query, rate: f64, noise: f64) -> Result<Mixture> {
     Mixture::binomial(query.group.get(), rate, 1.0 / noise)
 }
 
-/// The dominating pair of a mixture of shifts: against no shift for add/remove and zero-out,
-/// against its mirror image (sensitivity 2) for replace.
+/// Returns the dominating pair of a mixture of shifts: against no shift for add/remove and zero-out, against its mirror
+/// image (sensitivity 2) for replace.
 pub(super) fn pair(with: &Mixture, query: Query, direction: Direction) -> Result<Pair> {
     let without = Mixture::point(0.0)?;
     let with = with.clone();
@@ -365,8 +366,8 @@ pub(super) fn pair(with: &Mixture, query: Query, direction: Direction) -> Result
     })
 }
 
-/// As [`pair`], for any log-concave shape: half-lines are the best tests of its shifts, and its
-/// trade-off functions of successive shifts compose, so the dominance lemma holds word by word.
+/// Like [`pair`], for any log-concave shape: half-lines are the best tests of its shifts, and its trade-off functions
+/// of successive shifts compose, so the dominance lemma holds unchanged.
 pub(super) fn shifted(
     shape: Shape,
     with: &Mixture,
@@ -383,8 +384,8 @@ pub(super) fn shifted(
     ))
 }
 
-/// The law of two densities on a stretch: cut where Laplace densities have a kink, with an atom
-/// for each end beyond the last one, where their loss is constant.
+/// Returns the law of two densities on an interval. It is cut where Laplace densities have a kink; beyond the outermost
+/// kinks, where the loss is constant, each end becomes an atom.
 pub(super) fn between(
     shape: Shape,
     from: Option<f64>,
@@ -479,7 +480,7 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
         })?;
     let mut law = discrete::randomised_response(truth, categories);
     if truth <= 0.0 {
-        // Never the true one: where Q never goes, P goes with 1/(k − 1).
+        // The true category is never reported: where Q has no mass, P has mass 1/(k − 1).
         let rest = 1.0 / f64::from(categories - 1);
         law = LossDistribution::of_atoms(vec![Atom::new(0.0, (1.0 - rest).ln())], None);
         law.infinite = rest;
@@ -487,7 +488,7 @@ fn randomised(truth: f64, categories: u32, query: Query, times: u64) -> Result<F
     Ok(Fold::LossDistribution(law, total))
 }
 
-/// How many of the stated neighbours' steps the asked ones take.
+/// Returns how many steps between the stated neighbours a step between the neighbours in question takes.
 fn steps_between(stated: Neighbours, query: Query) -> Result<f64> {
     let each = match (stated, query.neighbours) {
         (stated, asked) if stated == asked => 1.0,
@@ -502,14 +503,14 @@ fn steps_between(stated: Neighbours, query: Query) -> Result<f64> {
     Ok(each * f64::from(query.group.get()))
 }
 
-/// (ε, δ) over k steps: (kε, δ(e^{kε} − 1)/(e^ε − 1)).
+/// Returns (ε, δ) over k steps: (kε, δ(e^{kε} − 1)/(e^ε − 1)).
 fn approximate(epsilon: f64, delta: f64, steps: f64, times: u64) -> Result<Fold> {
     let sum = if epsilon < 1e-9 {
         steps * (1.0 + steps * epsilon)
     } else {
         (steps * epsilon).exp_m1() / epsilon.exp_m1()
     };
-    // The rounding of kε is one of its power, relatively.
+    // The rounding error of kε becomes a relative error of its exponential.
     let room = 1e-14 + 2.0 * f64::EPSILON * steps * epsilon;
     let total = if steps <= 1.0 {
         delta

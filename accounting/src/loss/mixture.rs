@@ -15,8 +15,8 @@ mod tests;
 
 /// Σ_k w_k N(κ_k, 1) with positions κ_k ≥ 0 in units of the noise deviation σ.
 ///
-/// Components may be dropped ([`Mixture::trimmed`]); the mixture is then a measure of mass
-/// 1 − `missing`, and is not scaled back to one: scaling would under-report.
+/// Components may be dropped ([`Mixture::trimmed`]). The mixture is then a measure of mass 1 − `missing`
+/// and isn't rescaled to one, since scaling would under-report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
     positions: Vec<f64>,
@@ -26,14 +26,15 @@ pub struct Mixture {
     shape: Shape,
 }
 
-/// How far from concave, and from equally spaced, a rounding can put weights and positions.
+/// The largest deviation from log-concave weights, and from equally spaced positions, that rounding can
+/// cause.
 const BENDS: f64 = 1e-9;
-/// Components closer than this are bounded better by how far they reach.
+/// For components closer than this, a bound by their range is better.
 const LEAST_BEND: f64 = 0.05;
 
-/// Whether positions are equally spaced and the weights log-concave, as those of a binomial or
-/// Poisson-binomial law: then terms fall ever faster away from the largest one. No part of what
-/// a mixture is, so all are equal.
+/// Whether positions are equally spaced and the weights log-concave, as for a binomial or Poisson-binomial
+/// law; terms then fall ever faster away from the largest one. The value is derived from the mixture, so
+/// all values compare equal.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     concave: bool,
@@ -66,7 +67,7 @@ impl Shape {
         let concave = equal && ln_weights.windows(3).all(bends);
         let heaviest = ln_weights.iter().fold(0.0f64, |most, w| most.max(w.abs()));
         let farthest = positions.last().copied().unwrap_or(0.0);
-        // A second difference of ln w_k − κ_k²/2 is at most −g² but for what is let pass above.
+        // A second difference of ln w_k − κ_k²/2 is at most −g², except for the deviations allowed above.
         let bend = gap * gap - 2.0 * BENDS * (1.0 + heaviest + farthest * gap);
         Self {
             concave,
@@ -79,25 +80,26 @@ impl Shape {
     }
 }
 
-/// The most that a law on the integers can vary whose ln p_k has second differences of −`bend` or less:
-/// from a mode m on p_{m ± j} ≤ p_m e^{−b j(j − 1)/2}, so that E(k − m)² ≤ 2 Σ j² e^{−b j(j − 1)/2}.
+/// Returns a bound on the variance of a law on the integers whose ln p_k has second differences of at most
+/// −`bend`: from a mode m on p_{m ± j} ≤ p_m e^{−b j(j − 1)/2}, so that E(k − m)² ≤ 2 Σ j² e^{−b j(j −
+/// 1)/2}.
 fn most_variance_of_counts(bend: f64) -> f64 {
     let term = |j: f64| j * j * (-0.5 * bend * j * (j - 1.0)).exp();
-    // Terms beyond are less than 1e-30 of the first.
+    // Later terms are less than 1e-30 of the first.
     let terms = (1..=64).map(|j| term(f64::from(j)));
     2.0 * terms.sum::<f64>() * (1.0 + 10.0 * BENDS)
 }
 
 impl Mixture {
-    /// A single Gaussian N(position, 1).
+    /// Creates a single Gaussian N(position, 1).
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a negative or non-finite position.
+    /// Returns [`Error::OutOfRange`] for a negative or non-finite position.
     pub fn point(position: f64) -> Result<Self> {
         Self::new(vec![(position, 0.0)])
     }
 
-    /// N(position, 1) for a position already known to be good.
+    /// Creates N(position, 1) for a position that is known to be valid.
     pub(crate) fn standard(position: f64) -> Self {
         Self {
             positions: vec![position],
@@ -107,11 +109,11 @@ impl Mixture {
         }
     }
 
-    /// `count` independent Poisson draws at `rate`, each moving the mean by `shift` (in units
-    /// of σ): κ = K·shift with K ~ Binomial(count, rate).
+    /// Creates the mixture of `count` independent Poisson draws at `rate`, each moving the mean by `shift`
+    /// (in units of σ): κ = K·shift with K ~ Binomial(count, rate).
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a rate outside (0, 1] or a shift that is not positive and finite.
+    /// Returns [`Error::OutOfRange`] for a rate outside (0, 1] or a shift that isn't positive and finite.
     pub fn binomial(count: u32, rate: f64, shift: f64) -> Result<Self> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::OutOfRange {
@@ -130,13 +132,13 @@ impl Mixture {
         Self::new(components)
     }
 
-    /// Independent Poisson draws at the given rates, each moving the mean by `shift` (in units of
-    /// σ): κ = K·shift with K Poisson–binomial.
+    /// Creates the mixture of independent Poisson draws at the given rates, each moving the mean by `shift`
+    /// (in units of σ): κ = K·shift with K Poisson–binomial.
     ///
-    /// Counts of less than 1e-290 of the mass are dropped and counted as missing.
+    /// Counts with less than 1e-290 of the mass are dropped and counted as missing.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no rate, a rate outside [0, 1] or a shift that is not positive.
+    /// Returns [`Error::OutOfRange`] for no rate, a rate outside [0, 1] or a shift that isn't positive.
     pub fn poisson_binomial(rates: &[f64], shift: f64) -> Result<Self> {
         if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
             return Err(Error::OutOfRange {
@@ -145,7 +147,7 @@ impl Mixture {
                 value: *bad,
             });
         }
-        // Sums and products of positive numbers only: relative accuracy throughout.
+        // Only sums and products of positive numbers, so every entry is accurate relatively.
         let mut law = vec![1.0];
         for rate in rates {
             law.push(0.0);
@@ -168,11 +170,11 @@ impl Mixture {
         Ok(mixture)
     }
 
-    /// Components as (position κ_k ≥ 0, ln w_k), in ascending order of position.
+    /// Creates a mixture from components (position κ_k ≥ 0, ln w_k), in ascending order of position.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no component, a position that is negative, not finite or out
-    /// of order, or weights that do not sum to one.
+    /// Returns [`Error::OutOfRange`] for no component, for a position that is negative, not finite or out
+    /// of order, or for weights that don't sum to one.
     pub fn new(components: Vec<(f64, f64)>) -> Result<Self> {
         let ordered = components.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let bad = components
@@ -204,10 +206,10 @@ impl Mixture {
         })
     }
 
-    /// The mixture without its farthest components, as many as have total mass at most `mass`.
+    /// Returns the mixture without its farthest components, as many as have total mass at most `mass`.
     ///
-    /// Used as the first argument of a divergence it under-counts by at most the dropped mass
-    /// per step, which the caller adds to δ.
+    /// As the first argument of a divergence, it under-counts by at most the dropped mass per step, which
+    /// the caller adds to δ.
     #[must_use]
     pub fn trimmed(&self, mass: f64) -> Self {
         let mut dropped = f64::NEG_INFINITY;
@@ -228,30 +230,30 @@ impl Mixture {
         }
     }
 
-    /// The mass that was dropped.
+    /// Returns the mass that was dropped.
     #[must_use]
     pub const fn missing(&self) -> f64 {
         self.missing
     }
 
-    /// The smallest position.
+    /// Returns the smallest position.
     #[must_use]
     pub fn nearest(&self) -> f64 {
         self.positions[0]
     }
 
-    /// ln of the weight at the smallest position.
+    /// Returns ln of the weight at the smallest position.
     pub(crate) fn ln_nearest_weight(&self) -> f64 {
         self.ln_weights[0]
     }
 
-    /// The largest position.
+    /// Returns the largest position.
     #[must_use]
     pub fn farthest(&self) -> f64 {
         self.positions[self.positions.len() - 1]
     }
 
-    /// Components as (position, ln weight).
+    /// Returns the components as (position, ln weight).
     pub fn components(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.positions
             .iter()
@@ -259,23 +261,24 @@ impl Mixture {
             .zip(self.ln_weights.iter().copied())
     }
 
-    /// A bound on d² ln M/dx² at every x, M = Σ w_k e^{κ_k x − κ_k²/2}: the variance of the positions under
-    /// any tilt. Infinite where the weights are not known to be log-concave on equally spaced positions.
+    /// Returns a bound on d² ln M/dx² at every x, M = Σ w_k e^{κ_k x − κ_k²/2}: the variance of the
+    /// positions under any tilt. Infinite unless the weights are known to be log-concave on equally spaced
+    /// positions.
     pub(crate) fn most_variance(&self) -> f64 {
         self.shape.most_variance
     }
 
-    /// Whether this is N(0, 1) itself.
+    /// Returns whether this is N(0, 1) itself.
     pub(crate) fn is_standard(&self) -> bool {
         self.positions.len() == 1 && self.positions[0] <= 0.0
     }
 
-    /// Position and ln weight of one component.
+    /// Returns position and ln weight of one component.
     pub(super) fn component(&self, k: usize) -> (f64, f64) {
         (self.positions[k], self.ln_weights[k])
     }
 
-    /// ln(w_k e^{κ_k x − κ_k²/2}).
+    /// Returns ln(w_k e^{κ_k x − κ_k²/2}).
     fn ln_term(&self, k: usize, x: f64) -> f64 {
         let position = self.positions[k];
         self.ln_weights[k] + position * (x - 0.5 * position)
@@ -294,7 +297,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Whether the loss is itself Gaussian, and with which distance between the means.
+    /// Returns the distance between the means if the loss is itself Gaussian.
     pub(crate) fn gaussian_distance(&self) -> Option<f64> {
         let plain = |side: &Mixture| side.positions.len() == 1 && side.missing <= 0.0;
         (plain(&self.first) && plain(&self.second))

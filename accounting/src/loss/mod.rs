@@ -1,9 +1,9 @@
-//! One step of any mechanism as two laws on the line: what the grid engine integrates.
+//! One step of any mechanism as two laws on the line, which the grid engine integrates.
 //!
-//! A [`LossDistribution`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both have densities that
-//! are sums of Gaussians or of exponentials, and [`Atom`]s. Pieces and atoms are disjoint
-//! outcomes, so a law that first tells the adversary which of several pairs it is (truncated
-//! batches) is simply the union of their pieces, weighted.
+//! A [`LossDistribution`] is a dominating pair (P, Q) cut into [`Piece`]s, on which both laws have densities
+//! that are sums of Gaussians or of exponentials, and [`Atom`]s. Pieces and atoms are disjoint outcomes, so
+//! a law that first tells the adversary which of several pairs applies (truncated batches) is the weighted
+//! union of their pieces.
 
 mod allocation;
 mod atoms;
@@ -42,16 +42,16 @@ pub(crate) use stretches::{Mask, Served, Stretch};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use serde::{Deserialize, Serialize};
 
-/// Atoms that a grid's spacing is fitted to.
+/// The most atoms to which a grid's spacing is fitted.
 pub(crate) const MOST_GAPS: usize = 8;
 
-/// A stretch of the line on which the loss does not decrease.
+/// An interval of the line on which the loss doesn't decrease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub(crate) shape: Shape,
-    /// Left end; `None` is −∞.
+    /// The left end; `None` is −∞.
     pub(crate) from: Option<f64>,
-    /// Right end; `None` is +∞.
+    /// The right end; `None` is +∞.
     pub(crate) to: Option<f64>,
     pub(crate) first: Density,
     pub(crate) second: Density,
@@ -63,13 +63,13 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Atom {
     pub(crate) loss: f64,
-    /// How far the loss may be from its true value.
+    /// A bound on the distance of the loss from its true value.
     pub(crate) loss_error: f64,
     pub(crate) ln_second: f64,
 }
 
 impl Atom {
-    /// A loss that is known to a few roundings.
+    /// Creates an atom whose loss is known to a few roundings.
     fn new(loss: f64, ln_second: f64) -> Self {
         Self {
             loss,
@@ -79,20 +79,20 @@ impl Atom {
     }
 }
 
-/// For which compositions the law's own δ(ε) is attained by some mechanism of its kind, so that
-/// lower ends mean something.
+/// The compositions for which some mechanism of the law's kind attains the law's own δ(ε), so that lower
+/// ends are meaningful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Attained {
-    /// The pair bounds, nothing more.
+    /// None: the pair is only a bound.
     Never,
-    /// In one step, for each ε by its own instance.
+    /// One step: each ε is attained by its own instance.
     OneStep,
-    /// In any composition.
+    /// Any composition.
     Always,
 }
 
-/// All losses of the atoms lie on origin + i·spacing.
+/// A comb that contains all losses of the atoms: origin + i·spacing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Comb {
     pub(crate) origin: f64,
@@ -100,7 +100,7 @@ pub(crate) struct Comb {
 }
 
 impl Comb {
-    /// Whether these are its own lines.
+    /// Returns whether `lines` are the lines of this comb.
     pub(crate) const fn is(self, lines: loss_grid::Lines) -> bool {
         self.origin.to_bits() == lines.origin.to_bits()
             && self.spacing.to_bits() == lines.spacing.to_bits()
@@ -112,33 +112,33 @@ impl Comb {
 pub(crate) struct LossDistribution {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) atoms: Atoms,
-    /// P-mass where Q has none.
+    /// The P-mass where Q has none.
     pub(crate) infinite: f64,
-    /// P-mass that was left out: from above its loss is infinite, from below it is not there.
+    /// The P-mass that was left out: for upper ends its loss is infinite, for lower ends it is absent.
     pub(crate) missing: f64,
-    /// Where the atoms lie, if there is nothing else.
+    /// The comb of the atoms, if there is nothing else.
     pub(crate) comb: Option<Comb>,
     pub(crate) attained: Attained,
     /// (s/σ)² of a discrete Gaussian: K(c) ≤ v c(c − 1)/2 for c ≥ 1.
     pub(crate) variance: Option<f64>,
-    /// ε, if each of the mechanisms that the law bounds is one of two outcomes of loss t and t − ε.
+    /// ε, if each mechanism that the law bounds has two outcomes, of loss t and t − ε.
     pub(crate) range: Option<f64>,
-    /// P- and Q-mass of the outcomes of a pair that were taken off, the first among what is missing.
+    /// P- and Q-mass of the outcomes that were cut off a pair; the first is included in the missing mass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cut: Option<(f64, f64)>,
-    /// Further roundings in the masses of atoms.
+    /// Additional rounding errors in the masses of atoms.
     #[serde(default)]
     pub(crate) roundings: f64,
     /// Whether masses were rounded inwards, so that they add up to less than one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) short: bool,
-    /// All that is known of a step without a law. Its whole mass counts as missing.
+    /// All that is known about a step without a law. Its whole mass counts as missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stated: Option<Stated>,
 }
 
 impl LossDistribution {
-    /// A law of atoms only.
+    /// Creates a law that consists of atoms only.
     pub(crate) fn of_atoms(atoms: impl Into<Atoms>, comb: Option<Comb>) -> Self {
         Self {
             pieces: Vec::new(),
@@ -156,7 +156,7 @@ impl LossDistribution {
         }
     }
 
-    /// A pair of Gaussian mixtures.
+    /// Creates the law of a pair of Gaussian mixtures.
     pub(crate) fn of_pair(pair: &Pair) -> Self {
         Self {
             pieces: vec![Piece {
@@ -172,7 +172,7 @@ impl LossDistribution {
         }
     }
 
-    /// A pair of Gaussian mixtures without the outcomes below `start` and beyond `end`.
+    /// Creates the law of a pair of Gaussian mixtures without the outcomes below `start` and beyond `end`.
     pub(crate) fn of_pair_within(pair: &Pair, start: Option<f64>, end: f64) -> Self {
         let mut law = Self::of_pair(pair);
         law.pieces[0].from = start;
@@ -186,8 +186,8 @@ impl LossDistribution {
         law
     }
 
-    /// The supremum of the loss where both laws have mass, rounded up; infinite where one
-    /// outreaches the other.
+    /// Returns the supremum of the loss where both laws have mass, rounded up; infinite if one law reaches
+    /// farther than the other.
     pub(crate) fn largest_loss(&self) -> f64 {
         if self.infinite > 0.0 || self.missing > 0.0 {
             return f64::INFINITY;
@@ -195,7 +195,7 @@ impl LossDistribution {
         self.largest_finite_loss()
     }
 
-    /// The same without the outcomes that only the first law has, and without what was left out.
+    /// Returns the same without the outcomes that only the first law has, and without what was left out.
     pub(crate) fn largest_finite_loss(&self) -> f64 {
         let pieces = self.pieces.iter().map(|piece| match piece.to {
             Some(_) => piece.losses(-1.0).1,
@@ -206,17 +206,17 @@ impl LossDistribution {
         most + 1e-13 * most.abs()
     }
 
-    /// Whether both laws have exactly the mass one where the loss is finite; laws that only bound are
-    /// rounded outwards, and their masses with them. What was cut off a pair counts as an error.
+    /// Returns whether both laws have exactly mass one where the loss is finite. Laws that are only bounds
+    /// are rounded outwards, and so are their masses. What was cut off a pair counts as an error.
     pub(crate) fn is_whole(&self) -> bool {
         let exact = self.attained == Attained::Always && !self.pieces.is_empty();
         let taken = self.cut.map_or(0.0, |(first, _)| first);
         exact && self.infinite <= 0.0 && self.missing <= taken
     }
 
-    /// An `ln_cut` at which cut tails matter little to the moment of order c.
+    /// Returns an `ln_cut` at which cut tails matter little to the moment of order c.
     pub(crate) fn cut_for(&self, order: f64) -> f64 {
-        // Under e^{cL} a Gaussian piece moves by (c − 1) times the distance of its laws.
+        // Under e^{cL}, a Gaussian piece moves by (c − 1) times the distance of its laws.
         let farthest = self
             .pieces
             .iter()
@@ -227,15 +227,15 @@ impl LossDistribution {
         -0.5 * (moved + 14.0).powi(2)
     }
 
-    /// ln of a bound on E_Q e^{cL} beyond infinite ends that were cut at `ln_cut`.
+    /// Returns ln of a bound on E_Q e^{cL} beyond infinite ends that were cut at `ln_cut`.
     ///
-    /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that
-    /// P^c Q^{1−c} ≤ w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
+    /// To the right P ≤ N(κ) for its largest κ, and Q ≥ w N(κ') for each component, so that P^c Q^{1−c} ≤
+    /// w^{1−c} e^{c(c−1)(κ−κ')²/2} N(cκ + (1−c)κ'); to the left likewise.
     pub(crate) fn ln_moment_beyond(&self, order: f64, ln_cut: f64) -> f64 {
         self.ln_moment_beyond_masked(order, ln_cut, None)
     }
 
-    /// The same of the outcomes that a mask lets count; not where it keeps nothing.
+    /// Returns the same for the outcomes that a mask lets count, except where the mask keeps nothing.
     pub(crate) fn ln_moment_beyond_masked(
         &self,
         order: f64,
@@ -249,7 +249,7 @@ impl LossDistribution {
         pieces.fold(f64::NEG_INFINITY, ln_add_exp)
     }
 
-    /// ln of P- and of Q-mass beyond infinite ends that were cut at `ln_cut`.
+    /// Returns ln of the P- and of the Q-mass beyond infinite ends that were cut at `ln_cut`.
     pub(crate) fn ln_masses_beyond(&self, ln_cut: f64) -> (f64, f64) {
         let none = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         let masses = self
@@ -261,15 +261,16 @@ impl LossDistribution {
         })
     }
 
-    /// The most components of the densities of a piece, first and second together.
+    /// Returns the largest number of components of the densities of a piece, first and second together.
     pub(crate) fn components(&self) -> usize {
         let of = |piece: &Piece| piece.first.components().len() + piece.second.components().len();
         self.pieces.iter().map(of).max().unwrap_or(0)
     }
 
-    /// A loss that lines of this spacing should meet: the comb's, or that of the heavy atom from
-    /// which the others lie on lines or the least above them, weighed by the tilt θ. An atom just
-    /// below a line falls by a whole spacing from below, one just above a line by next to nothing.
+    /// Returns a loss that lines of this spacing should meet: the comb's origin, or the loss of the heavy
+    /// atom from which the other heavy atoms, weighted by the tilt θ, lie on lines or the least above them.
+    /// For lower ends, an atom just below a line falls by a whole spacing, and one just above a line by
+    /// almost nothing.
     pub(crate) fn atom_origin(&self, theta: f64, spacing: f64) -> f64 {
         if let Some(comb) = self.comb {
             return comb.origin;
@@ -291,8 +292,8 @@ impl LossDistribution {
             .unwrap_or(0.0)
     }
 
-    /// Distances that grid lines should divide: the comb's, or those of the heaviest atoms from
-    /// the heaviest.
+    /// Returns distances that grid lines should divide: the comb's spacing, or the distances of the heaviest
+    /// atoms from the heaviest one.
     pub(crate) fn atom_gaps(&self) -> Vec<f64> {
         if let Some(comb) = self.comb {
             return vec![comb.spacing];
@@ -305,7 +306,7 @@ impl LossDistribution {
         gaps.filter(|gap| *gap > 0.0).collect()
     }
 
-    /// Atoms from the heaviest on, by the larger of their two masses.
+    /// Returns the atoms in descending order of the larger of their two masses.
     fn heaviest(&self) -> impl Iterator<Item = Atom> {
         let weight = |atom: &Atom| atom.ln_second.max(atom.ln_second + atom.loss);
         let mut atoms: Vec<Atom> = self.atoms.iter().collect();
@@ -313,7 +314,8 @@ impl LossDistribution {
         atoms.into_iter()
     }
 
-    /// With probability e^`ln_weight` this law, as the adversary is told, beside `other`.
+    /// Returns this law with probability e^`ln_weight`, known to the adversary; the rest of the probability
+    /// belongs to another law.
     pub(crate) fn scaled(mut self, ln_weight: f64) -> Self {
         if ln_weight == f64::NEG_INFINITY {
             self.pieces.clear();
@@ -334,12 +336,12 @@ impl LossDistribution {
         self
     }
 
-    /// The infinite mass from below: it was rounded up when the law was made.
+    /// Returns the infinite mass for lower ends; the mass was rounded up when the law was made.
     pub(crate) fn infinite_at_least(&self) -> f64 {
         self.infinite * (1.0 - 1e-12)
     }
 
-    /// The disjoint union with another law.
+    /// Returns the disjoint union with another law.
     pub(crate) fn beside(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
         self.atoms.listed().extend(other.atoms.iter());

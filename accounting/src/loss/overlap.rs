@@ -1,5 +1,5 @@
-//! What two runs have in common whatever the noise: the run in which none of the records in
-//! question is ever drawn.
+//! The common part of two runs, whatever the noise: the run in which none of the records in question is ever
+//! drawn.
 
 use super::mechanisms::ln_chances;
 use crate::loss::{Direction, Mixture, Pair, Query};
@@ -7,26 +7,26 @@ use crate::mechanism::{Mechanism, Sampling};
 use crate::quantity::neighbours::Neighbours;
 use serde::{Deserialize, Serialize};
 
-/// Relative room for the roundings of a sum of logarithms of one sign.
+/// Relative room for the rounding errors of a sum of logarithms of one sign.
 const ROOM: f64 = 1e-12;
-/// Error of the weights of a mixture, in their logarithms, per unit of one more than those.
+/// The error of the logarithms of a mixture's weights, per unit of one plus their size.
 const WEIGHT_ROOM: f64 = 1e-14;
-/// Rounding of the few operations of each bound.
+/// Rounding error of the few operations of each bound.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
-/// A common part of two laws: P ≥ aR and Q ≥ bR as measures for one law R, kept as ln a and ln b.
+/// A common part of two laws: P ≥ aR and Q ≥ bR as measures for one law R, stored as ln a and ln b.
 ///
-/// Composed runs have the products, adaptive ones too. With P = aR + (1 − a)P' and
-/// Q = bR + (1 − b)Q', for every α ≥ 0
+/// Composed runs have the products, adaptive ones too. With P = aR + (1 − a)P' and Q = bR + (1 − b)Q', for
+/// every α ≥ 0
 ///
 ///   H_α(P‖Q) ≤ (1 − a) + (a − αb)₊,
 ///
 /// and so B(x) ≤ min(1, 1 − a + xa/b), at α = 0 and at α = a/b.
 ///
-/// Records that are drawn by coins of their own, none of them with probability c, give
-/// (a, b) = (c, 1) for present against absent, (1, c) for absent against present, and (c, c) where
-/// neither run is the one without the records: a replacement, or a record that takes another one's
-/// place in a batch even if it contributes nothing.
+/// Records that are drawn independently, none of them with probability c, give (a, b) = (c, 1) for present
+/// against absent, (1, c) for absent against present, and (c, c) if neither run is the one without the
+/// records: for a replacement, or for a record that takes another one's place in a batch even if it
+/// contributes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Overlap {
     ln_first: f64,
@@ -34,15 +34,15 @@ pub(crate) struct Overlap {
 }
 
 impl Overlap {
-    /// Of equal laws.
+    /// The common part of equal laws.
     pub(crate) const WHOLE: Self = Self {
         ln_first: 0.0,
         ln_second: 0.0,
     };
 
-    /// Of guesses at a content, whatever relation the pair is for: given that no record is drawn the run is
-    /// the same for every content, so that all of them have the part cR in common, and of a guess with prior
-    /// p no more than 1 − c(1 − p) is right.
+    /// Returns the common part for guesses of a content, whatever relation the pair is for. Given that no
+    /// record is drawn, the run is the same for every content, so all contents have the part cR in common,
+    /// and a guess with prior p is correct with probability at most 1 − c(1 − p).
     pub(crate) const fn of_guesses(self) -> Self {
         Self {
             ln_second: 0.0,
@@ -50,7 +50,7 @@ impl Overlap {
         }
     }
 
-    /// (a, b) as logarithms; `None` where one of them is zero.
+    /// Creates a common part from (a, b) as logarithms; `None` if one of them is zero.
     fn new(ln_first: f64, ln_second: f64) -> Option<Self> {
         (ln_first.is_finite() && ln_second.is_finite()).then_some(Self {
             ln_first,
@@ -58,8 +58,8 @@ impl Overlap {
         })
     }
 
-    /// Where the records are not drawn with probability e^`ln_unseen`, and the run without them is
-    /// then the one with them.
+    /// Returns the common part if the records aren't drawn with probability e^`ln_unseen`, in which case the
+    /// runs with and without them are the same.
     fn of_presence(ln_unseen: f64, query: Query, direction: Direction) -> Option<Self> {
         match (query.neighbours, direction) {
             (Neighbours::Replace, _) => Self::new(ln_unseen, ln_unseen),
@@ -68,9 +68,9 @@ impl Overlap {
         }
     }
 
-    /// The common part of one run of a mechanism without structure; `None` where none is known.
+    /// Returns the common part of one run of a mechanism without structure; `None` if none is known.
     ///
-    /// Samplers that certainly draw the record have none.
+    /// Samplers that are certain to draw the record have none.
     pub(crate) fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Option<Self> {
         let records = f64::from(query.group.get());
         match mechanism {
@@ -87,7 +87,7 @@ impl Overlap {
                 let ln_unseen = records * (-sampling_rate.get()).ln_1p();
                 match sampling {
                     Sampling::Poisson => Self::of_presence(ln_unseen, query, direction),
-                    // A record that is drawn takes a place from another one, zeroed or not.
+                    // A record that is drawn takes the place of another one, zeroed or not.
                     Sampling::TruncatedPoisson { max_batch, records }
                         if query.neighbours == Neighbours::ZeroOut && max_batch < records =>
                     {
@@ -96,8 +96,8 @@ impl Overlap {
                     Sampling::TruncatedPoisson { .. } => {
                         Self::of_presence(ln_unseen, query, direction)
                     }
-                    // Groups are refused: of several records a batch of fixed size holds none less
-                    // often than their coins would.
+                    // Groups are refused: for several records, a batch of fixed size holds none of them less
+                    // often than under independent draws.
                     Sampling::WithoutReplacement if records <= 1.0 => {
                         Self::new(ln_unseen, ln_unseen)
                     }
@@ -121,7 +121,7 @@ impl Overlap {
         }
     }
 
-    /// The common part of one step of a pair of mixtures: the component that nothing moves.
+    /// Returns the common part of one step of a pair of mixtures: the component at position zero.
     pub(crate) fn of_pair(pair: &Pair) -> Option<Self> {
         let still = |side: &Mixture| {
             let ln = side.ln_nearest_weight();
@@ -131,7 +131,7 @@ impl Overlap {
         Self::new(still(&pair.first)?, still(&pair.second)?)
     }
 
-    /// Beside another part of the same run, that comes up `times`.
+    /// Returns the common part of this one and another part of the same run that occurs `times` times.
     pub(crate) fn then(self, next: Self, times: u64) -> Self {
         let times = times as f64;
         Self {
@@ -140,12 +140,12 @@ impl Overlap {
         }
     }
 
-    /// ln a and ln b, rounded down: a smaller common part is one too.
+    /// Returns ln a and ln b, rounded down: a smaller common part is also valid.
     fn logarithms(&self) -> (f64, f64) {
         (self.ln_first * (1.0 + ROOM), self.ln_second * (1.0 + ROOM))
     }
 
-    /// ln of the bound on H_{e^t}(P‖Q), for any real t.
+    /// Returns ln of the bound on H_{e^t}(P‖Q), for any real t.
     pub(crate) fn ln_excess(&self, t: f64) -> f64 {
         let (a, b) = self.logarithms();
         let beyond = t + b - a - SLACK * (t.abs() + a.abs() + b.abs());
@@ -162,7 +162,7 @@ impl Overlap {
         (ln + SLACK * ln.abs()).min(0.0)
     }
 
-    /// An ε ≥ 0 at which the bound is at most `delta`; infinite where there is none.
+    /// Returns an ε ≥ 0 at which the bound is at most `delta`; infinite if there is none.
     pub(crate) fn epsilon(&self, delta: f64) -> f64 {
         let (a, b) = self.logarithms();
         if delta >= 1.0 {
@@ -177,7 +177,7 @@ impl Overlap {
         epsilon.max(0.0)
     }
 
-    /// The bound on B(x).
+    /// Returns the bound on B(x).
     pub(crate) fn blow_up(&self, x: f64) -> f64 {
         let (a, b) = self.logarithms();
         let line = x * (a - b).exp() * (1.0 + SLACK * (1.0 + a.abs() + b.abs()));

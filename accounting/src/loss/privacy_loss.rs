@@ -1,5 +1,4 @@
-//! From a mechanism and a question to the composed privacy loss: a fold, with repetition and
-//! sequence handled once.
+//! Folds a mechanism and a question into the composed privacy loss; repetition and sequence are handled in one place.
 
 use super::mixture::Pair;
 use crate::loss::{Attained, Fold, LossDistribution, Overlap, fold};
@@ -20,7 +19,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// The question about a single record.
+    /// Creates the question about a single record.
     #[must_use]
     pub const fn single(neighbours: Neighbours) -> Self {
         Self {
@@ -41,12 +40,12 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, in the order in which they are reported.
+    /// Both directions, in the order in which they are reported.
     pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
 }
 
-/// The privacy loss of a whole run in one direction, as data: the sum of independent one-step
-/// losses, equal ones counted, plain Gaussians merged.
+/// The privacy loss of a whole run in one direction, as data: the sum of independent one-step losses, with equal ones
+/// counted and plain Gaussians merged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PrivacyLoss {
     /// Σ T_i μ_i² over plain Gaussian steps with distance μ_i between the means: their losses
@@ -57,24 +56,24 @@ pub struct PrivacyLoss {
     /// Steps of any other law, with their count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) laws: Vec<(LossDistribution, u64)>,
-    /// A part without protection: nothing bounds the loss.
+    /// Whether a part is unprotected, so that nothing bounds the loss.
     pub(crate) unbounded: bool,
-    /// A part whose pair is not known to be attained: nothing is known from below.
+    /// Whether the pair of some part isn't known to be attained, so that no lower end is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) only_bounding: bool,
-    /// The same run with more told to the adversary, where that has a simpler law.
+    /// The same run with more information given to the adversary, if that has a simpler law.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) more_informed: Option<Box<Self>>,
-    /// What the run dominates, where its own law is not known.
+    /// A loss that the run dominates, if its own law isn't known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) below: Option<Box<Self>>,
-    /// What both runs have in common whatever the noise, if anything is known of it.
+    /// The common part of both runs for any noise, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) overlap: Option<Overlap>,
 }
 
 impl PrivacyLoss {
-    /// The loss of `mechanism` for one question and direction.
+    /// Returns the loss of `mechanism` for one question and direction.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps};
@@ -86,8 +85,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than
-    /// 2^53 steps.
+    /// Returns [`Error::Unsupported`] for a mechanism that is only an estimate, and for more than 2^53 steps.
     pub fn of(mechanism: &Mechanism, query: Query, direction: Direction) -> Result<Self> {
         let (mut folds, mut overlap) = (Vec::new(), Some(Overlap::WHOLE));
         let mut whole = 0u64;
@@ -113,13 +111,12 @@ impl PrivacyLoss {
         Ok(loss)
     }
 
-    /// The loss that bounds guesses of a secret in `group` records, and whom it compares: each content
-    /// against one reference, the law with the secret first.
+    /// Returns the loss that bounds guesses of a secret in `group` records, and the neighbours that it compares: each
+    /// content against one reference, the law with the secret first.
     ///
-    /// Any run that is the same for all contents serves as reference: the one with the records zeroed,
-    /// the one without them, or the one with any other content. The first that the mechanism is covered
-    /// for is taken, in this order, which is from the tightest on; of the latter two only upper ends are
-    /// known.
+    /// Any run that is the same for all contents can serve as the reference: the one with the records zeroed, the one
+    /// without them, or the one with any other content. The first of these that the mechanism is covered for is used;
+    /// the order starts with the tightest. For the latter two, only upper ends are known.
     ///
     /// ```
     /// use reticent_accounting::{GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Sampling, SamplingRate};
@@ -135,7 +132,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// As [`PrivacyLoss::of`] for the zeroed records, where no reference is covered.
+    /// As [`PrivacyLoss::of`] for the zeroed records, if no reference is covered.
     pub fn of_guesses(mechanism: &Mechanism, group: GroupSize) -> Result<(Self, Neighbours)> {
         let mut refused = None;
         for neighbours in [
@@ -146,7 +143,7 @@ impl PrivacyLoss {
             let query = Query { neighbours, group };
             match Self::of(mechanism, query, Direction::Remove) {
                 Ok(mut loss) => {
-                    // That some mechanism attains these contents does not make it a guess.
+                    // If some mechanism attains the bound for these contents, it doesn't follow that a guess does.
                     if neighbours != Neighbours::ZeroOut {
                         (loss.only_bounding, loss.below) = (true, None);
                     }
@@ -175,7 +172,7 @@ impl PrivacyLoss {
                     loss.add_pair(pair, *times);
                 }
                 Fold::LossDistribution(law, times) => loss.add_law(law, *times),
-                // Brackets are resolved before; above, one too many does no harm.
+                // Brackets are resolved earlier; here, an additional unbounded part would do no harm.
                 Fold::Bracket(_) | Fold::Unbounded => loss.unbounded = true,
             }
         }
@@ -190,10 +187,10 @@ impl PrivacyLoss {
         }
     }
 
-    /// The loss of `steps` independent steps with one dominating pair.
+    /// Returns the loss of `steps` independent steps with one dominating pair.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for more than 2^53 steps.
+    /// Returns [`Error::Unsupported`] for more than 2^53 steps.
     pub(crate) fn of_pair(pair: &Pair, steps: Steps) -> Result<Self> {
         let mut loss = Self::default();
         if steps > Steps::MOST {
@@ -218,8 +215,8 @@ impl PrivacyLoss {
         }
     }
 
-    /// This run followed by another, for the same question and direction. More than 2^53 steps in all can't be counted
-    /// exactly: nothing bounds their loss.
+    /// Returns the loss of this run followed by another, for the same question and direction. More than 2^53 steps in
+    /// total can't be counted exactly, so nothing bounds their loss.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         let mut both = self.clone();
@@ -244,7 +241,7 @@ impl PrivacyLoss {
         both
     }
 
-    /// The steps of each kind alone, plain Gaussians as one.
+    /// Returns the steps of each kind separately, with plain Gaussians as one kind.
     pub(crate) fn kinds(&self) -> Vec<Self> {
         let bare = || Self {
             unbounded: self.unbounded,
@@ -266,19 +263,19 @@ impl PrivacyLoss {
         gaussian.into_iter().chain(parts).chain(laws).collect()
     }
 
-    /// The same run with more told to the adversary, or itself.
+    /// Returns the same run with more information given to the adversary, or itself.
     pub(crate) fn more_informed(&self) -> &Self {
         self.more_informed.as_deref().unwrap_or(self)
     }
 
-    /// The same upper ends, without the work for lower ones that are another run's.
+    /// Returns the same upper ends, without the work for lower ends that belong to another run.
     pub(crate) fn without_below(mut self) -> Self {
-        // Where there is another run, the own law only bounds.
+        // If there is another run, the law itself is only a bound.
         self.below = None;
         self
     }
 
-    /// What the run is known to dominate; nothing at all if need be.
+    /// Returns what the run is known to dominate, if necessary nothing.
     fn known_below(&self) -> Self {
         match &self.below {
             Some(below) => (**below).clone(),
@@ -287,14 +284,14 @@ impl PrivacyLoss {
         }
     }
 
-    /// How many steps are not plain Gaussians.
+    /// Returns the number of steps that aren't plain Gaussians.
     #[must_use]
     pub fn steps(&self) -> u64 {
         let parts = self.parts.iter().map(|(_, times)| times);
         parts.chain(self.laws.iter().map(|(_, times)| times)).sum()
     }
 
-    /// Whether nothing is known from below: some part is only bounded by its pair.
+    /// Returns whether no lower end is known because some part is only bounded by its pair.
     pub(crate) fn bounds_only(&self) -> bool {
         let once = self.steps() + u64::from(self.gaussian > 0.0) <= 1;
         let needed = if once {
@@ -305,13 +302,13 @@ impl PrivacyLoss {
         self.only_bounding || self.laws.iter().any(|(law, _)| law.attained < needed)
     }
 
-    /// Whether nothing was released at all.
+    /// Returns whether nothing was released at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.gaussian <= 0.0 && self.steps() == 0 && !self.unbounded
     }
 
-    /// The same run with the far components of first laws dropped, at most `mass` of it in
-    /// total. Both divergences H(P‖Q) differ by at most [`Self::missing`].
+    /// Returns the same run without the far components of first laws, at most `mass` in total. Both divergences H(P‖Q)
+    /// differ by at most [`Self::missing`].
     pub(crate) fn trimmed(&self, mass: f64) -> Self {
         let steps = self.steps().max(1) as f64;
         let parts = self
@@ -334,7 +331,7 @@ impl PrivacyLoss {
         }
     }
 
-    /// Mass missing from the composed first law, at most Σ T_i η_i.
+    /// Returns the mass missing from the composed first law, at most Σ T_i η_i.
     pub(crate) fn missing(&self) -> f64 {
         self.parts
             .iter()
@@ -343,7 +340,7 @@ impl PrivacyLoss {
     }
 }
 
-/// The privacy losses of a question: both directions, or the single one of a symmetric pair.
+/// Returns the privacy losses of a question: both directions, or the single one of a symmetric pair.
 ///
 /// # Errors
 /// As [`PrivacyLoss::of`].
@@ -358,7 +355,7 @@ pub fn losses(mechanism: &Mechanism, query: Query) -> Result<Vec<PrivacyLoss>> {
         .collect()
 }
 
-/// A count that arithmetic in f64 keeps exact.
+/// Returns a count if arithmetic in f64 represents it exactly.
 fn counted(count: Option<u64>) -> Option<u64> {
     count.filter(|count| *count <= MOST_COUNT)
 }
@@ -370,7 +367,7 @@ fn too_many(what: String) -> Error {
     }
 }
 
-/// The leaves of a mechanism, each with how often it is run in all.
+/// Calls `take` for each leaf of a mechanism with the total number of times it runs.
 fn unfold(
     mechanism: &Mechanism,
     times: u64,

@@ -1,4 +1,4 @@
-//! Which law stands for which sampler, and which samplers are refused.
+//! Maps each sampler to its law and refuses samplers that aren't covered.
 
 use super::allocation::allocation;
 use super::mechanisms::{Bracket, Fold, between, copies, pair, refused, shifted, single};
@@ -10,19 +10,19 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{GroupSize, SamplingRate};
 
-/// Relative error of a weight from binomial tails, per unit of its logarithm.
+/// The relative error of a weight from binomial tails, per unit of its logarithm.
 const WEIGHT_ERROR: f64 = 1e-12;
 
-/// Shifts by more than one over this leave the places of their losses too few digits.
+/// With shifts larger than the inverse of this, the positions of losses have too few digits.
 const LEAST_NOISE: f64 = 1e-6;
 
-/// `times` noisy sums over batches drawn by `sampling`.
+/// Returns the law of `times` noisy sums over batches drawn by `sampling`.
 ///
-/// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing, from
-/// above by one that tells in which batches the records are, as batches without them tell nothing.
+/// Noise below [`LEAST_NOISE`] is bracketed: from below by the law at [`LEAST_NOISE`], which is post-processing; from
+/// above by a law that reveals in which batches the records are, because batches without them reveal nothing.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a sampler that is not covered for the question.
+/// Returns [`Error::Unsupported`] if the sampler isn't covered for the question.
 pub(super) fn sampled(
     shape: Shape,
     noise: f64,
@@ -38,7 +38,7 @@ pub(super) fn sampled(
     }
     let below = by(LEAST_NOISE)?;
     let noise = match sampling {
-        // One record more may take another's place.
+        // An additional record may take the place of another one.
         Sampling::TruncatedPoisson { .. } => 0.5 * noise,
         Sampling::Poisson
         | Sampling::WithoutReplacement
@@ -115,7 +115,7 @@ fn drawn(
     }
 }
 
-/// Each record in a batch independently of the others.
+/// Returns the law if each record is in a batch independently of the others.
 fn plain(
     shape: Shape,
     noise: f64,
@@ -131,19 +131,19 @@ fn plain(
     })
 }
 
-/// Epochs in each of which a record takes part a fixed number of times.
+/// Epochs in which a record takes part a fixed number of times each.
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
-    /// In how many of its steps.
+    /// The number of an epoch's steps in which the record takes part.
     selected: u64,
-    /// Steps an epoch, at least and at most, as far as the rate tells.
+    /// The least and the largest number of steps per epoch, as far as the rate determines it.
     steps: (u64, u64),
-    /// Epochs, a started one counted whole; and whole ones.
+    /// The number of epochs, counting a partial one as whole, and the number of whole epochs.
     epochs: (u64, u64),
 }
 
 impl Epoch {
-    /// Once an epoch of one over the rate steps.
+    /// Creates epochs of 1/rate steps in which the record takes part once.
     fn of_rate(rate: f64, times: u64) -> Self {
         // The rate is a rounded reciprocal.
         let steps = ((1.0 / rate) * (1.0 - 1e-12)).ceil().max(1.0);
@@ -153,7 +153,7 @@ impl Epoch {
         Self {
             selected: 1,
             steps: (least, most),
-            // A last epoch that is cut short counts whole from above.
+            // For the upper bound, a partial last epoch counts as whole.
             epochs: (times.div_ceil(least), times / most),
         }
     }
@@ -181,10 +181,10 @@ impl Epoch {
         })
     }
 
-    /// Told in which steps an epoch sees the record, each is a step without amplification: all
-    /// that is known from above for shuffled batches, for replacements and for groups. For one
-    /// record in batches drawn for it alone, present or absent, the law of a random allocation.
-    /// From below, the record alone: all others may contribute nothing.
+    /// Returns the law of the epochs. If the adversary is told in which steps of an epoch the record takes part, each
+    /// is a step without amplification; this is all that is known from above for shuffled batches, replacements and
+    /// groups. For the presence of one record in batches drawn for it alone, the law is that of a random allocation.
+    /// The lower bound considers the record alone, as all others may contribute nothing.
     fn fold(
         self,
         shape: Shape,
@@ -241,8 +241,8 @@ impl Epoch {
         })
     }
 
-    /// Who only sees the sum over an epoch sees a Gaussian: k of t steps move it by k, its noise
-    /// is √t times as wide.
+    /// Returns the law for an adversary who only sees the sum over an epoch, which is Gaussian: k of t steps move it
+    /// by k, and its noise is √t times as wide.
     fn summed(
         self,
         shape: Shape,
@@ -260,15 +260,15 @@ impl Epoch {
     }
 }
 
-/// Poisson batches cut down to `max_batch`. With probability τ so many others are drawn; the
-/// adversary is told whether (joint convexity), so the law is the union of two. Unless they are,
-/// plain Poisson. If they are, the record is in the batch with a chance q' of its own and then
+/// Returns the law of Poisson batches truncated to `max_batch`. With probability τ, that many other records are
+/// drawn. The adversary is told whether this is the case (joint convexity), so the law is the union of two. If it
+/// isn't, the batch is plain Poisson. If it is, the record is in the batch with a separate probability q' and then
 /// displaces another one: H_α ≤ q' H_{1 + (α − 1)/q'} of two Gaussians at distance 2.
 ///
-/// For add-remove the other law is that batch without the record, so ((1 − q')N(0) + q'N(2), N(0));
-/// for zero-out and replace both laws share the component without the record, and advanced joint
-/// convexity (Balle, Barthe and Gaboardi 2018) gives the bound for both directions. From below,
-/// all others contribute nothing: Poisson batches at the chance of the record to be used at all.
+/// For add-remove, the other law is that batch without the record, so ((1 − q')N(0) + q'N(2), N(0)); for zero-out and
+/// replace, both laws share the component without the record, and advanced joint convexity (Balle, Barthe and
+/// Gaboardi 2018) gives the bound for both directions. For the lower bound, all others contribute nothing: Poisson
+/// batches at the probability that the record is used at all.
 ///
 /// Source: after Ganesh et al. 2025 (arXiv 2508.15089), proved in PROPOSITIONS.md.
 fn truncated(
@@ -288,7 +288,7 @@ fn truncated(
         });
     }
     if max_batch > records - 1 {
-        // There is room for all.
+        // All records fit into a batch.
         return plain(shape, noise, rate, query, direction, times);
     }
     let open = shifted(shape, &copies(query, rate, noise)?, query, direction)?;
@@ -320,9 +320,9 @@ fn truncated(
     })))
 }
 
-/// A uniform batch of fixed size under replace, γ the share of the records it holds: with (P, Q)
-/// the pair of the unsampled mechanism, H_α of ((1−γ)Q + γP, Q) for α ≥ 1, and of
-/// (P, (1−γ)P + γQ) for α ≤ 1.
+/// Returns the law of a uniform batch of fixed size under replace, where γ is the share of the records in the batch:
+/// with (P, Q) the pair of the unsampled mechanism, H_α of ((1−γ)Q + γP, Q) for α ≥ 1, and of (P, (1−γ)P + γQ) for α
+/// ≤ 1.
 ///
 /// Source: Zhu, Dong and Wang 2022, Theorem 11; Balle, Barthe and Gaboardi 2018 for one step.
 fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution {
@@ -332,7 +332,7 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution
         Density::complete(components.collect())
     };
     let point = |position: f64| Density::complete(vec![(position, 0.0)]);
-    // Right of the middle the first law is mixed, left of it the second.
+    // To the right of the middle the first law is mixed, to the left the second.
     let right = between(shape, Some(0.0), None, &mixed(near, far), &point(-shift));
     let left = between(
         shape,
@@ -343,7 +343,7 @@ fn without_replacement(shape: Shape, share: f64, shift: f64) -> LossDistribution
     );
     let mut law = left.beside(right);
     if share < 1.0 {
-        // Where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
+        // The atom where the two halves meet: (1 − γ)(P(x > 0) − Q(x > 0)).
         let (with, without) = (shape.ln_tail(-shift), shape.ln_tail(shift));
         let ln_gap = with + crate::numeric::special::ln_one_minus_exp((without - with).min(0.0));
         law.atoms

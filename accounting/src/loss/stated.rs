@@ -1,8 +1,8 @@
 //! Steps of which no law is known, only upper ends of their Rényi divergences: stated ones, and those of
 //! the best of a random number of runs.
 //!
-//! With K(α) = (α − 1) D_α, all that follows comes from Σ T K(α): Chernoff's bound on δ, Hölder's on
-//! guesses. Such a step says nothing from below, and its divergences hold in both directions.
+//! With K(α) = (α − 1) D_α, everything follows from Σ T K(α): δ by Chernoff's bound, guesses by Hölder's.
+//! Such a step gives no lower end, and its divergences hold in both directions.
 
 use super::{Atoms, Attained, LossDistribution, PrivacyLoss};
 use crate::quantity::error::{Error, Result};
@@ -10,9 +10,9 @@ use crate::quantity::{Divergence, MeanRepetitions, Order, RepetitionShape};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Rounding of the few operations of each bound.
+/// Rounding error of the few operations of each bound.
 pub(crate) const SLACK: f64 = 16.0 * f64::EPSILON;
-/// Rounding of each link of a chain of neighbours.
+/// Rounding error of each link in a chain of neighbours.
 const LINK: f64 = 8.0 * f64::EPSILON;
 
 /// Upper ends of Rényi divergences of one step.
@@ -25,22 +25,22 @@ pub(crate) enum Stated {
         /// ξ.
         xi: f64,
     },
-    /// K at some orders, ascending and convex from (1, 0) on, of one of so many links of a chain of
-    /// neighbours. K is convex: its chords lie above it.
+    /// K at some orders, ascending and convex from (1, 0) on, for one of `links` links in a chain of
+    /// neighbours. K is convex, so its chords lie above it.
     Chords {
-        /// Orders and K.
+        /// Pairs of an order and K.
         knots: Vec<(f64, f64)>,
-        /// Links.
+        /// The number of links.
         links: u32,
     },
     /// The best of a random number of runs.
     Best(Box<Best>),
 }
 
-/// The best of a random number of runs, each as this one.
+/// The best of a random number of equal runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Best {
-    /// One run in each direction, or in the only one.
+    /// The loss of one run in each direction, or in the only one.
     pub(crate) runs: Vec<PrivacyLoss>,
     pub(crate) mean: f64,
     /// Infinite for a Poisson number of runs.
@@ -49,8 +49,8 @@ pub(crate) struct Best {
     pub(crate) added: Added,
 }
 
-/// What is added to the divergence of every order, once it is known. No part of what a step is, so all are
-/// equal.
+/// A value added to the divergence of every order, once it has been computed. It is a cache, so all values
+/// compare equal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Added(pub(crate) OnceLock<f64>);
 
@@ -61,10 +61,10 @@ impl PartialEq for Added {
 }
 
 impl LossDistribution {
-    /// A step of which only this is known.
+    /// Creates a step of which only this is known.
     pub(crate) fn stated(stated: Stated) -> Self {
         Self {
-            // Whoever asks for a law gets none: from above every loss may be infinite.
+            // The step has no law: for upper ends, every loss may be infinite.
             missing: 1.0,
             attained: Attained::Never,
             stated: Some(stated),
@@ -74,7 +74,7 @@ impl LossDistribution {
 }
 
 impl Stated {
-    /// (ξ, ρ)-zCDP over a chain of so many neighbours: (kξ Σ 1/i, k²ρ).
+    /// Returns (ξ, ρ)-zCDP over a chain of `links` neighbours: (kξ Σ 1/i, k²ρ).
     ///
     /// Source: Bun and Steinke 2016, Proposition 27.
     pub(super) fn line(rho: Divergence, xi: Divergence, links: f64) -> Self {
@@ -90,10 +90,10 @@ impl Stated {
         }
     }
 
-    /// Divergences at some orders, in ascending order.
+    /// Creates a step from divergences at some orders, in ascending order.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for lists of different lengths or without a finite divergence.
+    /// Returns [`Error::Unsupported`] for lists of different lengths or without a finite divergence.
     pub(super) fn at_orders(
         orders: &[Order],
         divergences: &[Divergence],
@@ -104,7 +104,7 @@ impl Stated {
         for (order, divergence) in stated.filter(|(_, divergence)| divergence.get().is_finite()) {
             let less = order.get() - 1.0;
             let next = (order.get(), less * divergence.get() * (1.0 + SLACK));
-            // The lower hull: a point above a chord says less than the chord.
+            // The lower hull: a point above a chord is weaker than the chord.
             while let [.., before, last] = knots.as_slice()
                 && (last.1 - before.1) * (next.0 - before.0)
                     >= (next.1 - before.1) * (last.0 - before.0)
@@ -125,7 +125,7 @@ impl Stated {
         })
     }
 
-    /// The best of a random number of runs with this loss, in each direction.
+    /// Creates the best of a random number of runs with this loss, in each direction.
     ///
     /// Source: Papernot and Steinke 2022, Theorem 2 (truncated negative binomial of shape η and
     /// success γ): D'_λ = D_λ + (1 + η)(1 − 1/λ̂) D_λ̂ + (1 + η) ln(1/γ)/λ̂ + ln E[K]/(λ − 1) for any
@@ -144,18 +144,18 @@ impl Stated {
         }))
     }
 
-    /// The highest order at which anything is known.
+    /// Returns the highest order at which anything is known.
     pub(crate) fn highest(&self) -> f64 {
         match self {
             Self::Line { .. } | Self::Best(_) => f64::INFINITY,
-            // The first link is asked for k times the order.
+            // The first link is evaluated at k times the order.
             Self::Chords { knots, links } => {
                 knots.last().map_or(1.0, |knot| knot.0) / f64::from(*links)
             }
         }
     }
 
-    /// Orders at which a bound may have its corner.
+    /// Returns the orders at which a bound may have a corner.
     pub(crate) fn knots(&self) -> Vec<f64> {
         match self {
             Self::Chords { knots, links } => knots
@@ -169,8 +169,8 @@ impl Stated {
     }
 }
 
-/// D_α over so many links, by the triangle inequality
-/// D_α(P‖Q) ≤ kα/(kα − 1) D_{(kα−1)/(k−1)}(P‖R) + D_{kα}(R‖Q), k − 1 links before R and one after.
+/// Returns D_α over `links` links, by the triangle inequality D_α(P‖Q) ≤ kα/(kα − 1)
+/// D_{(kα−1)/(k−1)}(P‖R) + D_{kα}(R‖Q), with k − 1 links before R and one after.
 ///
 /// Source: Bun and Steinke 2016, Lemma 5.2 with its order chosen as there.
 pub(crate) fn chained(knots: &[(f64, f64)], links: u32, order: f64) -> f64 {
@@ -179,13 +179,13 @@ pub(crate) fn chained(knots: &[(f64, f64)], links: u32, order: f64) -> f64 {
         let high = f64::from(k) * order;
         total += factor * divergence_at(knots, high);
         factor *= high / (high - 1.0) * (1.0 + LINK);
-        // Rounded up: divergences rise with the order.
+        // Rounded up, because divergences rise with the order.
         order = (high - 1.0) / f64::from(k - 1) * (1.0 + LINK);
     }
     total + factor * divergence_at(knots, order)
 }
 
-/// D_α by the chord between the knots around it.
+/// Returns D_α by the chord between the knots around it.
 fn divergence_at(knots: &[(f64, f64)], order: f64) -> f64 {
     let after = knots.partition_point(|knot| knot.0 < order);
     match (after.checked_sub(1).map(|i| knots[i]), knots.get(after)) {
@@ -193,7 +193,7 @@ fn divergence_at(knots: &[(f64, f64)], order: f64) -> f64 {
             let share = (order - left.0) / (right.0 - left.0);
             (left.1 + share * (right.1 - left.1)) / (order - 1.0) * (1.0 + SLACK)
         }
-        // Beyond the last one.
+        // Beyond the last knot.
         _ => f64::INFINITY,
     }
 }

@@ -1,53 +1,53 @@
-//! A law as nodes that serve every complex order up to a bound: Gauss–Legendre points on stretches
-//! short enough for p^s q^(1−s), with what is known of both densities on each stretch.
+//! Represents a law by nodes that serve every complex order up to a bound: Gauss–Legendre points on intervals
+//! ("stretches") short enough for p^s q^(1−s), with bounds on both densities on each interval.
 //!
-//! On a piece both densities are positive sums of exponentials over a common base. At x + ib such
-//! a sum M obeys |M(x+ib)| ≤ M(x), |M(x+ib)|² ≥ M(x)²(1 − b²V) and
-//! |arg M(x+ib) − bE| ≤ asin(b²V/2), E the logarithmic slope and V its derivative, as in
-//! `contour::strip`. That bounds the integrand on a Bernstein ellipse around a stretch.
+//! On a piece, both densities are positive sums of exponentials over a common base. At x + ib such a sum M
+//! obeys |M(x+ib)| ≤ M(x), |M(x+ib)|² ≥ M(x)²(1 − b²V) and |arg M(x+ib) − bE| ≤ asin(b²V/2), where E is the logarithmic
+//! slope and V its derivative, as in `contour::strip`. This bounds the integrand on a Bernstein ellipse around a
+//! stretch.
 
 use super::{LossDistribution, Node, Piece, Shape};
 use crate::numeric::quadrature::finest;
 use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage, ln_normal_tail};
 use crate::quantity::error::{Error, Result};
 
-/// More stretches than these are an error, not a wait.
+/// More stretches than this are an error rather than a long wait.
 const MOST: usize = 2500;
-/// The same under a mask, which is steep.
+/// The same limit under a mask, which is steep.
 const MOST_MASKED: usize = 6000;
-/// Ellipses that are tried.
+/// The ellipses that are tried.
 const ELLIPSES: [f64; 9] = [2.0, 3.0, 4.5, 6.5, 10.0, 16.0, 30.0, 60.0, 150.0];
 
-/// What nodes are to serve.
+/// The requirements that nodes have to serve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
-    /// Real parts of s from 0 up to here.
+    /// The largest real part of s, from 0 on.
     pub(crate) order: f64,
-    /// Imaginary parts up to here.
+    /// The largest imaginary part.
     pub(crate) turn: f64,
     /// ln of the relative error allowed on each stretch.
     pub(crate) ln_goal: f64,
     /// ln of the P-mass left out beyond infinite ends.
     pub(crate) ln_cut: f64,
-    /// What the densities are multiplied by.
+    /// A factor on the densities.
     pub(crate) mask: Option<Mask>,
 }
 
-/// A smooth step Φ(u) or Φ(−u), u = (x − centre)/width: the chance with which an outcome counts.
+/// A smooth step Φ(u) or Φ(−u), u = (x − centre)/width: the probability with which an outcome counts.
 ///
 /// Φ is entire, |Φ(u + iv)| ≤ e^{v²/2} Φ(u), and the slope of ln Φ is at most |u| + 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask {
     pub(crate) centre: f64,
     pub(crate) width: f64,
-    /// Whether it is the upper outcomes that count.
+    /// Whether the upper outcomes count.
     pub(crate) upper: bool,
-    /// How many widths beyond the centre, on the side that does not count, nothing is kept.
+    /// The number of widths beyond the centre, on the side that doesn't count, from which on nothing is kept.
     pub(crate) reach: f64,
 }
 
 impl Mask {
-    /// ln of the chance at x, and a bound on its rounding error.
+    /// Returns ln of the probability at x, and a bound on its rounding error.
     fn ln(&self, x: f64) -> (f64, f64) {
         let u = (x - self.centre) / self.width;
         let u = if self.upper { -u } else { u };
@@ -56,14 +56,15 @@ impl Mask {
         (ln, (u.abs() + 1.0) * off + ROUND * (32.0 + 4.0 * ln.abs()))
     }
 
-    /// Whether stretches end at a boundary, to the right for `sign` 1 and to the left for −1, rather than
-    /// where the mask keeps nothing.
+    /// Returns whether stretches end at a boundary, on the right for `sign` 1 and on the left for −1, rather than where
+    /// the mask keeps nothing.
     pub(super) fn keeps(&self, boundary: f64, sign: f64) -> bool {
         (sign > 0.0) == self.upper || sign * (boundary - self.centre) <= self.reach * self.width
     }
 
-    /// ln of a bound on the integral beyond a boundary of a normal density about `mean`, times the chance:
-    /// at most e^{−u²/2} on the side that does not count, so that the product is normal again.
+    /// Returns ln of a bound on the integral, beyond a boundary, of a normal density about `mean` times the
+    /// probability. The probability is at most e^{−u²/2} on the side that doesn't count, so that the product is normal
+    /// again.
     pub(super) fn ln_beyond(&self, boundary: f64, sign: f64, mean: f64) -> f64 {
         let (far, from) = (sign * (mean - self.centre), sign * (boundary - self.centre));
         if (sign > 0.0) == self.upper || from < 0.0 {
@@ -76,7 +77,7 @@ impl Mask {
         ln - 0.5 * far * far / (1.0 + square) * (1.0 - 1e-12) + 1e-9
     }
 
-    /// A stretch without what is not kept.
+    /// Returns an interval without the part that isn't kept.
     fn within(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let end = self.reach * self.width;
         if self.upper {
@@ -90,18 +91,18 @@ impl Mask {
 /// One stretch of a piece.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
-    /// Its nodes.
+    /// The range of its nodes.
     pub(crate) nodes: std::ops::Range<usize>,
     pub(crate) half: f64,
     /// The loss at both ends.
     pub(crate) loss: (f64, f64),
-    /// ln q and the loss in the middle.
+    /// ln q and the loss at the midpoint.
     pub(crate) ln_second: f64,
     pub(crate) middle: f64,
-    /// Logarithmic slopes of p and of q at both ends; they increase but for the base.
+    /// Logarithmic slopes of p and of q at both ends; they increase except for the base.
     pub(crate) first_slope: (f64, f64),
     pub(crate) second_slope: (f64, f64),
-    /// How fast the base's slope falls: 1 for Gaussians.
+    /// The rate at which the slope of the base falls: 1 for Gaussians.
     pub(crate) bell: f64,
     /// Bounds on the variances of the positions under both sums.
     pub(crate) variances: (f64, f64),
@@ -116,7 +117,7 @@ struct Bends {
     bell: f64,
 }
 
-/// The logarithmic slopes in the middle of a stretch.
+/// The logarithmic slopes at the midpoint of a stretch.
 #[derive(Debug, Clone, Copy)]
 struct Slopes {
     loss: f64,
@@ -124,9 +125,9 @@ struct Slopes {
 }
 
 impl Stretch {
-    /// Both ends of the slope of the loss.
+    /// Returns both ends of the slope of the loss.
     pub(crate) fn loss_slope(&self) -> (f64, f64) {
-        // The base is common to both, but not to both ends.
+        // The base is common to both densities, but not to both ends.
         let base = 2.0 * self.bell * self.half;
         (
             self.first_slope.0 - self.second_slope.1 - base,
@@ -134,20 +135,20 @@ impl Stretch {
         )
     }
 
-    /// A bound on |d ln f_c/dx| for f_c = p^c q^(1−c), c ≥ 0.
+    /// Returns a bound on |d ln f_c/dx| for f_c = p^c q^(1−c), c ≥ 0.
     pub(crate) fn steepness(&self, c: f64) -> f64 {
         let larger = |(a, b): (f64, f64)| a.abs().max(b.abs());
-        // The base's slope may lie between those at the ends, whatever the sums' do.
+        // The slope of the base may lie between those at the ends, whatever the slopes of the sums do.
         let base = 2.0 * self.bell * self.half;
         larger(self.second_slope) + base + c * larger(self.loss_slope())
     }
 
-    /// ln f_c in the middle.
+    /// Returns ln f_c at the midpoint.
     pub(crate) fn ln_density(&self, c: f64) -> f64 {
         self.ln_second + c * self.middle
     }
 
-    /// How much the slopes of both sums rise over the stretch, together.
+    /// Returns the total rise of the slopes of both sums over the stretch.
     pub(crate) fn rise(&self) -> f64 {
         let base = 2.0 * self.bell * self.half;
         let of = |(a, b): (f64, f64)| above_zero(b - a + base);
@@ -156,10 +157,10 @@ impl Stretch {
 }
 
 impl LossDistribution {
-    /// Nodes for `served`, the atoms first, and the stretches that the others lie on.
+    /// Returns nodes for `served`, the atoms first, and the stretches that contain the others.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when there would be too many.
+    /// Returns [`Error::NotCertified`] if there would be too many.
     pub(crate) fn serving(&self, served: Served) -> Result<(Vec<Node>, Vec<Stretch>)> {
         let mut nodes = self.atom_nodes();
         let mut stretches = Vec::new();
@@ -171,7 +172,7 @@ impl LossDistribution {
 }
 
 impl LossDistribution {
-    /// Where the loss of a law of one piece passes `loss`.
+    /// Returns the point where the loss of a law of one piece passes `loss`.
     pub(crate) fn place_of(&self, loss: f64) -> Option<f64> {
         let [piece] = self.pieces.as_slice() else {
             return None;
@@ -200,7 +201,7 @@ impl Piece {
         nodes: &mut Vec<Node>,
         stretches: &mut Vec<Stretch>,
     ) -> Result<()> {
-        // All lengths before the first node: where there would be too many, none is worth its time.
+        // All boundaries are computed before the first node: if there would be too many, no node is worth its time.
         for (left, right) in self.boundaries(served, stretches.len())? {
             let first = nodes.len();
             self.at_rule(left, right, finest(), &mut |mut node| {
@@ -216,7 +217,7 @@ impl Piece {
         Ok(())
     }
 
-    /// Both ends of each stretch, where there are `before` others already.
+    /// Returns both ends of each stretch, given that there are `before` others already.
     fn boundaries(&self, served: Served, before: usize) -> Result<Vec<(f64, f64)>> {
         let ends = self.ends(served.ln_cut);
         let (from, to) = served.mask.map_or(ends, |mask| mask.within(ends));
@@ -275,7 +276,7 @@ impl Piece {
         }
     }
 
-    /// A bound on the variance of the positions under a sum on a stretch: by Bhatia and Davis it is at most
+    /// Returns a bound on the variance of the positions under a sum on a stretch: by Bhatia and Davis it is at most
     /// (max − mean)(mean − min), and the mean increases.
     fn variance(&self, density: &super::Density, (left, right): (f64, f64)) -> f64 {
         if density.components().len() < 2 {
@@ -290,7 +291,8 @@ impl Piece {
             * (1.0 + 1e-9)
     }
 
-    /// Bounds that hold within `reach` of x: of a record that is hardly ever drawn the position hardly varies there.
+    /// Returns bounds that hold within `reach` of x: if a record is hardly ever drawn, the position hardly varies
+    /// there.
     fn bends_near(&self, whole: Bends, x: f64, reach: f64) -> Bends {
         if self.shape != Shape::Gaussian {
             return whole;
@@ -334,9 +336,10 @@ impl Piece {
 }
 
 impl Bends {
-    /// Whether the rule's error for ∫ p^s q^(1−s), relative to the integral of its modulus on the real axis, is at most what is
-    /// asked for by one of the ellipses (Trefethen, Theorem 19.3): with what holds on the whole piece, or with what holds `near` x
-    /// as far as the ellipse reaches along the real axis, as all that is asked of the variances is asked there.
+    /// Returns whether one of the ellipses bounds the rule's error for ∫ p^s q^(1−s), relative to the integral of its
+    /// modulus on the real axis, by the required error (Trefethen, Theorem 19.3). Uses the bounds for the whole piece,
+    /// or those that hold `near` x as far as the ellipse reaches along the real axis, because all bounds on variances
+    /// are only needed there.
     fn meet(
         self,
         at: (f64, f64),
@@ -347,7 +350,8 @@ impl Bends {
         let by = |rho: f64, bends: Self| {
             bends.ln_error_within(rho, at, slopes, served) <= served.ln_goal
         };
-        // The error rises with both variances: where it is too large without any, what holds near x isn't asked for.
+        // The error rises with both variances: if it is too large without any variance, the bounds near x aren't
+        // computed.
         let flat = Self {
             first: 0.0,
             second: 0.0,
@@ -359,7 +363,7 @@ impl Bends {
                 .any(|rho| by(rho, flat) && by(rho, near(0.5 * at.1 * (rho + 1.0 / rho))))
     }
 
-    /// ln of a bound on that error by the ellipse of one ρ.
+    /// Returns ln of a bound on that error by the ellipse of one ρ.
     fn ln_error_within(
         self,
         rho: f64,

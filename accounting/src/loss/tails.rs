@@ -1,15 +1,16 @@
-//! How likely a step loses much, from below: for events that show a run's loss by every step's.
+//! Lower bounds on the probability that a step has a large loss, for events in which the losses of all
+//! steps show the loss of a run.
 
 use super::{LossDistribution, Piece, Shape};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use std::f64::consts::LN_2;
 
-/// Outcomes that are added up; of laws with more nothing is said.
+/// The most outcomes that are added up; laws with more have no such bounds.
 const MOST: usize = 1 << 13;
 /// The fewest and the most parts of a piece.
 const PARTS: (usize, usize) = (4, 256);
 
-/// Outcomes that lose no less than `loss`, with ends of ln of their P-mass.
+/// Outcomes with a loss no less than `loss`, with both ends of ln of their P-mass.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     loss: f64,
@@ -18,7 +19,7 @@ struct Cell {
 }
 
 impl LossDistribution {
-    /// ln of the P-mass of all outcomes, rounded down: zero unless masses were rounded inwards.
+    /// Returns ln of the P-mass of all outcomes, rounded down: zero unless masses were rounded inwards.
     pub(crate) fn ln_least_mass(&self) -> f64 {
         if !self.short {
             return 0.0;
@@ -30,12 +31,12 @@ impl LossDistribution {
             sum += (ln - ROUND * size - atom.loss_error).exp();
         }
         let count = self.atoms.len() as f64;
-        // Pieces are left out: less is on the safe side.
+        // Pieces are left out, which is on the safe side.
         (sum * (1.0 - ROUND * count)).min(1.0).ln()
     }
 
-    /// Losses, ascending, each with ln of the P-mass of outcomes that lose no less, rounded down; `None`
-    /// of laws with very many outcomes, or with Gaussian pieces.
+    /// Returns losses in ascending order, each with ln of the P-mass of outcomes that lose no less,
+    /// rounded down; `None` for laws with very many outcomes, or with Gaussian pieces.
     pub(crate) fn ln_tails(&self) -> Option<Vec<(f64, f64)>> {
         let parts = (MOST / (2 * self.pieces.len()).max(1)).clamp(PARTS.0, PARTS.1);
         if self.atoms.len() + parts * self.pieces.len() > MOST || self.stated.is_some() {
@@ -68,7 +69,7 @@ impl LossDistribution {
             })
             .collect();
         tails.reverse();
-        // Near one the mass below says more.
+        // For masses near one, the mass below is more accurate.
         let mut below = self.missing - self.ln_least_mass().exp_m1();
         for (tail, cell) in tails.iter_mut().zip(&cells) {
             if below < 0.5 {
@@ -81,7 +82,8 @@ impl LossDistribution {
 }
 
 impl Piece {
-    /// Equal parts of a stretch between neighbouring kinks: the loss does not decrease on it.
+    /// Returns equal parts of an interval between neighbouring kinks, on which the loss doesn't
+    /// decrease.
     fn cells(&self, parts: usize) -> Option<Vec<Cell>> {
         let (Shape::Laplace, Some(from), Some(to)) = (self.shape, self.from, self.to) else {
             return None;
@@ -105,7 +107,7 @@ impl Piece {
         )
     }
 
-    /// ln of the P-mass between two points of such a stretch, and a bound on its error.
+    /// Returns ln of the P-mass between two points of such an interval, and a bound on its error.
     fn ln_first_between(&self, left: f64, right: f64) -> (f64, f64) {
         let mut size = 0.0f64;
         let each = self.first.components().iter().map(|(position, ln)| {

@@ -1,4 +1,4 @@
-//! JSON from outside: bounded, without repeated keys, and every refusal says where.
+//! Reads JSON from outside: its size is bounded, repeated keys are refused, and every error names its place.
 
 use crate::quantity::count_of;
 use crate::quantity::decimal::{number, whole_number};
@@ -10,14 +10,14 @@ use serde::de::{
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 
-/// The most objects in a document.
+/// The most objects in one document.
 const OBJECTS: usize = 10_000;
 
-/// The keys that say which variant an object is.
+/// The keys that name the variant of an object.
 const VARIANT_NAMES: [&str; 2] = ["type", "class_name"];
 
-/// Refuses what lies at `place`. Keys and values of the document are shown without control
-/// characters and cut short.
+/// Creates the error for what lies at `place`. Keys and values of the document are shown without control characters and
+/// truncated.
 pub(crate) fn refused(place: &str, why: &str) -> Error {
     const LONGEST: usize = 600;
     let plain = |text: &str| -> String {
@@ -34,8 +34,8 @@ pub(crate) fn refused(place: &str, why: &str) -> Error {
     }
 }
 
-/// Parses a document: no key twice in one object, no more than 128 levels, 10 000 objects, no decimal that would be read as
-/// another number: a rate or a δ of zero promises more than was stated.
+/// Parses a document. Refuses a repeated key in one object, more than 128 levels, more than 10 000 objects, and a
+/// decimal that would be read as another number: a rate or a δ of zero promises more than was stated.
 pub(crate) fn parse(text: &str) -> Result<Value> {
     let places = RefCell::new(Vec::new());
     let root = Tree {
@@ -60,7 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     Ok(tree)
 }
 
-/// The numbers of a valid document, as they are written.
+/// Returns the numbers of a valid document, as written.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -108,11 +108,11 @@ fn explain(error: &serde_json::Error, text: &str) -> String {
     }
 }
 
-/// A value as its type reads it, with nothing in the document left unread.
+/// Deserialises a value as `T` and refuses it if anything in the document was left unread.
 ///
-/// The type's reader buffers what it reads and can't say where it stopped. So a failure is sought
-/// afterwards: in the innermost value of the same type that fails alone (`inner` are the keys under
-/// which such values lie), the member without which it fails otherwise.
+/// The reader of the type buffers its input and can't say where it stopped. The place of a failure is therefore
+/// searched for afterwards: in the innermost value of the same type that fails on its own (`inner` lists the keys under
+/// which such values lie), it is the member without which the failure changes.
 pub(crate) fn typed<T: DeserializeOwned + Serialize>(
     value: &Value,
     place: &str,
@@ -124,7 +124,7 @@ pub(crate) fn typed<T: DeserializeOwned + Serialize>(
     Ok(found)
 }
 
-/// The same, with members of the document that the type doesn't know passed over.
+/// Like `typed`, but ignores members of the document that the type doesn't know.
 pub(crate) fn lenient<T: DeserializeOwned>(
     value: &Value,
     place: &str,
@@ -157,17 +157,17 @@ pub(crate) fn lenient<T: DeserializeOwned>(
     Err(refused(&join(place, culprit), &why))
 }
 
-/// The member to which an error belongs.
+/// Returns the member to which an error belongs.
 fn culprit<'a, T: DeserializeOwned>(
     members: &'a Map<String, Value>,
     error: &str,
 ) -> Option<&'a str> {
-    // One try a member; no type here has so many.
+    // Each member takes one try; no type here has this many.
     const MOST: usize = 64;
     if members.len() > MOST || error.starts_with("missing field") {
         return None;
     }
-    // Without the name of its variant nothing is read: that is to blame where nothing else is.
+    // Without the name of its variant nothing can be read, so that member is blamed only if no other is.
     let keys = members.keys().map(String::as_str);
     let (names, fields): (Vec<_>, Vec<_>) = keys.partition(|key| VARIANT_NAMES.contains(key));
     fields.into_iter().chain(names).find(|key| {
@@ -178,8 +178,8 @@ fn culprit<'a, T: DeserializeOwned>(
     })
 }
 
-/// Refuses what a type's reader took in another shape than it is written in (a list for an object,
-/// a number for a name), and keys that it passed over.
+/// Refuses values that the reader of the type accepted in a different shape than it writes (a list for an object, a
+/// number for a name), and keys that it ignored.
 fn unread(given: &Value, written: &Value, place: &str) -> Result<()> {
     match (given, written) {
         (Value::Object(given), Value::Object(written)) => {
@@ -209,7 +209,7 @@ fn unread(given: &Value, written: &Value, place: &str) -> Result<()> {
     }
 }
 
-/// What kind of JSON value it is.
+/// Returns the kind of a JSON value.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -221,7 +221,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value at a place, whose objects name no key twice, and where its numbers lie, in the order of the document.
+/// A seed for the value at `place`: refuses repeated keys in its objects and records the places of its numbers, in the
+/// order of the document.
 struct Tree<'n> {
     place: String,
     numbers: &'n RefCell<Vec<String>>,
@@ -268,7 +269,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         Ok(self.number(value.into()))
     }
     fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
-        // Python writes 3.0 for a count that was computed.
+        // Python writes a computed count as 3.0.
         Ok(self.number(count_of(value).map_or_else(|| value.into(), Value::from)))
     }
     fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {

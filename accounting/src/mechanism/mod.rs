@@ -1,8 +1,9 @@
-//! What ran, as data, and every reader and writer of it. An accountant is a fold over it.
+//! Mechanisms, the description of what ran as data, with all their readers and writers. An accountant is a fold over a
+//! mechanism.
 //!
-//! [`read`](crate::training::read) takes our own JSON, our documents around it (`manifest.json`, what `account` and `audit
-//! train` print), and events of Google's `dp_accounting` for Python; [`to_event`] writes the latter.
-//! Text in, data out: files belong to the commands.
+//! [`read`](crate::training::read) accepts our own JSON, our documents that contain it (`manifest.json`, the output of
+//! `account` and `audit train`), and events of Google's `dp_accounting` for Python; [`to_event`] writes the latter. The
+//! module converts text to data; the commands handle files.
 
 pub(crate) mod event;
 pub(crate) mod json;
@@ -207,7 +208,8 @@ pub enum Mechanism {
     },
 }
 
-/// Runs of more kinds of steps are compared as they are written: each kind is looked for among all.
+/// The most kinds of steps for which runs are compared kind by kind, because each kind is searched for among all
+/// others. Runs with more kinds are compared as written.
 const MOST_KINDS: usize = 1000;
 
 const fn no_divergence() -> Divergence {
@@ -215,7 +217,7 @@ const fn no_divergence() -> Divergence {
 }
 
 impl Mechanism {
-    /// DP-SGD: `steps` Poisson batches at `sampling_rate`, unit clipping, noise `noise_multiplier`.
+    /// Describes DP-SGD: `steps` Poisson batches at `sampling_rate`, unit clipping, noise `noise_multiplier`.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
@@ -239,7 +241,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether the two describe one run: the same steps as often, however they are nested and ordered.
+    /// Returns whether both describe the same run: the same steps equally often, however they are nested and ordered.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, NoiseMultiplier, SamplingRate, Steps};
@@ -260,8 +262,8 @@ impl Mechanism {
         }
     }
 
-    /// Adds the kinds of steps, each once with how often it runs; `None` of more than [`MOST_KINDS`], or where that is no
-    /// number of 128 bits.
+    /// Adds each kind of step to `found` once, with the number of times it runs. Returns `None` if there are more than
+    /// [`MOST_KINDS`] kinds, or if a number of times doesn't fit into 128 bits.
     fn steps<'a>(&'a self, times: u128, found: &mut Vec<(&'a Self, u128)>) -> Option<()> {
         match self {
             _ if times == 0 => {}
@@ -282,7 +284,7 @@ impl Mechanism {
         Some(())
     }
 
-    /// Whether only Rényi divergences are known of some part.
+    /// Returns whether only Rényi divergences are known for some part.
     pub(crate) fn is_stated(&self) -> bool {
         match self {
             Self::Zcdp { .. } | Self::RenyiDp { .. } | Self::RepeatAndSelect { .. } => true,
@@ -293,7 +295,7 @@ impl Mechanism {
         }
     }
 
-    /// The same run with a part that protects nothing: no promise is left, and `why` says so.
+    /// Returns the same run with an additional part that protects nothing: no promise is left, for the reason `why`.
     #[must_use]
     pub fn unprotected(self, why: impl Into<String>) -> Self {
         let bare = Self::NonPrivate { why: why.into() };

@@ -1,18 +1,20 @@
-//! What a mechanism's fields must keep beside their own types' ranges.
+//! Checks of a mechanism's fields beyond the ranges of their types.
 
 use super::json::refused;
 use super::{Mechanism, Sampling};
 use crate::quantity::error::Result;
 use crate::quantity::{Divergence, MOST_COUNT, Order, Probability};
 
-/// The most numbers in a list.
+/// The most numbers in one list.
 const NUMBERS: usize = 10_000;
 
 impl Mechanism {
-    /// Checks counts, sizes and mixtures, all the way down. What [`read`](super::read) gives has passed.
+    /// Checks counts, sizes and mixtures at every level. Every mechanism returned by
+    /// [`read`](super::read) has passed this check.
     ///
     /// # Errors
-    /// [`Error::Document`](crate::Error::Document) with the place, the value and its allowed range.
+    /// Returns [`Error::Document`](crate::Error::Document) with the place, the value and its allowed
+    /// range.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Gaussian { .. }
@@ -81,7 +83,7 @@ impl Sampling {
     }
 }
 
-/// A whole number within a range.
+/// Checks that a number lies within a range.
 pub(super) fn whole(key: &str, value: u64, least: u64, most: u64) -> Result<()> {
     if (least..=most).contains(&value) {
         Ok(())
@@ -100,7 +102,7 @@ fn numbers(key: &str, found: usize) -> Result<()> {
     }
 }
 
-/// Divergences at orders: as many, at least one, the orders ascending.
+/// Checks divergences and their orders: equally many, at least one, orders ascending.
 fn renyi(orders: &[Order], divergences: &[Divergence]) -> Result<()> {
     numbers("orders", orders.len())?;
     if orders.is_empty() || orders.len() != divergences.len() {
@@ -120,7 +122,7 @@ fn renyi(orders: &[Order], divergences: &[Divergence]) -> Result<()> {
     }
 }
 
-/// A random sensitivity: ascending values and their probabilities, which sum to one.
+/// Checks a random sensitivity: ascending values and their probabilities, which sum to one.
 pub(super) fn mixture(
     (places, sensitivities): (&str, &[f64]),
     (weights, probabilities): (&str, &[Probability]),

@@ -1,12 +1,12 @@
-//! Certified intervals of logarithms: how tiny probabilities travel inside the crate.
+//! Certified intervals of logarithms, the crate's representation of tiny probabilities.
 
 use crate::numeric::special::{ln_add_exp, ln_one_minus_exp};
 use crate::quantity::error::{Error, Result};
 
-/// Ends that lie the wrong way round by no more than this, relatively, differ by roundings.
+/// Ends in the wrong order by no more than this, relatively, differ by rounding errors only.
 const ROUNDINGS: f64 = 1e-11;
 
-/// Two certified ends and the value between them, as natural logarithms.
+/// Two certified ends and a value between them, as natural logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LnBounds {
     pub(crate) lower: f64,
@@ -23,7 +23,7 @@ impl LnBounds {
         }
     }
 
-    /// Both ends moved outwards by `error`.
+    /// Returns the bounds with both ends moved outwards by `error`.
     pub(crate) fn widened(self, error: f64) -> Self {
         Self {
             lower: self.lower - error,
@@ -32,8 +32,8 @@ impl LnBounds {
         }
     }
 
-    /// The tighter of two statements about the same quantity. Where they contradict each other, so do the
-    /// ends: see [`LnBounds::consistent`].
+    /// Returns the tighter of two statements about the same quantity. If they contradict each other, the
+    /// ends are in the wrong order: see [`LnBounds::consistent`].
     pub(crate) fn meet(self, other: Self) -> Self {
         let (lower, upper) = (self.lower.max(other.lower), self.upper.min(other.upper));
         Self {
@@ -43,10 +43,10 @@ impl LnBounds {
         }
     }
 
-    /// The same ends; the other way round where roundings alone have swapped them.
+    /// Returns the same ends, swapped if only rounding errors have put them in the wrong order.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when two certified ends contradict each other.
+    /// Returns [`Error::NotCertified`] if two certified ends contradict each other.
     pub(crate) fn consistent(self) -> Result<Self> {
         let (lower, upper) = in_order(self.lower, self.upper)?;
         Ok(Self {
@@ -56,7 +56,7 @@ impl LnBounds {
         })
     }
 
-    /// ln(1 − e^x) for each end, with `missing` mass taken off the new lower end.
+    /// Returns ln(1 − e^x) for each end, with `missing` mass subtracted from the new lower end.
     pub(crate) fn complement(self, missing: f64) -> Self {
         let of = |x: f64| ln_one_minus_exp(x.min(0.0));
         let lower = (-self.upper.min(0.0).exp_m1() - missing).max(0.0).ln();
@@ -68,7 +68,7 @@ impl LnBounds {
         .widened(4.0 * f64::EPSILON)
     }
 
-    /// The upper end raised by an absolute `mass`.
+    /// Returns the bounds with the upper end raised by an absolute `mass`.
     pub(crate) fn raised(self, mass: f64) -> Self {
         Self {
             upper: ln_add_exp(self.upper, mass.ln()),
@@ -76,7 +76,7 @@ impl LnBounds {
         }
     }
 
-    /// Relative distance of the ends.
+    /// Returns the relative distance of the ends.
     pub(crate) fn width(&self) -> f64 {
         if self.upper == f64::NEG_INFINITY {
             0.0
@@ -86,10 +86,11 @@ impl LnBounds {
     }
 }
 
-/// Two certified ends of one quantity; the other way round where roundings alone have swapped them.
+/// Returns two certified ends of one quantity, swapped if only rounding errors have put them in the wrong
+/// order.
 ///
 /// # Errors
-/// [`Error::NotCertified`] when they contradict each other, or one of them is no number.
+/// Returns [`Error::NotCertified`] if they contradict each other, or if one of them is NaN.
 pub(crate) fn in_order(lower: f64, upper: f64) -> Result<(f64, f64)> {
     if lower <= upper {
         Ok((lower, upper))

@@ -1,4 +1,5 @@
-//! Numbers: intervals, sums, special functions, quadrature, searches, and statistics of counts.
+//! Numerical tools: intervals, sums, special functions, quadrature, searches, and statistics of
+//! counts.
 
 pub(crate) mod interval;
 pub(crate) mod quadrature;

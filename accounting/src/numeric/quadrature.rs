@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 
-/// Numbers of nodes on offer.
+/// The available numbers of nodes.
 const SIZES: [usize; 7] = [2, 3, 4, 6, 8, 12, 16];
 
 /// Nodes in [−1, 1] with weights that sum to 2.
@@ -12,14 +12,14 @@ pub(crate) struct Rule {
     pub(crate) nodes: Vec<(f64, f64)>,
 }
 
-/// The smallest rule whose relative error on a stretch of half-width `half` is at most
+/// Returns the smallest rule whose relative error on an interval of half-width `half` is at most
 /// e^`ln_goal`, for densities whose logarithm grows by at most `steepness` per unit in the real
-/// direction; `None` when none of them is that good.
+/// direction; `None` if no rule is accurate enough.
 ///
-/// On the Bernstein ellipse of parameter ρ around the stretch a sum of Gaussians is at most
-/// e^{b²/2 + (a + half)·steepness} times its value anywhere on the stretch, a and b ≤ half·ρ/2
-/// up to terms covered by the factor e²; an n-node rule errs by at most
-/// (64/15) ρ^{−2n}/(1 − ρ^{−2}) times that maximum (Trefethen, Theorem 19.3).
+/// On the Bernstein ellipse of parameter ρ around the interval, a sum of Gaussians is at most
+/// e^{b²/2 + (a + half)·steepness} times its value anywhere on the interval, a and b ≤ half·ρ/2 up
+/// to terms covered by the factor e²; an n-node rule errs by at most (64/15) ρ^{−2n}/(1 − ρ^{−2})
+/// times that maximum (Trefethen, Theorem 19.3).
 pub(crate) fn rule(half: f64, steepness: f64, ln_goal: f64) -> Option<&'static Rule> {
     let index = SIZES
         .iter()
@@ -27,12 +27,12 @@ pub(crate) fn rule(half: f64, steepness: f64, ln_goal: f64) -> Option<&'static R
     Some(&rules()[index])
 }
 
-/// The rule with the most nodes.
+/// Returns the rule with the most nodes.
 pub(crate) fn finest() -> &'static Rule {
     &rules()[SIZES.len() - 1]
 }
 
-/// The bound, at the ρ that makes it least: with z = half·ρ, 2n = z²/4 + z·steepness/2.
+/// Returns the bound at the ρ that minimises it: with z = half·ρ, 2n = z²/4 + z·steepness/2.
 fn ln_error(n: f64, half: f64, steepness: f64) -> f64 {
     let z = (steepness * steepness + 8.0 * n).sqrt() - steepness;
     let rho = z / half;
@@ -48,7 +48,7 @@ fn rules() -> &'static [Rule] {
 }
 
 impl Rule {
-    /// Roots of the Legendre polynomial by Newton steps from Tricomi's guess.
+    /// Finds the roots of the Legendre polynomial by Newton steps from Tricomi's guess.
     fn new(n: usize) -> Self {
         let nodes = (0..n)
             .map(|i| {
@@ -66,7 +66,7 @@ impl Rule {
     }
 }
 
-/// P_n(x) and its derivative.
+/// Returns P_n(x) and its derivative.
 fn legendre(n: usize, x: f64) -> (f64, f64) {
     let (mut before, mut now) = (1.0, x);
     for k in 2..=n {

@@ -1,11 +1,11 @@
-//! One-dimensional searches: a bracket whose ends say on which side they lie, and a minimiser.
+//! One-dimensional searches: bisection of a condition, and a minimiser.
 
 use argmin::core::{CostFunction, Executor};
 use argmin::solver::brent::BrentOpt;
 
-/// A bracket (last false, first true) of relative width `tolerance` for a condition that is
-/// false below some point of [0, ∞) and true above; the second end is infinite when no point
-/// up to 1e300 satisfies it.
+/// Returns a bracket (last false, first true) of relative width `tolerance` for a condition that is
+/// false below some point of [0, ∞) and true above it; the second end is infinite if no point up to
+/// 1e300 satisfies the condition.
 pub(crate) fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) {
     if holds(0.0) {
         return (0.0, 0.0);
@@ -32,16 +32,16 @@ pub(crate) fn bisect(holds: impl Fn(f64) -> bool, tolerance: f64) -> (f64, f64) 
     (low, high)
 }
 
-/// A minimiser of a unimodal function on [low, high], to 1e-8 of the interval.
+/// Returns a minimiser of a unimodal function on [low, high], to 1e-8 of the interval.
 pub(crate) fn minimiser(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
     minimiser_to(f, low, high, 1e-8)
 }
 
-/// As [`minimiser`], to the share `tolerance` of the interval. It serves where every point gives
-/// a bound that holds and the best one gives the tightest: where the search fails, its answer is
-/// still a point of the interval.
+/// As [`minimiser`], to the share `tolerance` of the interval. Use it where every point gives a
+/// valid bound and the best point the tightest: if the search fails, its answer is still a point of
+/// the interval.
 pub(crate) fn minimiser_to(f: impl Fn(f64) -> f64, low: f64, high: f64, tolerance: f64) -> f64 {
-    // Brent's method takes differences of costs: infinite ones would make its points NaN.
+    // Brent's method uses differences of costs, so infinite costs would turn its points into NaN.
     let finite = |x: f64| f(x).clamp(-1e300, 1e300);
     let solver = BrentOpt::new(low, high).set_tolerance(1e-15, tolerance * (high - low) / 3.0);
     let found = Executor::new(Cost(finite), solver)
@@ -53,7 +53,7 @@ pub(crate) fn minimiser_to(f: impl Fn(f64) -> f64, low: f64, high: f64, toleranc
     best.map_or(0.5 * (low + high), |x| x.clamp(low, high))
 }
 
-/// A function as the optimiser wants it; NaN counts as the worst cost.
+/// A function in the form that the optimiser requires; NaN counts as the worst cost.
 struct Cost<F>(F);
 
 impl<F: Fn(f64) -> f64> CostFunction for Cost<F> {

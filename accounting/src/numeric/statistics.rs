@@ -1,7 +1,6 @@
 //! Confidence bounds on probabilities from counts, exact at any count.
 //!
-//! Everything here is one-sided: a bound holds with the confidence that was asked for, and
-//! the search for it ends on the safe side.
+//! All bounds are one-sided: a bound holds with the requested confidence, and the search for it ends on the safe side.
 
 use crate::numeric::special::{ln_binomial_lower_tail, ln_binomial_pmf, ln_binomial_upper_tail};
 use crate::quantity::bound::{Lower, Upper};
@@ -10,8 +9,8 @@ use crate::quantity::{Confidence, MOST_COUNT, MissRate, Probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A bound found numerically is moved to the safe side by this relative amount, a hundred
-/// times the error of the tail sums.
+/// The relative amount by which a numerically found bound is moved to the safe side: a hundred times the error of the
+/// tail sums.
 const SAFETY: f64 = 1e-11;
 
 fn check_counts(successes: u64, trials: u64) -> Result<()> {
@@ -39,9 +38,9 @@ fn check_counts(successes: u64, trials: u64) -> Result<()> {
     Ok(())
 }
 
-/// P(Bin(trials, q) ≥ successes) for one fixed q: the p-value of a count.
+/// Returns P(Bin(trials, q) ≥ successes) for one fixed q, the p-value of a count.
 ///
-/// Relative error below 1e-11 at any count; 0 only below the smallest number.
+/// The relative error is below 1e-11 at any count; the result is 0 only below the smallest number.
 ///
 /// ```
 /// use reticent_accounting::{Probability, statistics::binomial_upper_tail};
@@ -51,7 +50,7 @@ fn check_counts(successes: u64, trials: u64) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no trials or more successes than trials.
+/// Returns [`Error::OutOfRange`] for no trials or more successes than trials.
 pub fn binomial_upper_tail(successes: u64, trials: u64, q: Probability) -> Result<Probability> {
     check_counts(successes, trials)?;
     Probability::new(
@@ -61,19 +60,19 @@ pub fn binomial_upper_tail(successes: u64, trials: u64, q: Probability) -> Resul
     )
 }
 
-/// ln P(Bin(trials, q) = successes), for tests and likelihoods.
+/// Returns ln P(Bin(trials, q) = successes), for tests and likelihoods.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no trials or more successes than trials.
+/// Returns [`Error::OutOfRange`] for no trials or more successes than trials.
 pub fn ln_binomial_probability(successes: u64, trials: u64, q: Probability) -> Result<f64> {
     check_counts(successes, trials)?;
     Ok(ln_binomial_pmf(successes, trials, q.get()))
 }
 
-/// The Clopper–Pearson lower bound: the largest q with P(Bin(trials, q) ≥ successes) ≤ 1 − confidence.
+/// Returns the Clopper–Pearson lower bound: the largest q with P(Bin(trials, q) ≥ successes) ≤ 1 − confidence.
 ///
-/// Bound: lower, one-sided, holding with probability at least `confidence` over a simple
-/// random sample. Source: Clopper and Pearson 1934.
+/// Bound: lower, one-sided, holding with probability at least `confidence` over a simple random sample. Source: Clopper
+/// and Pearson 1934.
 ///
 /// ```
 /// use reticent_accounting::{Confidence, statistics::clopper_pearson_lower};
@@ -84,7 +83,7 @@ pub fn ln_binomial_probability(successes: u64, trials: u64, q: Probability) -> R
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no trials or more successes than trials.
+/// Returns [`Error::OutOfRange`] for no trials or more successes than trials.
 pub fn clopper_pearson_lower(
     successes: u64,
     trials: u64,
@@ -95,10 +94,10 @@ pub fn clopper_pearson_lower(
     Ok(Lower::new(Probability::new(bound * (1.0 - SAFETY))?))
 }
 
-/// The Clopper–Pearson upper bound: the smallest q with P(Bin(trials, q) ≤ successes) ≤ 1 − confidence.
+/// Returns the Clopper–Pearson upper bound: the smallest q with P(Bin(trials, q) ≤ successes) ≤ 1 − confidence.
 ///
-/// Bound: upper, one-sided, holding with probability at least `confidence` over a simple
-/// random sample. Source: Clopper and Pearson 1934.
+/// Bound: upper, one-sided, holding with probability at least `confidence` over a simple random sample. Source: Clopper
+/// and Pearson 1934.
 ///
 /// ```
 /// use reticent_accounting::{Confidence, statistics::clopper_pearson_upper};
@@ -109,7 +108,7 @@ pub fn clopper_pearson_lower(
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no trials or more successes than trials.
+/// Returns [`Error::OutOfRange`] for no trials or more successes than trials.
 pub fn clopper_pearson_upper(
     successes: u64,
     trials: u64,
@@ -123,8 +122,8 @@ pub fn clopper_pearson_upper(
     ))?))
 }
 
-/// Largest q with ln P(Bin ≥ successes) ≤ `ln_level`, by bisection of ln q that keeps the
-/// lower end feasible.
+/// Returns the largest q with ln P(Bin ≥ successes) ≤ `ln_level`, by bisection of ln q that keeps the lower end
+/// feasible.
 fn lower_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
     if successes == 0 {
         return 0.0;
@@ -132,7 +131,7 @@ fn lower_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
     if successes == trials {
         return (ln_level / trials as f64).exp();
     }
-    // P(X ≥ s) ≤ C(n,s) q^s gives a feasible start; the mean is infeasible or the answer's ceiling.
+    // P(X ≥ s) ≤ C(n,s) q^s gives a feasible start; the mean is infeasible or the largest possible answer.
     let share = (successes as f64 / trials as f64).ln();
     let (mut feasible, mut infeasible) = (share - 1.0, 0.0f64.min(share + 1.0));
     while ln_binomial_upper_tail(successes, trials, feasible.exp()) > ln_level {
@@ -153,8 +152,8 @@ fn lower_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
     feasible.exp()
 }
 
-/// Smallest q with P(Bin ≤ successes) ≤ level. The count of failures is at least n − s with
-/// rate 1 − q: search the upper tail for q itself so that small q keeps its digits.
+/// Returns the smallest q with P(Bin ≤ successes) ≤ level. The number of failures is at least n − s with rate 1 − q;
+/// the upper tail is searched for q itself, so that a small q keeps its digits.
 fn upper_bound(successes: u64, trials: u64, ln_level: f64) -> f64 {
     if successes == trials {
         return 1.0;
@@ -203,7 +202,7 @@ pub struct LabelledSample {
 }
 
 impl LabelledSample {
-    /// An upper bound on the miss rate γ that holds with `confidence`.
+    /// Returns an upper bound on the miss rate γ that holds with `confidence`.
     ///
     /// ```
     /// use reticent_accounting::{Confidence, statistics::LabelledSample};
@@ -214,22 +213,22 @@ impl LabelledSample {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no labels or more misses than labels, and for a confidence below 0.75.
+    /// Returns [`Error::OutOfRange`] for no labels or more misses than labels, and for a confidence below 0.75.
     pub fn miss_rate(&self, confidence: Confidence) -> Result<Upper<MissRate>> {
         let bound = share_of_sampled(self.missed, self.labelled, confidence)?;
         Ok(Upper::new(MissRate::new(bound.get().get())?))
     }
 }
 
-/// An upper bound on the share of finitely many, from `found` of `sampled` that were drawn from them without replacement:
-/// Clopper and Pearson's, or one where all but one were found, and more than one was drawn.
+/// Returns an upper bound on a share of a finite population, if `found` of `sampled` drawn without replacement belong
+/// to it: Clopper and Pearson's, or one if all but one were found and more than one was drawn.
 ///
-/// A hypergeometric count has a lighter tail than a binomial's at or below np − 1 alone (Hoeffding 1956), which holds at
-/// Clopper and Pearson's bound for a confidence of at least 0.75 but for n − 1 of n: 38 of 39 missed are 10 of 11 drawn
-/// or fewer with chance 0.282, where 0.25 was to be met.
+/// A hypergeometric count has a lighter tail than a binomial one only at or below np − 1 (Hoeffding 1956). That holds
+/// at Clopper and Pearson's bound for a confidence of at least 0.75, except for n − 1 of n: if 38 of 39 are missed, 11
+/// draws have 10 or fewer with probability 0.282, where 0.25 was required.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a confidence below 0.75, and for more found than drawn.
+/// Returns [`Error::OutOfRange`] for a confidence below 0.75, and for more found than drawn.
 pub(crate) fn share_of_sampled(
     found: u64,
     sampled: u64,
@@ -242,10 +241,10 @@ pub(crate) fn share_of_sampled(
     clopper_pearson_upper(found, sampled, confidence)
 }
 
-/// Samples are drawn without replacement: [`share_of_sampled`].
+/// Checks the confidence of a sample drawn without replacement; see [`share_of_sampled`].
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a confidence below 0.75.
+/// Returns [`Error::OutOfRange`] for a confidence below 0.75.
 pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
     if confidence.get() >= 0.75 {
         return Ok(());
@@ -257,8 +256,8 @@ pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
     })
 }
 
-/// How many secrets must be labelled without a single miss before the miss rate is at most
-/// `target` with `confidence`: the smallest n with (1 − target)^n ≤ 1 − confidence.
+/// Returns how many secrets must be labelled without a single miss for the miss rate to be at most `target` with
+/// `confidence`: the smallest n with (1 − target)^n ≤ 1 − confidence.
 ///
 /// ```
 /// use reticent_accounting::{Confidence, MissRate, statistics::labels_needed};
@@ -266,7 +265,7 @@ pub(crate) fn check_sample_confidence(confidence: Confidence) -> Result<()> {
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
 ///
-/// `None` for a target of zero, which no sample can support.
+/// Returns `None` for a target of zero, which no sample can support.
 #[must_use]
 pub fn labels_needed(target: MissRate, confidence: Confidence) -> Option<u64> {
     if target.get() <= 0.0 {

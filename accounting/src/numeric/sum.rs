@@ -1,6 +1,6 @@
-//! Sums with little error.
+//! Sums with small errors.
 
-/// A compensated sum: error two roundings of the total plus second-order terms.
+/// A compensated sum with an error of two roundings of the total plus second-order terms.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sum {
     total: f64,

@@ -1,8 +1,8 @@
-//! What certifies every secret of a run, small enough to stand in a manifest.
+//! Certificates for every secret of a run, small enough to be stored in a manifest.
 //!
-//! A secret is certified by a profile that dominates its own: the rates of its records, or, of many
-//! secrets, the ends of a cell of counts, hazards and priors ([`super::screen`]). Certificate,
-//! manifest and whoever reads it back evaluate the same profiles and get the same numbers.
+//! A secret is certified by a profile that dominates its own: by the rates of its records or, if there are many
+//! secrets, by the ends of a cell of counts, hazards and priors ([`super::screen`]). The certificate, the manifest and
+//! any later reader evaluate the same profiles and get the same numbers.
 
 use super::noise::{Protection, TABLE_CELLS};
 use super::parallel;
@@ -16,10 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// Accuracy of a secret's own bound; the others are tried where it does not show a promise that a
-/// search for the least noise has shown.
+/// Accuracies of a secret's own bound. The later ones are used if the earlier ones don't show a promise that a search
+/// for the least noise has shown.
 const OWN: [f64; 5] = [1e-6, 1e-2, 1e-4, 1e-5, 1e-7];
-/// Accuracy of a cell's bound, which lies a few percent above that of what it holds.
+/// Accuracy of a cell's bound, which lies a few percent above the bounds of its secrets.
 const CELL: f64 = 1e-3;
 /// Up to this many secrets are certified by their own rates.
 const FEW: usize = TABLE_CELLS[2];
@@ -51,20 +51,20 @@ pub struct SecretClasses {
 /// Secrets with one promise that one profile certifies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SecretClass {
-    /// How many.
+    /// The number of secrets.
     pub secrets: u64,
-    /// What is promised for each.
+    /// The promise for each of them.
     pub promise: Secret,
-    /// Which profile certifies them.
+    /// The index of the profile that certifies them.
     profile: usize,
 }
 
-/// A profile of rates with a prior: at least those of every secret that it certifies.
+/// A profile of rates with a prior, at least as large as those of every secret that it certifies.
 #[derive(Debug, Clone, PartialEq)]
 enum Dominating {
-    /// The rates of its records, the largest first, each with the number of records that have it.
+    /// The rates of a secret's records, the largest first, each with the number of records that have it.
     Own { prior: f64, rates: Vec<(f64, u32)> },
-    /// At most so many records, with at most this Σ −ln(1 − ρ).
+    /// At most this many records, with at most this Σ −ln(1 − ρ).
     Cell {
         prior: f64,
         records: u32,
@@ -75,22 +75,22 @@ enum Dominating {
 /// The secrets of a run, each with its bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certified {
-    /// What bounds them.
+    /// The classes that bound the secrets.
     pub classes: SecretClasses,
     /// The class of each secret.
     pub class_of: Vec<usize>,
-    /// The chance of guessing each secret after training, at most; 1 without noise.
+    /// Upper bounds on the probability of guessing each secret after training; 1 without noise.
     pub posteriors: Vec<f64>,
 }
 
 impl Protection<'_> {
-    /// What certifies each secret at this noise, and the posterior that it gives.
+    /// Returns the certificates of all secrets at this noise, and the resulting posteriors.
     ///
-    /// Bound: each posterior is an upper one. Up to 64 secrets have bounds of their own; of more,
-    /// secrets share those of their cells, but where that would exceed a promise.
+    /// Bound: each posterior is an upper one. Up to 64 secrets have bounds of their own; if there are more, secrets
+    /// share the bounds of their cells unless these would exceed a promise.
     ///
     /// # Errors
-    /// Numbers of promises and rates that do not fit the incidence, a rate outside [0, 1].
+    /// Returns an error if the numbers of promises and rates don't fit the incidence, or if a rate lies outside [0, 1].
     pub fn certified(&self, noise: Option<NoiseMultiplier>) -> Result<Certified> {
         self.check()?;
         let count = self.secrets.len();
@@ -159,7 +159,7 @@ impl Protection<'_> {
         })
     }
 
-    /// The cell of each secret whose promise it certifies.
+    /// Returns the cell of each secret whose promise the cell certifies.
     fn cells_that_hold(
         &self,
         grid: &Grid,
@@ -197,7 +197,7 @@ impl Dominating {
         }
     }
 
-    /// Equal profiles have equal keys, and keys give one order whatever the order of secrets.
+    /// Returns a key that is equal for equal profiles and orders profiles independently of the order of secrets.
     fn key(&self) -> Vec<u64> {
         match self {
             Self::Own { prior, rates } => {
@@ -224,7 +224,7 @@ impl Dominating {
         RateProfile::new(each_rate(rates))
     }
 
-    /// Whether it dominates these rates.
+    /// Returns whether this profile dominates the given rates.
     fn covers(&self, profile: &RateProfile) -> bool {
         match self {
             Self::Own { rates, .. } => {
@@ -237,7 +237,7 @@ impl Dominating {
         }
     }
 
-    /// The posterior from this prior, by the blow-up. `promise`: what a search has shown.
+    /// Returns the posterior from this prior, by the blow-up. `promise` is what a search has shown.
     fn posterior(
         &self,
         prior: Probability,
@@ -270,7 +270,7 @@ impl Dominating {
     }
 }
 
-/// The rate of each record, of rates with how many records have each.
+/// Returns the rate of each record from rates with the number of records that have each.
 fn each_rate(rates: &[(f64, u32)]) -> impl Iterator<Item = f64> {
     let each = rates.iter();
     each.flat_map(|(rate, count)| std::iter::repeat_n(*rate, *count as usize))
@@ -281,20 +281,21 @@ fn records_of(rates: &[(f64, u32)]) -> u64 {
 }
 
 impl SecretClasses {
-    /// The classes, in an order that does not depend on that of the secrets.
+    /// Returns the classes, in an order that doesn't depend on the order of the secrets.
     #[must_use]
     pub fn classes(&self) -> &[SecretClass] {
         &self.classes
     }
 
-    /// How many secrets there are.
+    /// Returns the number of secrets.
     #[must_use]
     pub fn secrets(&self) -> u64 {
         self.classes.iter().map(|class| class.secrets).sum()
     }
 
-    /// Whether these rates, the largest first, are what dominates the secrets: at each place no less than any secret's, and the
-    /// largest of them where none is known by the ends of its cell alone. A file that says both may have been edited in one.
+    /// Returns whether these rates, the largest first, dominate the secrets: at each place they must be no less than
+    /// any secret's rate, and equal to the largest one unless some secret is known by the ends of its cell alone. In a
+    /// file that states both, one of them may have been edited.
     #[must_use]
     pub fn are_dominated_by(&self, rates: &[SamplingRate]) -> bool {
         let mut most: Vec<f64> = Vec::new();
@@ -306,7 +307,7 @@ impl SecretClasses {
                 continue;
             };
             let records = records_of(rates);
-            // Before as many places are made as an edited file may say.
+            // Checked before the vector grows to a size that an edited file may state.
             if records > rates_there {
                 return false;
             }
@@ -321,7 +322,7 @@ impl SecretClasses {
         !self.classes.is_empty() && dominated && (attained || !all_own)
     }
 
-    /// The most records that hold a secret of a class.
+    /// Returns the most records that hold a secret of a class.
     #[must_use]
     pub fn records_of(&self, class: &SecretClass) -> u64 {
         match &self.profiles[class.profile] {
@@ -330,7 +331,7 @@ impl SecretClasses {
         }
     }
 
-    /// The chance of guessing a secret of each class after training, at most.
+    /// Returns upper bounds on the probability of guessing a secret of each class after training.
     ///
     /// # Errors
     /// None for profiles that were certified.
@@ -354,8 +355,8 @@ impl SecretClasses {
         Ok(self.classes.iter().map(|c| found[c.profile]).collect())
     }
 
-    /// The chance of guessing a secret of each class after training, at most, where it was guessed
-    /// with probability at most `prior` before it.
+    /// Returns upper bounds on the probability of guessing a secret of each class after training, if it was guessed
+    /// with probability at most `prior` before training.
     ///
     /// # Errors
     /// None for profiles that were certified.
@@ -386,10 +387,10 @@ impl SecretClasses {
         Ok(self.classes.iter().map(of).collect())
     }
 
-    /// The first of these secrets that no class of its promise covers.
+    /// Returns the index of the first of these secrets that no class with the same promise covers.
     ///
     /// # Errors
-    /// A rate outside [0, 1].
+    /// Returns an error if a rate lies outside [0, 1].
     pub fn first_uncovered(
         &self,
         secrets: impl IntoIterator<Item = (Secret, Result<RateProfile>)>,

@@ -1,17 +1,17 @@
-//! Small packing programs by the simplex method, weights and prices each from their own
-//! program; the certificate does not take their word for it.
+//! Solves small packing programs by the simplex method, weights and prices each from their own
+//! program. The certificate doesn't rely on either result.
 
 use super::program::{Packing, Solution};
 use good_lp::{
     Expression, ProblemVariables, Solution as _, SolverModel, constraint, default_solver, variable,
 };
 
-/// Larger programs go to the first-order method.
+/// Larger programs are left to the first-order method.
 const MOST_PAIRS: usize = 2_000;
 const MOST_ROWS: usize = 300;
 
-/// Weights and prices of a small program, or nothing if it is large or the simplex method
-/// gives up.
+/// Returns weights and prices of a small program; `None` if the program is large or the simplex
+/// method gives up.
 pub(crate) fn solve(packing: &Packing<'_>) -> Option<Solution> {
     let incidence = packing.incidence;
     let rows = incidence.example_count().max(incidence.secret_count());
@@ -30,7 +30,7 @@ pub(crate) fn solve(packing: &Packing<'_>) -> Option<Solution> {
     })
 }
 
-/// max Σ w under the capacities.
+/// Solves max Σ w under the capacities.
 fn weights(packing: &Packing<'_>) -> Option<Vec<f64>> {
     let incidence = packing.incidence;
     let mut variables = ProblemVariables::new();
@@ -48,7 +48,7 @@ fn weights(packing: &Packing<'_>) -> Option<Vec<f64>> {
     Some(weights.iter().map(|w| solved.value(*w)).collect())
 }
 
-/// min Σ b_j y_j + Σ z_i subject to z_i + Σ_{j∋i} y_j ≥ 1.
+/// Solves min Σ b_j y_j + Σ z_i subject to z_i + Σ_{j∋i} y_j ≥ 1.
 fn prices(packing: &Packing<'_>) -> Option<Vec<f64>> {
     let incidence = packing.incidence;
     let mut variables = ProblemVariables::new();

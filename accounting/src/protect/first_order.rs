@@ -1,23 +1,24 @@
-//! The packing program at scale: primal-dual hybrid gradient with reflected Halpern steps.
+//! Solves large packing programs by a primal-dual hybrid gradient method with reflected Halpern
+//! steps.
 //!
-//! One step from z = (w, y): w⁺ = clamp(w + τ_i(1 − Σ_{j∋i} y_j), 0, 1), then
-//! y⁺ = (y + σ_j(Σ_{i∋j}(2w⁺ − w)_i − b_j))₊, with the diagonal steps τ_i = 1/(ω d_i) and
-//! σ_j = ω/k_j of d_i secrets per example and k_j examples per secret, for which the iteration
-//! never expands (Pock and Chambolle 2011). It is reflected and averaged with the point of
-//! the last restart (Halpern; Lu and Yang 2024), and restarted when its own residual has
-//! fallen; ω is balanced at each restart. What it returns is certified apart from it: weights
-//! made feasible, prices y ≥ 0 with their dual value, whatever happened in between.
+//! One step from z = (w, y): w⁺ = clamp(w + τ_i(1 − Σ_{j∋i} y_j), 0, 1), then y⁺ = (y +
+//! σ_j(Σ_{i∋j}(2w⁺ − w)_i − b_j))₊, with the diagonal steps τ_i = 1/(ω d_i) and σ_j = ω/k_j of d_i
+//! secrets per example and k_j examples per secret, for which the iteration is nonexpansive (Pock
+//! and Chambolle 2011). The step is reflected and averaged with the point of the last restart
+//! (Halpern; Lu and Yang 2024). The iteration is restarted when its own residual has fallen, and ω
+//! is balanced at each restart. The result is certified independently of the iteration: weights
+//! made feasible, and prices y ≥ 0 with their dual value.
 
 use super::program::{Packing, Solution};
 
-/// What ends the search.
+/// Conditions that end the search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stop {
-    /// Relative gap between mass and dual value.
+    /// The relative gap between mass and dual value.
     pub(crate) gap: f64,
-    /// Most iterations.
+    /// The most iterations.
     pub(crate) iterations: usize,
-    /// A mass that is enough, or that is out of reach as soon as the dual value is below it.
+    /// A mass that is sufficient, or that is out of reach once the dual value lies below it.
     pub(crate) enough: Option<f64>,
 }
 
@@ -28,25 +29,26 @@ impl Stop {
     }
 }
 
-/// Fewer pairs than this are not worth a second thread.
+/// Fewer pairs than this aren't worth a second thread.
 const PAIRS_PER_THREAD: usize = 200_000;
-/// Iterations before the first look at the gap.
+/// Iterations before the gap is evaluated for the first time.
 const FIRST_CHECK: usize = 40;
-/// Between looks the count of iterations grows by this share.
+/// The share by which the count of iterations grows between evaluations of the gap.
 const CHECK_GROWTH: f64 = 0.12;
 
-/// Point, anchor and step sizes.
+/// The point, the anchor and the step sizes.
 struct State {
     weights: Vec<f64>,
     reflected: Vec<f64>,
     anchor_weights: Vec<f64>,
     prices: Vec<f64>,
     anchor_prices: Vec<f64>,
-    /// ω: small moves the weights faster, large the prices.
+    /// ω: a small value moves the weights faster, a large one the prices.
     balance: f64,
 }
 
-/// Solves a packing program to a certified gap, from prices and weights that may be far off.
+/// Solves a packing program to a certified gap, starting from prices and weights that may be far
+/// from the solution.
 pub(crate) fn solve(packing: &Packing<'_>, start: Option<&Solution>, stop: Stop) -> Solution {
     let cuts = Cuts::new(packing);
     let mut state = State::new(packing, start);
@@ -104,7 +106,7 @@ impl State {
         }
     }
 
-    /// One reflected, anchored step; the squared length of the plain one.
+    /// Takes one reflected, anchored step and returns the squared length of the plain one.
     fn step(&mut self, packing: &Packing<'_>, cuts: &Cuts, share: f64) -> f64 {
         let balance = self.balance;
         let prices = &self.prices;
@@ -131,7 +133,8 @@ impl State {
         balance * moved_weights + moved_prices / balance
     }
 
-    /// Starts afresh from here, with weights and prices balanced by how far they came.
+    /// Restarts from the current point, with weights and prices balanced by the distances they
+    /// moved.
     fn restart(&mut self, packing: &Packing<'_>) {
         let (mut far_weights, mut far_prices) = (0.0, 0.0);
         for (example, weight) in self.weights.iter_mut().enumerate() {
@@ -209,7 +212,7 @@ fn move_prices(
     moved
 }
 
-/// Where the work is cut for the threads, by number of pairs.
+/// Boundaries at which the work is divided among the threads, by number of pairs.
 struct Cuts {
     examples: Vec<usize>,
     secrets: Vec<usize>,
@@ -230,7 +233,7 @@ impl Cuts {
     }
 }
 
-/// Boundaries of `parts` runs of about equal work.
+/// Returns the boundaries of `parts` runs of about equal work.
 fn cut(work: impl Iterator<Item = usize> + Clone, parts: usize) -> Vec<usize> {
     let total: usize = work.clone().sum();
     let mut cuts = vec![0];
@@ -246,7 +249,7 @@ fn cut(work: impl Iterator<Item = usize> + Clone, parts: usize) -> Vec<usize> {
     cuts
 }
 
-/// Runs `work` on each part of two vectors at once, one thread per part, and adds up.
+/// Runs `work` on each part of two vectors at once, one thread per part, and adds up the results.
 fn in_parts(
     cuts: &[usize],
     values: [&mut Vec<f64>; 2],
@@ -266,7 +269,7 @@ fn in_parts(
             let (work, anchors) = (&work, &anchors[pair[0]..pair[1]]);
             running.push(scope.spawn(move || work(pair[0], [mine, other], anchors)));
         }
-        // A worker that panicked makes the residual infinite; the certificate is apart from it.
+        // A worker that panicked makes the residual infinite; the certificate doesn't depend on it.
         running
             .into_iter()
             .map(|thread| thread.join().unwrap_or(f64::INFINITY))

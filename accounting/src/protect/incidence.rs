@@ -1,11 +1,11 @@
-//! Which example contains which secret, in both directions.
+//! The incidence of secrets in examples, in both directions.
 
 use crate::quantity::error::{Error, Result};
 
 /// A sparse 0/1 matrix between examples and secrets, stored by example and by secret.
 ///
-/// Examples without a secret and secrets without an example are allowed. Eight bytes per
-/// pair and four per example and secret.
+/// Examples without a secret and secrets without an example are allowed. Uses eight bytes per pair
+/// and four per example and secret.
 ///
 /// ```
 /// use reticent_accounting::protect::Incidence;
@@ -24,10 +24,11 @@ pub struct Incidence {
 }
 
 impl Incidence {
-    /// From pairs (example, secret) in any order; a pair given twice counts once.
+    /// Creates an incidence from pairs (example, secret) in any order; a pair given twice counts
+    /// once.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for an index that is too large, or for 2^32 pairs and more.
+    /// Returns [`Error::OutOfRange`] if an index is too large, or for 2^32 pairs and more.
     pub fn new(examples: u32, secrets: u32, mut pairs: Vec<(u32, u32)>) -> Result<Self> {
         let limit = u32::MAX as usize;
         if pairs.len() >= limit {
@@ -70,31 +71,31 @@ impl Incidence {
         })
     }
 
-    /// How many examples there are, those without a secret included.
+    /// Returns the number of examples, including those without a secret.
     #[must_use]
     pub fn example_count(&self) -> usize {
         self.example_starts.len() - 1
     }
 
-    /// How many secrets there are.
+    /// Returns the number of secrets.
     #[must_use]
     pub fn secret_count(&self) -> usize {
         self.secret_starts.len() - 1
     }
 
-    /// How many pairs of example and secret there are.
+    /// Returns the number of pairs of example and secret.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.secrets.len()
     }
 
-    /// The secrets of one example, ascending.
+    /// Returns the secrets of one example, ascending.
     #[must_use]
     pub fn secrets_of(&self, example: usize) -> &[u32] {
         slice(&self.example_starts, &self.secrets, example)
     }
 
-    /// The examples of one secret, ascending.
+    /// Returns the examples of one secret, ascending.
     #[must_use]
     pub fn examples_of(&self, secret: usize) -> &[u32] {
         slice(&self.secret_starts, &self.examples, secret)
@@ -105,7 +106,7 @@ fn slice<'a>(starts: &[u32], values: &'a [u32], index: usize) -> &'a [u32] {
     &values[starts[index] as usize..starts[index + 1] as usize]
 }
 
-/// Where each row begins, one more than there are rows.
+/// Returns the start of each row, one entry more than there are rows.
 fn starts(rows: u32, entries: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0u32; rows as usize + 1];
     for row in entries {

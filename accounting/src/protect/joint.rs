@@ -1,4 +1,4 @@
-//! Weights and noise chosen together, against the tight bound.
+//! Chooses weights and noise together, using the tight bound.
 
 use super::first_order::{self, Stop};
 use super::noise::Noise;
@@ -11,13 +11,13 @@ use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Tolerance};
 use std::collections::BTreeMap;
 
-/// Rounds: each knows better than the last how unequal the rates of a secret are.
+/// The number of rounds; each knows better than the last how unequal the rates of a secret are.
 const ROUNDS: usize = 2;
-/// Halvings of the bracket of σ in a round.
+/// Halvings of the bracket of σ in one round.
 const HALVINGS: usize = 7;
-/// Means at which a posterior is tabulated, per doubling.
+/// The number of means per doubling at which a posterior is tabulated.
 const MEANS_PER_OCTAVE: f64 = 6.0;
-/// Iterations after which a program that has decided nothing counts as too tight.
+/// Iterations after which an undecided program counts as too tight.
 const ITERATIONS: usize = 1_200;
 
 pub(crate) fn improve(
@@ -52,7 +52,7 @@ pub(crate) fn improve(
     Ok(best)
 }
 
-/// Weights of mass at least `mass` at about the least σ whose capacities admit it.
+/// Returns weights of mass at least `mass` at about the least σ whose capacities admit it.
 fn round(
     training: &Training<'_>,
     from: &Weighed,
@@ -92,15 +92,14 @@ fn round(
         .map(|mut solution| {
             let share = (mass / solution.mass).min(1.0);
             solution.weights.iter_mut().for_each(|w| *w *= share);
-            // Nothing beyond feasibility is claimed of weights made smaller.
+            // Weights that were made smaller are only claimed to be feasible.
             solution.mass = mass.min(solution.mass);
             training.weighed(None, solution)
         })
         .transpose()
 }
 
-/// A secret as the guide sees it: as if n examples shared its mean equally, with n chosen to
-/// match Σρ².
+/// A simplified secret, as if n examples shared its mean equally, with n chosen to match Σρ².
 struct Sketch {
     count: u32,
     ln_prior: i64,
@@ -119,7 +118,7 @@ fn outlines(training: &Training<'_>, rates: &[f64]) -> Result<Vec<Sketch>> {
             } else {
                 all
             };
-            // Steps of a quarter of a doubling.
+            // In steps of a quarter of a doubling.
             let count = ((effective.max(1.0).log2() * 4.0).round() / 4.0)
                 .exp2()
                 .round();
@@ -132,8 +131,8 @@ fn outlines(training: &Training<'_>, rates: &[f64]) -> Result<Vec<Sketch>> {
         .collect()
 }
 
-/// b_j: the mean number of draws at which secret j's posterior reaches its promise at σ, in
-/// units of weight when the weights sum to `mass`.
+/// Returns b_j, the mean number of draws at which secret j's posterior reaches its promise at σ, in
+/// units of weight if the weights sum to `mass`.
 fn capacities(
     training: &Training<'_>,
     sketches: &[Sketch],
@@ -167,7 +166,7 @@ fn capacities(
     Ok(capacities)
 }
 
-/// (ln posterior, ln mean) ascending, over the range of promises.
+/// Returns pairs (ln posterior, ln mean), ascending, over the range of promises.
 fn table(
     training: &Training<'_>,
     (count, ln_prior): (u32, i64),
@@ -186,7 +185,7 @@ fn table(
     };
     let step = std::f64::consts::LN_2 / MEANS_PER_OCTAVE;
     let top = f64::from(count).ln();
-    // Down from a guess until below the range, then up until above it.
+    // Moves down from a guess until below the range, then up until above it.
     let mut ln_mean = (0.1f64).ln().min(top);
     let mut points = Vec::new();
     let mut at = posterior(ln_mean)?;
@@ -213,7 +212,7 @@ fn table(
     Ok(points)
 }
 
-/// Interpolates ln mean at a ln posterior; the ends are held.
+/// Interpolates ln mean at a ln posterior; values beyond the ends are those at the ends.
 fn read(table: &[(f64, f64)], ln_posterior: f64) -> f64 {
     let after = table.partition_point(|point| point.0 < ln_posterior);
     match (after.checked_sub(1).map(|i| table[i]), table.get(after)) {

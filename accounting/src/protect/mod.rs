@@ -1,5 +1,5 @@
-//! Secret protection: how likely each secret may become known, which examples to train on for
-//! it, and the noise that keeps the promise (Hush!).
+//! Secret protection (Hush!): how likely each secret may become known, which examples to train on
+//! to ensure it, and the noise that keeps the promise.
 
 mod classes;
 mod exact;

@@ -1,8 +1,8 @@
-//! σ = max_j σ_j without calibrating every secret.
+//! Computes σ = max_j σ_j without calibrating every secret.
 //!
-//! A secret that already holds at σ needs no σ_j of its own. So: calibrate one that asks for
-//! much; at its σ, exclude all whose cell certifies them; check the rest, worst first; when one
-//! fails, calibrate it instead and go on. Checks stay good when σ rises.
+//! A secret whose promise already holds at σ needs no σ_j of its own. The search therefore calibrates one demanding
+//! secret, excludes at its σ all secrets that their cells certify, and checks the others, worst first. If one fails, it
+//! is calibrated instead and the search continues. Checks remain valid if σ rises.
 
 use super::classes::Certified;
 use super::rates::RateProfile;
@@ -16,10 +16,10 @@ use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
 use std::f64::consts::LN_2;
 
-/// A plan whose secrets are to be protected: who is sampled how often, for how long.
+/// A plan whose secrets are to be protected: the sampling rates of the examples, and the number of steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Protection<'a> {
-    /// Which example contains which secret.
+    /// The secrets that each example contains.
     pub incidence: &'a Incidence,
     /// One promise per secret.
     pub secrets: &'a [Secret],
@@ -34,32 +34,32 @@ pub struct Protection<'a> {
 pub struct Noise {
     /// Every promise is certified at this noise.
     pub sigma: NoiseMultiplier,
-    /// The binding secret's bound certainly exceeds its promise at this noise; absent when the
-    /// least noise that was tried suffices.
+    /// A noise at which the binding secret's bound certainly exceeds its promise; absent if the least noise considered
+    /// suffices.
     pub too_small: Option<NoiseMultiplier>,
-    /// The secret that asks for the most noise; absent without any.
+    /// The secret that needs the most noise; absent if no secret needs any.
     pub binding: Option<usize>,
-    /// Secrets whose own bound was computed; the others were excluded by their cells.
+    /// The number of secrets whose own bound was computed; the others were excluded by their cells.
     pub checked: usize,
 }
 
 /// Bounds on the posterior of one secret at one noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Posterior {
-    /// By the blow-up.
+    /// The bound by the blow-up.
     pub blow_up: f64,
-    /// By Fano's inequality for the Kullback–Leibler divergence.
+    /// The bound by Fano's inequality for the Kullback–Leibler divergence.
     pub kl_fano: f64,
-    /// By Fano's inequality for Rényi divergences.
+    /// The bound by Fano's inequality for Rényi divergences.
     pub renyi_fano: f64,
 }
 
 const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e7;
-/// Cells per screening, and per table of posteriors.
+/// The numbers of cells per screening and per table of posteriors.
 const SCREEN_CELLS: usize = 384;
 pub(super) const TABLE_CELLS: [usize; 3] = [256, 128, 64];
-/// Accuracy of a first look.
+/// Accuracy of a first evaluation.
 const ROUGH: f64 = 1e-2;
 /// Secrets checked side by side before the next look.
 const BATCH: usize = 64;
@@ -68,7 +68,7 @@ impl Protection<'_> {
     /// Checks that there is one promise per secret and one rate per example.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise.
+    /// Returns [`Error::OutOfRange`] otherwise.
     pub(super) fn check(&self) -> Result<()> {
         let fits = self.secrets.len() == self.incidence.secret_count()
             && self.rates.len() == self.incidence.example_count();
@@ -86,7 +86,7 @@ impl Protection<'_> {
         RateProfile::of(self.incidence, secret, self.rates)
     }
 
-    /// What a cell needs to know of each secret.
+    /// Returns what a cell needs to know about each secret.
     pub(super) fn outlines(&self) -> Result<Vec<Outline>> {
         let profiles = (0..self.secrets.len()).map(|j| self.profile(j));
         let each = profiles.zip(self.secrets);
@@ -94,7 +94,7 @@ impl Protection<'_> {
             .collect()
     }
 
-    /// What one proof says about a secret at a noise.
+    /// Returns the bounds of one proof on a secret's posterior at a noise.
     fn ends(&self, secret: usize, proof: Proof, sigma: f64, tolerance: Tolerance) -> Result<Ends> {
         let loss = self
             .profile(secret)?
@@ -102,10 +102,10 @@ impl Protection<'_> {
         proof.posterior(&loss, self.secrets[secret].prior(), tolerance)
     }
 
-    /// Bounds on the posterior of one secret by the blow-up, both ends.
+    /// Returns both ends of the posterior of one secret, by the blow-up.
     ///
     /// # Errors
-    /// An index beyond the end, a rate outside [0, 1].
+    /// Returns an error if the index is out of range or a rate lies outside [0, 1].
     pub fn posterior(
         &self,
         secret: usize,
@@ -120,14 +120,13 @@ impl Protection<'_> {
         ))
     }
 
-    /// The least σ at which every secret's promise is certified by `proof`, to a relative
-    /// `tolerance`.
+    /// Returns the least σ at which `proof` certifies every secret's promise, to a relative `tolerance`.
     ///
-    /// Bound: the promises hold at [`Noise::sigma`]; at [`Noise::too_small`] the bound of the
-    /// binding secret is certainly above its promise.
+    /// Bound: the promises hold at [`Noise::sigma`]; at [`Noise::too_small`] the bound of the binding secret certainly
+    /// exceeds its promise.
     ///
     /// # Errors
-    /// [`Error::OutOfReach`] when no σ up to 1e7 suffices.
+    /// Returns [`Error::OutOfReach`] if no σ up to 1e7 suffices.
     pub fn least_noise(&self, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
         self.check()?;
         let outlines = self.outlines()?;
@@ -162,10 +161,10 @@ impl Protection<'_> {
         })
     }
 
-    /// The noise that one secret needs on its own.
+    /// Returns the noise that one secret needs on its own.
     ///
     /// # Errors
-    /// As [`Protection::least_noise`], and an index beyond the end.
+    /// As [`Protection::least_noise`], and an error if the index is out of range.
     pub fn noise_of(&self, secret: usize, proof: Proof, tolerance: Tolerance) -> Result<Noise> {
         self.checked(secret)?;
         let rates: Vec<f64> = self
@@ -206,7 +205,7 @@ impl Protection<'_> {
         })
     }
 
-    /// A noise just below, at which the binding secret certainly breaks its promise.
+    /// Returns a noise slightly below the found one at which the binding secret certainly breaks its promise.
     fn certainly_too_small(&self, search: &Search<'_>) -> Result<Option<NoiseMultiplier>> {
         let promise = self.secrets[search.binding].posterior().get();
         let tolerance = fine(search.tolerance)?;
@@ -216,7 +215,7 @@ impl Protection<'_> {
             if sigma < LEAST {
                 return Ok(None);
             }
-            // The law itself carries its rounding error outwards, relatively far below 1e-9.
+            // The law's own rounding errors are carried outwards; relatively, they are far below 1e-9.
             let lower = self
                 .ends(search.binding, search.proof, sigma, tolerance)?
                 .lower;
@@ -228,9 +227,8 @@ impl Protection<'_> {
         Ok(None)
     }
 
-    /// Bounds on the posterior of every secret at `sigma`, by all three proofs, each from
-    /// above: by the blow-up those that were certified there, by Fano's inequality those of cells
-    /// where secrets are many.
+    /// Returns upper bounds on the posterior of every secret at `sigma`, by all three proofs: by the blow-up the bounds
+    /// that were certified there, by Fano's inequality those of cells if there are many secrets.
     ///
     /// # Errors
     /// As [`Protection::least_noise`].
@@ -266,7 +264,7 @@ impl Protection<'_> {
             .collect())
     }
 
-    /// The ends of several secrets, equal profiles with equal priors computed once.
+    /// Returns the ends of several secrets; equal profiles with equal priors are computed once.
     fn each(
         &self,
         secrets: &[usize],
@@ -294,7 +292,7 @@ impl Protection<'_> {
     }
 }
 
-/// Rates as (bits, how often), so that equal profiles are equal keys.
+/// Returns rates as (bits, count) pairs, so that equal profiles have equal keys.
 fn runs(rates: &[f64]) -> Vec<u64> {
     let mut runs: Vec<u64> = Vec::new();
     for rate in rates {
@@ -307,7 +305,7 @@ fn runs(rates: &[f64]) -> Vec<u64> {
     runs
 }
 
-/// Posteriors move several times as fast as σ.
+/// Returns a finer tolerance, because posteriors move several times as fast as σ.
 fn fine(tolerance: Tolerance) -> Result<Tolerance> {
     Tolerance::new((0.1 * tolerance.get()).max(1e-11))
 }
@@ -318,7 +316,7 @@ struct Search<'a> {
     proof: Proof,
     tolerance: Tolerance,
     binding: usize,
-    /// Of the noise so far: −∞ before any.
+    /// ln of the noise so far; −∞ before any.
     ln_sigma: f64,
     cleared: Vec<bool>,
     checked: usize,
@@ -333,8 +331,8 @@ impl Search<'_> {
         self.plan.secrets[secret].posterior().get()
     }
 
-    /// ln of the posterior over the promise at σ = e^`x`, above zero unless the promise is certified there: a rough look
-    /// decides unless it is close.
+    /// Returns ln of the ratio of the posterior to the promise at σ = e^`x`, above zero unless the promise is certified
+    /// there. A rough evaluation decides unless it is close.
     fn at(&self, secret: usize, x: f64) -> Result<Trial> {
         let promise = self.promise(secret);
         let mut margin = f64::INFINITY;
@@ -357,7 +355,8 @@ impl Search<'_> {
         Ok(Trial { x, margin })
     }
 
-    /// Makes `secret` the binding one: the least σ, from the present one on, at which it holds.
+    /// Makes `secret` the binding one and sets σ to the least value, from the present one on, at which its promise
+    /// holds.
     fn calibrate(&mut self, secret: usize) -> Result<()> {
         self.checked += 1;
         self.binding = secret;
@@ -383,7 +382,7 @@ impl Search<'_> {
         let low = loop {
             match low {
                 Some(low) if low.margin > 0.0 => break low,
-                // It was refused there, and holds: nothing is to be raised.
+                // The secret was refused at this σ, but holds there: σ needn't be raised.
                 Some(low) => {
                     self.ln_sigma = low.x;
                     return Ok(());
@@ -406,8 +405,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Clears whom the cells clear at the present σ, from coarse cells to fine ones; the others
-    /// with the ratio of their last cell's bound to their promise.
+    /// Clears the secrets that cells clear at the present σ, from coarse cells to fine ones. Returns the others with
+    /// the ratio of their last cell's bound to their promise.
     fn screened(&mut self) -> Result<Vec<(f64, usize)>> {
         let noise = NoiseMultiplier::new(self.sigma())?;
         let mut left: Vec<(f64, usize)> = (0..self.outlines.len())
@@ -417,7 +416,7 @@ impl Search<'_> {
         for (level, cuts) in screen::LEVELS.iter().enumerate() {
             let outlines: Vec<Outline> = left.iter().map(|(_, j)| self.outlines[*j]).collect();
             let grid = Grid::new(&outlines, *cuts);
-            // Cells that hold few secrets each save nothing.
+            // Cells that hold few secrets each save no work.
             if level > 0 && (grid.size() > SCREEN_CELLS || 2 * grid.size() > left.len()) {
                 break;
             }
@@ -431,14 +430,14 @@ impl Search<'_> {
         Ok(left)
     }
 
-    /// Screens and checks at the present σ; true when a secret failed and σ was raised.
+    /// Screens and checks at the present σ; returns true if a secret failed and σ was raised.
     fn round(&mut self) -> Result<bool> {
         let mut left = self.screened()?;
         left.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let left: Vec<usize> = left.into_iter().map(|(_, secret)| secret).collect();
         let coarse = Tolerance::new(1e-3)?;
         let mut done = 0;
-        // The first few alone, so that a σ far too small is noticed early.
+        // The first batch is small, so that a σ that is far too small is noticed early.
         let mut size = 4;
         while done < left.len() {
             let batch = &left[done..(done + size).min(left.len())];

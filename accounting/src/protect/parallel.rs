@@ -1,6 +1,6 @@
-//! The same work on many items, on every core.
+//! Applies the same work to many items on all cores.
 
-/// f of every item, in their order.
+/// Returns f of every item, in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = threads.min(items.len()).max(1);
@@ -8,7 +8,7 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> 
         return items.iter().map(f).collect();
     }
     let f = &f;
-    // Every thread takes each `threads`-th item: neighbours cost about the same.
+    // Each thread takes every `threads`-th item, because neighbouring items cost about the same.
     let mut parts: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|first| {

@@ -1,4 +1,4 @@
-//! The packing program of the weights and what certifies a solution of it.
+//! The packing program for the weights, and the certificate of its solutions.
 
 use super::{Incidence, exact, first_order};
 use crate::numeric::special::ROUND;
@@ -8,7 +8,7 @@ use crate::quantity::error::{Error, Result};
 /// The first-order method gives up after this many iterations.
 const MOST_ITERATIONS: usize = 200_000;
 
-/// max Σ w_i subject to Σ_{i∋j} w_i ≤ b_j for every secret j and 0 ≤ w ≤ 1.
+/// The program max Σ w_i subject to Σ_{i∋j} w_i ≤ b_j for every secret j and 0 ≤ w ≤ 1.
 ///
 /// Source: Hush! program (1), with b_j = c μ_j.
 #[derive(Debug, Clone)]
@@ -17,24 +17,24 @@ pub struct Packing<'a> {
     pub(crate) capacities: Vec<f64>,
 }
 
-/// Weights that satisfy every constraint, with a proof of how far they are from the best.
+/// Weights that satisfy every constraint, with a proof of their distance from the optimum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// The weight w_i ∈ [0, 1] of each example.
     pub weights: Vec<f64>,
     /// Σ w_i of these weights, rounded down.
     pub mass: f64,
-    /// No feasible weights have a larger sum: the dual value Σ b_j y_j + Σ (1 − Σ_{j∋i} y_j)₊
-    /// of prices y ≥ 0, rounded up.
+    /// An upper bound on the sum of all feasible weights: the dual value Σ b_j y_j + Σ (1 − Σ_{j∋i}
+    /// y_j)₊ of prices y ≥ 0, rounded up.
     pub most: f64,
     /// The price y_j ≥ 0 of each secret.
     pub prices: Vec<f64>,
-    /// Passes over the incidence.
+    /// The number of passes over the incidence.
     pub iterations: usize,
 }
 
 impl Solution {
-    /// How far `mass` may be from the best, relative to the best.
+    /// Returns an upper bound on the distance of `mass` from the optimum, relative to the optimum.
     #[must_use]
     pub fn gap(&self) -> f64 {
         if self.most > 0.0 {
@@ -46,10 +46,10 @@ impl Solution {
 }
 
 impl<'a> Packing<'a> {
-    /// Checks that there is one capacity per secret, each at least 0.
+    /// Creates the program after checking that there is one capacity per secret, each at least 0.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise.
+    /// Returns [`Error::OutOfRange`] otherwise.
     pub fn new(incidence: &'a Incidence, capacities: Vec<f64>) -> Result<Self> {
         if capacities.len() != incidence.secret_count() {
             return Err(Error::OutOfRange {
@@ -65,7 +65,7 @@ impl<'a> Packing<'a> {
                 value: *bad,
             });
         }
-        // A secret in k examples never has more than weight k.
+        // A secret in k examples never has a weight above k.
         let mut capacities = capacities;
         for (secret, capacity) in capacities.iter_mut().enumerate() {
             *capacity = capacity.min(incidence.examples_of(secret).len() as f64);
@@ -76,11 +76,11 @@ impl<'a> Packing<'a> {
         })
     }
 
-    /// Weights whose mass is certified to be within the relative `gap` of the best.
+    /// Returns weights whose mass is certified to be within the relative `gap` of the optimum.
     ///
-    /// Small programs by the simplex method, others by a first-order method, from `start` if
-    /// there is one. What either says is checked: the weights are made feasible, and the gap is
-    /// to the dual value of the prices.
+    /// Small programs are solved by the simplex method, others by a first-order method, from
+    /// `start` if there is one. Both results are checked: the weights are made feasible, and the
+    /// gap is measured to the dual value of the prices.
     ///
     /// ```
     /// use reticent_accounting::protect::{Incidence, Packing};
@@ -94,7 +94,8 @@ impl<'a> Packing<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when the gap stays wider than asked for; the message says how wide.
+    /// Returns [`Error::NotCertified`] if the gap stays wider than requested; the message states
+    /// the gap.
     pub fn solve(&self, gap: Tolerance, start: Option<&Solution>) -> Result<Solution> {
         if let Some(solution) = exact::solve(self)
             && solution.gap() <= gap.get()
@@ -127,9 +128,9 @@ impl<'a> Packing<'a> {
 
     /// Makes weights feasible and enlarges them where there is room.
     ///
-    /// Every weight is scaled by the worst of its secrets, b_j / Σ_{i∋j} w_i; then what room is
-    /// left is given away, examples with few secrets first. A margin of the rounding error of
-    /// the sums is kept, so that the constraints hold for the numbers as they are.
+    /// Every weight is scaled by the smallest share of its secrets, b_j / Σ_{i∋j} w_i; the
+    /// remaining room is then distributed, examples with few secrets first. A margin for the
+    /// rounding error of the sums is kept, so that the constraints hold for the numbers as stored.
     pub(crate) fn made_feasible(&self, weights: &mut [f64], order: &[u32]) {
         for weight in weights.iter_mut() {
             *weight = weight.clamp(0.0, 1.0);
@@ -168,7 +169,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// b_j less the rounding error that sums of its weights can have.
+    /// Returns b_j minus the rounding error that sums of its weights can have.
     fn room(&self, secret: usize) -> f64 {
         let terms = self.incidence.examples_of(secret).len() as f64 + 8.0;
         let capacity = self.capacities[secret];
@@ -179,20 +180,20 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Σ_{i∋j} w_i.
+    /// Returns Σ_{i∋j} w_i.
     pub(crate) fn used(&self, weights: &[f64], secret: usize) -> f64 {
         let examples = self.incidence.examples_of(secret);
         examples.iter().map(|e| weights[*e as usize]).sum()
     }
 
-    /// Examples with few secrets first.
+    /// Returns the examples, those with few secrets first.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.incidence.example_count() as u32).collect();
         order.sort_by_key(|e| self.incidence.secrets_of(*e as usize).len());
         order
     }
 
-    /// The dual value of prices y ≥ 0, rounded up: no feasible weights have a larger sum.
+    /// Returns the dual value of prices y ≥ 0, rounded up: no feasible weights have a larger sum.
     ///
     /// ```
     /// use reticent_accounting::protect::{Incidence, Packing};
@@ -214,7 +215,7 @@ impl<'a> Packing<'a> {
             let secrets = self.incidence.secrets_of(example);
             let total: f64 = secrets.iter().map(|s| price(*s as usize)).sum();
             paid.add((1.0 - total).max(0.0));
-            // An excess is wrong by the rounding of its sum, unless the sum is clearly above 1.
+            // An excess has the rounding error of its sum, unless the sum is clearly above 1.
             if !secrets.is_empty() && total < 1.0 + 1e-6 {
                 rounding += ROUND * (secrets.len() as f64 + 3.0);
             }
@@ -222,8 +223,8 @@ impl<'a> Packing<'a> {
         (paid.value() + rounding) * (1.0 + 8.0 * ROUND)
     }
 
-    /// Prices y ≥ 0 as they serve best: a secret without capacity costs nothing, so its
-    /// examples are priced out altogether.
+    /// Returns prices y ≥ 0 in their most useful form: a secret without capacity costs nothing, so
+    /// its examples are priced out altogether.
     pub(crate) fn priced_out(&self, prices: impl IntoIterator<Item = f64>) -> Vec<f64> {
         let prices = prices.into_iter().zip(&self.capacities);
         prices
@@ -231,7 +232,7 @@ impl<'a> Packing<'a> {
             .collect()
     }
 
-    /// Σ w_i, rounded down.
+    /// Returns Σ w_i, rounded down.
     pub(crate) fn mass(&self, weights: &[f64]) -> f64 {
         let mut sum = Sum::default();
         for weight in weights {
@@ -240,7 +241,7 @@ impl<'a> Packing<'a> {
         sum.value() * (1.0 - 8.0 * ROUND)
     }
 
-    /// Whether weights satisfy every constraint: exactly in [0, 1], and sums within their
+    /// Returns whether weights satisfy every constraint: exactly in [0, 1], and sums within their
     /// rounding error of the capacity.
     #[must_use]
     pub fn is_feasible(&self, weights: &[f64]) -> bool {
@@ -254,7 +255,8 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// A sum of terms of one sign with an error of about two roundings at any length (Neumaier).
+/// A sum of terms of one sign with an error of about two roundings for any number of terms
+/// (Neumaier).
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Sum {
     high: f64,

@@ -1,4 +1,4 @@
-//! From weights to sampling rates, and the law of how many examples of a secret a batch holds.
+//! Conversion of weights to sampling rates, and the distribution of the number of a secret's examples in a batch.
 
 use super::Incidence;
 use super::program::Sum;
@@ -7,13 +7,12 @@ use crate::numeric::special::ROUND;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{NoiseMultiplier, Steps};
 
-/// The quantity of [`Error::OutOfRange`] where weights add up to no more than the batch size.
+/// The quantity of [`Error::OutOfRange`] if weights add up to no more than the batch size.
 pub const WEIGHTS_TOO_LIGHT: &str = "sum of the weights";
 
-/// ρ_i = B w_i / Σ w: the probability of each example to be in a batch of expected size B.
+/// Returns ρ_i = B w_i / Σ w, the probability of each example to be in a batch of expected size B.
 ///
-/// Rounded up, so that what is accounted covers what is sampled. Source: Hush! Algorithm 2,
-/// line 3.
+/// Rounded up, so that the accounted rates cover the sampled ones. Source: Hush! Algorithm 2, line 3.
 ///
 /// ```
 /// use reticent_accounting::protect::sampling_rates;
@@ -24,8 +23,8 @@ pub const WEIGHTS_TOO_LIGHT: &str = "sum of the weights";
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a weight outside [0, 1], a batch size that is not positive, and
-/// weights whose sum is not above the batch size (a rate could exceed 1).
+/// Returns [`Error::OutOfRange`] for a weight outside [0, 1], a batch size that isn't positive, and weights whose sum
+/// isn't above the batch size (a rate could exceed 1).
 pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
     if let Some(bad) = weights.iter().find(|w| !(0.0..=1.0).contains(*w)) {
         return Err(Error::OutOfRange {
@@ -57,25 +56,25 @@ pub fn sampling_rates(weights: &[f64], batch: f64) -> Result<Vec<f64>> {
     Ok(weights.iter().map(|w| (w * scale).min(1.0)).collect())
 }
 
-/// The rates of the examples of one secret: K, their number in a batch, is Poisson–binomial.
+/// The rates of the examples of one secret. K, their number in a batch, is Poisson–binomial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateProfile {
-    /// Positive rates, the largest first.
+    /// The positive rates, the largest first.
     rates: Vec<f64>,
 }
 
-/// The law of K is kept up to where P(K ≥ L) ≤ e^this; the rest is moved to the farthest point.
+/// The law of K is kept up to an L with P(K ≥ L) ≤ e^this; the rest is moved to the farthest point.
 const LN_FAR: f64 = -460.0;
-/// What products that underflow can have lost.
+/// An upper bound on what underflowing products can have lost.
 const UNDERFLOW: f64 = 1e-290;
-/// The most that all weights may add up to: closer to one than a mixture has to be.
+/// The largest sum of all weights: closer to one than a mixture requires.
 const MOST_MASS: f64 = 1.0 + 1e-10;
 
 impl RateProfile {
-    /// From rates in any order; zeros count for nothing.
+    /// Creates a profile from rates in any order; zeros are ignored.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a rate outside [0, 1].
+    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1].
     pub fn new(rates: impl IntoIterator<Item = f64>) -> Result<Self> {
         let mut rates: Vec<f64> = rates.into_iter().filter(|rate| *rate != 0.0).collect();
         if let Some(bad) = rates.iter().find(|rate| !(0.0..=1.0).contains(*rate)) {
@@ -89,7 +88,7 @@ impl RateProfile {
         Ok(Self { rates })
     }
 
-    /// The profile of one secret, given the rates of all examples.
+    /// Returns the profile of one secret, given the rates of all examples.
     ///
     /// # Errors
     /// As [`RateProfile::new`].
@@ -98,38 +97,38 @@ impl RateProfile {
         Self::new(examples.iter().map(|e| rates[*e as usize]))
     }
 
-    /// How many examples can be drawn at all.
+    /// Returns the number of examples that can be drawn at all.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rates.len()
     }
 
-    /// E K = Σ ρ_i.
+    /// Returns E K = Σ ρ_i.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.rates.iter().sum()
     }
 
-    /// The rates, largest first.
+    /// Returns the rates, largest first.
     #[must_use]
     pub fn rates(&self) -> &[f64] {
         &self.rates
     }
 
-    /// Σ −ln(1 − ρ_i) = −ln P(K = 0), rounded up; infinite with a rate of one.
+    /// Returns Σ −ln(1 − ρ_i) = −ln P(K = 0), rounded up; infinite if a rate is one.
     ///
-    /// A Poisson–binomial K is stochastically smaller than Binomial(k, 1 − e^{−Λ/k}) with the
-    /// same count k and the same Λ (Boland, Singh and Cukic 2002), and so is its pair.
+    /// A Poisson–binomial K is stochastically smaller than Binomial(k, 1 − e^{−Λ/k}) with the same count k and the same
+    /// Λ (Boland, Singh and Cukic 2002), and so is its pair.
     #[must_use]
     pub fn hazard(&self) -> f64 {
         let sum: f64 = self.rates.iter().map(|rate| -(-rate).ln_1p()).sum();
         sum * (1.0 + ROUND * (self.rates.len() as f64 + 4.0))
     }
 
-    /// P(K = k) for k below some L, with the probability of L and more in the last entry.
+    /// Returns P(K = k) for k below some L, with the probability of L and more in the last entry.
     ///
-    /// By convolution of positive terms: every entry has a relative error of at most 3n
-    /// roundings for n rates, apart from underflow below 1e-290.
+    /// Computed by convolution of positive terms: every entry has a relative error of at most 3n roundings for n rates,
+    /// apart from underflow below 1e-290.
     fn law(&self) -> Vec<f64> {
         let states = self.states();
         let mut law = vec![0.0; states + 1];
@@ -150,7 +149,7 @@ impl RateProfile {
         law
     }
 
-    /// L: the number of examples, or where P(K ≥ L) ≤ (Σρ)^L / L! is negligible.
+    /// Returns L: the number of examples, or a number for which P(K ≥ L) ≤ (Σρ)^L / L! is negligible.
     fn states(&self) -> usize {
         let ln_mean = self.mean().max(1e-300).ln();
         let mut ln_bound = 0.0;
@@ -163,10 +162,10 @@ impl RateProfile {
         self.rates.len()
     }
 
-    /// The mixture Σ_k P(K = k) N(k/σ, 1), stochastically no smaller than the true one: every
-    /// weight but the nearest carries its rounding error on top, and what lies beyond L is
-    /// moved to the farthest point. Of many rates the errors alone may add up to more than one: the excess is taken
-    /// from the nearest weights, so that every tail is still at least the smaller of its own and one.
+    /// Returns the mixture Σ_k P(K = k) N(k/σ, 1), stochastically no smaller than the true one: every weight except the
+    /// nearest has its rounding error added, and the mass beyond L is moved to the farthest point. For many rates, the
+    /// errors alone may make the sum exceed one. The excess is then taken from the nearest weights, so that every tail
+    /// is still at least the smaller of its own and one.
     ///
     /// # Errors
     /// None for rates in range.
@@ -192,7 +191,7 @@ impl RateProfile {
         }
         let rest = 1.0 - others.value();
         let nearest = (law[0] * (1.0 - 2.0 * (inflation - 1.0))).min(rest.max(0.0));
-        // The others have taken what it has less: where that is no small difference, all sum to one.
+        // The other weights have taken what the nearest one lost: unless the difference is small, all sum to one.
         let ln_nearest = if rest > 0.25 {
             (-others.value()).ln_1p()
         } else {
@@ -205,14 +204,14 @@ impl RateProfile {
         Mixture::new(components)
     }
 
-    /// The privacy loss of `steps` steps for this secret: its examples learned from, against
-    /// zeroed, the mixture first.
+    /// Returns the privacy loss of `steps` steps for this secret: its examples learned from, against zeroed, with the
+    /// mixture first.
     ///
-    /// Bound: the pair dominates every run that differs from the zeroed one in the content of
-    /// these examples, whatever that content is (math: the common reference, no factor 2).
+    /// Bound: the pair dominates every run that differs from the zeroed one in the content of these examples, whatever
+    /// that content is (by the common reference, without a factor of 2).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for more than 2^53 steps.
+    /// Returns [`Error::Unsupported`] for more than 2^53 steps.
     pub fn loss(&self, noise: NoiseMultiplier, steps: Steps) -> Result<PrivacyLoss> {
         let pair = Pair {
             first: self.mixture(noise)?,
@@ -222,8 +221,8 @@ impl RateProfile {
     }
 }
 
-/// The loss of Binomial(`count`, 1 − e^{−`hazard`/`count`}) draws: it dominates every profile
-/// of no more examples and no larger hazard.
+/// Returns the loss of Binomial(`count`, 1 − e^{−`hazard`/`count`}) draws. It dominates every profile with no more
+/// examples and no larger hazard.
 pub(crate) fn dominating_loss(
     count: u32,
     hazard: f64,

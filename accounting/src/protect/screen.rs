@@ -1,8 +1,8 @@
 //! Cheap certified bounds for many secrets at once.
 //!
-//! A profile is rounded up to a cell: a count no smaller, a hazard no smaller, a prior no
-//! smaller. The binomial of the cell dominates the profile ([`RateProfile::hazard`]), so the
-//! posterior of the cell bounds that of every secret in it, and secrets share their cells.
+//! A profile is rounded up to a cell: a count, a hazard and a prior, none of them smaller. The
+//! binomial of the cell dominates the profile ([`RateProfile::hazard`]), so the cell's posterior
+//! bounds that of every secret in it, and secrets can share cells.
 
 use super::parallel;
 use super::rates::{RateProfile, dominating_loss};
@@ -11,7 +11,7 @@ use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Steps, Tolerance};
 use std::collections::HashMap;
 
-/// What a cell needs to know of a secret.
+/// What a cell needs to know about a secret.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outline {
     count: u32,
@@ -28,13 +28,14 @@ impl Outline {
         }
     }
 
-    /// A rough measure of how much noise the secret asks for, to begin with the worst.
+    /// Returns a rough measure of the noise that the secret needs, used to start with the worst
+    /// secret.
     pub(crate) fn pressure(&self, secret: Secret) -> f64 {
         self.hazard / secret.divergence()
     }
 }
 
-/// How finely cells are cut, in steps per doubling: of counts, hazards and priors.
+/// The fineness of cells at each level, in steps per doubling of counts, hazards and priors.
 pub(crate) const LEVELS: [[f64; 3]; 7] = [
     [0.25, 1.0, 0.25],
     [1.0, 4.0, 1.0],
@@ -45,7 +46,7 @@ pub(crate) const LEVELS: [[f64; 3]; 7] = [
     [64.0, 4096.0, 1024.0],
 ];
 
-/// A cell by its upper ends, as bits so that it can be a key.
+/// A cell, identified by its upper ends; floats are stored as bits so that a cell can be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Cell {
     count: u32,
@@ -64,17 +65,17 @@ impl Cell {
         }
     }
 
-    /// The most records of a secret in it.
+    /// Returns the most records of a secret in the cell.
     pub(crate) const fn count(self) -> u32 {
         self.count
     }
 
-    /// Their largest hazard.
+    /// Returns the largest hazard of a secret in the cell.
     pub(crate) const fn hazard(self) -> f64 {
         f64::from_bits(self.hazard)
     }
 
-    /// The largest prior.
+    /// Returns the largest prior of a secret in the cell.
     pub(crate) const fn prior(self) -> f64 {
         f64::from_bits(self.prior)
     }
@@ -87,7 +88,7 @@ impl Cell {
     }
 }
 
-/// The next power of 2^(1/steps) that is no smaller.
+/// Returns the smallest power of 2^(1/steps) that is no smaller than `value`.
 fn up(value: f64, steps: f64) -> f64 {
     if value > 0.0 && value.is_finite() {
         ((value.log2() * steps).ceil() / steps).exp2()
@@ -96,7 +97,8 @@ fn up(value: f64, steps: f64) -> f64 {
     }
 }
 
-/// The posterior of each outline's cell by one proof, with cells as fine as `budget` allows.
+/// Returns the posterior of each outline's cell by one proof, with cells as fine as `budget`
+/// allows.
 pub(crate) fn posteriors(
     outlines: &[Outline],
     proof: Proof,
@@ -107,7 +109,7 @@ pub(crate) fn posteriors(
     grid(outlines, budget).posteriors(proof, noise, steps)
 }
 
-/// The finest cells of which there are no more than `budget`.
+/// Returns the finest grid with no more than `budget` cells.
 pub(crate) fn grid(outlines: &[Outline], budget: usize) -> Grid {
     let mut grid = Grid::new(outlines, LEVELS[0]);
     for cuts in &LEVELS[1..] {
@@ -135,17 +137,17 @@ impl Grid {
         Self { cells, distinct }
     }
 
-    /// The cell of each outline.
+    /// Returns the cell of each outline.
     pub(crate) fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// How many cells there are.
+    /// Returns the number of distinct cells.
     pub(crate) fn size(&self) -> usize {
         self.distinct.len()
     }
 
-    /// The posterior of each outline's cell.
+    /// Returns the posterior of each outline's cell.
     pub(crate) fn posteriors(
         &self,
         proof: Proof,

@@ -1,4 +1,4 @@
-//! A secret's promise, and what proves it.
+//! The promise for a secret, and the ways to prove it.
 
 use crate::engine::Engine;
 use crate::guarantee::reconstruction::fano::bernoulli_divergence;
@@ -9,11 +9,11 @@ use crate::quantity::{Probability, Tolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Promises are weighed by their divergences: 2^32 examples divided by this is finite.
+/// Promises are weighted by their divergences: 2^32 examples divided by this is still finite.
 const LEAST_DIVERGENCE: f64 = 1e-290;
 
-/// What is promised for a secret: guessed with probability at most `prior` by somebody without
-/// the model, it is guessed with probability at most `posterior` by somebody with it.
+/// The promise for a secret: if it is guessed with probability at most `prior` without the model, it is
+/// guessed with probability at most `posterior` with the model.
 ///
 /// Source: Hush! Definition 3.1, with every change of the secret's examples allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,10 +23,12 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Checks that 0 < prior < posterior < 1. Priors down to 2^-256 and below are fine.
+    /// Creates a promise after checking that 0 < prior < posterior < 1. Priors down to 2^-256 and below
+    /// are allowed.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise, and for two chances whose divergence is too small to divide by.
+    /// Returns [`Error::OutOfRange`] otherwise, and if the divergence of the two probabilities is too
+    /// small to divide by.
     pub fn new(prior: Probability, posterior: Probability) -> Result<Self> {
         if prior.get() <= 0.0 {
             return Err(Error::OutOfRange {
@@ -53,19 +55,19 @@ impl Secret {
         Ok(secret)
     }
 
-    /// The largest chance of guessing it without the model.
+    /// Returns the largest probability of guessing the secret without the model.
     #[must_use]
     pub const fn prior(&self) -> Probability {
         self.prior
     }
 
-    /// The largest chance of guessing it with the model that is tolerated.
+    /// Returns the largest tolerated probability of guessing the secret with the model.
     #[must_use]
     pub const fn posterior(&self) -> Probability {
         self.posterior
     }
 
-    /// μ_j = KL(Bern(r_j) ‖ Bern(p_j)) in nats: the divergence that Fano's inequality allows.
+    /// Returns μ_j = KL(Bern(r_j) ‖ Bern(p_j)) in nats, the divergence that Fano's inequality allows.
     ///
     /// Source: Hush! Algorithm 2, line 1.
     #[must_use]
@@ -86,7 +88,7 @@ pub enum Proof {
     RenyiFano,
 }
 
-/// Both ends of what a proof says about a posterior; equal for Fano's.
+/// Both ends of a proof's bound on a posterior; equal for Fano's inequality.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ends {
     pub(crate) lower: f64,
@@ -94,7 +96,7 @@ pub(crate) struct Ends {
 }
 
 impl Proof {
-    /// In the field's words.
+    /// Returns the name in the field's terms.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::BlowUp => "the blow-up",
@@ -103,7 +105,8 @@ impl Proof {
         }
     }
 
-    /// The posterior of a secret with this prior. What can't be certified is bounded by 1.
+    /// Returns the posterior of a secret with this prior. A posterior that can't be certified is
+    /// bounded by 1.
     pub(crate) fn posterior(
         self,
         loss: &PrivacyLoss,
@@ -125,7 +128,7 @@ impl Proof {
     }
 }
 
-/// The blow-up's ends; where its engine found no tight ones, Fano's bound may be the better
+/// Returns the ends by the blow-up. If its engine found no tight ones, Fano's bound may be the better
 /// upper end of the same posterior.
 fn blow_up(loss: &PrivacyLoss, prior: Probability, tolerance: Tolerance) -> Result<Ends> {
     let answer = loss.blow_up(prior, tolerance)?;

@@ -1,4 +1,4 @@
-//! Hush!'s pipeline: promises to capacities to weights to rates to noise.
+//! The pipeline of Hush!: from promises to capacities, weights, rates and noise.
 
 use super::noise::{Noise, Protection};
 use super::program::{Packing, Solution};
@@ -8,7 +8,7 @@ use super::{Incidence, joint};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Steps, Tolerance};
 
-/// What is to be trained on, and what is to be kept.
+/// A corpus to train on, with the promises to keep.
 ///
 /// ```
 /// use reticent_accounting::protect::{Incidence, Proof, Secret, Training};
@@ -34,10 +34,10 @@ pub struct Training<'a> {
     pub(crate) steps: Steps,
 }
 
-/// Weights, and the sampling rates they mean.
+/// Weights with the sampling rates that follow from them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighed {
-    /// The constant c of the capacities c μ_j; absent for weights chosen otherwise.
+    /// The constant c of the capacities c μ_j; absent for weights chosen in another way.
     pub c: Option<f64>,
     /// Weights and prices with their certificate.
     pub solution: Solution,
@@ -46,7 +46,7 @@ pub struct Weighed {
 }
 
 impl Weighed {
-    /// How many examples have a weight of at least `least`.
+    /// Returns the number of examples with a weight of at least `least`.
     #[must_use]
     pub fn kept(&self, least: f64) -> usize {
         let weights = self.solution.weights.iter();
@@ -55,10 +55,11 @@ impl Weighed {
 }
 
 impl<'a> Training<'a> {
-    /// Checks that there is one promise per secret and that the batch size is positive.
+    /// Creates a training after checking that there is one promise per secret and that the batch
+    /// size is positive.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise.
+    /// Returns [`Error::OutOfRange`] otherwise.
     pub fn new(
         incidence: &'a Incidence,
         secrets: &'a [Secret],
@@ -87,25 +88,25 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// The least c whose capacities c μ_j bind nothing: max_j k_j / μ_j, k_j examples of
-    /// secret j. From there on every weight is 1, which is no preprocessing.
+    /// Returns the least c whose capacities c μ_j bind nothing: max_j k_j / μ_j, with k_j examples
+    /// of secret j. From this c on every weight is 1, which amounts to no preprocessing.
     #[must_use]
     pub fn full_capacity(&self) -> f64 {
         let shares =
             self.secrets.iter().enumerate().map(|(j, secret)| {
                 self.incidence.examples_of(j).len() as f64 / secret.divergence()
             });
-        // Up by more than the rounding of the product that undoes the division.
+        // Rounded up by more than the rounding error of the product that undoes the division.
         shares.fold(0.0, f64::max) * (1.0 + 4.0 * f64::EPSILON)
     }
 
-    /// The weights at c: capacities c μ_j with μ_j = KL(Bern(r_j) ‖ Bern(p_j)).
+    /// Returns the weights at c: capacities c μ_j with μ_j = KL(Bern(r_j) ‖ Bern(p_j)).
     ///
     /// Source: Hush! Algorithm 2, lines 1 to 3.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a c that is not positive and for weights whose sum is not
-    /// above the batch size; [`Error::NotCertified`] when the gap does not close.
+    /// Returns [`Error::OutOfRange`] if c isn't positive or if the sum of the weights isn't above
+    /// the batch size, and [`Error::NotCertified`] if the gap doesn't close.
     pub fn weigh(&self, c: f64, gap: Tolerance, start: Option<&Solution>) -> Result<Weighed> {
         if !(c > 0.0 && c.is_finite()) {
             return Err(Error::OutOfRange {
@@ -124,7 +125,7 @@ impl<'a> Training<'a> {
         Ok(Weighed { c, solution, rates })
     }
 
-    /// The plan that these rates make.
+    /// Returns the plan with these rates.
     #[must_use]
     pub fn protection<'b>(&'b self, rates: &'b [f64]) -> Protection<'b> {
         Protection {
@@ -135,7 +136,7 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// The least noise that keeps every promise with these weights.
+    /// Returns the least noise that keeps every promise with these weights.
     ///
     /// # Errors
     /// As [`Protection::least_noise`].
@@ -144,14 +145,14 @@ impl<'a> Training<'a> {
             .least_noise(proof, tolerance)
     }
 
-    /// Weights of the same mass chosen for the least noise by the blow-up, from weights whose
-    /// noise is known.
+    /// Returns weights of the same mass chosen for the least noise by the blow-up, starting from
+    /// weights whose noise is known.
     ///
-    /// Not in the paper, whose capacities are proportional to μ_j: here a secret's capacity is
-    /// how often it may be drawn before its own tight bound reaches its promise, at the least σ
+    /// This isn't in the paper, whose capacities are proportional to μ_j. Here, a secret's capacity
+    /// is how often it may be drawn before its own tight bound reaches its promise, at the least σ
     /// for which the program still keeps the mass. The capacities are only a guide; the noise of
-    /// the weights found is certified like any other. Gives back what it was given when nothing
-    /// better is found.
+    /// the resulting weights is certified like any other. Returns its input if nothing better is
+    /// found.
     ///
     /// # Errors
     /// As [`Training::weigh`] and [`Training::noise`].

@@ -1,8 +1,7 @@
-//! The direction of a number is part of its type.
+//! Bounds whose type states their direction.
 //!
-//! An [`Upper`] never becomes a [`Lower`], neither compares with the other, and an
-//! [`Estimate`] becomes neither. The one place where an upper and a lower bound meet is
-//! the verdict of the reports crate.
+//! An [`Upper`] never becomes a [`Lower`], the two can't be compared, and an [`Estimate`] becomes neither.
+//! Upper and lower bounds meet in one place only, the verdict of the reports crate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,11 +32,11 @@ macro_rules! direction {
             pub const fn new(value: T) -> Self {
                 Self(value)
             }
-            /// The bare number; its direction is lost, so keep it close.
+            /// Returns the bare number. The direction is lost, so keep the result local.
             pub fn get(&self) -> &T {
                 &self.0
             }
-            /// The bare number by value.
+            /// Returns the bare number by value.
             #[must_use]
             pub fn into_inner(self) -> T {
                 self.0
@@ -63,13 +62,13 @@ pub struct Bounds<T> {
 }
 
 impl<T> Bounds<T> {
-    /// Neither end.
+    /// Both ends are unknown.
     pub const UNKNOWN: Self = Self {
         lower: None,
         upper: None,
     };
 
-    /// Both ends.
+    /// Creates bounds with both ends.
     #[must_use]
     pub const fn between(lower: T, upper: T) -> Self {
         Self {
@@ -77,7 +76,7 @@ impl<T> Bounds<T> {
             upper: Some(Upper::new(upper)),
         }
     }
-    /// Only an upper end.
+    /// Creates bounds with an upper end only.
     #[must_use]
     pub const fn at_most(upper: T) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl<T> Bounds<T> {
             upper: Some(Upper::new(upper)),
         }
     }
-    /// Only a lower end.
+    /// Creates bounds with a lower end only.
     #[must_use]
     pub const fn at_least(lower: T) -> Self {
         Self {

@@ -1,19 +1,20 @@
-//! Decimals as they are written, beside the double that stands for them.
+//! Decimal numbers as written, together with the double that represents them.
 
-/// Every double has fewer significant digits than this.
+/// More than the number of significant digits of any double.
 const ALL_DIGITS: usize = 770;
-/// With so many significant digits every double is written apart from its neighbours.
+/// The number of significant digits that distinguishes every double from its neighbours.
 const DIGITS: usize = 17;
 
-/// Reads a number, refusing a decimal that the nearest double does not stand for.
+/// Reads a number and refuses a decimal that its nearest double doesn't represent.
 ///
-/// A rate of 1.0000000000000001 would be read as 1, 2.0000000000000001 steps as 2, and 1e-400 as 0: a number
-/// outside a range would lie in it. More than 17 significant digits that no double has are refused too.
+/// A rate of 1.0000000000000001 would be read as 1, 2.0000000000000001 steps as 2, and 1e-400 as 0, so a number outside
+/// a range would pass as one inside it. A decimal of more than 17 significant digits is also refused if no double has
+/// these digits.
 ///
-/// Up to 17 digits name the double next to them, 0.3 one that is 4e-17 below: what is promised is promised of that double,
-/// relatively 1.2e-16 away at most, whichever side it lies on. It isn't moved to the safe side: documents write the
-/// shortest decimal of a double and have to be read as the same one, and a σ or a rate that is safe for an upper end
-/// isn't for the lower one beside it.
+/// A decimal of up to 17 digits stands for the nearest double; for 0.3 that is a double 4e-17 below it. Promises refer
+/// to that double, which differs by at most 1.2e-16 relatively, in either direction. The double isn't rounded to the
+/// safe side: documents contain the shortest decimal of a double and must be read back as the same double, and a σ or a
+/// rate that is safe for an upper end isn't safe for the lower end next to it.
 ///
 /// ```
 /// use reticent_accounting::number;
@@ -25,7 +26,7 @@ const DIGITS: usize = 17;
 /// ```
 ///
 /// # Errors
-/// What is no number, and what would be read as another one, each with the value.
+/// Returns an error with the value if `text` isn't a number or would be read as a different one.
 pub fn number(text: &str) -> Result<f64, String> {
     let value: f64 = (text.parse()).map_err(|_| format!("must be a number, got {text:?}"))?;
     if value == 0.0 && significant(text).is_some() {
@@ -42,7 +43,7 @@ pub fn number(text: &str) -> Result<f64, String> {
     ))
 }
 
-/// A number as people write it: by its power of ten where there would be rows of zeros.
+/// Formats a number for people: with a power of ten where it would otherwise have long rows of zeros.
 pub(crate) fn shown(value: f64) -> String {
     let size = value.abs();
     if size >= 1e16 && size.is_finite() || size > 0.0 && size < 1e-5 {
@@ -52,7 +53,8 @@ pub(crate) fn shown(value: f64) -> String {
     }
 }
 
-/// What a reader of documents says of a number where a count belongs, with the count's range; `None` of other messages.
+/// Rewrites a reader's message about a number where a count is expected so that it names the count's range; `None` for
+/// other messages.
 ///
 /// ```
 /// use reticent_accounting::whole_number;
@@ -75,12 +77,12 @@ pub fn whole_number(message: &str) -> Option<String> {
         "value: integer `",
     ];
     let (value, rest) = if let Some(rest) = message.strip_prefix("type: string ") {
-        // What a text says is nobody's business.
+        // The content of a string may be confidential, so it isn't repeated.
         ("a text", rest.rsplit_once(", expected ")?.1)
     } else {
         let rest = number.iter().find_map(|kind| message.strip_prefix(kind))?;
         let (value, rest) = rest.split_once('`')?;
-        // Of integers that need more than 64 bits it is said how many.
+        // For integers that need more than 64 bits, the message also states the width.
         (value, rest.split_once(", expected ")?.1)
     };
     let kind = rest.split([' ', ',']).next()?.trim();
@@ -98,12 +100,12 @@ pub fn whole_number(message: &str) -> Option<String> {
     ))
 }
 
-/// Whether a double is what a decimal that was read as it says.
+/// Returns whether `value` equals the decimal that it was read from, as far as `number` requires.
 fn stands_for(value: f64, text: &str) -> bool {
     let Some((digits, exponent)) = significant(text).filter(|_| value.is_finite()) else {
         return true;
     };
-    // Whole numbers are read as such.
+    // Whole numbers are read exactly.
     if usize::try_from(exponent).is_ok_and(|before| digits.len() <= before) {
         return true;
     }
@@ -113,15 +115,15 @@ fn stands_for(value: f64, text: &str) -> bool {
     significant(&format!("{value:.ALL_DIGITS$e}")) == Some((digits, exponent))
 }
 
-/// The digits of a decimal from the first to the last that is not zero, and the power of ten of a point in front of
-/// them; `None` for zero and for what is no decimal.
+/// Returns the digits of a decimal from the first to the last nonzero one, and the power of ten of a decimal point in
+/// front of them; `None` for zero and for text that isn't a decimal.
 fn significant(text: &str) -> Option<(String, i64)> {
     let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let before = before.trim_start_matches(['+', '-']);
     let digits = format!("{before}{after}");
     let first = digits.find(|c: char| c != '0')?;
-    // A power too large for a number is one of zero or of infinity.
+    // With a power too large for an integer, the value is zero or infinity.
     let power: i64 = power.parse().unwrap_or(0);
     let exponent = (before.len() as i64 - first as i64).saturating_add(power);
     Some((digits[first..].trim_end_matches('0').to_owned(), exponent))

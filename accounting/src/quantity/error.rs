@@ -1,4 +1,4 @@
-//! What can go wrong in accounting: one enum, every variant with the value and the allowed range.
+//! The error type of the accounting crate; each variant carries the value and the allowed range.
 
 use super::decimal::shown;
 
@@ -9,14 +9,14 @@ pub enum Error {
     /// A named quantity lies outside its range.
     #[error("{what} must lie in {range}, got {}", shown(*value))]
     OutOfRange {
-        /// The quantity, in the field's words.
+        /// The quantity, in the field's terms.
         what: &'static str,
         /// The allowed range, in interval notation.
         range: &'static str,
-        /// The value that was offered.
+        /// The rejected value.
         value: f64,
     },
-    /// A numerical procedure could not certify its answer to the tolerance that was asked for.
+    /// A numerical procedure couldn't certify its answer to the requested tolerance.
     #[error("could not certify {what} to the tolerance asked for: {why}")]
     NotCertified {
         /// The quantity that was computed.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// The mechanism (or its sampler) is not covered for this question.
+    /// The mechanism (or its sampler) isn't covered for this question.
     #[error("{what} is not covered: {why}")]
     Unsupported {
         /// The mechanism or the combination.
@@ -32,7 +32,7 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// No noise that is considered keeps the promise of a secret.
+    /// No noise multiplier under consideration keeps the promise of a secret.
     #[error(
         "no noise multiplier up to {most:e} certifies the promise of secret number {} by {proof}",
         secret + 1
@@ -40,15 +40,16 @@ pub enum Error {
     OutOfReach {
         /// The index of the secret.
         secret: usize,
-        /// How its posterior was bounded, in the field's words.
+        /// How the secret's posterior was bounded, in the field's terms.
         proof: &'static str,
-        /// The largest noise multiplier that is considered.
+        /// The largest noise multiplier under consideration.
         most: f64,
     },
-    /// A document describes no mechanism.
+    /// A document doesn't describe a mechanism.
     #[error("{place}{}{why}", if place.is_empty() { "" } else { ": " })]
     Document {
-        /// Keys and indices that lead there, `each.noise_multiplier` or `parts[2]`; empty for the whole.
+        /// Keys and indices that lead to the error, such as `each.noise_multiplier` or `parts[2]`; empty
+        /// for the whole document.
         place: String,
         /// What is wrong, with the value and the allowed range.
         why: String,
@@ -56,7 +57,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same error about a part of a document that lies at `outer`.
+    /// Returns the same error for a document in which the erroneous part lies at `outer`.
     pub(crate) fn within(self, outer: &str) -> Self {
         match self {
             Self::Document { place, why } => Self::Document {
@@ -71,7 +72,7 @@ impl Error {
     }
 }
 
-/// The place of a member of what lies at `outer`.
+/// Returns the place of a member of the value at `outer`.
 pub(crate) fn join(outer: &str, member: &str) -> String {
     let dot = if outer.is_empty() || member.is_empty() || member.starts_with('[') {
         ""

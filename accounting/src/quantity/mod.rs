@@ -1,4 +1,4 @@
-//! Named numbers, checked once at the door.
+//! Named numbers whose range is checked once, on construction.
 
 pub(crate) mod bound;
 pub(crate) mod decimal;
@@ -11,11 +11,11 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number on paper: JSON has no infinity, so it is spelled `"inf"`.
+/// A number as serialised: JSON has no infinity, so infinity is written as `"inf"`.
 #[derive(Debug, Clone, Copy)]
 struct Number(f64);
 
-/// Infinity on paper.
+/// Infinity as serialised.
 const INFINITY: &str = "inf";
 
 impl Serialize for Number {
@@ -72,7 +72,7 @@ impl JsonSchema for Number {
     }
 }
 
-/// The schema of a number within a range as it is written: `(0, 1]`, `[0, inf]`.
+/// Restricts a schema to numbers within a range, written as `(0, 1]` or `[0, inf]`.
 fn within(schema: &mut Schema, range: &str) {
     let ends = range.trim_matches(|c| "[]()".contains(c)).split_once(", ");
     let Some((Ok(least), most)) = ends.map(|(low, high)| (low.parse::<f64>(), high)) else {
@@ -107,7 +107,7 @@ fn within(schema: &mut Schema, range: &str) {
     }
 }
 
-/// The same, as what a derived schema becomes.
+/// Returns `within` as a transform of a derived schema.
 fn written_within(range: &'static str) -> impl FnMut(&mut Schema) {
     move |schema| within(schema, range)
 }
@@ -124,13 +124,13 @@ macro_rules! quantity {
             #[doc = concat!("Checks that the ", $what, " lies in ", $range, ".")]
             ///
             /// # Errors
-            /// [`Error::OutOfRange`] outside the range, NaN included.
+            /// Returns [`Error::OutOfRange`] if the value lies outside the range or is NaN.
             pub fn new($v: f64) -> Result<Self> {
                 if $ok { Ok(Self($v)) } else {
                     Err(Error::OutOfRange { what: $what, range: $range, value: $v })
                 }
             }
-            /// The bare number.
+            /// Returns the bare number.
             #[must_use]
             pub const fn get(self) -> f64 { self.0 }
         }
@@ -196,12 +196,12 @@ quantity!(
     RepetitionShape, "shape of the number of repetitions", "[0, inf]", |v| v >= 0.0);
 
 impl Divergence {
-    /// Nothing at all.
+    /// No divergence.
     pub const ZERO: Self = Self(0.0);
 }
 
 impl Epsilon {
-    /// A computed ε: rounding below zero is cut off, NaN becomes infinity.
+    /// Creates an ε from a computed value: clamps rounding errors below zero to 0 and turns NaN into infinity.
     pub(crate) fn nonnegative(value: f64) -> Self {
         if value.is_nan() {
             Self(f64::INFINITY)
@@ -212,10 +212,10 @@ impl Epsilon {
 }
 
 impl Delta {
-    /// No slack at all.
+    /// No slack.
     pub const ZERO: Self = Self(0.0);
 
-    /// A computed δ: values outside [0, 1] are cut off, NaN becomes 1.
+    /// Creates a δ from a computed value: clamps it to [0, 1] and turns NaN into 1.
     pub(crate) fn clamped(value: f64) -> Self {
         if value.is_nan() {
             Self(1.0)
@@ -226,7 +226,7 @@ impl Delta {
 }
 
 impl Order {
-    /// Two: the order of the χ²-divergence.
+    /// Order two, that of the χ²-divergence.
     pub const TWO: Self = Self(2.0);
 }
 
@@ -236,7 +236,7 @@ impl Tolerance {
 }
 
 impl SamplingRate {
-    /// `part` of `whole` records as a rate, rounded up: a larger rate is on the safe side.
+    /// Returns `part` of `whole` records as a rate, rounded up: a larger rate is on the safe side.
     ///
     /// ```
     /// use reticent_accounting::SamplingRate;
@@ -246,7 +246,7 @@ impl SamplingRate {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no part, and for more than the whole.
+    /// Returns [`Error::OutOfRange`] if `part` is zero or more than `whole`.
     pub fn of_share(part: u64, whole: u64) -> Result<Self> {
         let (part, whole) = (part as f64, whole as f64);
         let share = part / whole;
@@ -281,11 +281,11 @@ impl MissRate {
 #[serde(transparent)]
 pub struct Steps(u64);
 
-/// The largest count that arithmetic in f64 keeps exact.
+/// The largest count that arithmetic in f64 represents exactly.
 pub(crate) const MOST_COUNT: u64 = 1 << 53;
 
-/// The count that a number states: whole, from 1 to 2^53 − 1. JSON and Python write counts as `3.0`, people as `1e6`. What is
-/// written as `1e-400` or 2^53 + 1 has become 0 or 2^53 by then: neither states a count.
+/// Returns the count that a number states: whole, from 1 to 2^53 − 1. JSON and Python write counts as `3.0`, people as
+/// `1e6`. `1e-400` and 2^53 + 1 have already become 0 and 2^53 at this point, so neither states a count.
 pub(crate) fn count_of(number: f64) -> Option<u64> {
     number
         .to_u64()
@@ -296,18 +296,18 @@ impl Steps {
     /// The most steps that the accountant counts exactly, 2^53.
     pub const MOST: Self = Self(MOST_COUNT);
 
-    /// Any count, zero included (a mechanism that never ran).
+    /// Creates a count, which may be zero (a mechanism that never ran).
     #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)
     }
-    /// The bare count.
+    /// Returns the bare count.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The steps that a number states, if it is whole and in [1, 2^53).
+    /// Returns the steps that a number states, if it is whole and in [1, 2^53).
     ///
     /// ```
     /// use reticent_accounting::Steps;
@@ -319,8 +319,8 @@ impl Steps {
         count_of(number).map(Self)
     }
 
-    /// The steps of one epoch at a sampling rate: 1/q rounded up, as of a loader that keeps its
-    /// last, smaller batch. What training runs and what a plan counts are this one number.
+    /// Returns the steps of one epoch at a sampling rate: 1/q rounded up, as for a loader that keeps its last, smaller
+    /// batch. Training and plans both use this number.
     ///
     /// ```
     /// use reticent_accounting::{SamplingRate, Steps};
@@ -330,7 +330,7 @@ impl Steps {
     /// ```
     #[must_use]
     pub fn per_epoch(rate: SamplingRate) -> Self {
-        // A rate may be a rounded reciprocal.
+        // The rate may be a rounded reciprocal.
         Self(((1.0 / rate.get()) * (1.0 - 1e-12)).ceil().max(1.0) as u64)
     }
 }
@@ -349,7 +349,7 @@ impl GroupSize {
     /// Checks that the group has between one and ten thousand records.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] otherwise.
+    /// Returns [`Error::OutOfRange`] otherwise.
     pub fn new(records: u32) -> Result<Self> {
         if (1..=10_000).contains(&records) {
             Ok(Self(records))
@@ -361,7 +361,7 @@ impl GroupSize {
             })
         }
     }
-    /// The bare count.
+    /// Returns the bare count.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -390,7 +390,7 @@ impl UnitName {
     /// Checks that the label has 1 to 64 characters, none of them a control character.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] otherwise.
+    /// Returns [`Error::Unsupported`] otherwise.
     pub fn new(label: impl Into<String>) -> Result<Self> {
         let label = label.into();
         if (1..=64).contains(&label.chars().count()) && !label.chars().any(char::is_control) {
@@ -402,7 +402,7 @@ impl UnitName {
             })
         }
     }
-    /// The label.
+    /// Returns the label.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! Who is compared with whom: the question, kept apart from the mechanism.
+//! The neighbouring relation: part of the question, kept apart from the mechanism.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

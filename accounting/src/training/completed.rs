@@ -1,5 +1,4 @@
-//! A run that is over: what another run that goes on from its weights, or is composed with it, has
-//! to know.
+//! Completed runs: what a run that continues from their weights, or is composed with them, has to know.
 
 use super::recipe::{Recipe, open};
 use super::{Base, is_false};
@@ -36,7 +35,7 @@ pub struct CompletedRun {
     pub base: Option<Base>,
 }
 
-/// As [`CompletedRun::narrower`].
+/// See [`CompletedRun::narrower`].
 pub(super) fn narrower(recipe: Option<Recipe>, everything_private: bool) -> Option<Recipe> {
     recipe.filter(|recipe| match recipe {
         Recipe::Sgd | Recipe::Dpsgd => false,
@@ -45,7 +44,7 @@ pub(super) fn narrower(recipe: Option<Recipe>, everything_private: bool) -> Opti
     })
 }
 
-/// As [`CompletedRun::notion`].
+/// See [`CompletedRun::notion`].
 pub(super) fn notion(narrower: Option<Recipe>, group: GroupSize) -> Notion {
     match (narrower, group) {
         (Some(Recipe::Sdp | Recipe::Jft), _) => Notion::SelectiveDp,
@@ -57,7 +56,7 @@ pub(super) fn notion(narrower: Option<Recipe>, group: GroupSize) -> Notion {
 }
 
 impl CompletedRun {
-    /// A run that is known by its mechanism alone.
+    /// Creates a completed run of which only the mechanism is known.
     #[must_use]
     pub const fn of(mechanism: Mechanism) -> Self {
         Self {
@@ -71,29 +70,29 @@ impl CompletedRun {
         }
     }
 
-    /// The recipe, where what it promises is narrower than differential privacy: part of a record, or
-    /// a secret, is not covered by its mechanism.
+    /// Returns the recipe if its promise is narrower than differential privacy, that is, if its mechanism
+    /// doesn't cover part of a record, or a secret.
     #[must_use]
     pub fn narrower(&self) -> Option<Recipe> {
         narrower(self.recipe, self.everything_private)
     }
 
-    /// The notion in which its mechanism promises something to so many records.
+    /// Returns the notion in which the run's mechanism promises something to `group` records.
     #[must_use]
     pub fn notion(&self, group: GroupSize) -> Notion {
         notion(self.narrower(), group)
     }
 
-    /// Whether nothing is promised to some secret: crt trains on its public side without noise, and which
-    /// secrets were missed there is not published.
+    /// Returns whether some secret has no promise: crt trains on its public side without noise, and the
+    /// secrets missed there aren't published.
     #[must_use]
     pub fn exposes_secrets(&self) -> bool {
         self.narrower() == Some(Recipe::Crt)
     }
 
-    /// Whether one promise holds of both runs together. Differential privacy composes with every
-    /// notion; what another recipe leaves without noise, a later run can't take back. A run of
-    /// protect speaks of secrets, and nothing says in how many records of the other run each was.
+    /// Returns whether one promise holds for both runs together. Differential privacy composes with every
+    /// notion; a later run can't take back what another recipe leaves without noise. A run of protect is
+    /// about secrets, and the number of records of the other run that contain each secret is unknown.
     fn composes(&self, other: &Self) -> bool {
         match (self.recipe, other.recipe) {
             (Some(Recipe::Protect), _) | (_, Some(Recipe::Protect)) => false,
@@ -104,9 +103,9 @@ impl CompletedRun {
         }
     }
 
-    /// What it counts for in a run of `now`, which goes on from its weights. What redaction left without
-    /// noise in the earlier run, the later one does not cover; whether the public side of crt held
-    /// what is private now, nobody knows.
+    /// Returns the mechanism that this run counts as in a run of `now` that continues from its weights.
+    /// The later run doesn't cover what redaction left without noise in the earlier run, and it is
+    /// unknown whether the public side of crt held what is private now.
     pub(super) fn carried(&self, now: Option<Recipe>, everything_private: bool) -> Mechanism {
         let kept = match (self.narrower(), narrower(now, everything_private)) {
             (None, _) => now != Some(Recipe::Protect),
@@ -127,8 +126,8 @@ impl CompletedRun {
         ))
     }
 
-    /// Runs on the same data, one after the other, as one. Where no single promise holds of all of
-    /// them, none is left.
+    /// Combines successive runs on the same data into one. If no single promise holds for all of them,
+    /// none is left.
     ///
     /// ```
     /// use reticent_accounting::training::{CompletedRun, Recipe};

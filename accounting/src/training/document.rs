@@ -1,8 +1,9 @@
-//! What kind of document it is: a mechanism, an event, or one of our documents around either.
+//! Recognises the kind of a document: a mechanism, an event, or one of our documents that contain
+//! either.
 //!
-//! A document is read around its mechanism only where its kind is known: `{"count": 237,
-//! "mechanism": …}` may mean 237 steps to whoever wrote it, and a key passed over would make its
-//! epsilon too small.
+//! The content around a mechanism is read only if the kind of the document is known: `{"count": 237,
+//! "mechanism": …}` may mean 237 steps to its author, and ignoring such a key would make epsilon too
+//! small.
 
 use crate::mechanism::json::{kind, lenient, parse, refused, typed};
 use crate::mechanism::{Mechanism, event};
@@ -16,36 +17,36 @@ use serde_json::{Map, Value};
 /// The type of a checkpoint's manifest.
 const MANIFEST: &str = "checkpoint";
 
-/// Our other documents around a mechanism, by type.
+/// The types of our other documents that contain a mechanism.
 const AROUND: [&str; 4] = ["guarantees", "curve", "explanation", "training"];
 
-/// Where they keep what ran.
+/// The key of the mechanism in these documents.
 const INNER: &str = "mechanism";
 
-/// Where a manifest keeps the plan that ran.
+/// The key of the plan that ran, in a manifest.
 const PLAN: &str = "plan";
 
-/// Keys that say how often something ran. A manifest says it inside its mechanism.
+/// Keys that say how often something ran. A manifest says this inside its mechanism.
 const REPETITIONS: [&str; 6] = ["count", "times", "repeat", "runs", "steps", "epochs"];
 
-/// What a document says ran.
+/// What ran according to a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// What ran. Where the document says that nothing is promised (a fixed seed, a vocabulary built
-    /// from private text), it is not private.
+    /// What ran. It isn't private if the document says that nothing is promised (a fixed seed, a
+    /// vocabulary built from private text).
     pub mechanism: Mechanism,
-    /// What one record is, if the document says so; an assumption about it is not taken over.
+    /// What one record is, if the document says so; an assumed unit isn't adopted.
     pub unit: Option<UnitName>,
-    /// Of a manifest: the recipe that trained the checkpoint.
+    /// In a manifest, the recipe that trained the checkpoint.
     pub recipe: Option<Recipe>,
-    /// Of a manifest: the plan that ran.
+    /// In a manifest, the plan that ran.
     pub plan: Option<TrainingPlan>,
-    /// Of a manifest: the most records that hold one planted canary.
+    /// In a manifest, the most records that hold one planted canary.
     pub canary_records: Option<u64>,
 }
 
 impl Document {
-    /// A mechanism of which nothing else is known.
+    /// Creates a document of which only the mechanism is known.
     const fn of(mechanism: Mechanism) -> Self {
         Self {
             mechanism,
@@ -56,7 +57,7 @@ impl Document {
         }
     }
 
-    /// The run that it is about, as one that is over.
+    /// Returns the run that the document is about, as a completed run.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
         match self.plan {
@@ -70,8 +71,8 @@ impl Document {
     }
 }
 
-/// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is taken to
-/// be one for `neighbours`, which its own description leaves to the accountant.
+/// Reads what ran from the text of a document. An event that is only a promise (ε, δ) is read as one for
+/// `neighbours`, which its own description leaves to the accountant.
 ///
 /// ```
 /// use reticent_accounting::{Mechanism, Neighbours, training};
@@ -84,7 +85,8 @@ impl Document {
 /// ```
 ///
 /// # Errors
-/// [`Error::Document`]: what is no JSON, too large, repeats a key, or describes no mechanism.
+/// Returns [`Error::Document`] if the text isn't JSON, is too large, repeats a key, or describes no
+/// mechanism.
 pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
     let document = parse(text)?;
     if event::is_event(&document) {
@@ -127,14 +129,14 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
     }
 }
 
-/// A mechanism in our own JSON.
+/// Reads a mechanism in our own JSON.
 fn own(value: &Value) -> Result<Mechanism> {
     let mechanism: Mechanism = typed(value, "", &["each", "inner", "parts"])?;
     mechanism.validate()?;
     Ok(mechanism)
 }
 
-/// What a document around a mechanism says of itself.
+/// The members of a document that stand beside its mechanism.
 #[derive(Deserialize)]
 struct Around {
     #[serde(default, deserialize_with = "present")]
@@ -149,7 +151,7 @@ struct Around {
     recipe: Option<Recipe>,
 }
 
-/// What a manifest has to say besides.
+/// Further members of a manifest.
 #[derive(Deserialize)]
 struct Manifest {
     #[serde(rename = "seeded")]
@@ -162,27 +164,27 @@ struct Manifest {
     canaries: Option<Planted>,
 }
 
-/// What a manifest says of its canaries.
+/// A manifest's statement about its canaries.
 #[derive(Deserialize)]
 struct Planted {
     records: u64,
 }
 
-/// What a document about a run says among its inputs.
+/// The inputs of a document about a run.
 #[derive(Default, Deserialize)]
 struct Inputs {
     #[serde(default, deserialize_with = "present")]
     unit: Option<UnitName>,
     #[serde(default, deserialize_with = "present")]
     seeded: Option<bool>,
-    /// Of a curve: what varies from point to point.
+    /// For a curve, what varies from point to point.
     #[serde(default, deserialize_with = "present")]
     over: Option<String>,
     #[serde(default)]
     assumed: Vec<String>,
 }
 
-/// Where the vocabulary of a model comes from.
+/// The origin of a model's vocabulary.
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 enum Vocabulary {
@@ -193,14 +195,14 @@ enum Vocabulary {
     Leaks,
 }
 
-/// A member that may be absent, but not null.
+/// Deserialises a member that may be absent, but not null.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// One of our documents around what ran.
+/// Reads one of our documents that contain a mechanism.
 fn around(
     document: &Value,
     members: &Map<String, Value>,
@@ -246,8 +248,8 @@ fn around(
             return Err(refused("unit", &why));
         }
     }
-    // A plan's mechanism holds what leaves nothing of its promise. Where the document says more
-    // than its plan, the one that promises nothing holds.
+    // The mechanism of a plan already includes every part that leaves no promise. If the document states
+    // more such parts than its plan, nothing is promised.
     if seeded && !plan.as_ref().is_some_and(|plan| plan.seeded) {
         mechanism = mechanism.unprotected(SEEDED);
     }
@@ -279,8 +281,8 @@ fn around(
     })
 }
 
-/// Whether a document lists guarantees, and none of differential privacy for its own unit: its mechanism
-/// alone would be read as such a promise.
+/// Returns whether a document lists guarantees, but none of differential privacy for its own unit. Its
+/// mechanism alone would be read as such a promise.
 fn narrower_alone(members: &Map<String, Value>) -> bool {
     let Some(Value::Array(rows)) = members.get("guarantees") else {
         return false;
@@ -293,8 +295,8 @@ fn narrower_alone(members: &Map<String, Value>) -> bool {
     !rows.is_empty() && !rows.iter().any(whole)
 }
 
-/// A manifest says what it promises nothing for, and holds what ran in its mechanism alone. Other
-/// keys may be added to it. The most records that hold one of its canaries.
+/// Checks that a manifest states for what it promises nothing, and states what ran only in its
+/// mechanism; other keys may be added to it. Returns the most records that hold one of its canaries.
 fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
     if let Some(odd) = members.keys().find(|k| REPETITIONS.contains(&k.as_str())) {
         let why = "unknown key; how often something ran is part of \"mechanism\"";
@@ -304,7 +306,8 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
         return Err(refused(PLAN, "is missing: the manifest was edited"));
     }
     let manifest: Manifest = lenient(document, "", &[])?;
-    // Noise is relative to what one of these changes; a replacement may change twice that.
+    // Noise is relative to the change under one of these relations; a replacement may change twice as
+    // much.
     if manifest.neighbours == Some(Neighbours::Replace) {
         let why = "must be add-remove or zero-out, for which the noise is given, got replace";
         return Err(refused("neighbours", why));
@@ -312,7 +315,7 @@ fn manifest(document: &Value, members: &Map<String, Value>) -> Result<u64> {
     Ok(manifest.canaries.map_or(0, |planted| planted.records))
 }
 
-/// An unknown type may have been meant as that of a document.
+/// An unknown type may have been meant as the type of a document.
 fn also_documents(error: Error) -> Error {
     match error {
         Error::Document { place, why } if place == "type" => {

@@ -1,4 +1,4 @@
-//! What a plan promises: to one record, to the records of a secret, to the copies of a canary.
+//! The promises of a plan to one record, to the records of a secret, and to the copies of a canary.
 
 use super::TrainingPlan;
 use super::completed::{narrower, notion};
@@ -13,14 +13,13 @@ use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Epsilon, GroupSize, Tolerance, UnitName};
 
 impl TrainingPlan {
-    /// The guarantees of the plan at its δ: of one record, of the records of a secret (where their
-    /// number is known), of the copies of a canary (where some were planted).
+    /// Returns the guarantees of the plan at its δ: of one record, of the records of a secret (if their number is
+    /// known), and of the copies of a canary (if any were planted).
     ///
-    /// Bound: both ends where the run is accounted for as it is; infinite where something is
-    /// trained on without noise.
+    /// Bound: both ends if the run is accounted for as it is; infinite if something is trained on without noise.
     ///
     /// # Errors
-    /// A mechanism that can't be accounted for.
+    /// Returns an error if the mechanism can't be accounted for.
     pub fn guarantees(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
         let subjects = [Subject::Record, Subject::Secret, Subject::Canary];
         let each = subjects.map(|subject| self.guarantees_about(subject, tolerance));
@@ -28,7 +27,7 @@ impl TrainingPlan {
         Ok(rows.concat())
     }
 
-    /// Those about one subject; none where it is not known or there is none.
+    /// Returns the guarantees about one subject; empty if the subject isn't known or doesn't exist.
     ///
     /// # Errors
     /// As [`TrainingPlan::guarantees`].
@@ -44,14 +43,14 @@ impl TrainingPlan {
         })
     }
 
-    /// ε of `mechanism` when `group` records change together.
+    /// Returns ε of `mechanism` if `group` records change together.
     fn row(
         &self,
         mechanism: Mechanism,
         (notion, neighbours, group): (Notion, Neighbours, GroupSize),
         tolerance: Tolerance,
     ) -> Result<Guarantee> {
-        // Where all copies of a secret are one entry of the mechanism, the entry is the unit.
+        // If all copies of a secret are one entry of the mechanism, that entry is the unit.
         let unit = match self.run {
             Run::Protect { .. } => UnitName::new("secret")?,
             _ => self.unit.value.clone(),
@@ -66,7 +65,7 @@ impl TrainingPlan {
         Ok(Guarantee { notion, ..row })
     }
 
-    /// One record, by the notion's own neighbours and by the other ones.
+    /// Returns the rows about one record, first for the neighbours of the notion, then for the other ones.
     fn of_a_record(&self, tolerance: Tolerance) -> Result<Vec<Guarantee>> {
         let both = match narrower(self.run.recipe(), self.secrets.everything_private) {
             None => [Neighbours::AddRemove, Neighbours::Replace],
@@ -77,8 +76,8 @@ impl TrainingPlan {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// The row about one record for these neighbours; none where the sampler has no answer for its
-    /// presence.
+    /// Returns the row about one record for these neighbours; `None` if the sampler has no answer for the presence of a
+    /// record.
     ///
     /// # Errors
     /// As [`TrainingPlan::guarantees`].
@@ -89,7 +88,7 @@ impl TrainingPlan {
     ) -> Result<Option<Guarantee>> {
         let narrower = narrower(self.run.recipe(), self.secrets.everything_private);
         let notion = notion(narrower, GroupSize::ONE);
-        // Differential privacy is defined for both; what redaction changes is content.
+        // Differential privacy is defined for both relations; redaction changes content.
         let convention = match neighbours {
             Neighbours::AddRemove if narrower.is_some() => Convention::Paper,
             _ => Convention::Definition,
@@ -108,8 +107,8 @@ impl TrainingPlan {
         }
     }
 
-    /// Whether what is promised is promised between records of one class: they have classes, which no policy redacts, and
-    /// redacted text is trained on without noise beside them.
+    /// Returns whether the promises hold only between records of one class. This is the case if records have classes,
+    /// which no policy redacts, and redacted text is trained on without noise next to them.
     ///
     /// ```
     /// use reticent_accounting::UnitName;
@@ -126,9 +125,10 @@ impl TrainingPlan {
         self.labelled && redacts
     }
 
-    /// The most records that one secret is trained on in, in this run or in the one that it goes on
-    /// from; nothing where that is neither counted nor given. A count is of this run's text alone: of one record it says nothing
-    /// for both, of several that both must be asked about as many.
+    /// Returns the most records that one secret is trained on in, in this run or in the one that it continues; `None`
+    /// if that number is neither counted nor given. A count covers this run's text alone: a count of one says nothing
+    /// about the two runs together, and after a count of several both have to be accounted for with a group of that
+    /// size.
     #[must_use]
     pub fn secret_records(&self) -> Option<GroupSize> {
         let here = self.secrets.records.as_ref();
@@ -144,14 +144,14 @@ impl TrainingPlan {
         }
     }
 
-    /// The records of a secret in the question: one where nobody knows.
+    /// Returns the number of records of a secret to account for: one if it is unknown.
     #[must_use]
     pub fn group(&self) -> GroupSize {
         self.secret_records().unwrap_or(GroupSize::ONE)
     }
 
-    /// What became of the worst secret that the plan speaks of; nothing where the records of a
-    /// secret are neither counted nor given.
+    /// Returns the standing of the worst secret that the plan knows of; `None` if the records of a secret are neither
+    /// counted nor given.
     #[must_use]
     pub fn worst_secret(&self) -> Option<Standing> {
         let secrets = &self.secrets;
@@ -168,8 +168,8 @@ impl TrainingPlan {
                 facts.worst()
             }
             (Some(Recipe::Crt), None) if !secrets.everything_private => Standing::Exposed,
-            // Every secret of the records that noise covers. One that the policy catches here may
-            // have been in the records of the earlier run.
+            // Every secret in the records that noise covers. A secret that the policy catches here may have been in the
+            // records of the earlier run.
             _ => Standing::Missed {
                 records: u64::from(self.group().get()),
             },
@@ -178,7 +178,7 @@ impl TrainingPlan {
         (known || standing == Standing::Exposed || standing == Standing::Caught).then_some(standing)
     }
 
-    /// All records of a secret: content against content.
+    /// Returns the row about all records of a secret: one content against another.
     fn of_a_secret(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
         if matches!(self.run, Run::Protect { .. } | Run::Mechanism { .. }) {
             return Ok(None);
@@ -213,7 +213,7 @@ impl TrainingPlan {
         }))
     }
 
-    /// A row whose ε follows from what became of the secret alone.
+    /// Returns a row whose ε follows from the standing of the secret alone.
     fn closed_form(
         &self,
         notion: Notion,
@@ -234,8 +234,7 @@ impl TrainingPlan {
         })
     }
 
-    /// What is released of the records of a canary: where a copy is on a side without noise,
-    /// nothing protects it.
+    /// Returns what is released about the records of a canary. A copy on a side without noise isn't protected.
     #[must_use]
     pub fn mechanism_of_canaries(&self) -> Mechanism {
         let mechanism = self.mechanism();
@@ -253,8 +252,8 @@ impl TrainingPlan {
         }
     }
 
-    /// The records that differ when one canary's secret does; nothing where no canary was planted,
-    /// or where nobody knows in how many records of an earlier run it was.
+    /// Returns the records that differ if the secret of one canary differs; `None` if no canary was planted, or if it
+    /// is unknown how many records of an earlier run held it.
     #[must_use]
     pub fn canary_reach(&self) -> Option<Reach> {
         let canaries = self.secrets.canaries.as_ref()?;
@@ -266,9 +265,9 @@ impl TrainingPlan {
         Some(self.secrets.reach(records))
     }
 
-    /// All copies of a canary: content against content.
+    /// Returns the row about all copies of a canary: one content against another.
     fn of_a_canary(&self, tolerance: Tolerance) -> Result<Option<Guarantee>> {
-        // Rates are those of the secrets of an incidence, and canaries are none of them.
+        // Rates exist for the secrets of an incidence, which don't include canaries.
         if matches!(self.run, Run::Protect { .. }) {
             return Ok(None);
         }

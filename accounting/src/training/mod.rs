@@ -1,9 +1,9 @@
-//! What a training run is, before, while and after it runs: one type, from whatever described it.
+//! Training runs before, during and after their execution, described by one type whatever the source of the
+//! description.
 //!
-//! A [`TrainingPlan`] is filled from flags, a plan file, a prepared corpus, the manifest of a
-//! checkpoint or a mechanism file; each value says which. [`TrainingPlan::mechanism`] is the only
-//! place where a recipe becomes a [`Mechanism`], so what is promised before a run, what the
-//! trainer runs and what is read back afterwards can't differ.
+//! A [`TrainingPlan`] is filled from flags, a plan file, a prepared corpus, the manifest of a checkpoint or a mechanism
+//! file; each value records which. [`TrainingPlan::mechanism`] is the only place where a recipe becomes a
+//! [`Mechanism`], so the promise made before a run, the run itself and the manifest read back afterwards can't differ.
 
 mod completed;
 mod document;
@@ -33,14 +33,14 @@ use recipe::open;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why nothing is promised of a seeded run.
+/// Why a seeded run has no promise.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 
-/// Why nothing is promised after a stage without a stability.
+/// Why a stage without bounded stability leaves no promise.
 const UNBOUNDED: &str = "deduplication has no bounded stability: one record of the input can change any \
                          number of training records";
 
-/// Why nothing is promised of a run without noise.
+/// Why a run without noise has no promise.
 const NOISELESS: &str = "no noise was added";
 
 /// Early stopping on held-out text. Private steps count as planned; unless the text is declared
@@ -75,7 +75,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// What a promise leaves out.
+    /// Returns what a promise leaves out.
     #[must_use]
     pub const fn not_covered(self) -> &'static str {
         match self {
@@ -159,7 +159,7 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl TrainingPlan {
-    /// The δ of a promise where none is given: 1e-6, or 1/N for N records if that is smaller.
+    /// Returns the default δ of a promise: 1e-6, or 1/N for N records if that is smaller.
     ///
     /// ```
     /// use reticent_accounting::training::TrainingPlan;
@@ -172,7 +172,7 @@ impl TrainingPlan {
         Delta::clamped(share.min(1e-6))
     }
 
-    /// A run with nothing else known: the default δ, not seeded, no secrets.
+    /// Creates a plan with nothing else known: the default δ, not seeded, no secrets.
     #[must_use]
     pub fn new(run: Run, unit: UnitName) -> Self {
         Self {
@@ -193,8 +193,8 @@ impl TrainingPlan {
         }
     }
 
-    /// What is released, for the accountant: an earlier run, what the recipe releases, and
-    /// whatever leaves nothing of the promise.
+    /// Returns the mechanism to account for: the earlier run, what the recipe releases, and every part that leaves no
+    /// promise.
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
         let mut parts = Vec::new();
@@ -237,8 +237,8 @@ impl TrainingPlan {
         }
     }
 
-    /// This run as one that is over, which released this mechanism and planted each canary in so many
-    /// records, where that is known.
+    /// Returns this run as a completed one that released `mechanism` and planted each canary in `canary_records`
+    /// records, where that number is known.
     #[must_use]
     pub fn completed(&self, mechanism: Mechanism, canary_records: Option<u64>) -> CompletedRun {
         let before = self.continues.as_ref();
@@ -259,14 +259,14 @@ impl TrainingPlan {
         }
     }
 
-    /// The model of others behind it, here or in the runs that it goes on from.
+    /// Returns the base model that this run, or one of the runs that it continues, began from.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
         self.base
             .or_else(|| self.continues.as_ref().and_then(|run| run.base))
     }
 
-    /// Why nothing is promised, where a part of the run protects nothing.
+    /// Returns why nothing is promised, if a part of the run protects nothing.
     #[must_use]
     pub fn unprotected(&self) -> Option<String> {
         fn find(mechanism: &Mechanism) -> Option<&str> {
@@ -280,8 +280,8 @@ impl TrainingPlan {
         find(&self.mechanism()).map(str::to_owned)
     }
 
-    /// The plan with no value that was measured in the private text, but for the sampling rate and
-    /// the other numbers that the mechanism needs: what a checkpoint may publish.
+    /// Returns the part of the plan that a checkpoint may publish: without values measured in the private text, except
+    /// the sampling rate and the other numbers that the mechanism needs.
     #[must_use]
     pub fn published(&self) -> Self {
         Self {
@@ -291,7 +291,7 @@ impl TrainingPlan {
         }
     }
 
-    /// Records in all, where they are known.
+    /// Returns the number of records on both sides, where it is known.
     #[must_use]
     pub fn records(&self) -> Option<u64> {
         self.sizes
@@ -299,11 +299,11 @@ impl TrainingPlan {
             .map(|sizes| sizes.public + sizes.private)
     }
 
-    /// The least σ, to 1e-4, with which the noisy steps of the run keep ε at δ for the replacement
-    /// of one record. What else the run releases is not in it.
+    /// Returns the smallest σ, to 1e-4, with which the noisy steps of the run keep ε at δ for the replacement of one
+    /// record. Anything else that the run releases isn't included.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a recipe that releases more than one run of DP-SGD; as
+    /// Returns [`Error::Unsupported`] for a recipe that releases more than one run of DP-SGD, and the errors of
     /// [`calibrate_noise`].
     pub fn calibrated(&self, epsilon: Epsilon, delta: Delta) -> Result<NoiseMultiplier> {
         let second = matches!(
@@ -338,10 +338,10 @@ impl TrainingPlan {
     }
 }
 
-/// T of E epochs of n steps: an epoch that was begun counts step by step, rounded up.
+/// Returns T for `epochs` epochs of n steps, rounded up: a partial epoch counts step by step.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for epochs that are not positive or make more than 2^53 steps.
+/// Returns [`Error::OutOfRange`] if `epochs` isn't positive or amounts to more than 2^53 steps.
 pub fn steps_of_epochs(epochs: f64, steps_per_epoch: u64) -> Result<Steps> {
     let steps = (epochs * steps_per_epoch as f64).ceil();
     if epochs > 0.0 && steps <= (1u64 << 53) as f64 {

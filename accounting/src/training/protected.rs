@@ -1,4 +1,4 @@
-//! What a run of `protect` promises for each of its secrets.
+//! The promises of a run of `protect` for each of its secrets.
 
 use super::{Run, TrainingPlan, WeightedSteps};
 use crate::protect::{SecretClass, SecretClasses};
@@ -7,8 +7,9 @@ use crate::quantity::error::Result;
 use crate::quantity::{NoiseMultiplier, Probability, Steps};
 
 impl TrainingPlan {
-    /// The secrets of a run of `protect`, by classes of one promise, each with the chance of
-    /// guessing one of them after training, at most; none of other runs.
+    /// Returns the secrets of a run of `protect` in classes of equal promise, each with an upper
+    /// bound on the probability of guessing one of its secrets after training; empty for other
+    /// runs.
     ///
     /// Bound: upper; 1 where nothing is promised. Source: Hush! Definition 3.1, by the blow-up.
     ///
@@ -18,7 +19,8 @@ impl TrainingPlan {
         self.by_class(SecretClasses::posteriors)
     }
 
-    /// The same where each secret was guessed with probability at most `prior` before training.
+    /// Returns the same bounds if each secret was guessed with probability at most `prior` before
+    /// training.
     ///
     /// # Errors
     /// As [`TrainingPlan::secret_posteriors`].
@@ -50,8 +52,8 @@ impl TrainingPlan {
         }
     }
 
-    /// σ, unless something else leaves nothing of the promise. An earlier run on the same records
-    /// is not in the certificate.
+    /// Returns σ, unless something else leaves no promise. The certificate doesn't include an
+    /// earlier run on the same records.
     fn noise_that_holds(&self) -> Option<(NoiseMultiplier, &WeightedSteps)> {
         let (_, weighted) = self.protected()?;
         if self.unprotected().is_some() || self.continues.is_some() {

@@ -1,4 +1,4 @@
-//! What each recipe releases of the records it trains on.
+//! What each recipe releases about the records it trains on.
 
 use super::stated::Stated;
 use crate::guarantee::confidentiality::{JustFineTuneTwice, PhaseOne, RedactedAlike};
@@ -33,7 +33,7 @@ pub enum Recipe {
 }
 
 impl Recipe {
-    /// All of them.
+    /// All recipes.
     pub const ALL: [Self; 6] = [
         Self::Sgd,
         Self::Dpsgd,
@@ -43,7 +43,7 @@ impl Recipe {
         Self::Protect,
     ];
 
-    /// Its name on the command line and in files.
+    /// Returns the recipe's name on the command line and in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Recipe {
         }
     }
 
-    /// Whether any of its steps adds noise.
+    /// Returns whether any of the recipe's steps adds noise.
     #[must_use]
     pub const fn is_private(self) -> bool {
         !matches!(self, Self::Sgd)
@@ -100,10 +100,10 @@ pub struct NoisySteps {
 }
 
 impl NoisySteps {
-    /// DP-SGD on Poisson batches, as given: for tests and examples.
+    /// Creates DP-SGD steps on Poisson batches with the given values, for tests and examples.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// Returns [`Error::OutOfRange`] if a value lies outside its range.
     pub fn poisson(sigma: f64, rate: f64, epochs: u64) -> Result<Self> {
         let sampling_rate = SamplingRate::new(rate)?;
         let steps_per_epoch = Steps::per_epoch(sampling_rate).get();
@@ -117,7 +117,7 @@ impl NoisySteps {
         })
     }
 
-    /// The same with other noise.
+    /// Returns the same steps with a different noise multiplier.
     #[must_use]
     pub fn with_noise(&self, noise_multiplier: NoiseMultiplier) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl NoisySteps {
         }
     }
 
-    /// The same at another sampling rate, with as many steps.
+    /// Returns the same number of steps at a different sampling rate.
     #[must_use]
     pub fn with_rate(&self, sampling_rate: SamplingRate) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl NoisySteps {
         }
     }
 
-    /// The same with other steps.
+    /// Returns the same with a different number of steps.
     #[must_use]
     pub fn with_steps(&self, steps: Steps) -> Self {
         Self {
@@ -144,8 +144,8 @@ impl NoisySteps {
         }
     }
 
-    /// The Gaussian mechanism on these batches, as often as there are steps: one after the other for each noise multiplier
-    /// where it falls, for steps beyond the planned ones too.
+    /// Returns the Gaussian mechanism on these batches, repeated for each step. If the noise multiplier falls, the
+    /// mechanism is a sequence with one part for each value, for steps beyond the planned ones too.
     ///
     /// ```
     /// use reticent_accounting::Mechanism;
@@ -189,7 +189,7 @@ impl NoisySteps {
         }
     }
 
-    /// Epochs, the last of which may end before all of its steps.
+    /// Returns the number of epochs, the last of which may end before all of its steps.
     #[must_use]
     pub const fn epochs(&self) -> u64 {
         epochs(self.steps.value.get(), self.steps_per_epoch)
@@ -234,13 +234,13 @@ impl TryFrom<Unchecked> for StepDecay {
 }
 
 impl StepDecay {
-    /// The most noise multipliers that one run is accounted with.
+    /// The most noise multipliers that one run is accounted for with.
     pub const MOST_LEVELS: u64 = 1000;
 
-    /// A fall by `factor` after every `every` steps.
+    /// Creates a decay by `factor` after every `every` steps.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a factor outside (0, 1), or no step.
+    /// Returns [`Error::OutOfRange`] if the factor lies outside (0, 1) or `every` is zero.
     pub fn new(factor: f64, every: u64) -> Result<Self> {
         let out_of_range = |what, range, value| Err(Error::OutOfRange { what, range, value });
         if !(factor > 0.0 && factor < 1.0) {
@@ -252,19 +252,19 @@ impl StepDecay {
         Ok(Self { factor, every })
     }
 
-    /// The factor.
+    /// Returns the factor.
     #[must_use]
     pub const fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// After how many steps.
+    /// Returns the number of steps between decays.
     #[must_use]
     pub const fn every(&self) -> u64 {
         self.every
     }
 
-    /// The share that is left at a step. By products alone, so that every machine computes the same number.
+    /// Returns the share that is left at a step. Uses products alone, so that every machine computes the same number.
     #[must_use]
     pub fn scale(&self, step: u64) -> f64 {
         let (mut exponent, mut base, mut product) = (step / self.every, self.factor, 1.0);
@@ -278,10 +278,10 @@ impl StepDecay {
         product
     }
 
-    /// σ at a step.
+    /// Returns σ at a step.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] where nothing is left of it.
+    /// Returns [`Error::OutOfRange`] if nothing is left of σ.
     pub fn of(&self, sigma: NoiseMultiplier, step: u64) -> Result<NoiseMultiplier> {
         NoiseMultiplier::new(sigma.get() * self.scale(step))
     }
@@ -319,9 +319,9 @@ impl WeightedSteps {
     }
 }
 
-/// Rates that dominate those of every secret: at each place the largest of any secret's rates at that
-/// place, all sorted downwards. What they promise holds for each secret, since a pair of mixtures
-/// grows with its rates. Without secrets, the largest rate of any record.
+/// Returns rates that dominate those of every secret: at each place the largest rate of any secret at that place, with
+/// each secret's rates sorted in descending order. Their promise holds for each secret, because a pair of mixtures
+/// grows with its rates. Without secrets, returns the largest rate of any record.
 ///
 /// ```
 /// use reticent_accounting::training::dominating_rates;
@@ -348,7 +348,7 @@ pub fn dominating_rates(rates: &[f64], secrets: &[Vec<u32>]) -> Vec<SamplingRate
             *most = most.max(own);
         }
     }
-    // A rate of zero is no record.
+    // A rate of zero stands for no record.
     most.into_iter()
         .filter_map(|rate| SamplingRate::new(rate).ok())
         .collect()
@@ -376,14 +376,14 @@ pub struct SelectiveSteps {
 }
 
 impl SelectiveSteps {
-    /// Passes in which a record can be used.
+    /// Returns the number of passes in which a record can be used.
     #[must_use]
     pub const fn passes(&self) -> u64 {
         epochs(self.steps.value.get(), self.steps_per_epoch)
     }
 
-    /// Ordinary gradients show which batch a record is in, so nothing is amplified: each pass
-    /// releases its sensitive gradient once and each of its states.
+    /// Returns the mechanisms of the run. Ordinary gradients show which batch a record is in, so nothing is amplified:
+    /// each pass releases the record's sensitive gradient once, and each of its states.
     fn mechanisms(&self) -> Vec<Mechanism> {
         if !*self.every_content_caught {
             return vec![open(
@@ -404,9 +404,9 @@ impl SelectiveSteps {
     }
 }
 
-/// The states that one record releases in a pass of selective DP-SGD: h and c of each stretch of
-/// sensitive predictions that an ordinary one follows. Prediction t reads token t and is asked for
-/// token t + 1; it is sensitive if either is.
+/// Returns the number of states that one record releases in a pass of selective DP-SGD: h and c of each run of
+/// sensitive predictions that is followed by an ordinary one. Prediction t reads token t and predicts token t + 1; it
+/// is sensitive if either token is.
 ///
 /// ```
 /// use reticent_accounting::training::released_states;
@@ -451,7 +451,7 @@ pub enum FirstPhase {
 }
 
 impl FirstPhase {
-    /// With what follows it.
+    /// Returns the mechanism of this phase followed by `second`.
     fn then(&self, second: &NoisySteps) -> Mechanism {
         let first = match self {
             Self::Ordinary { alike, .. } => PhaseOne::Unnoised(**alike),
@@ -517,7 +517,7 @@ pub enum Run {
 }
 
 impl Run {
-    /// The recipe's name; none of a run that is known by its mechanism alone.
+    /// Returns the recipe; `None` for a run of which only the mechanism is known.
     #[must_use]
     pub const fn recipe(&self) -> Option<Recipe> {
         Some(match self {
@@ -531,7 +531,7 @@ impl Run {
         })
     }
 
-    /// The noisy steps on sampled batches, of the last phase where there are two.
+    /// Returns the noisy steps on sampled batches, of the last phase if there are two.
     #[must_use]
     pub const fn noisy(&self) -> Option<&NoisySteps> {
         match self {
@@ -544,7 +544,7 @@ impl Run {
         }
     }
 
-    /// The same, to change them.
+    /// Returns the same steps mutably.
     pub const fn noisy_mut(&mut self) -> Option<&mut NoisySteps> {
         match self {
             Self::Dpsgd { private } => Some(private),
@@ -556,7 +556,7 @@ impl Run {
         }
     }
 
-    /// σ, where the recipe adds noise.
+    /// Returns σ, if the recipe adds noise.
     #[must_use]
     pub fn noise_multiplier(&self) -> Option<NoiseMultiplier> {
         match self {
@@ -566,7 +566,8 @@ impl Run {
         }
     }
 
-    /// Noisy steps of one epoch, of the last phase where there are two; none of a run without noise.
+    /// Returns the number of noisy steps in one epoch, of the last phase if there are two; `None` for a run without
+    /// noise.
     #[must_use]
     pub fn steps_per_epoch(&self) -> Option<u64> {
         match self {
@@ -576,13 +577,13 @@ impl Run {
         }
     }
 
-    /// What it releases of the records it trains on, part by part.
+    /// Returns what the run releases about the records it trains on, part by part.
     pub(super) fn mechanisms(&self) -> Vec<Mechanism> {
         match self {
             Self::Sgd { .. } => vec![open("records were trained on without clipping or noise")],
             Self::Dpsgd { private } => vec![private.mechanism()],
-            // The public side holds no record that differs between neighbours, as long as both
-            // policies together miss nothing; what they miss is judged where the secrets are.
+            // The public side holds no record that differs between neighbours as long as both policies together miss
+            // nothing; what they miss is judged together with the secrets.
             Self::Crt { private, .. } => private.iter().map(NoisySteps::mechanism).collect(),
             Self::Sdp { selective } => selective.mechanisms(),
             Self::Jft { first, second } => match first.then(second) {
@@ -594,8 +595,8 @@ impl Run {
         }
     }
 
-    /// Counts noisy steps that were taken: more than planned ones add up, fewer do not, since when a
-    /// run ends may depend on what it released. `first`: of the first of two phases.
+    /// Counts noisy steps that were taken. More steps than planned add up; fewer don't, because the end of a run may
+    /// depend on what it released. If `first`, the steps belong to the first of two phases.
     pub fn count(&mut self, first: bool, taken: Steps) {
         let steps = match self {
             Self::Jft {
@@ -612,8 +613,8 @@ impl Run {
         steps.value = steps.value.max(taken);
     }
 
-    /// Leaves out what comes after so many epochs of the last phase: what a checkpoint releases that was to be taken
-    /// there, as the plan says beforehand.
+    /// Drops what comes after `epochs` epochs of the last phase. What remains is what a checkpoint releases that,
+    /// according to the plan, was to be taken there.
     pub fn cut(&mut self, epochs: u64) {
         let shorter = |steps: &mut Stated<Steps>, each: u64| {
             let taken = Steps::new(epochs.saturating_mul(each));
@@ -644,11 +645,11 @@ impl Run {
         }
     }
 
-    /// What our trainer can't run.
+    /// Checks that our trainer can run this.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for batches of another sampler than Poisson's, truncated or not, and balls-in-bins, or a run that is known by its
-    /// mechanism alone.
+    /// Returns [`Error::Unsupported`] for a sampler other than Poisson, truncated Poisson and balls-in-bins, and for a
+    /// run of which only the mechanism is known.
     pub fn trainable(&self) -> Result<()> {
         let unsupported = |what: String, why: &str| {
             Err(Error::Unsupported {

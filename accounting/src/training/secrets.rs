@@ -1,4 +1,4 @@
-//! What a plan is to keep secret, and how well its policies find it.
+//! What a plan keeps secret, and how well its policies find it.
 
 use super::stated::{Provenance, Stated};
 use crate::guarantee::confidentiality::{
@@ -25,7 +25,8 @@ pub struct Canaries {
 }
 
 impl Canaries {
-    /// A number of candidates in floating point, rounded up: no ceiling on exposure gets smaller.
+    /// Returns a number of candidates as a floating-point number, rounded up so that no ceiling on
+    /// exposure becomes smaller.
     ///
     /// ```
     /// use reticent_accounting::training::Canaries;
@@ -46,7 +47,7 @@ impl Canaries {
 /// Labelled secrets and the rates that follow from them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelledRates {
-    /// The sample.
+    /// The labelled sample.
     pub sample: LabelledSecrets,
     /// Bounds on both rates.
     pub rates: MeasuredRates,
@@ -88,13 +89,13 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Whether nothing is known.
+    /// Returns whether nothing is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Without what was measured in the private text.
+    /// Returns the secrets without what was measured in the private text.
     pub(super) fn published(&self) -> Self {
         fn given<T: Clone>(value: &Option<Stated<T>>) -> Option<Stated<T>> {
             let is_given = |v: &&Stated<T>| !matches!(v.provenance, Provenance::Measured { .. });
@@ -110,7 +111,7 @@ impl Secrets {
         }
     }
 
-    /// The training records that differ when so many records of the input do.
+    /// Returns the training records that differ if `records` records of the input do.
     pub(super) fn reach(&self, records: u64) -> Reach {
         let spread = self.facts.map_or(Spread::AtMost(1), |facts| facts.spread());
         Reach::of(Some(records), spread)

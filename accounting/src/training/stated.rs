@@ -26,13 +26,13 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// Given by a flag or a key.
+    /// Creates the provenance of a value given by a flag or a key.
     #[must_use]
     pub fn given(by: impl Into<String>) -> Self {
         Self::Given { by: by.into() }
     }
 
-    /// Counted in a file.
+    /// Creates the provenance of a value counted in a file.
     #[must_use]
     pub fn counted(by: impl Into<String>) -> Self {
         Self::Measured {
@@ -61,7 +61,7 @@ pub struct Stated<T> {
 }
 
 impl<T> Stated<T> {
-    /// A value that somebody gave.
+    /// Creates a value that somebody gave.
     #[must_use]
     pub fn given(value: T, by: impl Into<String>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl<T> Stated<T> {
         }
     }
 
-    /// A value that was counted.
+    /// Creates a value that was counted.
     #[must_use]
     pub fn counted(value: T, by: impl Into<String>) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl<T> Stated<T> {
         }
     }
 
-    /// A default.
+    /// Creates a default value.
     #[must_use]
     pub const fn assumed(value: T) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl<T> Stated<T> {
         }
     }
 
-    /// What was given, else the default.
+    /// Returns the given value, or the default if there is none.
     #[must_use]
     pub fn or_assumed(given: Option<T>, by: impl Into<String>, default: T) -> Self {
         match given {
@@ -97,20 +97,20 @@ impl<T> Stated<T> {
         }
     }
 
-    /// Whether it is a default.
+    /// Returns whether the value is a default.
     #[must_use]
     pub const fn is_assumed(&self) -> bool {
         matches!(self.provenance, Provenance::Assumed)
     }
 
-    /// Whether it was counted in the data or estimated from a sample: such a value is a function
-    /// of the private text and stays out of what is published.
+    /// Returns whether the value was counted in the data or estimated from a sample. Such a value
+    /// is a function of the private text and isn't published.
     #[must_use]
     pub const fn is_measured(&self) -> bool {
         matches!(self.provenance, Provenance::Measured { .. })
     }
 
-    /// Another value with the same provenance.
+    /// Returns another value with the same provenance.
     #[must_use]
     pub fn with<U>(&self, value: U) -> Stated<U> {
         Stated {

@@ -1,4 +1,4 @@
-//! The composed K on the real axis, certified, and its saddle points.
+//! The certified, composed K on the real axis, and its saddle points.
 
 use super::decay::Decay;
 use super::kernel::Kernel;
@@ -10,9 +10,9 @@ use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::Result;
 use std::cell::Cell;
 
-/// Quadrature error aimed at, before division by the number of steps.
+/// ln of the targeted quadrature error, before division by the number of steps.
 const LN_ERROR: f64 = -42.0;
-/// Extra reach of the cells beyond the nodes, for bounds off the real axis.
+/// Additional reach of the cells beyond the nodes, for bounds off the real axis.
 const LN_MARGIN: f64 = -50.0;
 
 /// One kind of step, charted.
@@ -25,7 +25,7 @@ pub(crate) struct Part {
     thin: Option<Nodes>,
 }
 
-/// What a step's nodes were made from.
+/// The origin of a step's nodes.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Gaussian mixtures, by the trapezoid rule.
@@ -34,27 +34,27 @@ pub(crate) enum Source {
     LossDistribution(Box<LossPartition>),
 }
 
-/// A pair of Gaussian mixtures with its nodes' place on the partition.
+/// A pair of Gaussian mixtures with the position of its nodes on the partition.
 #[derive(Debug, Clone)]
 pub(crate) struct PairNodes {
     pub(crate) partition: CellPartition,
     pub(crate) span: (usize, usize),
-    /// Where to look for the shift that bounds the quadrature best.
+    /// The index of the shift from which the search for the best quadrature bound starts.
     pub(crate) shift: usize,
-    /// The distance of nodes.
+    /// The distance between nodes.
     spacing: f64,
     /// ln of the quadrature errors at orders 0 and 1.
     ln_error: [f64; 2],
 }
 
-/// Bounds on how one part's characteristic function decays.
+/// Bounds on the decay of one part's characteristic function.
 pub(crate) enum AnyDecay<'a> {
     Pair(Box<Decay<'a>>),
     LossDistribution(Box<LossDecay>),
 }
 
 impl AnyDecay<'_> {
-    /// For every |y'| ≥ y; does not look further once it is at most `enough`.
+    /// Returns a bound for every |y'| ≥ y; stops as soon as it is at most `enough`.
     pub(crate) fn bent(&mut self, y: f64, enough: f64) -> f64 {
         match self {
             Self::Pair(decay) => decay.bent(y, enough),
@@ -62,7 +62,7 @@ impl AnyDecay<'_> {
         }
     }
 
-    /// For y in [`low`, `high`].
+    /// Returns a bound for y in [`low`, `high`].
     pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
         match self {
             Self::Pair(decay) => decay.window(low, high),
@@ -76,9 +76,9 @@ impl AnyDecay<'_> {
 pub(crate) struct CumulantFunction {
     pub(crate) gaussian: f64,
     pub(crate) parts: Vec<Part>,
-    /// Orders up to here are covered.
+    /// The highest order that is covered.
     pub(crate) highest: f64,
-    /// The order where the last search ended.
+    /// The order at which the last search ended.
     last: Cell<f64>,
 }
 
@@ -89,14 +89,14 @@ pub(crate) struct Total {
     pub(crate) error: f64,
 }
 
-/// How an order is looked for.
+/// Parameters of a search for an order.
 #[derive(Debug, Clone, Copy)]
 struct Search {
-    /// Whether the derivative is −∞ at the kernel's lower end, and ∞ at a finite upper one.
+    /// Whether the derivative is −∞ at the kernel's lower end, and ∞ at a finite upper end.
     poles: bool,
-    /// The step, over the distance from the pole, after which the search ends.
+    /// The step, relative to the distance from the pole, after which the search ends.
     precise: f64,
-    /// Where it starts.
+    /// The order at which the search starts.
     from: f64,
 }
 
@@ -131,8 +131,8 @@ impl Part {
         &self.nodes
     }
 
-    /// ln of a bound on |Σ − ∫| for f_c on these nodes, with e^`ln_moment` the sum; one at most
-    /// `enough` will do.
+    /// Returns ln of a bound on |Σ − ∫| for f_c on these nodes, with e^`ln_moment` the sum; a bound of
+    /// at most `enough` suffices.
     fn ln_quadrature_error(&self, c: f64, ln_moment: f64, enough: f64) -> f64 {
         match &self.source {
             Source::Pair(part) => part.ln_quadrature_error(c, enough),
@@ -140,7 +140,7 @@ impl Part {
         }
     }
 
-    /// Bound on the error of this part's K(c), given its computed value.
+    /// Returns a bound on the error of this part's K(c), given its computed value.
     fn error(&self, c: f64, ln_moment: f64) -> f64 {
         match &self.source {
             Source::Pair(part) => part.error(c, ln_moment, self.times),
@@ -148,7 +148,7 @@ impl Part {
         }
     }
 
-    /// How its characteristic function decays at order c, given K(c).
+    /// Returns bounds on the decay of its characteristic function at order c, given K(c).
     pub(crate) fn decay(&self, c: f64, ln_moment: f64) -> AnyDecay<'_> {
         match &self.source {
             Source::Pair(part) => {
@@ -196,13 +196,13 @@ impl PairNodes {
         Ok((part, nodes))
     }
 
-    /// ln of a bound on |Σ − ∫| for f_c on these nodes; one at most `enough` will do.
+    /// Returns ln of a bound on |Σ − ∫| for f_c on these nodes; a bound of at most `enough` suffices.
     fn ln_quadrature_error(&self, c: f64, enough: f64) -> f64 {
         let inner = self
             .partition
             .ln_trapezoid_error(c, self.spacing, self.shift, enough);
-        // The nodes left out lie under a bell of unit width: their sum is at most (1 + h) times
-        // its integral.
+        // The omitted nodes lie under a bell of unit width, so their sum is at most (1 + h) times its
+        // integral.
         let tails = ln_add_exp(
             self.partition.ln_tail(self.span.0, c, -1.0),
             self.partition.ln_tail(self.span.1, c, 1.0),
@@ -210,7 +210,7 @@ impl PairNodes {
         ln_add_exp(inner, tails + self.spacing.ln_1p())
     }
 
-    /// Bound on the error of K(c), given its computed value.
+    /// Returns a bound on the error of K(c), given its computed value.
     fn error(&self, c: f64, ln_moment: f64, times: f64) -> f64 {
         let enough = LN_ERROR - times.ln() + ln_moment;
         let plain = (self.ln_quadrature_error(c, enough) - ln_moment).exp();
@@ -229,7 +229,7 @@ impl CumulantFunction {
     /// Charts every part for orders in [0, `highest`].
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the moments spread too far.
+    /// Returns [`crate::Error::NotCertified`] if the moments spread too far.
     pub(crate) fn new(loss: &PrivacyLoss, highest: f64) -> Result<Self> {
         let pairs = loss.parts.iter();
         let pairs = pairs.map(|(pair, times)| Part::of_pair(pair, *times, highest));
@@ -244,7 +244,7 @@ impl CumulantFunction {
         })
     }
 
-    /// A first guess of how high orders will be needed.
+    /// Returns a first guess of the highest order that will be needed.
     pub(crate) fn first_highest(loss: &PrivacyLoss) -> f64 {
         let farthest = loss
             .parts
@@ -255,7 +255,7 @@ impl CumulantFunction {
         1.0 + 12.0 * f64::min(1.0, 2.0 / farthest)
     }
 
-    /// K(c), K'(c), K''(c) of the whole run, without a bound on their errors.
+    /// Returns K(c), K'(c), K''(c) of the whole run, without a bound on their errors.
     pub(crate) fn moment(&self, c: f64) -> Rough {
         let plain = 0.5 * self.gaussian;
         let mut total = Rough {
@@ -265,7 +265,7 @@ impl CumulantFunction {
         };
         for part in &self.parts {
             let each = part.thin.as_ref().unwrap_or(&part.nodes).rough(c);
-            // Roundings of 1 would show after so many steps.
+            // After this many steps, roundings of 1 would be visible.
             let ln = if part.times > 1e10 {
                 part.nodes.moment(c).ln
             } else {
@@ -278,8 +278,8 @@ impl CumulantFunction {
         total
     }
 
-    /// K(c) of the whole run with a bound on its error, and K(c) of one step of each part, whose
-    /// rounding holds the error of the quadrature too.
+    /// Returns K(c) of the whole run with a bound on its error, and K(c) of one step of each part, whose
+    /// rounding includes the quadrature error.
     pub(crate) fn certified(&self, c: f64) -> (Total, Vec<Moment>) {
         let plain = 0.5 * self.gaussian * c * (c - 1.0);
         let mut total = Total {
@@ -293,7 +293,7 @@ impl CumulantFunction {
             total.ln += part.times * moment.ln;
             total.error +=
                 part.times * (quadrature + moment.rounding + 2.0 * ROUND * moment.ln.abs());
-            // What is divided by the value is off by as much as the value.
+            // A quantity divided by the value has the value's error.
             each.push(Moment {
                 rounding: moment.rounding + quadrature,
                 ..moment
@@ -302,7 +302,8 @@ impl CumulantFunction {
         (total, each)
     }
 
-    /// An upper bound on K(c) of the whole run, cheaper and looser than [`CumulantFunction::certified`].
+    /// Returns an upper bound on K(c) of the whole run, cheaper and looser than
+    /// [`CumulantFunction::certified`].
     pub(crate) fn ceiling(&self, c: f64) -> f64 {
         let plain = 0.5 * self.gaussian * c * (c - 1.0);
         let mut total = plain + 4.0 * ROUND * plain.abs();
@@ -317,8 +318,8 @@ impl CumulantFunction {
         total + 4.0 * ROUND * total.abs()
     }
 
-    /// The order in the kernel's interval where K(c) − ε(c−1) − ln(c|c−1|) is least, or `None`
-    /// beyond the charted orders.
+    /// Returns the order in the kernel's interval that minimises K(c) − ε(c−1) − ln(c|c−1|); `None` if
+    /// it lies beyond the charted orders.
     pub(crate) fn saddle(&self, kernel: Kernel, epsilon: f64) -> Option<f64> {
         let search = Search {
             poles: true,
@@ -331,10 +332,10 @@ impl CumulantFunction {
         })
     }
 
-    /// The order in the closed interval where K(c) − ε(c−1) is least, at most the highest.
+    /// Returns the order in the closed interval that minimises K(c) − ε(c−1), at most the highest.
     ///
-    /// A search for it, from `from` or where the last one ended, is rough: the orders are for
-    /// bounds that hold at any, and that are flat around the best.
+    /// The search, from `from` or from where the last one ended, is rough: the orders are used for
+    /// bounds that hold at any order, and that are flat around the best.
     pub(crate) fn lean(&self, kernel: Kernel, epsilon: f64, from: Option<f64>) -> f64 {
         let high = kernel.interval().1.min(self.highest);
         let search = Search {
@@ -352,8 +353,8 @@ impl CumulantFunction {
         found.unwrap_or(high)
     }
 
-    /// The root of an increasing derivative, by Newton steps kept inside a shrinking bracket:
-    /// the lower end where it is positive throughout, `None` where it is negative throughout.
+    /// Returns the root of an increasing derivative, by Newton steps kept inside a shrinking bracket:
+    /// the lower end if the derivative is positive throughout, `None` if it is negative throughout.
     fn descend(
         &self,
         kernel: Kernel,
@@ -365,7 +366,7 @@ impl CumulantFunction {
         let at = |c: f64| slope(c, &self.moment(c));
         let (mut below, mut above) = (low, high);
         let (mut falls, mut rises) = (search.poles, search.poles && end <= self.highest);
-        // Distances from the pole span many decades: start on its scale.
+        // Distances from the pole span many decades, so the search starts on that scale.
         let last = search.from;
         let mut c = if last > low && last < high {
             last
@@ -409,7 +410,7 @@ impl CumulantFunction {
         Some(c)
     }
 
-    /// An error for orders out of reach.
+    /// Returns an error for orders out of reach.
     pub(crate) fn out_of_reach() -> crate::quantity::error::Error {
         too_wide()
     }

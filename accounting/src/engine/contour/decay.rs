@@ -1,45 +1,46 @@
-//! How fast the characteristic function of the tilted loss decays, bounded from above.
+//! Upper bounds on the decay of the characteristic function of the tilted loss.
 //!
-//! Two bounds, each useless where the other works. Where phases are large, the line of
-//! integration is bent into the complex plane. Where they are small but the steps are many,
-//! |φ(y)|² = 1 − E[1 − cos y(L − L')] loses what a window of losses contributes.
+//! There are two bounds, each useless where the other works. Where phases are large, the line of
+//! integration is bent into the complex plane. Where they are small but the steps are many, |φ(y)|² =
+//! 1 − E[1 − cos y(L − L')] loses the contribution of a window of losses.
 
 use super::partition::{CellPartition, Cells, Slopes};
 use crate::numeric::special::{LANES, above_zero, arcsine, exp, half_ln_shrinkage};
 
-/// What the roundings of a sum over cells come to, with room.
+/// A bound on the rounding errors of a sum over cells.
 const ROUNDING: f64 = 1e-14;
-/// Halvings in the search for the middle of scattered losses.
+/// The number of halvings in the search for the middle of scattered losses.
 const HALVINGS: usize = 12;
 
 /// Bounds on |φ(c + iy)|/φ(c) for one pair at one order c.
 pub(crate) struct Decay<'a> {
     partition: &'a CellPartition,
     c: f64,
-    /// Bounds on the mass of each cell under the tilted law, from below and from above.
+    /// Lower and upper bounds on the mass of each cell under the tilted law.
     least: Vec<f64>,
     most: Vec<f64>,
     /// ln of a bound on the mass beyond the first and the last cell.
     ln_tails: [f64; 2],
     beyond: [Slopes; 2],
-    /// Slopes of arg M₊ and arg M₋ together, and what the modulus of M₋ costs.
+    /// Slopes of arg M₊ and arg M₋ together, and the cost of the modulus of M₋.
     mean: Vec<f64>,
     cost: Vec<f64>,
-    /// The middle loss of the tilted law.
+    /// The median loss of the tilted law.
     centre: f64,
-    /// Heights of the path at the boundaries.
+    /// Heights of the path at the boundaries of cells.
     path: Vec<f64>,
-    /// What each cell adds to the bound.
+    /// The contribution of each cell to the bound.
     terms: Vec<f64>,
-    /// Which of [`PATHS`] was better last.
+    /// The index of the entry of [`PATHS`] that was better last time.
     better: usize,
 }
 
-/// Paths that are tried: the least turn worth leaving the axis for, and how steep they may be.
+/// The paths that are tried: the least turn for which the path leaves the axis, and its largest
+/// steepness.
 const PATHS: [(f64, f64); 2] = [(0.05, 0.35), (0.3, 1.0)];
 
 impl<'a> Decay<'a> {
-    /// Bounds at order c, given ln φ(c).
+    /// Creates bounds at order c, given ln φ(c).
     pub(crate) fn new(partition: &'a CellPartition, c: f64, ln_moment: f64) -> Self {
         let (ln_mass, swing) = partition.cells.ln_masses(c);
         let cells = &partition.cells;
@@ -79,11 +80,11 @@ impl<'a> Decay<'a> {
         decay
     }
 
-    /// A bound on |φ(c + iy')|/φ(c) for every |y'| ≥ y.
+    /// Returns a bound on |φ(c + iy')|/φ(c) for every |y'| ≥ y.
     ///
-    /// The line of integration is bent to x + ib(x), b chosen per cell and changing slowly:
-    /// the integrand turns by y times the change of the argument of M₊/M₋, which decays.
-    /// Does not look further once it is at most `enough`.
+    /// The line of integration is bent to x + ib(x), with b chosen per cell and changing slowly. The
+    /// integrand turns by y times the change of the argument of M₊/M₋, and therefore decays. Stops as
+    /// soon as the bound is at most `enough`.
     pub(crate) fn bent(&mut self, y: f64, enough: f64) -> f64 {
         let mut best: f64 = 1.0;
         let mut better = self.better;
@@ -102,9 +103,9 @@ impl<'a> Decay<'a> {
         best
     }
 
-    /// Heights b ≥ 0 at the boundaries: per cell near the best b of −ybE + b²(yV + V' + 1)/2 with V'
-    /// what the modulus of M₋ costs, zero where nothing is to be gained, changing by at most
-    /// `steepness` per unit.
+    /// Chooses heights b ≥ 0 at the boundaries: per cell near the best b of −ybE + b²(yV + V' + 1)/2
+    /// with V' the cost of the modulus of M₋, zero where nothing can be gained, and changing by at
+    /// most `steepness` per unit.
     fn lay_path(&mut self, y: f64, least_turn: f64, steepness: f64) {
         let cells = &self.partition.cells;
         let count = cells.len();
@@ -114,7 +115,7 @@ impl<'a> Decay<'a> {
         );
         let (mean, cost) = (&self.mean[..count], &self.cost[..count]);
         let height = &cells.height[..count];
-        // Beyond the ends nothing is gained: leave the axis only as far as costs little.
+        // Beyond the ends nothing is gained: leave the axis only as far as it costs little.
         let excess = (self.c - 1.0).max(0.0);
         let end = |slopes: &Slopes| {
             let cost = 1.0 + excess * slopes.minus_variance;
@@ -130,7 +131,8 @@ impl<'a> Decay<'a> {
         path[count] = end(&self.beyond[1]);
         let mut wish = path[0];
         path[0] = wish.min(end(&self.beyond[0]));
-        // Each boundary is as high as the lower of its cells allows, and its neighbour's slope.
+        // Each boundary is as high as the lower of its cells, and the slope from its neighbour,
+        // allow.
         let widths = |j: usize| cells.right[j] - cells.left[j];
         for j in 1..=count {
             let own = path[j];
@@ -161,7 +163,7 @@ impl<'a> Decay<'a> {
             let growth = 0.5 * b * b + self.beyond[end].ln_shrinkage(self.c, b);
             total += (self.ln_tails[end] + growth).exp();
         }
-        // Infinite where the bound does not hold.
+        // Infinite if the bound doesn't hold.
         if total < 1.0 {
             (total + ROUNDING).clamp(0.0, 1.0)
         } else {
@@ -169,11 +171,11 @@ impl<'a> Decay<'a> {
         }
     }
 
-    /// A bound on |φ(c + iy)|/φ(c) for y in [`low`, `high`].
+    /// Returns a bound on |φ(c + iy)|/φ(c) for y in [`low`, `high`].
     ///
-    /// For L, L' independent, 1 − |φ|² = E[1 − cos y(L − L')]. Both in a window of width
-    /// Z/`high` they contribute at least (sin(Z/2)/(Z/2))² y²/2 · (L − L')², together
-    /// that factor times y² · m · S: m the window's mass and S = ∫ (L − mean)² over it.
+    /// For L, L' independent, 1 − |φ|² = E[1 − cos y(L − L')]. If both lie in a window of width
+    /// Z/`high`, they contribute at least (sin(Z/2)/(Z/2))² y²/2 · (L − L')²; in total, that factor
+    /// times y² · m · S, with m the window's mass and S = ∫ (L − mean)² over it.
     pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
         let loss = &self.partition.loss;
         let mut most: f64 = 0.0;
@@ -196,8 +198,8 @@ impl<'a> Decay<'a> {
     }
 }
 
-/// The relative change of |f| on each cell by bending to heights between `ends`, times the length
-/// of the bent line; infinite where the argument of M₊/M₋ would turn backwards.
+/// Computes the relative change of |f| on each cell by bending to heights between `ends`, times the
+/// length of the bent line; infinite if the argument of M₊/M₋ would turn backwards.
 fn bending(
     cells: &Cells,
     mean: &[f64],
@@ -217,8 +219,8 @@ fn bending(
     for j in 0..count {
         let (a, b) = (left[j], right[j]);
         let (low, high) = if a < b { (a, b) } else { (b, a) };
-        // A lower bound on arg M₊(x+ib) − arg M₋(x+ib); concave in b, so least at an end. Where
-        // it is negative the bound would not hold for larger y.
+        // A lower bound on arg M₊(x+ib) − arg M₋(x+ib); concave in b, so least at an end. If it is
+        // negative, the bound wouldn't hold for larger y.
         let turn = |b: f64| {
             let square = 0.5 * b * b;
             b * mean[j] - arcsine(square * plus[j]) - arcsine(square * minus[j])
@@ -233,7 +235,8 @@ fn bending(
     }
 }
 
-/// Each change times the most mass where it is growth, the least where it is decay.
+/// Multiplies each change by the upper bound on the mass if it is growth, and by the lower bound if
+/// it is decay.
 fn weigh(least: &[f64], most: &[f64], change: &mut [f64]) {
     for (change, (least, most)) in change.iter_mut().zip(least.iter().zip(most)) {
         let (least, most) = (*least, *most);
@@ -252,14 +255,14 @@ fn sum(terms: &[f64]) -> f64 {
     sums.iter().chain(rest).sum()
 }
 
-/// A lower bound on min_m ∫ (L − m)², m between `low` and `high`, given masses and the intervals that
-/// their losses lie in; the closer, the more halvings.
+/// Returns a lower bound on min_m ∫ (L − m)², m between `low` and `high`, given masses and the
+/// intervals that contain their losses. More halvings make it tighter.
 pub(super) fn least_scatter(
     masses: impl Iterator<Item = (f64, (f64, f64))> + Clone,
     (mut low, mut high): (f64, f64),
     halvings: usize,
 ) -> f64 {
-    // The distance of m from each interval; convex in m with this slope.
+    // The squared distance of m from each interval; convex in m with this slope.
     let scatter = |m: f64| {
         masses
             .clone()

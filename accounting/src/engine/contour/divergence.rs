@@ -6,7 +6,7 @@ use super::partition::CellPartition;
 use crate::numeric::special::{ln_add_exp, ln_mills_above};
 
 impl PairNodes {
-    /// E_P[L] of one step with a bound on its error.
+    /// Returns E_P[L] of one step with a bound on its error.
     pub(crate) fn divergence(&self, nodes: &Nodes) -> (f64, f64) {
         let (value, rounding) = nodes.divergence();
         let (left, right) = self.span;
@@ -24,8 +24,8 @@ impl PairNodes {
 }
 
 impl CellPartition {
-    /// ln of a bound on ∫ f_1 |L| beyond a boundary: |L| grows by at most its steepest slope S per
-    /// unit, and u ≤ e^u.
+    /// Returns ln of a bound on ∫ f_1 |L| beyond a boundary: |L| grows by at most its steepest
+    /// slope S per unit, and u ≤ e^u.
     pub(super) fn ln_loss_tail(&self, boundary: usize, sign: f64) -> f64 {
         let at = &self.boundaries[boundary];
         let steepest = self.pair.first.farthest() + self.pair.second.farthest();

@@ -1,9 +1,9 @@
 //! The certified sum along the contour.
 //!
-//! With F the integrand and step η, the full sum (η/2π) Σ F(c + inη) equals the truth plus
-//! aliases, all of them positive (Poisson summation of a positive function). So
-//! upper = Σ_{|n| ≤ M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y
-//! the terms left out and R_F what quadrature and rounding do to the terms kept.
+//! With F the integrand and step η, the full sum (η/2π) Σ F(c + inη) equals the true value plus
+//! aliases, all of them positive (Poisson summation of a positive function). Therefore upper = Σ_{|n| ≤
+//! M} + R_y + R_F and lower = the same sum − aliases − R_y − R_F, with R_y the omitted terms and R_F
+//! the quadrature and rounding errors of the included terms.
 
 use super::cumulants::{AnyDecay, CumulantFunction};
 use super::kernel::Kernel;
@@ -19,9 +19,9 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-/// Terms times nodes that a single inversion may cost (about 50 ms).
+/// The most terms times nodes in a single inversion (about 50 ms).
 const BUDGET: f64 = 3e7;
-/// Terms that a single inversion may have.
+/// The most terms in a single inversion.
 const MOST_TERMS: f64 = 30_000.0;
 
 /// The integrand along one contour, reusable for every ε near the one it was made for.
@@ -30,28 +30,28 @@ pub(crate) struct Contour {
     kernel: Kernel,
     c: f64,
     step: f64,
-    /// K(c) and the bound on its error.
+    /// K(c) and a bound on its error.
     front: (f64, f64),
     /// φ(s_n)^T/φ(c)^T times the kernel's factor, n = 0, 1, …
     terms: Vec<(f64, f64)>,
-    /// Σ |terms|, counted as the sum counts them.
+    /// Σ |terms|, with the multiplicities of the sum.
     size: f64,
-    /// Bound on Σ |error of the terms|.
+    /// A bound on Σ |error of the terms|.
     error: f64,
-    /// Σ y |terms|, counted likewise but once: what rounding of phases is proportional to.
+    /// Σ y |terms|, counting each term once; the rounding error of phases is proportional to it.
     swept: f64,
-    /// Bound on the terms left out.
+    /// A bound on the omitted terms.
     rest: f64,
     /// For the aliases above and below: (order, ln of the certified bound at ε = 0).
     alias: [(f64, f64); 2],
-    /// Quadrature nodes of all parts.
+    /// The number of quadrature nodes of all parts.
     nodes: usize,
-    /// Of outcomes that are not among the terms: an order and ln of Chernoff's bound for them at ε = 0.
+    /// For outcomes that aren't among the terms: an order and ln of Chernoff's bound for them at ε = 0.
     quiet: Option<(f64, f64)>,
 }
 
-/// A sum along the contour with the bounds on its errors, in units of e^`ln_front`; the error
-/// of the front is that of its logarithm.
+/// A sum along the contour with the bounds on its errors, in units of e^`ln_front`; the error of the
+/// front is that of its logarithm.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces {
     pub(crate) ln_front: f64,
@@ -63,11 +63,11 @@ pub(crate) struct Pieces {
     pub(crate) alias: f64,
 }
 
-/// What a contour aims at.
+/// The targets of a contour.
 struct Aim {
-    /// ln of the error wanted, relative to e^{K(c) − ε(c−1)}.
+    /// ln of the requested error, relative to e^{K(c) − ε(c−1)}.
     ln_goal: f64,
-    /// About ln Σ|terms|, relative to the same.
+    /// Approximately ln Σ|terms|, relative to the same.
     ln_size: f64,
     /// K''(c).
     variance: f64,
@@ -77,8 +77,8 @@ impl Contour {
     /// Prepares the inversion at `epsilon`, aiming at an absolute error of e^`ln_goal`.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when an order is out of reach, or too many terms or nodes
-    /// would be needed.
+    /// Returns [`crate::Error::NotCertified`] if an order is out of reach, or if too many terms or
+    /// nodes would be needed.
     pub(crate) fn new(
         cumulants: &CumulantFunction,
         kernel: Kernel,
@@ -95,7 +95,8 @@ impl Contour {
         Ok(contour)
     }
 
-    /// At order c, with its step and without terms; each part's moment, and what is aimed at.
+    /// Creates a contour at order c with its step but without terms; also returns each part's moment,
+    /// and the targets.
     fn begun(
         cumulants: &CumulantFunction,
         kernel: Kernel,
@@ -154,16 +155,16 @@ impl Contour {
             if alias <= ln_goal {
                 return;
             }
-            // The logarithm grows a little faster than the period does.
+            // The logarithm grows slightly faster than the period.
             let short = if alias < 0.0 { ln_goal / alias } else { 1.5 };
             period *= short.powf(0.8).clamp(1.1, 2.5);
         }
     }
 
-    /// ln of a bound on the aliases relative to e^{K(c) − ε(c−1)}.
+    /// Returns ln of a bound on the aliases relative to e^{K(c) − ε(c−1)}.
     ///
-    /// The alias at ε + jΔ is e^{(c−1)jΔ} times the average there, which Chernoff bounds at any
-    /// order c': together e^{K(c') − ε(c'−1) − (c'−c)jΔ}, a geometric series in j.
+    /// The alias at ε + jΔ is e^{(c−1)jΔ} times the average there, which Chernoff bounds at any order
+    /// c': together e^{K(c') − ε(c'−1) − (c'−c)jΔ}, a geometric series in j.
     fn ln_alias(&self, epsilon: f64) -> f64 {
         let period = TAU / self.step;
         let mut total = f64::NEG_INFINITY;
@@ -179,10 +180,10 @@ impl Contour {
         total
     }
 
-    /// The y beyond which the terms weigh at most e^`ln_goal` of the front; sets the bound on
-    /// what is left out.
+    /// Returns the y beyond which the terms weigh at most e^`ln_goal` of the front, and sets the bound
+    /// on the omitted terms.
     ///
-    /// From the first y at which bending the line bounds all further terms, blocks are added
+    /// Starting at the first y from which bending the line bounds all further terms, blocks are added
     /// backwards as long as their sum stays below the goal.
     fn choose_end(
         &mut self,
@@ -209,7 +210,7 @@ impl Contour {
         let boundary = |block: i32| first * RATIO.powi(block);
         let mut beyond = |block: i32| {
             let y = boundary(block);
-            // One part alone knows what is enough.
+            // Only a single part knows what is enough.
             let enough = if single {
                 (ln_goal - 1.0 - ln_factor(y)) / decays[0].0
             } else {
@@ -220,11 +221,11 @@ impl Contour {
                 .map(|(times, decay)| *times * decay.bent(y, enough.exp()).ln());
             ln_factor(y) + bent.sum::<f64>()
         };
-        // The first block boundary beyond which bending suffices: gallop, then halve.
+        // Find the first block boundary beyond which bending suffices: gallop, then bisect.
         let (mut short, mut last, mut stride) = (-1, 2, 2);
         let mut rest = beyond(last);
         while rest > ln_goal - 1.0 {
-            // Blocks reach far beyond the terms: only the window's bound needs them.
+            // Blocks reach far beyond the terms; only the window's bound needs them.
             if boundary(last) > 1e4 * farthest {
                 return Err(CumulantFunction::out_of_reach());
             }
@@ -318,12 +319,12 @@ impl Contour {
         Ok(())
     }
 
-    /// The average at `epsilon`, near the one the contour was made for.
+    /// Returns the average at `epsilon`, near the ε that the contour was made for.
     pub(crate) fn value(&self, epsilon: f64) -> LnBounds {
         let pieces = self.pieces(epsilon);
         let slack = pieces.rest + pieces.terms + pieces.summation;
         if (pieces.middle + slack + pieces.front + pieces.alias).is_nan() {
-            // What is not a number bounds nothing; the larger of it and 0 would be 0.
+            // NaN bounds nothing; `f64::max` with 0 would turn it into 0.
             return LnBounds {
                 lower: f64::NEG_INFINITY,
                 middle: 0.0,
@@ -341,7 +342,7 @@ impl Contour {
         }
     }
 
-    /// The sum at `epsilon` and everything that separates it from the truth.
+    /// Returns the sum at `epsilon` and everything that separates it from the true value.
     pub(crate) fn pieces(&self, epsilon: f64) -> Pieces {
         let mut sum = crate::numeric::sum::Sum::default();
         for (n, (re, im)) in self.terms.iter().enumerate() {
@@ -364,44 +365,44 @@ impl Contour {
         }
     }
 
-    /// ln of a bound on what outcomes that are not among the terms add.
+    /// Returns ln of a bound on the contribution of outcomes that aren't among the terms.
     pub(crate) fn ln_quiet(&self, epsilon: f64) -> f64 {
         self.quiet.map_or(f64::NEG_INFINITY, |(order, ln)| {
             ln - epsilon * (order - 1.0)
         })
     }
 
-    /// Distance η of the terms.
+    /// Returns the distance η of the terms.
     pub(crate) const fn step(&self) -> f64 {
         self.step
     }
 
-    /// How many terms are summed.
+    /// Returns the number of terms.
     pub(crate) const fn count(&self) -> usize {
         self.terms.len()
     }
 
-    /// Quadrature nodes of all parts.
+    /// Returns the number of quadrature nodes of all parts.
     pub(crate) const fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// The expectation that is inverted.
+    /// Returns the kernel of the expectation that is inverted.
     pub(crate) const fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// The order of the contour.
+    /// Returns the order of the contour.
     pub(crate) const fn order(&self) -> f64 {
         self.c
     }
 }
 
-/// An order at or below the saddle that makes the terms smallest.
+/// Returns an order at or below the saddle that makes the terms smallest.
 ///
-/// Where rare large losses set in, K'' jumps by orders of magnitude within a narrow range of
-/// orders, and the saddle sits in it: the tilted law has two humps and the terms decay slowly.
-/// A little below, K(c) − ε(c−1) has hardly grown and one hump is gone.
+/// Where rare large losses set in, K'' jumps by orders of magnitude within a narrow range of orders,
+/// and the saddle lies in it: the tilted law has two humps and the terms decay slowly. Slightly below,
+/// K(c) − ε(c−1) has hardly grown and one hump is gone.
 fn temper(cumulants: &CumulantFunction, kernel: Kernel, epsilon: f64, saddle: f64) -> f64 {
     let low = kernel.interval().0;
     let ln_size = |c: f64| {

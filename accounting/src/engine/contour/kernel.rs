@@ -1,6 +1,6 @@
 //! The expectation that is inverted, with its pole structure and Chernoff's bound.
 
-/// Which function of the composed loss L is averaged under Q.
+/// The function of the composed loss L that is averaged under Q.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     /// (e^L − e^ε)₊, whose average is δ(ε); Re s > 1. Used where δ is small.
@@ -10,7 +10,7 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// The open interval of orders at which the transform converges.
+    /// Returns the open interval of orders at which the transform converges.
     pub(crate) const fn interval(self) -> (f64, f64) {
         match self {
             Self::Excess => (1.0, f64::INFINITY),
@@ -18,7 +18,7 @@ impl Kernel {
         }
     }
 
-    /// 1/(s(s−1)) or 1/(s(1−s)) at s = c + iy, as real and imaginary part.
+    /// Returns 1/(s(s−1)) or 1/(s(1−s)) at s = c + iy, as real and imaginary part.
     pub(crate) fn factor(self, c: f64, y: f64) -> (f64, f64) {
         // s(s−1) = c(c−1) − y² + iy(2c−1).
         let (re, im) = (c * (c - 1.0) - y * y, y * (2.0 * c - 1.0));
@@ -30,17 +30,17 @@ impl Kernel {
         (sign * re / size, -sign * im / size)
     }
 
-    /// The derivatives of −ln(c|c−1|), the logarithm of the factor on the real axis.
+    /// Returns the derivatives of −ln(c|c−1|), the logarithm of the factor on the real axis.
     pub(crate) fn ln_factor_slopes(c: f64) -> (f64, f64) {
         let (a, b) = (1.0 / c, 1.0 / (c - 1.0));
         (-a - b, a * a + b * b)
     }
 
-    /// ln sup_l g(l) e^{−cl + ε(c−1)} for the averaged function g, so that its average is at
-    /// most this constant times e^{K(c) − ε(c−1)}; c in the closed interval.
+    /// Returns ln sup_l g(l) e^{−cl + ε(c−1)} for the averaged function g, so that its average is
+    /// at most this constant times e^{K(c) − ε(c−1)}; c in the closed interval.
     ///
-    /// For the excess: sup_z (e^z − 1)e^{−cz} = (1/c)(1 − 1/c)^{c−1}, the constant of
-    /// Canonne, Kamath and Steinke (Proposition 12).
+    /// For the excess: sup_z (e^z − 1)e^{−cz} = (1/c)(1 − 1/c)^{c−1}, the constant of Canonne,
+    /// Kamath and Steinke (Proposition 12).
     pub(crate) fn ln_chernoff(self, c: f64) -> f64 {
         match self {
             Self::Shared => 0.0,

@@ -1,10 +1,10 @@
-//! Steps of any law along the contour: nodes on stretches of its pieces and its atoms, and how fast
-//! its characteristic function decays.
+//! Steps of any law along the contour: nodes on intervals ("stretches") of its pieces, its atoms, and the
+//! decay of its characteristic function.
 //!
 //! K(s) = ln(Σ_atoms + ∫ p^s q^(1−s)). The quadrature's error is a small share of the integral of the
-//! modulus, whatever the order up to the one that the nodes were made for. Atoms do not decay:
-//! |φ| is at most their share plus what the densities leave, so that many steps with few atoms' mass, or
-//! beside others that decay, are what this is for. The grid has the rest.
+//! modulus, for any order up to the one that the nodes were made for. Atoms don't decay: |φ| is at most
+//! their share plus what the densities leave. This module is therefore for many steps with little mass in
+//! atoms, or for steps next to others that decay. The grid handles the rest.
 
 use super::nodes::Nodes;
 use crate::loss::{LossDistribution, Mask, Served, Stretch};
@@ -17,19 +17,19 @@ mod tests;
 
 pub(crate) use decay::{LossDecay, Shifted};
 
-/// P-mass beyond infinite ends matters less than this to any number.
+/// ln of the P-mass beyond infinite ends that is too small to matter to any number.
 const LN_NOTHING: f64 = -745.0;
-/// Laws of more atoms are left to the grid, which takes close ones together.
+/// Laws with more atoms are left to the grid, which merges close ones.
 const MOST_ATOMS: usize = 1 << 15;
-/// Room for roundings in sums over nodes.
+/// Room for the rounding errors of sums over nodes.
 pub(super) const ROOM: f64 = 1e-9;
 
-/// A law with the nodes for real orders up to some highest.
+/// A law with the nodes for real orders up to a highest one.
 #[derive(Debug, Clone)]
 pub(crate) struct LossPartition {
     law: LossDistribution,
     stretches: Vec<Stretch>,
-    /// How many nodes are atoms; they come first.
+    /// The number of nodes that are atoms; they come first.
     atoms: usize,
     /// ln of the quadrature's relative error.
     ln_error: f64,
@@ -40,11 +40,11 @@ pub(crate) struct LossPartition {
 }
 
 impl LossPartition {
-    /// The partition and nodes for orders in [0, `order`] and imaginary parts up to `turn`, to a relative
-    /// error of e^`ln_error` beside the tails.
+    /// Creates the partition and nodes for orders in [0, `order`] and imaginary parts up to `turn`, to a
+    /// relative error of e^`ln_error` in addition to the tails.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when that takes too many nodes.
+    /// Returns [`crate::Error::NotCertified`] if that takes too many nodes.
     pub(crate) fn new(
         law: &LossDistribution,
         order: f64,
@@ -54,7 +54,7 @@ impl LossPartition {
         Self::masked(law, (order, turn), ln_error, None)
     }
 
-    /// As [`LossPartition::new`], of the outcomes that a mask lets count, each with its chance.
+    /// As [`LossPartition::new`], for the outcomes that a mask lets count, each with its probability.
     pub(crate) fn masked(
         law: &LossDistribution,
         (order, turn): (f64, f64),
@@ -89,24 +89,24 @@ impl LossPartition {
         Ok((partition, nodes))
     }
 
-    /// The same for one order and imaginary parts up to `turn`.
+    /// Creates the same for one order and imaginary parts up to `turn`.
     pub(crate) fn along(&self, order: f64, turn: f64, ln_error: f64) -> Result<(Self, Nodes)> {
         Self::new(&self.law, order, turn, ln_error)
     }
 
-    /// ln of a bound on the error of Σ for ∫ f_c, with e^`ln_moment` its value.
+    /// Returns ln of a bound on the error of Σ for ∫ f_c, with e^`ln_moment` its value.
     pub(crate) fn ln_error(&self, c: f64, ln_moment: f64) -> f64 {
         ln_add_exp(self.ln_error + ln_moment, self.ln_tail(c))
     }
 
-    /// A bound on the error of K(c), given its computed value.
+    /// Returns a bound on the error of K(c), given its computed value.
     pub(crate) fn moment_error(&self, c: f64, ln_moment: f64) -> f64 {
         let mut ln = self.ln_error(c, ln_moment);
         if self.complete {
-            // The moment is told from the masses of both laws, which are one.
+            // The moment is computed from the masses of both laws, which are one.
             ln = ln_add_exp(ln, self.ln_error(0.0, 0.0) + (c - 1.0).abs().ln());
             ln = ln_add_exp(ln, self.ln_error(1.0, 0.0) + c.ln());
-            // Of a pair that was cut they are one less what was taken off.
+            // For a pair that was cut, they are one minus what was cut off.
             if let Some((first, second)) = self.law.cut {
                 ln = ln_add_exp(ln, (c * first + (1.0 + c) * second).ln());
             }
@@ -119,7 +119,7 @@ impl LossPartition {
         }
     }
 
-    /// About how far the losses of the densities spread under the law tilted to c.
+    /// Returns the approximate spread of the densities' losses under the law tilted to c.
     fn swing(&self, c: f64, ln_moment: f64) -> f64 {
         let (mut mass, mut first, mut second) = (0.0, 0.0, 0.0);
         for stretch in &self.stretches {
@@ -134,13 +134,13 @@ impl LossPartition {
         (second / mass - mean * mean).max(0.0).sqrt()
     }
 
-    /// ln of a bound on ∫ f_c beyond infinite ends that were cut.
+    /// Returns ln of a bound on ∫ f_c beyond infinite ends that were cut.
     pub(crate) fn ln_tail(&self, c: f64) -> f64 {
         ln_add_exp(self.ln_tail_of_law(c), self.ln_masked_away(c))
     }
 
-    /// ln of a bound on ∫ f_c where the mask lets next to nothing count: its chance there, times
-    /// ∫ f_c ≤ e^{c(c−1)R²/2} for c ≥ 1 and positions at most R apart.
+    /// Returns ln of a bound on ∫ f_c where the mask lets almost nothing count: its probability there,
+    /// times ∫ f_c ≤ e^{c(c−1)R²/2} for c ≥ 1 and positions at most R apart.
     fn ln_masked_away(&self, c: f64) -> f64 {
         let Some(mask) = self.mask else {
             return f64::NEG_INFINITY;
@@ -149,7 +149,7 @@ impl LossPartition {
         crate::numeric::special::ln_normal_tail(mask.reach) + whole + ROOM
     }
 
-    /// How far apart positions of both densities are at most.
+    /// Returns the largest distance between positions of both densities.
     fn reach(&self) -> f64 {
         reach(&self.law)
     }
@@ -168,7 +168,7 @@ impl LossPartition {
     }
 }
 
-/// How far apart positions of both densities of a law are at most.
+/// Returns the largest distance between positions of both densities of a law.
 pub(crate) fn reach(law: &LossDistribution) -> f64 {
     let far = law.pieces.iter().map(|piece| {
         let (a, b) = (piece.first.range(), piece.second.range());

@@ -1,19 +1,18 @@
-//! The contour engine: inversion of the moment generating function of the privacy loss, with
-//! every error bounded and added on the safe side.
+//! The contour engine: inversion of the moment generating function of the privacy loss, with every
+//! error bounded and added on the safe side.
 //!
-//! With L the loss of one step, K(s) = ln E_Q e^{sL} and T steps,
-//! δ(ε) = (1/2π) ∫ e^{T K(s) − ε(s−1)} / (s(s−1)) dy along s = c + iy, c > 1 the saddle.
-//! Cost does not depend on T or δ.
+//! With L the loss of one step, K(s) = ln E_Q e^{sL} and T steps, δ(ε) = (1/2π) ∫ e^{T K(s) −
+//! ε(s−1)} / (s(s−1)) dy along s = c + iy, c > 1 the saddle. The cost doesn't depend on T or δ.
 //!
 //! * [`partition`]: the line cut into cells with rigorous bounds, computed once per pair;
 //! * [`strip`]: bounds off the real axis, hence the quadrature error of K;
-//! * [`decay`]: how fast the characteristic function decays;
+//! * [`decay`]: the decay of the characteristic function;
 //! * [`nodes`]: the trapezoid rule in x;
-//! * [`laws`]: steps that are no Gaussian mixtures;
+//! * [`laws`]: steps that aren't Gaussian mixtures;
 //! * [`cumulants`]: K on the real axis, saddle points;
-//! * [`kernel`]: which expectation is inverted, and Chernoff's bound for it;
+//! * [`kernel`]: the expectation that is inverted, and Chernoff's bound for it;
 //! * [`inversion`]: the certified sum;
-//! * [`window`]: the coarse path for when that can't be certified.
+//! * [`window`]: the coarse path if that can't be certified.
 
 pub(crate) mod cumulants;
 mod decay;

@@ -1,4 +1,4 @@
-//! The trapezoid rule in x, and K on the real axis with relative accuracy when it is tiny.
+//! The trapezoid rule in x, and K on the real axis, accurate relatively even if it is tiny.
 
 use super::partition::too_wide;
 use crate::loss::{Node, Pair};
@@ -6,30 +6,30 @@ use crate::numeric::special::{EXP_ERROR, LANES, LN_SQRT_TAU, ROUND, exp, exp_sec
 use crate::numeric::sum::Sum;
 use crate::quantity::error::Result;
 
-/// More nodes than this are an error, not a wait.
+/// More nodes than this are an error rather than a long wait.
 const MOST_NODES: f64 = 150_000.0;
 
-/// ln of the weight of a node that is not there: e^x is zero there in every sense.
+/// ln of the weight of a missing node, whose exponential is zero in every calculation.
 const NO_WEIGHT: f64 = -1e6;
 
-/// Equally spaced nodes with the weight of Q and the loss at each, up to a whole number of lanes
-/// by nodes of no weight.
+/// Equally spaced nodes with the weight of Q and the loss at each, padded to a whole number of lanes with nodes
+/// of no weight.
 #[derive(Debug, Clone)]
 pub(crate) struct Nodes {
     pub(crate) spacing: f64,
     /// ln(h·N(x)·M₋(x)).
     ln_weight: Vec<f64>,
-    /// Bound on the rounding error of `ln_weight`.
+    /// A bound on the rounding error of `ln_weight`.
     weight_error: Vec<f64>,
     /// L(x) = ln M₊(x) − ln M₋(x).
     loss: Vec<f64>,
-    /// Bound on the rounding error of `loss`.
+    /// A bound on the rounding error of `loss`.
     loss_error: Vec<f64>,
     /// Weight times e^L − 1 − L.
     base: Vec<f64>,
-    /// Mass missing from P.
+    /// The mass missing from P.
     missing: f64,
-    /// Whether Q, and P but for what is missing, have all their mass here.
+    /// Whether Q, and P except for its missing mass, have all their mass here.
     complete: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Nodes {
 pub(crate) struct Moment {
     /// K(c).
     pub(crate) ln: f64,
-    /// Bound on the rounding error of `ln`.
+    /// A bound on the rounding error of `ln`.
     pub(crate) rounding: f64,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Rough {
 pub(crate) struct Tilted {
     pub(crate) weight: Vec<f64>,
     pub(crate) loss: Vec<f64>,
-    /// Σ ρ_j |L_j| times the relative error of the term, over one rounding.
+    /// Σ ρ_j |L_j| times the relative error of the term, in units of one rounding.
     pub(crate) first_error: f64,
-    /// 2 Σ ρ_j times the relative error of the term, over one rounding.
+    /// 2 Σ ρ_j times the relative error of the term, in units of one rounding.
     pub(crate) flat_error: f64,
 }
 
 impl Tilted {
-    /// Σ ρ_j |L_j|.
+    /// Returns Σ ρ_j |L_j|.
     pub(crate) fn speed(&self) -> f64 {
         let terms = self.weight.iter().zip(&self.loss);
         terms.map(|(w, l)| w * l.abs()).sum()
@@ -73,10 +73,10 @@ impl Tilted {
 }
 
 impl Nodes {
-    /// Nodes from `left` to `right`.
+    /// Creates nodes from `left` to `right`.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when there would be too many.
+    /// Returns [`crate::Error::NotCertified`] if there would be too many.
     pub(crate) fn new(pair: &Pair, left: f64, right: f64, spacing: f64) -> Result<Self> {
         let count = ((right - left) / spacing).ceil() + 1.0;
         if count.is_nan() || count > MOST_NODES {
@@ -101,7 +101,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// The nodes of a law that are not equally spaced; `complete` when both laws have all their mass
+    /// Creates the nodes of a law, which aren't equally spaced; `complete` if both laws have all their mass
     /// there.
     pub(crate) fn of_law(all: &[Node], complete: bool) -> Self {
         let of = |part: fn(&Node) -> f64| -> Vec<f64> { all.iter().map(part).collect() };
@@ -134,13 +134,13 @@ impl Nodes {
         }
     }
 
-    /// The loss of node j and its mass under the law tilted to c, given K(c).
+    /// Returns the loss of node j and its mass under the law tilted to c, given K(c).
     pub(crate) fn tilted_mass(&self, j: usize, c: f64, ln_moment: f64) -> (f64, f64) {
         let loss = self.loss[j];
         (loss, (self.ln_weight[j] + c * loss - ln_moment).exp())
     }
 
-    /// Bound on the relative rounding error of every mass under the law tilted to c.
+    /// Returns a bound on the relative rounding error of every mass under the law tilted to c.
     pub(crate) fn mass_error(&self, c: f64) -> f64 {
         let errors = self.weight_error.iter().zip(&self.loss_error);
         let worst = errors
@@ -153,7 +153,7 @@ impl Nodes {
         worst + ROUND * (8.0 + 4.0 * c * steepest)
     }
 
-    /// Bound on the rounding error of the loss of node j.
+    /// Returns a bound on the rounding error of the loss of node j.
     pub(crate) fn loss_error(&self, j: usize) -> f64 {
         self.loss_error[j]
     }
@@ -176,7 +176,7 @@ impl Nodes {
         self.loss.len()
     }
 
-    /// Every other node with twice the weight, for [`Nodes::rough`] only: half the digits of the
+    /// Returns every other node with twice the weight, for [`Nodes::rough`] only: half the digits of the
     /// quadrature.
     pub(crate) fn thinned(&self) -> Self {
         let every_other = |values: &[f64]| values.iter().step_by(2).copied().collect::<Vec<_>>();
@@ -199,14 +199,14 @@ impl Nodes {
         thin
     }
 
-    /// The nodes in lanes: ln weight and loss.
+    /// Returns the nodes in lanes: ln weight and loss.
     fn lanes(&self) -> impl Iterator<Item = (&[f64; LANES], &[f64; LANES])> {
         let (weights, _) = self.ln_weight.as_chunks();
         let (losses, _) = self.loss.as_chunks();
         weights.iter().zip(losses)
     }
 
-    /// Largest exponent ln weight + cL.
+    /// Returns the largest exponent ln weight + cL.
     fn top(&self, c: f64) -> f64 {
         let mut top = [f64::NEG_INFINITY; LANES];
         for (w, l) in self.lanes() {
@@ -218,8 +218,8 @@ impl Nodes {
         top.into_iter().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// K and its first derivatives by one exponential for each node: for searches. K is off by
-    /// a few roundings of 1, where [`Nodes::moment`] keeps the digits of a tiny K.
+    /// Returns K and its first derivatives with one exponential for each node, for searches. K is off by a few
+    /// roundings of 1, whereas [`Nodes::moment`] keeps the digits of a tiny K.
     pub(crate) fn rough(&self, c: f64) -> Rough {
         let top = self.top(c);
         let mut sums = [[0.0; LANES]; 3];
@@ -241,7 +241,7 @@ impl Nodes {
         }
     }
 
-    /// ln of an upper bound on Σ e^{…}, rounding included; quadrature is not.
+    /// Returns ln of an upper bound on Σ e^{…}, including rounding but not quadrature errors.
     pub(crate) fn ceiling(&self, c: f64) -> f64 {
         let top = self.top(c);
         let (mut mass, mut off, mut most) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
@@ -258,7 +258,7 @@ impl Nodes {
                 most[i] = if error > most[i] { error } else { most[i] };
             }
         }
-        // Beyond this the bound would be worthless, and e^x ≤ 1 + 2x below would not hold.
+        // Beyond this the bound would be worthless, and e^x ≤ 1 + 2x below wouldn't hold.
         if most.iter().any(|error| *error > 1.0) {
             return f64::INFINITY;
         }
@@ -269,8 +269,8 @@ impl Nodes {
         ln + relative + 4.0 * ROUND * (top.abs() + ln.abs() + 1.0)
     }
 
-    /// K(c) = ln(1 + E_Q[e^{cL} − 1 − cL − c(e^L − 1 − L)] − c·missing), or ln Σ e^{…} when that
-    /// would overflow.
+    /// Returns K(c) = ln(1 + E_Q[e^{cL} − 1 − cL − c(e^L − 1 − L)] − c·missing), or ln Σ e^{…} if that would
+    /// overflow.
     pub(crate) fn moment(&self, c: f64) -> Moment {
         let top = self.top(c);
         let (ln, rounding) = if self.complete && top < 300.0 {
@@ -289,8 +289,8 @@ impl Nodes {
             let beyond = (c - 1.0) * l;
             let (first, second, size, sensitive);
             if beyond.abs() < 0.5 && l.abs() > 0.5 {
-                // e^{cL} − 1 − c(e^L − 1) = e^L(e^{(c−1)L} − 1) − (c − 1)(e^L − 1): at orders near one both are
-                // small where e^{cL} and ce^L are large.
+                // e^{cL} − 1 − c(e^L − 1) = e^L(e^{(c−1)L} − 1) − (c − 1)(e^L − 1): at orders near one both
+                // terms are small where e^{cL} and ce^L are large.
                 let grown = (w + l).exp();
                 first = grown * beyond.exp_m1();
                 second = (c - 1.0) * (grown - weight);
@@ -304,7 +304,8 @@ impl Nodes {
             }
             sum.add(first);
             sum.add(-second);
-            // The weight is off as a whole; what both are computed with, on its own.
+            // The weight's error affects both terms together; the errors of their other factors are
+            // independent.
             let rounding = 8.0 + 2.0 * (w.abs() + l.abs() + (c * l).abs());
             error += (first - second).abs() * self.weight_error[j]
                 + size * ROUND * rounding
@@ -333,7 +334,7 @@ impl Nodes {
         (top + f64::ln(sum), error / sum + 2.0 * ROUND * top.abs())
     }
 
-    /// The tilted weights at c, given K(c).
+    /// Returns the tilted weights at c, given K(c).
     pub(crate) fn tilted(&self, c: f64, ln_moment: f64) -> Tilted {
         let mut tilted = Tilted {
             weight: Vec::with_capacity(self.len()),
@@ -353,7 +354,7 @@ impl Nodes {
         tilted
     }
 
-    /// ∫ f_{c+iy} by the plain rule.
+    /// Returns ∫ f_{c+iy} by the plain rule.
     #[cfg(test)]
     pub(crate) fn transform(&self, c: f64, y: f64) -> (f64, f64) {
         let (mut re, mut im) = (Sum::default(), Sum::default());
@@ -365,7 +366,7 @@ impl Nodes {
         (re.value(), im.value())
     }
 
-    /// E_P[L] by the same rule, and a bound on its rounding error.
+    /// Returns E_P[L] by the same rule, and a bound on its rounding error.
     pub(crate) fn divergence(&self) -> (f64, f64) {
         let (mut sum, mut error) = (Sum::default(), 0.0);
         for j in 0..self.loss.len() {
@@ -380,7 +381,7 @@ impl Nodes {
     }
 }
 
-/// weight·(e^z − 1 − z) with weight = e^`ln_weight`, without overflow of e^z alone.
+/// Returns weight·(e^z − 1 − z) with weight = e^`ln_weight`, without overflow of e^z alone.
 fn second_order(ln_weight: f64, weight: f64, z: f64) -> f64 {
     if z.abs() < 0.5 {
         weight * exp_second_order(z)

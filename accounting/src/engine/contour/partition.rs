@@ -1,19 +1,19 @@
 //! The line cut into cells, with bounds that hold on each whole cell.
 //!
-//! One step integrates f_s(x) = N(x) M₊(x)^s M₋(x)^{1−s}, where P = N·M₊ and Q = N·M₋. A
-//! cell keeps ln M± in its middle, the slopes at its ends (monotone in between) and bounds on
-//! the second derivatives. Nothing here depends on s.
+//! One step integrates f_s(x) = N(x) M₊(x)^s M₋(x)^{1−s}, where P = N·M₊ and Q = N·M₋. A cell stores ln M± at
+//! its midpoint, the slopes at its ends (monotone in between) and bounds on the second derivatives. Nothing
+//! here depends on s.
 
 use crate::loss::{Mixture, Pair};
 use crate::numeric::special::{LN_SQRT_TAU, above_zero, ln_mills_above, ln_sum_exp};
 use crate::quantity::error::{Error, Result};
 
-/// The least width of a cell that is not halved: few steps need every bit of decay that can be
-/// shown for one.
+/// Returns the width below which cells aren't halved: few steps need all of the decay that can be proved for
+/// one step.
 fn least_width(times: f64) -> f64 {
     if times < 100.0 { 0.125 } else { 0.3 }
 }
-/// More cells than this are an error, not a wait.
+/// More cells than this are an error rather than a long wait.
 const MOST_CELLS: usize = 60_000;
 
 /// ln M₊, ln M₋ and their slopes at one point.
@@ -40,22 +40,22 @@ impl CellBoundary {
         }
     }
 
-    /// ln f_c(x) for real c.
+    /// Returns ln f_c(x) for real c.
     pub(crate) fn ln_density(&self, c: f64) -> f64 {
         -0.5 * self.x * self.x - LN_SQRT_TAU + c * self.ln_plus + (1.0 - c) * self.ln_minus
     }
 }
 
-/// Bounds on the first two derivatives of ln M₊ and ln M₋ over a stretch of the line.
+/// Bounds on the first two derivatives of ln M₊ and ln M₋ over an interval of the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slopes {
-    /// Smallest and largest slope of ln M₊ on the cell.
+    /// The smallest and the largest slope of ln M₊ on the cell.
     pub(crate) plus_mean: (f64, f64),
-    /// Smallest and largest slope of −ln M₋ on the cell.
+    /// The smallest and the largest slope of −ln M₋ on the cell.
     pub(crate) minus_mean: (f64, f64),
-    /// Largest second derivative of ln M₊ on the cell.
+    /// The largest second derivative of ln M₊ on the cell.
     pub(crate) plus_variance: f64,
-    /// Largest second derivative of ln M₋ on the cell.
+    /// The largest second derivative of ln M₋ on the cell.
     pub(crate) minus_variance: f64,
 }
 
@@ -73,7 +73,7 @@ impl Cell {
         let reach = 0.5 * (right.x - left.x);
         let middle = CellBoundary::at(pair, left.x + reach);
         let variance = |side: &Mixture, x: f64, mean: f64, low: f64, high: f64| {
-            // Bhatia–Davis: Var ≤ (max − mean)(mean − min), the mean anywhere on the cell.
+            // Bhatia–Davis: Var ≤ (max − mean)(mean − min), for any mean on the cell.
             let by_mean = (side.farthest() - low) * (high - side.nearest());
             let near = side.variance_near(x, mean, reach);
             above_zero(by_mean.min(near).min(side.most_variance()))
@@ -106,14 +106,14 @@ impl Cell {
     }
 }
 
-/// The cells, each quantity on its own, so that loops over cells become vector instructions.
+/// The cells, with each quantity in its own vector, so that loops over cells can be vectorised.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cells {
     pub(crate) left: Vec<f64>,
     pub(crate) right: Vec<f64>,
-    /// ln N(x) in the middle, plus the logarithm of the width.
+    /// ln N(x) at the midpoint, plus the logarithm of the width.
     ln_bell: Vec<f64>,
-    /// ln M₊ and ln M₋ in the middle.
+    /// ln M₊ and ln M₋ at the midpoint.
     ln_plus: Vec<f64>,
     ln_minus: Vec<f64>,
     /// The fields of [`Slopes`].
@@ -148,8 +148,8 @@ impl Cells {
         self.left.len()
     }
 
-    /// ln of f_c in the middle of each cell times its width, and the most by which ln f_c
-    /// differs from its middle value on the cell: |d ln f_c/dx| times half the width.
+    /// Returns ln of f_c at the midpoint of each cell times its width, and the largest difference of ln f_c
+    /// from its midpoint value on the cell: |d ln f_c/dx| times half the width.
     pub(crate) fn ln_masses(&self, c: f64) -> (Vec<f64>, Vec<f64>) {
         let count = self.len();
         let (mut ln_mass, mut swing) = (vec![0.0; count], vec![0.0; count]);
@@ -171,24 +171,25 @@ impl Cells {
     }
 }
 
-/// The cells of one pair with both tails.
+/// The cells of one pair, with both tails.
 #[derive(Debug, Clone)]
 pub(crate) struct CellPartition {
     pub(crate) pair: Pair,
     pub(crate) cells: Cells,
-    /// Cell boundaries, one more than cells.
+    /// The boundaries of the cells, one more than cells.
     pub(crate) boundaries: Vec<CellBoundary>,
     /// The loss at the boundaries.
     pub(crate) loss: Vec<f64>,
-    /// How far from the real axis the bounds hold along the whole line.
+    /// The distance from the real axis up to which the bounds hold along the whole line.
     pub(crate) height: f64,
 }
 
 impl CellPartition {
-    /// Cells for `times` steps, until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most e^`ln_tail` each.
+    /// Creates cells for `times` steps, until both tails of f_c, c ∈ {0, 1, `order`}, weigh at most
+    /// e^`ln_tail` each.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when that takes too many cells.
+    /// Returns [`Error::NotCertified`] if that takes too many cells.
     pub(crate) fn new(pair: &Pair, times: f64, order: f64, ln_tail: f64) -> Result<Self> {
         let start = (-2.0 * ln_tail).sqrt() - 2.0;
         let orders = [0.0, 1.0, order];
@@ -230,7 +231,7 @@ impl CellPartition {
         Ok(partition)
     }
 
-    /// Appends the stretch up to `to`, halved where the slopes change too much.
+    /// Appends the interval up to `to`, halved where the slopes change too much.
     fn extend(&mut self, to: CellBoundary, depth: u32) -> Result<()> {
         let from = self.boundaries[self.boundaries.len() - 1];
         if depth > 0 && self.needs_halving(&from, &to) {
@@ -257,7 +258,7 @@ impl CellPartition {
             || rough(&self.pair.second, to.minus_mean, from.minus_mean)
     }
 
-    /// Bounds on the slopes beyond the last cell, to the left (`sign` −1) or right (+1).
+    /// Returns bounds on the slopes beyond the last cell, to the left (`sign` −1) or right (+1).
     pub(crate) fn slopes_beyond(&self, sign: f64) -> Slopes {
         let (plus, minus) = (&self.pair.first, &self.pair.second);
         let boundary = &self.boundaries[if sign > 0.0 {
@@ -265,8 +266,8 @@ impl CellPartition {
         } else {
             0
         }];
-        // Beyond an end the mean lies between the boundary's and the extreme position;
-        // Bhatia–Davis bounds the variance.
+        // Beyond an end, the mean lies between the boundary's and the extreme position; Bhatia–Davis bounds
+        // the variance.
         let (plus_mean, minus_mean) = if sign > 0.0 {
             (
                 (boundary.plus_mean, plus.farthest()),
@@ -290,8 +291,8 @@ impl CellPartition {
         }
     }
 
-    /// The innermost stretch, as two boundaries, outside which f_c weighs at most e^`ln_tail` on each
-    /// side for every one of `orders`.
+    /// Returns the innermost interval, as two boundaries, outside which f_c weighs at most e^`ln_tail` on
+    /// each side for every one of `orders`.
     pub(crate) fn span(&self, orders: &[f64], ln_tail: f64) -> (usize, usize) {
         let light = |boundary: usize, sign: f64| {
             orders
@@ -299,7 +300,7 @@ impl CellPartition {
                 .all(|c| self.ln_tail(boundary, *c, sign) <= ln_tail)
         };
         let last = self.boundaries.len() - 1;
-        // Tail bounds shrink outwards: bisect on each side of the middle.
+        // Tail bounds shrink outwards, so bisect on each side of the middle.
         let search = |mut light_at: usize, mut heavy_at: usize, sign: f64| {
             while light_at.abs_diff(heavy_at) > 1 {
                 let between = usize::midpoint(light_at, heavy_at);
@@ -314,23 +315,24 @@ impl CellPartition {
         (search(0, last, -1.0), search(last, 0, 1.0))
     }
 
-    /// ln of a rough value of ∫ f_c, by the midpoints of the cells.
+    /// Returns ln of a rough value of ∫ f_c, from the midpoints of the cells.
     pub(crate) fn rough_ln_moment(&self, c: f64) -> f64 {
         ln_sum_exp(&self.cells.ln_masses(c).0)
     }
 
-    /// ln of a bound on ∫ f_c beyond the boundary with this index, to the left (`sign` −1) or right (+1).
+    /// Returns ln of a bound on ∫ f_c beyond the boundary with this index, to the left (`sign` −1) or right
+    /// (+1).
     pub(crate) fn ln_tail(&self, boundary: usize, c: f64, sign: f64) -> f64 {
         ln_tail_beyond(&self.pair, &self.boundaries[boundary], c, sign)
     }
 }
 
-/// ln of a bound on the integral of f_c, c ≥ 0, beyond `boundary`.
+/// Returns ln of a bound on the integral of f_c, c ≥ 0, beyond `boundary`.
 ///
-/// ln M₊ and ln M₋ are convex, so beyond the boundary each is bounded by a line: with the
-/// steepest possible slope where it enters with a positive exponent, with the slope at the
-/// boundary where the exponent is negative. What is left is a Gaussian integral. Where both exponents are
-/// positive, Hölder's inequality bounds it by P(beyond)^c Q(beyond)^{1−c}.
+/// ln M₊ and ln M₋ are convex, so beyond the boundary each is bounded by a line: with the steepest possible
+/// slope if its exponent is positive, and with the slope at the boundary if its exponent is negative. What
+/// remains is a Gaussian integral. If both exponents are positive, Hölder's inequality bounds it by
+/// P(beyond)^c Q(beyond)^{1−c}.
 fn ln_tail_beyond(pair: &Pair, boundary: &CellBoundary, c: f64, sign: f64) -> f64 {
     let by_slopes = ln_tail_by_slopes(pair, boundary, c, sign);
     if c > 1.0 {
@@ -342,7 +344,7 @@ fn ln_tail_beyond(pair: &Pair, boundary: &CellBoundary, c: f64, sign: f64) -> f6
         pair.ln_tails_below(boundary.x)
     };
     let [first, second] = tails.map(|(ln, error)| ln + error);
-    // A part of order 0 counts nothing, even of a tail that is zero as a number.
+    // A part of order 0 contributes nothing, even for a tail that underflows to zero.
     let part = |weight: f64, ln: f64| if weight > 0.0 { weight * ln } else { 0.0 };
     by_slopes.min(part(c, first) + part(1.0 - c, second))
 }

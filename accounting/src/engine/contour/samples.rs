@@ -1,5 +1,5 @@
-//! What the tests of this folder share: pairs of every shape, and the characteristic function by
-//! brute force.
+//! Shared data for the tests of this folder: pairs of every shape, and the characteristic function
+//! by brute force.
 
 use super::nodes::Nodes;
 use crate::loss::{Mixture, Pair};

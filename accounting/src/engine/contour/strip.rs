@@ -9,21 +9,21 @@ use super::partition::{CellPartition, Cells, Slopes};
 use crate::numeric::special::{arcsine, half_ln_shrinkage, ln_add_exp, ln_sum_exp};
 use std::f64::consts::PI;
 
-/// Never leave the real axis farther than this: the Gaussian factor costs e^{a²/2}.
+/// The largest distance from the real axis: the Gaussian factor costs e^{a²/2}.
 const HIGHEST: f64 = 8.0;
-/// Shifts that are tried, each [`STEP`] times the one before.
+/// The number of shifts that are tried, each [`STEP`] times the one before.
 const SHIFTS: usize = 28;
 const STEP: f64 = 0.7;
 
 impl Slopes {
-    /// The largest a for which the bounds above hold here, with a little room.
+    /// Returns the largest a for which the bounds above hold here, with a little room.
     pub(super) fn height(&self) -> f64 {
         (0.95 / self.plus_variance.max(self.minus_variance))
             .sqrt()
             .min(HIGHEST)
     }
 
-    /// ln of a bound on |f_s(x+ia)|/f_c(x) without the Gaussian factor, |Im s| ≤ y.
+    /// Returns ln of a bound on |f_s(x+ia)|/f_c(x) without the Gaussian factor, |Im s| ≤ y.
     fn ln_growth(&self, c: f64, a: f64, y: f64) -> f64 {
         let square = a * a;
         let turn = a * (self.plus_mean.1 + self.minus_mean.1)
@@ -32,7 +32,7 @@ impl Slopes {
         y * turn + self.ln_shrinkage(c, a)
     }
 
-    /// A bound on |L(x+ia) − L(x)|.
+    /// Returns a bound on |L(x+ia) − L(x)|.
     fn change(&self, a: f64) -> f64 {
         let square = a * a;
         half_ln_shrinkage(square * self.plus_variance)
@@ -40,7 +40,8 @@ impl Slopes {
             + self.ln_growth(1.0, a, 1.0)
     }
 
-    /// ln of a bound on |M₋(x+ia)/M₋(x)|^{1−c}: above 0 only when the exponent is negative.
+    /// Returns ln of a bound on |M₋(x+ia)/M₋(x)|^{1−c}, which is above 0 only if the exponent is
+    /// negative.
     pub(super) fn ln_shrinkage(&self, c: f64, a: f64) -> f64 {
         (c - 1.0).max(0.0) * half_ln_shrinkage(a * a * self.minus_variance)
     }
@@ -72,7 +73,7 @@ impl Cells {
     }
 }
 
-/// ∫ |f_s(x ± ia)| dx at one order c for |Im s| ≤ y, bounded for any shift a.
+/// A bound on ∫ |f_s(x ± ia)| dx at one order c for |Im s| ≤ y, for any shift a.
 struct Strip<'a> {
     partition: &'a CellPartition,
     c: f64,
@@ -106,7 +107,7 @@ impl<'a> Strip<'a> {
         }
     }
 
-    /// ln of the bound at the shift a.
+    /// Returns ln of the bound at the shift a.
     fn ln_integral(&mut self, a: f64) -> f64 {
         self.exponents.clone_from(&self.ln_most);
         self.partition
@@ -119,8 +120,9 @@ impl<'a> Strip<'a> {
         ln_sum_exp(&self.exponents) + 0.5 * a * a
     }
 
-    /// The least of a function of the shift and the bound there, found downhill from the shift
-    /// with index `from`, and the index of the best; stops at a value that is small `enough`.
+    /// Returns the least value of a function of the shift and the bound there, with the index of the
+    /// best shift. Searches downhill from the shift with index `from`, and stops at a value that is at
+    /// most `enough`.
     fn least(&mut self, from: usize, enough: f64, value: impl Fn(f64, f64) -> f64) -> (f64, usize) {
         let mut at = |index: usize| {
             let a = self.partition.shift(index);
@@ -149,7 +151,7 @@ impl<'a> Strip<'a> {
 }
 
 impl CellPartition {
-    /// The largest shift a that is allowed along the whole line.
+    /// Returns the largest shift a that is allowed along the whole line.
     pub(super) fn least_height(&self) -> f64 {
         let cells = self.cells.height.iter().copied();
         cells
@@ -158,15 +160,14 @@ impl CellPartition {
             .min(self.slopes_beyond(1.0).height())
     }
 
-    /// The shifts to try: geometric, from the largest.
+    /// Returns the shift to try with this index; shifts are geometric, from the largest.
     fn shift(&self, index: usize) -> f64 {
         self.height * STEP.powi(index as i32)
     }
 
-    /// A bound on the error of the trapezoid rule for ∫ f_1 L at spacing `h`.
+    /// Returns a bound on the error of the trapezoid rule for ∫ f_1 L at spacing `h`.
     ///
-    /// Off the axis |L(x+ia)| is at most |L(x)| plus what modulus and argument of M₊ and M₋
-    /// change by.
+    /// Off the axis, |L(x+ia)| is at most |L(x)| plus the change of modulus and argument of M₊ and M₋.
     pub(crate) fn loss_trapezoid_error(&self, h: f64) -> f64 {
         let mut best = f64::INFINITY;
         let (ln_mass, swing) = self.cells.ln_masses(1.0);
@@ -186,9 +187,9 @@ impl CellPartition {
         best
     }
 
-    /// The widest spacing at which the trapezoid rule for ∫ f_s, Re s = c, |Im s| ≤ y, errs by
-    /// at most e^`ln_error`: 2M/(e^{2πa/h} − 1) with M the integral along the shifted lines.
-    /// Looks for the shift from the one with index `from`, and says which was best.
+    /// Returns the widest spacing at which the trapezoid rule for ∫ f_s, Re s = c, |Im s| ≤ y, errs by
+    /// at most e^`ln_error`: 2M/(e^{2πa/h} − 1) with M the integral along the shifted lines. Searches
+    /// for the shift from the one with index `from`, and returns the index of the best one.
     pub(crate) fn spacing(&self, c: f64, y: f64, ln_error: f64, from: usize) -> (f64, usize) {
         let (ln, best) = Strip::new(self, c, y).least(from, f64::NEG_INFINITY, |a, ln_integral| {
             let excess = std::f64::consts::LN_2 + ln_integral - ln_error;
@@ -197,8 +198,8 @@ impl CellPartition {
         (-ln, best)
     }
 
-    /// ln of the trapezoid rule's error at spacing `h`, as in [`CellPartition::spacing`]; does not look
-    /// further once it is at most `enough`.
+    /// Returns ln of the trapezoid rule's error at spacing `h`, as in [`CellPartition::spacing`]; stops
+    /// as soon as it is at most `enough`.
     pub(crate) fn ln_trapezoid_error(&self, c: f64, h: f64, from: usize, enough: f64) -> f64 {
         let error = |a: f64, ln_integral: f64| {
             let rounds = 2.0 * PI * a / h;

@@ -1,15 +1,15 @@
-//! The coarse path: certified at any number of steps, for when the contour is not.
+//! The coarse path: certified at any number of steps, for use when the contour can't be certified.
 //!
-//! Above: Chernoff's bound at the best order (this is the Rényi bound with the conversion of
-//! Canonne, Kamath and Steinke). Below: most of the tilted law lies in a window, where the
-//! averaged function is at least its value at one of the window's ends.
+//! The upper end is Chernoff's bound at the best order (this is the Rényi bound with the conversion
+//! of Canonne, Kamath and Steinke). For the lower end, most of the tilted law lies in a window in
+//! which the averaged function is at least its value at one of the window's ends.
 
 use super::cumulants::CumulantFunction;
 use super::kernel::Kernel;
 use crate::numeric::special::ln_one_minus_exp;
 
 impl CumulantFunction {
-    /// ln of an upper bound on δ(ε), and the order that gives it.
+    /// Returns ln of an upper bound on δ(ε), and the order that gives it.
     pub(crate) fn chernoff(&self, epsilon: f64) -> (f64, f64) {
         let bound = |c: f64| {
             let (total, _) = self.certified(c);
@@ -22,11 +22,11 @@ impl CumulantFunction {
         if best.0 < 0.0 { best } else { (0.0, 1.0) }
     }
 
-    /// ln of a lower bound on δ(ε), or −∞.
+    /// Returns ln of a lower bound on δ(ε), or −∞.
     ///
-    /// With P_c the law tilted to order c and a window [l, u], l > ε:
-    /// δ = e^{K(c)} E_c[e^{−cL}(e^L − e^ε)₊] ≥ e^{K(c)} P_c(l ≤ L ≤ u) · min over the ends,
-    /// and P_c misses the window by at most e^{K(c±θ) − K(c) ∓ θ·end} on either side.
+    /// With P_c the law tilted to order c and a window [l, u], l > ε: δ = e^{K(c)} E_c[e^{−cL}(e^L
+    /// − e^ε)₊] ≥ e^{K(c)} P_c(l ≤ L ≤ u) · min over the ends, and P_c misses the window by at most
+    /// e^{K(c±θ) − K(c) ∓ θ·end} on either side.
     pub(crate) fn window(&self, epsilon: f64) -> f64 {
         let near = self.lean(Kernel::Excess, epsilon, None);
         let spread = self.moment(near).second.max(f64::MIN_POSITIVE).sqrt();
@@ -51,7 +51,7 @@ impl CumulantFunction {
                 }
             }
         }
-        // Chosen roughly, certified once.
+        // The window is chosen roughly and certified once.
         best.map_or(f64::NEG_INFINITY, |(_, window)| {
             window.value(epsilon, |c| {
                 let (total, _) = self.certified(c);
@@ -61,8 +61,8 @@ impl CumulantFunction {
     }
 }
 
-/// A window of losses [low, high] under the law tilted to `order`, with the step θ of its
-/// Chernoff bounds.
+/// A window of losses [low, high] under the law tilted to `order`, with the step θ of its Chernoff
+/// bounds.
 struct Window {
     order: f64,
     step: f64,
@@ -71,7 +71,7 @@ struct Window {
 }
 
 impl Window {
-    /// ln of the lower bound on δ(ε), from K and a bound on its error.
+    /// Returns ln of the lower bound on δ(ε), from K and a bound on its error.
     fn value(&self, epsilon: f64, moment: impl Fn(f64) -> (f64, f64)) -> f64 {
         let front = moment(self.order);
         let front = front.0 - front.1;

@@ -1,9 +1,9 @@
-//! The composed, tilted law by the lowest frequencies of its transform, where the others are
-//! bounded: a grid far too fine to be laid out costs no more than those.
+//! The composed, tilted law from the lowest frequencies of its transform, if the others are
+//! bounded: even a grid far too fine to be laid out then costs no more than these.
 //!
-//! With F the transform of the tilted law on n lines and g the gain of each line,
-//! Σ F(v) g(v) = 1/n Σ_k F_k^T conj(ĝ_k), and ĝ_k is a pair of geometric series. What is left out
-//! is at most 1/n Σ_{k ≥ K} |F_k|^T |ĝ_k|, twice.
+//! With F the transform of the tilted law on n lines and g the gain of each line, Σ F(v) g(v) = 1/n
+//! Σ_k F_k^T conj(ĝ_k), and ĝ_k is a pair of geometric series. The omitted terms amount to at most
+//! 1/n Σ_{k ≥ K} |F_k|^T |ĝ_k|, twice.
 
 use super::blocks::BLOCK_BYTES;
 use super::decay::Decay;
@@ -14,26 +14,26 @@ use std::f64::consts::{PI, TAU};
 
 /// The fewest and the most frequencies, as powers of two.
 const FREQUENCIES: std::ops::RangeInclusive<u32> = 5..=16;
-/// What the moments of all blocks may take, in bytes.
+/// The most memory for the moments of all blocks, in bytes.
 const MOST_MEMORY: usize = 14 << 20;
-/// Roundings in one term of the sum.
+/// The rounding error of one term of the sum.
 const TERM_ERROR: f64 = 64.0 * ROUND;
 
 /// Π F_i(k)^{T_i} for the lowest k.
 #[derive(Debug)]
 pub(crate) struct Band {
-    /// Lines on the circle, a power of two.
+    /// The number of lines on the circle, a power of two.
     lines: i64,
-    /// Powers, each with a bound on its error.
+    /// The powers, each with a bound on its error.
     powers: Vec<(Complex<f64>, f64)>,
-    /// Where on the circle the window's first line lies.
+    /// The position of the window's first line on the circle.
     base: i64,
     /// Bounds on the terms of all other frequencies.
     beyond: Beyond,
 }
 
-/// Bounds on what all frequencies from one on add to the sum: by the gains just above ε, and by
-/// gains that begin at z, over e^{(1−θ)z}.
+/// Bounds on what all frequencies from one on add to the sum: from the gains just above ε, and from
+/// gains that begin at z, divided by e^{(1−θ)z}.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Beyond {
     near: f64,
@@ -45,9 +45,9 @@ pub(crate) struct Beyond {
 pub(crate) struct Gains {
     pub(crate) theta: f64,
     pub(crate) spacing: f64,
-    /// The window's first line, from ε.
+    /// The window's first line, relative to ε.
     pub(crate) first: f64,
-    /// The first line of the window that is above ε.
+    /// The index of the window's first line above ε.
     pub(crate) skip: i64,
 }
 
@@ -60,8 +60,8 @@ pub(crate) struct BandSum {
 }
 
 impl Band {
-    /// How many of the lowest frequencies leave at most `goal` to all others, with the bound on
-    /// those; `None` when it would take too many.
+    /// Returns how many of the lowest frequencies leave at most `goal` to all others, with the
+    /// bound on those; `None` if it would take too many.
     pub(crate) fn reach(
         parts: &[(&Tilted, f64)],
         lines: i64,
@@ -106,7 +106,8 @@ impl Band {
         found
     }
 
-    /// From a spectrum of the lowest frequencies; line `start` is the window's first.
+    /// Creates a band from a spectrum of the lowest frequencies; line `start` is the window's
+    /// first.
     pub(crate) fn new(spectrum: &Spectrum, start: i64, beyond: Beyond) -> Self {
         Self {
             lines: spectrum.lines,
@@ -116,12 +117,12 @@ impl Band {
         }
     }
 
-    /// Frequencies that are kept.
+    /// Returns the number of frequencies that are kept.
     pub(crate) fn count(&self) -> usize {
         self.powers.len()
     }
 
-    /// 1/n Σ_k F_k^T conj(ĝ_k).
+    /// Returns 1/n Σ_k F_k^T conj(ĝ_k).
     pub(crate) fn sum(&self, gains: &Gains) -> BandSum {
         let n = self.lines as f64;
         if gains.skip >= self.lines {
@@ -175,9 +176,9 @@ struct Series {
     fast: Complex<f64>,
 }
 
-/// What every series has in common that begins at one place.
+/// The common part of all series that begin at one place.
 enum Start {
-    /// Below one, with (1 + θz).
+    /// For a place below one, with (1 + θz).
     Near {
         rise: f64,
         rest: f64,
@@ -208,7 +209,7 @@ impl Start {
 }
 
 impl Series {
-    /// From the changes e^{(1−θ)h} − 1 and e^{−θh} − 1.
+    /// Creates a series from the changes e^{(1−θ)h} − 1 and e^{−θh} − 1.
     fn new(turns: f64, (slow, fast): (f64, f64)) -> Self {
         let (half_sin, half_cos) = (PI * turns).sin_cos();
         let (sin, versine) = (2.0 * half_sin * half_cos, 2.0 * half_sin * half_sin);
@@ -220,7 +221,8 @@ impl Series {
         }
     }
 
-    /// The series from there on, and a bound on what its rounding is proportional to.
+    /// Returns the series from `start` on, and the size to which its rounding error is
+    /// proportional.
     fn from(&self, start: &Start) -> (Complex<f64>, f64) {
         match *start {
             Start::Near {
@@ -229,7 +231,7 @@ impl Series {
                 fade,
                 size,
             } => {
-                // Over the common denominator nothing cancels below z = h.
+                // Over the common denominator, nothing cancels below z = h.
                 let turned = Complex::new(1.0, 0.0) - self.fast;
                 let scale = fade / (self.slow.norm() * self.fast.norm());
                 let value = (turned * rest + rise) / (self.slow * self.fast) * fade;
@@ -244,7 +246,7 @@ impl Series {
 }
 
 impl Beyond {
-    /// Over k in [from, 2·from), where |F|^T ≤ e^`ln_most`.
+    /// Returns bounds for k in [from, 2·from), where |F|^T ≤ e^`ln_most`.
     fn between(from: i64, ln_most: f64, lines: i64, (theta, spacing): (f64, f64)) -> Self {
         let (k, n) = (from as f64, lines as f64);
         // |1 − r e^{iα}| ≥ 2 √r |sin(α/2)|, and sines are least at the left end.

@@ -1,5 +1,5 @@
-//! Transforms of masses on lines: all of a circle's frequencies, or the lowest of a circle far too
-//! long to be laid out, by the masses' local moments.
+//! Transforms of masses on lines: all frequencies of a circle, or, by the masses' local moments, the lowest
+//! ones of a circle far too long to be laid out.
 
 use crate::numeric::special::{LANES, ROUND};
 use crate::numeric::sum::Sum;
@@ -7,30 +7,30 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 use std::f64::consts::{PI, TAU};
 
-/// Relative error in the 2-norm of one transform of length N, over log2 N (Higham 2002,
-/// Theorem 24.2, gives less than 7 roundings for radix two; mixed radices do no worse).
+/// The relative error in the 2-norm of one transform of length N, divided by log2 N (Higham 2002, Theorem
+/// 24.2, gives less than 7 roundings for radix two; mixed radices do no worse).
 const TRANSFORM_ERROR: f64 = 10.0 * ROUND;
-/// Circles of so many lines are transformed in two halves.
+/// Circles of this many lines are transformed in two halves.
 pub(super) const IN_HALVES: usize = 1 << 19;
-/// Moments kept of a block of several lines.
+/// The number of moments kept for a block of several lines.
 const MOMENTS: usize = 14;
-/// What such a block takes.
+/// The memory of such a block.
 pub(super) const BLOCK_BYTES: usize = 8 * (MOMENTS + 1);
 
-/// Relative error in the 2-norm of a transform of length `n`.
+/// Returns the relative error in the 2-norm of a transform of length `n`.
 pub(crate) fn transform_error(n: usize) -> f64 {
     TRANSFORM_ERROR * (n as f64).log2().max(1.0)
 }
 
-/// Masses gathered in blocks of equally many lines, B of them around the circle: line
-/// width·(place + x/2) for −1 ≤ x ≤ 1, of which Σ m x^j is kept.
+/// Masses gathered in blocks of equally many lines, B of them around the circle: line width·(place + x/2)
+/// for −1 ≤ x ≤ 1, for which Σ m x^j is stored.
 ///
-/// Frequency k turns by 2πk·place/B + xβ with β = πk/B, so that
-/// F(k) = Σ_place e^{−2πik·place/B} Σ_j (−iβ)^j/j! Σ m x^j, up to β^J/J! for J moments.
+/// Frequency k turns by 2πk·place/B + xβ with β = πk/B, so that F(k) = Σ_place e^{−2πik·place/B} Σ_j
+/// (−iβ)^j/j! Σ m x^j, up to β^J/J! for J moments.
 pub(super) struct Blocks {
-    /// Blocks around the circle.
+    /// The number of blocks around the circle.
     count: usize,
-    /// Moments of each block: one where blocks are single lines.
+    /// The number of moments of each block: one if blocks are single lines.
     terms: usize,
     places: Vec<i64>,
     /// The first moment of every block, then the second of every block, and so on.
@@ -38,7 +38,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// From masses by ascending index; `count` divides `lines`.
+    /// Creates blocks from masses by ascending index; `count` divides `lines`.
     pub(super) fn new(masses: &[(i64, f64)], lines: i64, count: usize) -> Self {
         let width = lines / count as i64;
         let terms = if width == 1 { 1 } else { MOMENTS };
@@ -75,28 +75,28 @@ impl Blocks {
         }
     }
 
-    /// About how many multiplications one exact frequency takes.
+    /// Returns the approximate number of multiplications for one exact frequency.
     pub(super) fn cost(&self) -> f64 {
         (self.places.len() * (2 + self.terms)).max(1) as f64
     }
 
-    /// The same by the time that it takes: moments are multiplied in lanes.
+    /// Returns the same in terms of time: moments are multiplied in lanes.
     pub(super) fn taken(&self) -> f64 {
         let faster = if self.terms == 1 { 1.0 } else { 0.5 };
         faster * self.cost()
     }
 
-    /// About how many numbers [`Blocks::all`] transforms.
+    /// Returns the approximate number of values that [`Blocks::all`] transforms.
     pub(super) fn transformed(&self) -> f64 {
         (self.count * self.terms) as f64
     }
 
-    /// Whether every line is a block of its own.
+    /// Returns whether every line is a block of its own.
     pub(super) fn whole_circle(&self) -> bool {
         self.terms == 1
     }
 
-    /// The first `bins` frequencies by fast transforms, with a bound on the error of each.
+    /// Returns the first `bins` frequencies by fast transforms, with a bound on the error of each.
     pub(super) fn all(&self, bins: usize) -> (Vec<Complex<f64>>, f64) {
         let n = self.count;
         if self.terms == 1 && n >= IN_HALVES {
@@ -132,8 +132,9 @@ impl Blocks {
         (totals, worst + 1.01 * (coefficient + 8.0 * ROUND))
     }
 
-    /// The same where every line is a block of its own, even lines and odd lines apart: a planner's
-    /// tables and the lines take half the room. One layer of the same transform, so that its bound holds.
+    /// Returns the same if every line is a block of its own, transforming even and odd lines separately:
+    /// the planner's tables and the lines take half the memory. This is one layer of the same transform, so
+    /// its bound holds.
     pub(super) fn in_halves(&self, bins: usize) -> (Vec<Complex<f64>>, f64) {
         let (n, half) = (self.count, self.count / 2);
         let forward = RealFftPlanner::<f64>::new().plan_fft_forward(half);
@@ -157,7 +158,7 @@ impl Blocks {
         };
         let (even, odd) = (of(0), of(1));
         drop((input, scratch, forward));
-        // Of real numbers: the upper frequencies are the lower ones' conjugates.
+        // The transform of real numbers: the upper frequencies are the conjugates of the lower ones.
         let at = |part: &[Complex<f64>], k: usize| match k % half {
             k if k <= half / 2 => part[k],
             k => part[half - k].conj(),
@@ -170,7 +171,7 @@ impl Blocks {
         ((0..bins).map(value).collect(), worst)
     }
 
-    /// (−iβ)^j/j! at frequency k.
+    /// Returns (−iβ)^j/j! at frequency k.
     fn coefficient(&self, k: usize, j: usize) -> Complex<f64> {
         let beta = PI * k as f64 / self.count as f64;
         let size = (1..=j).fold(1.0, |size, i| size * beta / i as f64);
@@ -182,7 +183,7 @@ impl Blocks {
         }
     }
 
-    /// Frequency k, each term exact to a few roundings, the sum compensated.
+    /// Returns frequency k, with each term exact to a few roundings and a compensated sum.
     pub(super) fn at(&self, k: usize, circle: &Circle) -> (f64, f64) {
         let coefficients: Vec<f64> = (0..self.terms)
             .map(|j| self.coefficient(k, j))
@@ -223,7 +224,7 @@ impl Blocks {
     }
 }
 
-/// Compensated sums side by side.
+/// Compensated sums in parallel lanes.
 #[derive(Default)]
 struct LaneSums {
     total: [f64; LANES],
@@ -234,7 +235,7 @@ impl LaneSums {
     fn add(&mut self, terms: &[f64; LANES]) {
         let sums = self.total.iter_mut().zip(&mut self.lost);
         for ((total, lost), term) in sums.zip(terms) {
-            // What is lost is exact whichever of both is the larger (Knuth 1997, §4.2.2, Theorem B).
+            // The lost part is exact whichever of the two is larger (Knuth 1997, §4.2.2, Theorem B).
             let next = *total + term;
             let added = next - *total;
             *lost += (*total - (next - added)) + (term - added);
@@ -258,7 +259,7 @@ pub(super) struct Circle {
     fine: Vec<(f64, f64)>,
 }
 
-/// Entries of the finer table.
+/// The number of entries of the finer table.
 const FINE: usize = 1024;
 
 impl Circle {
@@ -273,7 +274,7 @@ impl Circle {
     }
 
     pub(super) fn at(&self, m: i64) -> (f64, f64) {
-        // N is a power of two: the remainder of negative numbers too.
+        // N is a power of two, so this is the remainder of negative numbers too.
         let m = (m & (self.n - 1)) as usize;
         let (a, b) = (self.coarse[m / FINE], self.fine[m % FINE]);
         (a.0 * b.1 + a.1 * b.0, a.1 * b.1 - a.0 * b.0)

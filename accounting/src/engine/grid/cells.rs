@@ -1,10 +1,10 @@
-//! One step's law moved to grid lines, so that the new pair dominates the law (above) or is
-//! dominated by it (below).
+//! Moves one step's law to grid lines, so that the new pair dominates the law (above) or is dominated by
+//! it (below).
 //!
-//! Above: a cell's mass goes to both its ends with its P- and Q-mass kept, a spread of the
-//! likelihood ratio (connect the dots). Below: mass on both sides of a line is merged so that the
-//! merged ratio is the line's, which is post-processing; what finds no partner goes to the line
-//! below with its P-mass kept and its Q-mass raised. Both err by the square of the spacing.
+//! Above: a cell's mass goes to both its ends with its P- and Q-mass preserved, which spreads the
+//! likelihood ratio (connect the dots). Below: mass on both sides of a line is merged so that the merged
+//! ratio is the line's, which is post-processing; mass without a partner goes to the line below with its
+//! P-mass preserved and its Q-mass raised. The errors of both are of the order of the squared spacing.
 
 use super::merge::{Cell, Merger};
 use crate::loss::loss_grid::{Lines, LossGrid};
@@ -12,27 +12,26 @@ use crate::loss::{Attained, LossDistribution, Node};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::{Error, Result};
 
-/// How far a law's mass may be from one: sums of millions of terms.
+/// The largest deviation of a law's mass from one: sums of millions of terms.
 const MASS_ERROR: f64 = 1e-9;
-/// With more atoms than this the rarest are left out.
+/// With more atoms than this, the rarest are left out.
 const MANY: usize = 1 << 14;
-/// Relative rounding of a comb's origin and spacing.
+/// The relative rounding error of a comb's origin and spacing.
 const COMB: f64 = 8.0 * ROUND;
-/// Relative rounding of what is done with a node's weight.
+/// The relative rounding error of operations on a node's weight.
 const CELL_ERROR: f64 = 32.0 * ROUND;
 
-/// A measure on grid lines: Q-mass e^w at some lines, P-mass e^loss times that.
+/// A measure on grid lines: Q-mass e^w at some lines, and P-mass e^loss times that.
 #[derive(Debug, Clone)]
 pub(crate) struct Lattice {
     pub(crate) lines: Lines,
-    /// Indices of lines with w, ascending; a line may come twice.
+    /// Indices of lines with w, ascending; a line may occur twice.
     pub(crate) weights: Vec<(i64, f64)>,
     /// P-mass of infinite loss.
     pub(crate) infinite: f64,
-    /// How far at most an atom's loss lies from the line that it was put on, but for the lines' own
-    /// `stretch`.
+    /// The largest distance of an atom's loss from its line, except for the lines' own `stretch`.
     pub(crate) nudge: f64,
-    /// How far the spacing is from that of the comb of losses it stands for, relatively.
+    /// The relative difference between the spacing and that of the comb of losses it represents.
     pub(crate) stretch: f64,
 }
 
@@ -43,7 +42,7 @@ pub(crate) struct Brackets {
     pub(crate) below: Lattice,
 }
 
-/// The cells between a grid's bounds, and what lies on lines already.
+/// The cells between a grid's bounds, and the atoms that lie on lines already.
 struct Cells<'r> {
     loss_grid: &'r LossGrid,
     /// 1 for cells from above, −1 for those from below.
@@ -58,7 +57,7 @@ struct Cells<'r> {
 }
 
 impl LossDistribution {
-    /// Smallest and largest loss among the nodes.
+    /// Returns the smallest and the largest loss among the nodes.
     pub(crate) fn loss_range(&self, ln_cut: f64) -> (f64, f64) {
         let ends = self.pieces.iter().map(|piece| piece.losses(ln_cut));
         let atoms = self.atoms.iter().map(|atom| (atom.loss, atom.loss));
@@ -68,12 +67,12 @@ impl LossDistribution {
             })
     }
 
-    /// The law in the cells of `loss_grid`, from above and from below; P-mass up to about e^`ln_cut`
-    /// beyond the ends counts as infinite loss above and as nothing below. Atoms no farther than
-    /// `slack` from a line are put on it.
+    /// Returns the law in the cells of `loss_grid`, from above and from below. P-mass up to about
+    /// e^`ln_cut` beyond the ends counts as infinite loss above and as nothing below. Atoms no farther
+    /// than `slack` from a line are put on it.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when there would be too many nodes.
+    /// Returns [`crate::Error::NotCertified`] if there would be too many nodes.
     pub(crate) fn brackets(
         &self,
         loss_grid: &LossGrid,
@@ -87,10 +86,10 @@ impl LossDistribution {
         })
     }
 
-    /// [`LossDistribution::brackets`] from above alone.
+    /// Returns the law of [`LossDistribution::brackets`] from above alone.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LossDistribution::brackets`].
     pub(crate) fn bracket_above(
         &self,
         loss_grid: &LossGrid,
@@ -101,10 +100,10 @@ impl LossDistribution {
         self.laid_above(above, left_out)
     }
 
-    /// [`LossDistribution::brackets`] from below alone.
+    /// Returns the law of [`LossDistribution::brackets`] from below alone.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LossDistribution::brackets`].
     pub(crate) fn bracket_below(
         &self,
         loss_grid: &LossGrid,
@@ -115,13 +114,13 @@ impl LossDistribution {
         self.laid_below(below)
     }
 
-    /// Whether there are so many atoms that both sides at once take too much memory.
+    /// Returns whether there are so many atoms that both sides at once take too much memory.
     pub(crate) fn has_many_atoms(&self) -> bool {
         self.atoms.len() > MANY
     }
 
-    /// Cells for each sign, with every error on its side, and ln of a bound on the P-mass that is in
-    /// none of them.
+    /// Returns cells for each sign, with every error on its side, and ln of a bound on the P-mass that
+    /// isn't in any of them.
     fn gathered<'r, const N: usize>(
         &self,
         signs: [f64; N],
@@ -129,12 +128,12 @@ impl LossDistribution {
         ln_cut: f64,
         slack: f64,
     ) -> Result<([Cells<'r>; N], f64)> {
-        // Bounding laws have combs of their own making.
+        // Laws that are only bounds have their own combs.
         let exact = self.attained == Attained::Always;
         let comb = exact && self.comb.is_some_and(|comb| comb.is(loss_grid.lines));
         let mut all = signs.map(|sign| Cells::new(loss_grid, sign, comb));
         let mut near = 0;
-        // Of very many atoms those left out are like the tails of a density.
+        // If there are very many atoms, those left out are treated like the tails of a density.
         let rare = ln_cut - (self.atoms.len() as f64).ln();
         let (many, mut left_out) = (self.has_many_atoms(), None);
         let dropped = self.discretise(ln_cut, Some(loss_grid), &mut |node: Node| {
@@ -151,7 +150,7 @@ impl LossDistribution {
                 cells.add(&node, near);
             }
         })?;
-        // Their errors are small beside the room that `rare` leaves.
+        // Their errors are small compared with the room that `rare` leaves.
         let dropped = left_out.map_or(dropped, |sum: f64| {
             ln_add_exp(dropped, rare + (sum + ROUND).ln() + MASS_ERROR)
         });
@@ -165,7 +164,7 @@ impl LossDistribution {
             (left_out.exp() * (1.0 + 1e-9)).max(f64::MIN_POSITIVE)
         };
         let above = cells.spread_apart(self.infinite + self.missing + tails);
-        // Nothing may have been lost, whatever the reason.
+        // No mass may have been lost, for whatever reason.
         if above.whole() >= 1.0 - above.allowed() {
             Ok(above)
         } else {
@@ -175,7 +174,7 @@ impl LossDistribution {
 
     fn laid_below(&self, cells: Cells<'_>) -> Result<Lattice> {
         let below = cells.merged(self.infinite_at_least());
-        // Nor found.
+        // No mass may have been gained.
         if below.whole() <= 1.0 + below.allowed() {
             Ok(below)
         } else {
@@ -192,7 +191,7 @@ fn not_kept() -> Error {
 }
 
 impl<'r> Cells<'r> {
-    /// Nothing in them yet.
+    /// Creates empty cells.
     fn new(loss_grid: &'r LossGrid, sign: f64, comb: bool) -> Self {
         Self {
             loss_grid,
@@ -210,7 +209,7 @@ impl<'r> Cells<'r> {
             * self.loss_grid.lines.spacing
     }
 
-    /// Into the cell of its loss, which is close to the cell `near`.
+    /// Adds a node to the cell of its loss, which is close to the cell `near`.
     fn add(&mut self, node: &Node, near: usize) {
         let error = node.loss_error + self.loss_grid.line_error(near);
         let loss = node.loss + self.sign * error;
@@ -225,7 +224,7 @@ impl<'r> Cells<'r> {
         self.cells[cell].add(ln_mass, t, width);
     }
 
-    /// Puts an atom on the line it lies on, up to rounding or `slack`; `false` when there is none.
+    /// Puts an atom on the line it lies on, up to rounding or `slack`; returns `false` if there is none.
     fn settle(&mut self, atom: &Node, slack: f64) -> bool {
         let lines = self.loss_grid.lines;
         let slack = if self.comb { 0.0 } else { slack };
@@ -234,8 +233,8 @@ impl<'r> Cells<'r> {
         };
         let ln_mass = atom.ln_second + self.sign * atom.weight_error;
         self.on_lines.push((index, ln_mass));
-        // The losses of a comb are o + ks, and only o and s are rounded: what k steps are off adds up to
-        // k times that of s, however large single losses are.
+        // The losses of a comb are o + ks, and only o and s are rounded: the error of k steps is k times
+        // that of s, however large single losses are.
         if self.comb && atom.loss_error <= COMB * atom.loss.abs() {
             self.nudge = self.nudge.max(COMB * lines.origin.abs());
             self.stretch = COMB;
@@ -259,7 +258,7 @@ impl<'r> Cells<'r> {
         }
     }
 
-    /// Each cell to both its ends.
+    /// Spreads each cell to both its ends.
     fn spread_apart(self, infinite: f64) -> Lattice {
         let mut weights: Vec<(i64, f64)> = (self.loss_grid.bounds.iter())
             .map(|bound| (*bound, f64::NEG_INFINITY))
@@ -276,7 +275,7 @@ impl<'r> Cells<'r> {
         self.lattice(weights, infinite)
     }
 
-    /// Both sides of each bound merged as far as they balance.
+    /// Merges both sides of each bound as far as they balance.
     fn merged(self, infinite: f64) -> Lattice {
         let widths: Vec<f64> = (0..self.cells.len()).map(|i| self.width(i)).collect();
         let masses = Merger::new(&self.cells, &widths).masses();
@@ -288,24 +287,24 @@ impl<'r> Cells<'r> {
 }
 
 impl Lattice {
-    /// All P-mass.
+    /// Returns the whole P-mass.
     fn whole(&self) -> f64 {
         self.moment(1.0).0.exp() + self.infinite
     }
 
-    /// How far any loss may be from its line.
+    /// Returns the largest distance of a loss from its line.
     pub(crate) fn off(&self) -> f64 {
         let index = |weight: Option<&(i64, f64)>| weight.map_or(0, |weight| weight.0.abs());
         let farthest = index(self.weights.first()).max(index(self.weights.last()));
         self.nudge + self.stretch * farthest as f64 * self.lines.spacing
     }
 
-    /// How far that may be from one.
+    /// Returns the largest allowed deviation of the whole mass from one.
     fn allowed(&self) -> f64 {
         MASS_ERROR + 2.0 * self.off()
     }
 
-    /// K(θ) = ln Σ e^{w + θv} and K'(θ).
+    /// Returns K(θ) = ln Σ e^{w + θv} and K'(θ).
     pub(crate) fn moment(&self, theta: f64) -> (f64, f64) {
         let exponent = |(index, w): &(i64, f64)| w + theta * self.lines.at(*index);
         let top = self

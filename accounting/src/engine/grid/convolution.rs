@@ -10,60 +10,61 @@ use crate::numeric::interval::LnBounds;
 use crate::quantity::error::{Error, Result};
 use std::f64::consts::TAU;
 
-/// What a cell may add to ln of the moments that bound what lies outside of the window.
+/// The largest addition of a cell to ln of the moments that bound what lies outside the window.
 const GROWTH: f64 = 1e-5;
-/// Cells times components of the densities in them.
+/// The most cells times components of the densities in them.
 const MOST_WORK: usize = 1 << 22;
-/// Cells that are allowed in any case.
+/// The number of cells that is allowed in any case.
 const FEWEST_CELLS: usize = 1 << 13;
-/// How often lines are moved apart because there were too many cells.
+/// How often lines are moved apart because there are too many cells.
 const MOST_TRIES: usize = 10;
-/// What the smallest grid takes, in quarters of a second.
+/// The work of the smallest grid, in quarters of a second.
 const LEAST_WORK: f64 = 0.1;
-/// More cells than this, of all distinct steps together, do not fit into 50 MB.
+/// More cells than this, of all distinct steps together, don't fit into 50 MB.
 const MOST_CELLS: usize = 3 << 16;
 
-/// Both measures under the tilt θ, reusable for every ε near the one it was made for.
+/// Both measures under the tilt θ, reusable for every ε near the one they were made for.
 #[derive(Debug)]
 pub(crate) struct Convolution {
     theta: f64,
     above: Side,
     below: Side,
-    /// Whether a finer grid is to be had.
+    /// Whether a finer grid is possible.
     pub(crate) refinable: bool,
     /// The grid's spacing and length.
     pub(crate) spacing: f64,
     pub(crate) length: usize,
-    /// What it took, in about quarters of a second of a processor.
+    /// The work, in units of about a quarter of a second of processor time.
     pub(crate) work: f64,
 }
 
-/// What is wanted of a convolution.
+/// The requirements of a convolution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     /// The tilt.
     pub(crate) theta: f64,
-    /// Relative accuracy of δ.
+    /// The relative accuracy of δ.
     pub(crate) relative: f64,
-    /// About ln δ.
+    /// The approximate ln δ.
     pub(crate) ln_delta: f64,
-    /// The spacing over the one that should do.
+    /// The ratio of the spacing to the one that should suffice.
     pub(crate) finer: f64,
-    /// How much it may cost.
+    /// The cost that is allowed.
     pub(crate) effort: Effort,
 }
 
-/// What a grid may cost.
+/// The cost that a grid may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// As much as memory allows: nothing else knows the law.
+    /// As much as memory allows: no other engine can handle the law.
     Full,
-    /// A second opinion, in about a second.
+    /// A second engine's answer, in about a second.
     Modest,
 }
 
 impl Effort {
-    /// Cells of each of so many distinct steps with so many components in all.
+    /// Returns the number of cells for each of `steps` distinct steps with `components` components in
+    /// total.
     fn cells(self, steps: usize, components: usize) -> usize {
         let (cells, work) = match self {
             Self::Full => (MOST_CELLS, MOST_WORK),
@@ -72,7 +73,7 @@ impl Effort {
         cells.min(work / components.max(1)).max(FEWEST_CELLS) / steps.max(1)
     }
 
-    /// How often fewer cells are tried for more frequencies.
+    /// Returns how often fewer cells are tried in exchange for more frequencies.
     const fn tries(self) -> usize {
         match self {
             Self::Full => 4,
@@ -85,7 +86,7 @@ impl Convolution {
     /// Composes the steps of `moments` as `wanted`.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when a step has too many cells.
+    /// Returns [`Error::NotCertified`] if a step has too many cells.
     pub(crate) fn new(moments: &Moments, wanted: Wanted) -> Result<Self> {
         let steps = moments.steps.as_slice();
         let theta = wanted.theta;
@@ -102,7 +103,7 @@ impl Convolution {
             ln_cut,
             orders: [left_order, right_order],
         };
-        // Peaks of the gain and of the tilted law decide what the sum comes to.
+        // The peaks of the gain and of the tilted law determine the sum.
         let distance = theta - 1.0;
         let spread = here.second + 1.0 / (theta * theta) + 1.0 / (distance * distance);
         let window = Window {
@@ -137,8 +138,8 @@ impl Convolution {
         })
     }
 
-    /// On lines as close as wished, by the lowest frequencies; `None` where a short grid does, or
-    /// where too many frequencies matter.
+    /// Composes on lines as close as requested, by the lowest frequencies; `None` if a short grid
+    /// suffices, or if too many frequencies matter.
     fn in_a_band(rows: &Rows<'_>, window: &Window, span: f64) -> Result<Option<Self>> {
         let Some(mut wish) = Layout::fine(rows.moments, rows.wanted, span) else {
             return Ok(None);
@@ -187,7 +188,7 @@ impl Convolution {
         }))
     }
 
-    /// ln δ(ε), near the ε it was made for.
+    /// Returns ln δ(ε), near the ε that it was made for.
     pub(crate) fn value(&self, epsilon: f64) -> LnBounds {
         let upper = self.above.ln_delta(epsilon, self.theta, 1.0);
         let lower = self.below.ln_delta(epsilon, self.theta, -1.0);
@@ -202,13 +203,13 @@ impl Convolution {
         }
     }
 
-    /// Whether the window begins above `epsilon`.
+    /// Returns whether the window begins above `epsilon`.
     #[cfg(test)]
     pub(super) fn begins_above(&self, epsilon: f64) -> bool {
         self.above.begins_above(epsilon)
     }
 
-    /// Every error at `epsilon`, relative to δ: the larger of both sides.
+    /// Returns every error at `epsilon`, relative to δ: the larger of both sides.
     pub(crate) fn errors(&self, epsilon: f64) -> Vec<ErrorTerm> {
         let above = self.above.pieces(epsilon, self.theta, 1.0);
         let below = self.below.pieces(epsilon, self.theta, -1.0);
@@ -239,18 +240,18 @@ impl Convolution {
         ]
     }
 
-    /// The tilt.
+    /// Returns the tilt.
     pub(crate) const fn order(&self) -> f64 {
         self.theta
     }
 }
 
-/// What is needed to lay the law of every step on lines.
+/// The data needed to put the law of every step on lines.
 struct Rows<'m> {
     moments: &'m Moments,
     wanted: Wanted,
     ln_cut: f64,
-    /// Orders whose Chernoff bounds say what lies beyond the window.
+    /// Orders whose Chernoff bounds limit what lies beyond the window.
     orders: [f64; 2],
 }
 
@@ -260,8 +261,8 @@ type Laid = Vec<(Lattice, u64)>;
 /// One step's law from below.
 enum Below {
     Laid(Lattice),
-    /// In these cells with this slack, when the side above is done with: two of so many atoms take too
-    /// much memory.
+    /// To be put into these cells with this slack after the side above is finished: two laws of that
+    /// many atoms take too much memory.
     Later(LossGrid, f64),
 }
 
@@ -273,7 +274,8 @@ struct BothLaid {
 }
 
 impl Rows<'_> {
-    /// The laws on the lines of `layout`, or of the finest coarser one that has not too many cells.
+    /// Returns the laws on the lines of `layout`, or on those of the finest coarser layout that
+    /// doesn't have too many cells.
     fn fitting(&self, mut layout: Layout) -> Result<(Layout, BothLaid)> {
         let mut factor = 1.0;
         for _ in 0..MOST_TRIES {
@@ -296,14 +298,14 @@ impl Rows<'_> {
         let mut laid = BothLaid::default();
         for (part, (law, times)) in steps.iter().enumerate() {
             let lines = layout.lines(law, self.moments, (part, theta));
-            // Moving every loss by so little changes δ by a small share of what is allowed.
+            // Moving every loss by this little changes δ by a small share of what is allowed.
             let slack = 0.02 * self.wanted.relative / (theta * *times as f64);
             let tilted = self
                 .moments
                 .tilted(part, theta, |loss| lines.meets(loss, slack));
             let allowed = tilted.allowance(layout.spacing);
             let mut masses = vec![(tilted, allowed)];
-            // The moments that bound what lies outside of the window must not grow by much either.
+            // The moments that bound what lies outside the window mustn't grow by much either.
             for order in self.orders {
                 let there = self
                     .moments
@@ -326,7 +328,7 @@ impl Rows<'_> {
         Ok(laid)
     }
 
-    /// Every law from below.
+    /// Returns every law from below.
     fn laid(&self, below: Vec<Below>) -> Result<Laid> {
         let steps = self.moments.steps.iter();
         let each = steps.zip(below).map(|((law, times), below)| {
@@ -342,7 +344,7 @@ impl Rows<'_> {
     }
 }
 
-/// Of both sides, and of moving every step's law to its lines.
+/// Returns the work of both sides, and of moving every step's law to its lines.
 fn work(above: &Side, below: &Side) -> f64 {
     LEAST_WORK + above.work + below.work
 }

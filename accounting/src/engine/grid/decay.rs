@@ -1,19 +1,19 @@
-//! How large the transform of a law on lines can still be beyond a frequency: bounds read off
-//! the masses themselves.
+//! Bounds on the transform of a law on lines beyond a frequency, computed from the masses
+//! themselves.
 
 use std::borrow::Cow;
 use std::f64::consts::PI;
 
-/// Room for the rounding of sums over all masses.
+/// Room for the rounding error of sums over all masses.
 const ROOM: f64 = 1e-9;
 
-/// Masses on lines, ascending, and what bounds their transform at high frequencies.
+/// Masses on lines, ascending, with bounds on their transform at high frequencies.
 pub(crate) struct Decay<'m> {
     masses: &'m [(i64, f64)],
     lines: f64,
     /// ln Σ m.
     ln_whole: f64,
-    /// Mass that stands out of its neighbours, and the total variation of the rest.
+    /// The mass that exceeds its neighbours, and the total variation of the rest.
     spikes: f64,
     variation: f64,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Decay<'m> {
 impl<'m> Decay<'m> {
     pub(crate) fn new(masses: &'m [(i64, f64)], lines: i64) -> Self {
         let whole: f64 = masses.iter().map(|(_, m)| m).sum();
-        // A line's mass is smooth as far as the larger of its neighbours reaches.
+        // A line's mass counts as smooth up to the larger of its neighbours.
         let merged = merged(masses);
         let mass_at = |i: Option<usize>, line: i64| {
             i.and_then(|i| merged.get(i))
@@ -51,9 +51,10 @@ impl<'m> Decay<'m> {
         }
     }
 
-    /// ln of a bound on |F_k| for all k ≤ n/2 in [from, 2·from); the quicker one alone where that is `enough`.
+    /// Returns ln of a bound on |F_k| for all k ≤ n/2 in [from, 2·from); only the faster bound is
+    /// computed if it is at most `enough`.
     ///
-    /// |Σ m_i e^{iαi}| ≤ spikes + variation/(2 sin(α/2)) by summation by parts. And in every
+    /// |Σ m_i e^{iαi}| ≤ spikes + variation/(2 sin(α/2)) by summation by parts. In addition, in every
     /// window whose pairs have α|i − j| ≤ π, 1 − cos x ≥ 2x²/π² gives
     /// 1 − |F/Σm|² = Σ m_i m_j (1 − cos α(i − j)) ≥ (2α²/π²) Σ m_i m_j (i − j)².
     pub(crate) fn ln_most(&self, from: i64, enough: f64) -> f64 {
@@ -83,7 +84,7 @@ impl<'m> Decay<'m> {
     }
 }
 
-/// Mass, mean and squares about the mean of what lies close together.
+/// Mass, mean and sum of squares about the mean of masses that lie close together.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     first: i64,
@@ -112,9 +113,9 @@ impl Window {
     }
 }
 
-/// Masses on the same line as one.
+/// Merges masses on the same line.
 fn merged(masses: &[(i64, f64)]) -> Cow<'_, [(i64, f64)]> {
-    // A copy of as many as there may be is worth avoiding.
+    // Copying this many masses is worth avoiding.
     if masses.windows(2).all(|pair| pair[0].0 != pair[1].0) {
         return Cow::Borrowed(masses);
     }

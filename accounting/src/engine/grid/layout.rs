@@ -1,4 +1,4 @@
-//! How far apart the grid's lines are, how many of them go around, and where they lie.
+//! Layout of the grid: the distance of lines, their number around the circle, and their position.
 
 use super::convolution::Wanted;
 use super::moments::Moments;
@@ -8,34 +8,33 @@ use crate::quantity::error::{Error, Result};
 
 /// The longest grid that is laid out: three arrays of it fit in 25 MB.
 const LONGEST: i64 = 1 << 20;
-/// The same for several distinct steps, whose transforms meet.
+/// The longest grid for several distinct steps, whose transforms coexist.
 const LONGEST_OF_SEVERAL: i64 = 1 << 19;
-/// The shortest worth a transform.
+/// The shortest grid that is worth a transform.
 const SHORTEST: i64 = 1 << 8;
-/// Up to here a grid is laid out without a second thought.
+/// Up to this length, a grid is laid out without further consideration.
 pub(super) const MODEST: i64 = 1 << 13;
-/// Lines beyond what must be spanned: each step's cells reach a little farther than its losses.
+/// Lines in addition to the span: each step's cells reach slightly farther than its losses.
 const MARGIN: u64 = 128;
-/// Indices beyond this are not trusted.
+/// Indices beyond this aren't trusted.
 const FARTHEST: f64 = (1u64 << 48) as f64;
 
-/// Spacing and number of lines.
+/// The spacing and the number of lines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) spacing: f64,
-    /// Lines around the circle, a power of two.
+    /// The number of lines around the circle, a power of two.
     pub(super) length: i64,
-    /// What the circle must span.
+    /// The span that the circle must cover.
     span: f64,
-    /// Whether a finer grid is to be had.
+    /// Whether a finer grid is possible.
     pub(super) refinable: bool,
     /// Whether the lines are the atoms' own.
     pub(super) exact: bool,
 }
 
 impl Layout {
-    /// Lines as close as `wanted`, however many; `None` where a modest number does, or where no
-    /// number does.
+    /// Returns lines as close as `wanted`, however many; `None` if a modest number suffices, or if no number does.
     pub(super) fn fine(moments: &Moments, wanted: Wanted, span: f64) -> Option<Self> {
         let steps = moments.steps.as_slice();
         let (spacing, exact) = match common(steps) {
@@ -47,7 +46,7 @@ impl Layout {
             }
         };
         let lines = span / spacing;
-        // Losses are not known well enough for lines closer than this.
+        // Losses aren't known accurately enough for lines closer than this.
         let largest = (steps.iter())
             .map(|(law, _)| law.loss_range(-30.0))
             .fold(0.0f64, |most, (low, high)| {
@@ -63,7 +62,7 @@ impl Layout {
         })
     }
 
-    /// Lines as close as `wanted`, but not more than can be laid out.
+    /// Returns lines as close as `wanted`, but no more than can be laid out.
     pub(super) fn laid_out(moments: &Moments, wanted: Wanted, span: f64) -> Result<Self> {
         let steps = moments.steps.as_slice();
         let longest = if steps.len() > 1 {
@@ -96,7 +95,7 @@ impl Layout {
         })
     }
 
-    /// Lines farther apart by about `factor`; no finer grid is to be had then.
+    /// Returns lines farther apart by about `factor`; the grid then counts as not refinable.
     pub(super) fn coarser(&self, moments: &Moments, theta: f64, factor: f64) -> Self {
         let wish = factor * self.spacing;
         let spacing = fit((wish, 0.8 * wish), &gaps(moments, theta, wish));
@@ -108,7 +107,8 @@ impl Layout {
         }
     }
 
-    /// Lines through the law's heaviest atom, or through the middle of one of the crowds of a law that has densities.
+    /// Returns lines through the law's heaviest atom or, for a law with densities, through the middle of one of its
+    /// crowds.
     pub(super) fn lines(
         &self,
         law: &LossDistribution,
@@ -128,7 +128,7 @@ impl Layout {
     }
 }
 
-/// The next power of two, with room at the ends.
+/// Returns the next power of two, with room at the ends.
 fn circle(lines: f64) -> i64 {
     let least = (lines.ceil() as u64)
         .saturating_add(MARGIN)
@@ -136,7 +136,7 @@ fn circle(lines: f64) -> i64 {
     i64::try_from(least).unwrap_or(i64::MAX).max(SHORTEST)
 }
 
-/// The spacing of all laws, if atoms of one comb are all there is.
+/// Returns the spacing of all laws, if they consist only of atoms of one comb.
 fn common(steps: &[(LossDistribution, u64)]) -> Option<f64> {
     let combs: Option<Vec<Comb>> = steps.iter().map(|(law, _)| law.comb).collect();
     let combs = combs?;
@@ -145,7 +145,7 @@ fn common(steps: &[(LossDistribution, u64)]) -> Option<f64> {
     combs.iter().all(same).then_some(first.spacing)
 }
 
-/// Spreading within cells of width h raises K(θ) by at most θ(θ−1)h²/8 a step.
+/// Spreading within cells of width h raises K(θ) by at most θ(θ−1)h²/8 per step.
 fn wish(steps: &[(LossDistribution, u64)], wanted: Wanted) -> f64 {
     let rough: f64 = steps
         .iter()
@@ -157,9 +157,9 @@ fn wish(steps: &[(LossDistribution, u64)], wanted: Wanted) -> f64 {
         * wanted.finer
 }
 
-/// Distances that lines should divide, each with its steps: between atoms, and between the crowds of laws that have
-/// densities. Of a group that is hardly ever drawn nearly all outcomes gather at two losses, just below an atom; off the
-/// lines they would fall by a whole spacing.
+/// Returns distances that lines should divide, each with its steps: between atoms, and between the crowds of laws that
+/// have densities. For a group that is hardly ever drawn, nearly all outcomes gather at two losses, just below an atom;
+/// off the lines, they would fall by a whole spacing.
 fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
     let each = |(part, (law, n)): (usize, &(LossDistribution, u64))| {
         let times = *n as f64;
@@ -179,9 +179,8 @@ fn gaps(moments: &Moments, theta: f64, spacing: f64) -> Vec<(f64, f64)> {
     moments.steps.iter().enumerate().flat_map(each).collect()
 }
 
-/// The spacing near `wish`, but not below `least`, that comes closest to dividing every gap
-/// between atoms, (gap, steps): a whole fraction of the gap that comes up most, among as many as
-/// it takes to suit the others.
+/// Returns the spacing near `wish`, but not below `least`, that comes closest to dividing every gap between atoms,
+/// (gap, steps): an integer fraction of the most frequent gap, chosen among as many as needed to suit the others.
 fn fit((wish, least): (f64, f64), gaps: &[(f64, f64)]) -> f64 {
     let most = gaps.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let Some((main, _)) = most.filter(|(gap, _)| *gap > wish) else {

@@ -1,13 +1,13 @@
-//! Mass on both sides of a line put on it, as far as the merged likelihood ratio is the line's.
+//! Merges mass on both sides of a line onto it, as far as the merged likelihood ratio is the line's.
 //!
-//! Each cell shares its mass between its two lines. Where densities jump or widths change, the
-//! shares that balance one line unbalance the next, on and on, with signs that alternate. Mass
-//! that goes one line farther breaks the chain: what is left over shrinks by a third a line.
+//! Each cell divides its mass between its two lines. Where densities jump or widths change, the shares that balance one
+//! line unbalance the next, and so on, with alternating signs. Mass that goes one line farther breaks this chain: the
+//! remainder shrinks by a third per line.
 
 use crate::numeric::special::ln_add_exp;
 
-/// What lies in one cell, all in units of e^scale: Q-mass, ∫(e^{l − v} − 1)dQ and
-/// ∫(e^h − e^{l − v})dQ for the line v below and width h.
+/// The content of one cell, all in units of e^scale: Q-mass, ∫(e^{l − v} − 1)dQ and ∫(e^h − e^{l − v})dQ for the line v
+/// below and width h.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub(super) scale: f64,
@@ -38,13 +38,13 @@ impl Cell {
         self.fall += mass * t.exp() * (width - t).exp_m1();
     }
 
-    /// Where between its lines the cell's ratio lies.
+    /// Returns the position of the cell's ratio between its lines.
     fn level(&self) -> f64 {
         let both = self.rise + self.fall;
         if both > 0.0 { self.rise / both } else { 0.0 }
     }
 
-    /// What the cells below and above a bound have to offer each other there, the larger as 1.
+    /// Returns what the cells below and above a bound offer each other there, scaled so that the larger is 1.
     fn weigh((below, width): (&Self, f64), above: &Self) -> (f64, f64) {
         let (a, c) = (
             below.scale + below.fall.ln() - width,
@@ -58,12 +58,12 @@ impl Cell {
         }
     }
 
-    /// The share of its mass that a cell should merge over its upper line so that both
-    /// sides of both its lines balance, given its neighbours.
+    /// Returns the share of its mass that a cell should merge over its upper line so that both sides of both its lines
+    /// balance, given its neighbours.
     ///
-    /// With shares f_i to the right, the bound after cell i balances when
-    /// (1 − f_{i+1})·rise_{i+1} = f_i·fall_i e^{−h_i}; where masses change slowly, f = 1/(1 + r) with r the geometric mean of
-    /// the ratios at both lines leaves a third-order rest.
+    /// With shares f_i to the right, the bound after cell i balances if (1 − f_{i+1})·rise_{i+1} = f_i·fall_i e^{−h_i};
+    /// if masses change slowly, f = 1/(1 + r) with r the geometric mean of the ratios at both lines leaves a
+    /// third-order remainder.
     fn share_up(left: (&Self, f64), here: (&Self, f64), right: &Self) -> f64 {
         let ratio = |(below, width): (&Self, f64), above: &Self| {
             below.scale + below.fall.ln() - width - above.scale - above.rise.ln()
@@ -77,12 +77,12 @@ impl Cell {
     }
 }
 
-/// How much more the balance of a bound counts than a share's distance from its rough value.
+/// The weight of the balance of a bound relative to a share's distance from its rough value.
 const BALANCE: f64 = 1e3;
 
-/// The shares that leave least without a partner, near the `rough` ones: with (a, c) what the
-/// cells below and above a bound have to offer there, Σ (a f_i − c(1 − f_{i+1}))² over bounds plus
-/// Σ (f_i − rough_i)²/[`BALANCE`] over cells is least.
+/// Returns the shares that leave the least mass without a partner, near the `rough` ones: with (a, c) what the cells
+/// below and above a bound offer there, they minimise Σ (a f_i − c(1 − f_{i+1}))² over bounds plus Σ (f_i −
+/// rough_i)²/[`BALANCE`] over cells.
 fn balanced(mut rough: Vec<f64>, weighed: impl Fn(usize) -> (f64, f64)) -> Vec<f64> {
     let count = rough.len();
     let mut factors = Vec::with_capacity(count);
@@ -110,11 +110,11 @@ fn balanced(mut rough: Vec<f64>, weighed: impl Fn(usize) -> (f64, f64)) -> Vec<f
     rough
 }
 
-/// Cells between lines, and how each cell's mass is shared out.
+/// Cells between lines, and the division of each cell's mass.
 pub(super) struct Merger<'c> {
     cells: &'c [Cell],
     widths: &'c [f64],
-    /// To the lines above and below the cell, and to the lines beyond those.
+    /// The shares to the lines above and below each cell, and to the lines beyond those.
     shares: Vec<Shares>,
 }
 
@@ -126,8 +126,8 @@ struct Shares {
     far_down: f64,
 }
 
-/// A part of a cell's mass at a line: Q-mass and how far its P-mass is from e^v times that, both
-/// over e^v and in units of e^scale.
+/// A part of a cell's mass at a line: its Q-mass, and the difference of its P-mass from e^v times that, both divided by
+/// e^v and in units of e^scale.
 #[derive(Debug, Clone, Copy)]
 struct Offer {
     cell: usize,
@@ -168,7 +168,7 @@ impl<'c> Merger<'c> {
         merger
     }
 
-    /// The whole of a cell at the line above it, or at the one beyond.
+    /// Returns the whole of a cell at the line above it, or at the one beyond.
     fn whole_below(&self, cell: usize, far: bool) -> Offer {
         let (at, width) = (&self.cells[cell], self.widths[cell]);
         let near = at.fall * (-width).exp();
@@ -186,7 +186,7 @@ impl<'c> Merger<'c> {
         }
     }
 
-    /// The whole of a cell at the line below it, or at the one beyond.
+    /// Returns the whole of a cell at the line below it, or at the one beyond.
     fn whole_above(&self, cell: usize, far: bool) -> Offer {
         let at = &self.cells[cell];
         let gap = if far {
@@ -203,7 +203,7 @@ impl<'c> Merger<'c> {
         }
     }
 
-    /// What is offered at a line from below and from above: near, far.
+    /// Returns what is offered at a line from below and from above, each as near and far.
     fn offers(&self, line: usize) -> [[Option<Offer>; 2]; 2] {
         let share = |offer: Offer, share: f64| {
             (share > 0.0 && offer.mass > 0.0).then_some(Offer {
@@ -229,14 +229,14 @@ impl<'c> Merger<'c> {
         ]
     }
 
-    /// ln of the gaps of offers together.
+    /// Returns ln of the total gap of offers.
     fn ln_gap(offers: &[Option<Offer>; 2]) -> f64 {
         let each = offers.iter().flatten();
         each.map(|offer| offer.scale + offer.gap.ln())
             .fold(f64::NEG_INFINITY, ln_add_exp)
     }
 
-    /// Where nothing at all is above a line, what is below it goes down instead.
+    /// If there is nothing at all above a line, moves the mass below it down instead.
     fn turn_back(&mut self, line: usize) {
         let alone = self.cells.get(line).is_none_or(|cell| cell.mass <= 0.0);
         if let Some(cell) = line.checked_sub(1).filter(|_| alone) {
@@ -245,8 +245,8 @@ impl<'c> Merger<'c> {
         }
     }
 
-    /// Where more is offered from above, what balances it from the cell one farther below; what
-    /// that one has not goes up instead.
+    /// If more is offered from above, balances it with mass from the cell one farther below; what that cell doesn't
+    /// have goes up instead.
     fn reach_up(&mut self, line: usize) {
         let [below, above] = self.offers(line).map(|side| Self::ln_gap(&side));
         if let Some(cell) = line.checked_sub(2) {
@@ -264,7 +264,7 @@ impl<'c> Merger<'c> {
         }
     }
 
-    /// Where more is offered from below, what balances it from the cell one farther above.
+    /// If more is offered from below, balances it with mass from the cell one farther above.
     fn reach_down(&mut self, line: usize) {
         let [below, above] = self.offers(line).map(|side| Self::ln_gap(&side));
         let cell = line + 1;
@@ -274,7 +274,7 @@ impl<'c> Merger<'c> {
         self.shares[cell].far_down += moved;
     }
 
-    /// ln of the Q-mass on every line.
+    /// Returns ln of the Q-mass on every line.
     pub(super) fn masses(&self) -> Vec<f64> {
         let mut masses = vec![f64::NEG_INFINITY; self.cells.len() + 1];
         let mut put = |line: usize, scale: f64, mass: f64| {
@@ -286,7 +286,7 @@ impl<'c> Merger<'c> {
             let offers = self.offers(line);
             let [below, above] = offers.map(|side| Self::ln_gap(&side));
             for (side, own, other) in [(&offers[0], below, above), (&offers[1], above, below)] {
-                // On the line already, all of it stays.
+                // Mass that is on the line already stays there entirely.
                 let used = if own == f64::NEG_INFINITY {
                     1.0
                 } else {
@@ -305,7 +305,7 @@ impl<'c> Merger<'c> {
     }
 }
 
-/// The share of a cell that makes up for e^`more` − e^`less`.
+/// Returns the share of a cell that compensates e^`more` − e^`less`.
 fn missing(more: f64, less: f64, whole: &Offer) -> f64 {
     if more <= less || whole.gap <= 0.0 {
         return 0.0;

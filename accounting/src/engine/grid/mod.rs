@@ -1,17 +1,18 @@
-//! The grid engine: the loss law on a grid, above and below, composed by FFT under an exponential tilt.
+//! The grid engine: the loss law on a grid, from above and below, composed by FFT under an exponential
+//! tilt.
 //!
-//! For every law there is: atoms, few steps, heterogeneous steps, where the contour's integrand
-//! does not decay.
+//! Handles every law: atoms, few steps, heterogeneous steps, and cases in which the contour's integrand
+//! doesn't decay.
 //!
 //! * [`cells`]: each cell's mass moved to grid lines, spread apart (above) or merged (below);
 //! * [`merge`]: how mass finds its partner on the other side of a line;
 //! * [`moments`]: K of the law itself, to choose the tilt and the window;
-//! * [`layout`]: how far apart lines are;
+//! * [`layout`]: the distance of lines;
 //! * [`blocks`], [`spectrum`]: the composed transform with a bound on its error;
-//! * [`decay`], [`band`]: where its lowest frequencies are enough;
+//! * [`decay`], [`band`]: cases in which its lowest frequencies suffice;
 //! * [`side`]: one composed measure;
 //! * [`convolution`]: the composed law around the tilt, and δ(ε) from it;
-//! * `renyi`, divergences;
+//! * `renyi`: divergences;
 //! * [`single`]: one step, by quadrature alone.
 
 mod band;

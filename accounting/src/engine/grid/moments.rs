@@ -1,5 +1,5 @@
-//! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the
-//! spacing and the window. Nothing here is certified, nothing needs to be.
+//! K(θ) = Σ T_i ln E_Q e^{θL_i} of the law itself, by quadrature: for choosing the tilt, the spacing and the window.
+//! Nothing here is certified, nor needs to be.
 
 use crate::engine::contour::cumulants::CumulantFunction;
 use crate::loss::loss_grid::Cumulative;
@@ -8,9 +8,9 @@ use crate::numeric::special::ln_add_exp;
 use crate::quantity::error::Result;
 use std::cell::Cell;
 
-/// Distances of the tilt from its pole that are tried.
+/// The smallest and the largest distance of the tilt from its pole that are tried.
 const TILTS: (f64, f64) = (1e-7, 1e7);
-/// The same of losses so small that it takes more.
+/// The largest distance for losses so small that they need a higher tilt.
 const HIGHEST_TILT: f64 = 1e12;
 
 /// The distinct steps, and the nodes of each with its count.
@@ -18,9 +18,9 @@ const HIGHEST_TILT: f64 = 1e12;
 pub(crate) struct Moments {
     pub(crate) steps: Vec<(LossDistribution, u64)>,
     parts: Vec<(Vec<WeightedLoss>, f64)>,
-    /// Whether higher tilts than usual are tried.
+    /// Whether tilts above the usual ones are tried.
     far: bool,
-    /// Whether a search ended at the highest tilt that is usual.
+    /// Whether a search ended at the highest usual tilt.
     stopped: Cell<bool>,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Moments {
 struct WeightedLoss {
     ln_second: f64,
     loss: f64,
-    /// The loss of an atom that this stands for.
+    /// The loss of the atom that this node represents, if any.
     atom: Option<f64>,
 }
 
 impl WeightedLoss {
-    /// One place for both, at their mean loss.
+    /// Merges both into one node at their mean loss.
     fn join(&mut self, other: &Self) {
         self.ln_second = ln_add_exp(self.ln_second, other.ln_second);
         let share = (other.ln_second - self.ln_second).exp();
@@ -42,8 +42,8 @@ impl WeightedLoss {
     }
 }
 
-/// A loss v near `middle` with as much on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ: what gathers around it
-/// finds its partners when v is a line.
+/// Returns a loss v near `middle` with equal amounts on either side of it within `spacing`, in ∫(e^{l − v} − 1)dQ: if v
+/// is a line, the mass that gathers around it finds its partners.
 fn balanced(nodes: &[&WeightedLoss], mut middle: f64, spacing: f64) -> f64 {
     for _ in 0..MIDDLES {
         let near: Vec<&&WeightedLoss> = (nodes.iter())
@@ -68,15 +68,15 @@ fn balanced(nodes: &[&WeightedLoss], mut middle: f64, spacing: f64) -> f64 {
     middle
 }
 
-/// Losses at which cumulative masses are kept.
+/// The most losses at which cumulative masses are kept.
 const MOST_PLACES: usize = 1 << 14;
-/// Atoms of a law that are looked at one by one.
+/// The most atoms of a law that are handled one by one.
 const MOST_ATOMS: usize = 1 << 15;
 /// Crowds with less than this share of the law are light.
 const LIGHT: f64 = 1e-3;
-/// With fewer nodes than this and no atom it is none.
+/// With fewer nodes than this and no atom, it isn't a crowd.
 const FEWEST: usize = 4;
-/// Rounds in which the middle of a crowd is found.
+/// The number of iterations that find the middle of a crowd.
 const MIDDLES: usize = 12;
 /// K and its first two derivatives.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,7 +86,7 @@ pub(crate) struct Derivatives {
     pub(crate) second: f64,
 }
 
-/// Every distinct step of a loss as a law, plain Gaussians as one step.
+/// Returns every distinct step of a loss as a law, with plain Gaussians as one step.
 pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
     let mut steps = loss.laws.clone();
     steps.extend(
@@ -104,13 +104,13 @@ pub(crate) fn steps(loss: &PrivacyLoss) -> Vec<(LossDistribution, u64)> {
 impl Moments {
     pub(crate) fn new(steps: Vec<(LossDistribution, u64)>, ln_cut: f64) -> Result<Self> {
         if steps.iter().any(|(law, _)| law.stated.is_some()) {
-            // There is no law to lay on a grid.
+            // There is no law to put on a grid.
             return Err(CumulantFunction::out_of_reach());
         }
         let mut parts = Vec::with_capacity(steps.len());
         for (law, times) in &steps {
             let mut nodes: Vec<WeightedLoss> = Vec::new();
-            // Very many atoms are neighbours on a comb: a few of them stand together.
+            // Very many atoms are neighbours on a comb, so a few of them are merged.
             let together = law.atoms.len() / MOST_ATOMS + 1;
             let mut seen = 0;
             law.discretise(ln_cut, None, &mut |node| {
@@ -139,17 +139,17 @@ impl Moments {
         })
     }
 
-    /// Tries higher tilts than usual from now on, or no more.
+    /// Tries tilts above the usual ones from now on, or no longer.
     pub(crate) const fn look_far(&mut self, far: bool) {
         self.far = far;
     }
 
-    /// Whether a search ended at the highest usual tilt since this was asked last.
+    /// Returns whether a search ended at the highest usual tilt since the last call.
     pub(crate) fn stopped_near(&self) -> bool {
         self.stopped.take()
     }
 
-    /// Where a part's tilted mass is, but for atoms that need no cell because of `settled`.
+    /// Returns the distribution of a part's tilted mass, except for atoms that need no cell because of `settled`.
     pub(crate) fn tilted(
         &self,
         part: usize,
@@ -176,7 +176,8 @@ impl Moments {
         Cumulative { below, whole }
     }
 
-    /// Where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first; none that is light.
+    /// Returns the places where most of the tilted law gathers within twice the `spacing`, the heaviest crowd first;
+    /// light crowds are left out.
     pub(crate) fn crowds(&self, part: usize, theta: f64, spacing: f64) -> Vec<f64> {
         let mut nodes: Vec<&WeightedLoss> = self.parts[part].0.iter().collect();
         nodes.sort_by(|a, b| a.loss.total_cmp(&b.loss));
@@ -202,7 +203,7 @@ impl Moments {
                 break;
             }
             let middle = 0.5 * (nodes[range.start].loss + nodes[range.end - 1].loss);
-            // A node alone stands for a stretch of a density.
+            // A single node represents an interval of a density.
             let gathered =
                 range.len() >= FEWEST || nodes[range.clone()].iter().any(|n| n.atom.is_some());
             if gathered || crowds.is_empty() {
@@ -214,7 +215,7 @@ impl Moments {
         crowds
     }
 
-    /// K, K', K'' at θ.
+    /// Returns K, K', K'' at θ.
     pub(crate) fn at(&self, theta: f64) -> Derivatives {
         let mut total = Derivatives::default();
         for (nodes, times) in &self.parts {
@@ -237,7 +238,7 @@ impl Moments {
         total
     }
 
-    /// The tilt θ > 1 at which K(θ) − ε(θ − 1) − ln θ(θ − 1) is least, within limits.
+    /// Returns the tilt θ > 1 that minimises K(θ) − ε(θ − 1) − ln θ(θ − 1), within limits.
     pub(crate) fn tilt(&self, epsilon: f64) -> f64 {
         let rises = |distance: f64| {
             let theta = 1.0 + distance;
@@ -246,7 +247,7 @@ impl Moments {
         1.0 + self.bisect(rises)
     }
 
-    /// The tilt at which δ, by the saddle-point approximation, is e^`ln_delta`, and the ε there.
+    /// Returns the tilt at which δ, by the saddle-point approximation, is e^`ln_delta`, and the ε there.
     pub(crate) fn tilt_for_delta(&self, ln_delta: f64) -> (f64, f64) {
         let place = |distance: f64| {
             let theta = 1.0 + distance;
@@ -263,7 +264,7 @@ impl Moments {
         (1.0 + distance, place(distance).0)
     }
 
-    /// About ln δ(ε) by the saddle-point approximation at θ.
+    /// Returns an approximate ln δ(ε) by the saddle-point approximation at θ.
     pub(crate) fn ln_delta_at(&self, theta: f64, epsilon: f64) -> f64 {
         let (k, distance) = (self.at(theta), theta - 1.0);
         let spread = k.second + 1.0 / (theta * theta) + 1.0 / (distance * distance);
@@ -271,8 +272,7 @@ impl Moments {
         (ln - 0.5 * (std::f64::consts::TAU * spread).ln()).min(0.0)
     }
 
-    /// The order at which the tail Q(L > t), by the saddle-point approximation, is e^`ln_tail`,
-    /// with t.
+    /// Returns the order at which the tail Q(L > t), by the saddle-point approximation, is e^`ln_tail`, with t.
     pub(crate) fn order_for_tail(&self, ln_tail: f64) -> (f64, f64) {
         let place = |order: f64| {
             let k = self.at(order);
@@ -284,10 +284,10 @@ impl Moments {
         (order, place(order).0)
     }
 
-    /// Where, on a logarithmic scale, an increasing condition becomes true.
+    /// Returns the point, on a logarithmic scale, where an increasing condition becomes true.
     fn bisect(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (TILTS.0.ln(), TILTS.1.ln());
-        // What was cut is far out, where so high an order would look for it.
+        // The mass that was cut lies far out, where such a high order would look for it.
         let cut = self.steps.iter().any(|(law, _)| law.cut.is_some());
         if !cut && !holds(TILTS.1) {
             if self.far {
@@ -307,13 +307,13 @@ impl Moments {
         f64::exp(0.5 * (low + high))
     }
 
-    /// How far beyond the tilted mean, on the side of `sign`, at most e^`ln_mass` of the tilted
-    /// law is left, with the order whose Chernoff bound says so.
+    /// Returns the distance beyond the tilted mean, on the side of `sign`, at which at most e^`ln_mass` of the tilted
+    /// law is left, with the order whose Chernoff bound proves it.
     pub(crate) fn reach(&self, theta: f64, ln_mass: f64, sign: f64) -> (f64, f64) {
         let here = self.at(theta);
         let wanted = -ln_mass;
-        // With D(τ) = K(θ+τ) − K(θ) − τK'(θ), distance (wanted + D)/|τ| suffices; the best τ has
-        // τK'(θ+τ) − K(θ+τ) + K(θ) = wanted, increasing in |τ|.
+        // With D(τ) = K(θ+τ) − K(θ) − τK'(θ), distance (wanted + D)/|τ| suffices; the best τ has τK'(θ+τ) − K(θ+τ) +
+        // K(θ) = wanted, increasing in |τ|.
         let enough = |step: f64| {
             let there = self.at(theta + sign * step);
             sign * step * there.first - there.value + here.value >= wanted

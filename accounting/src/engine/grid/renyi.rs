@@ -1,5 +1,5 @@
-//! Rényi and Kullback–Leibler divergences of any law: z ↦ z^c is convex, so the pair from above
-//! has the larger moment and the one from below the smaller.
+//! Rényi and Kullback–Leibler divergences of any law: z ↦ z^c is convex, so the pair from above has the larger
+//! moment and the pair from below the smaller.
 
 use super::cells::Brackets;
 use super::moments::Moments;
@@ -10,19 +10,19 @@ use crate::loss::loss_grid::{Lines, LossGrid};
 use crate::numeric::special::{ROUND, above_zero, ln_add_exp};
 use crate::quantity::error::Result;
 
-/// Relative accuracy of K: the conversions are looser than this by far.
+/// The relative accuracy of K: the conversions are far looser than this.
 pub(crate) const ACCURACY: f64 = 1e-6;
 /// ln of the relative error of the nodes for a moment.
 const LN_ERROR: f64 = -40.0;
-/// The order less one at which a divergence is read off the moment.
+/// (Order − 1) at which a divergence is obtained from the moment.
 const NEAR_ONE: f64 = 1e-7;
-/// (s/σ)² of a discrete Gaussian up to which its moments are the Gaussian's.
+/// The largest (s/σ)² of a discrete Gaussian for which its moments are those of the Gaussian.
 const WIDE: f64 = 0.25;
-/// Cells for a moment that the nodes could not give.
+/// The number of cells for a moment that the nodes couldn't provide.
 const MOST_CELLS: usize = 1 << 17;
 
 impl LossDistribution {
-    /// The law in cells fine enough for its moment of order c, and the ln P-mass cut off.
+    /// Returns the law in cells fine enough for its moment of order c, and ln of the P-mass cut off.
     fn fine_brackets(&self, order: f64) -> Result<(Brackets, f64)> {
         let ln_cut = self.cut_for(order);
         let moments = Moments::new(vec![(self.clone(), 1)], ln_cut)?;
@@ -44,7 +44,7 @@ impl LossDistribution {
         Ok((self.brackets(&loss_grid, ln_cut, 0.0)?, ln_cut))
     }
 
-    /// Both ends of K(c) by the nodes of the contour.
+    /// Returns both ends of K(c) by the nodes of the contour.
     fn charted_moment(&self, order: f64) -> Result<(f64, f64)> {
         let (partition, nodes) = LossPartition::new(self, order, 0.0, LN_ERROR)?;
         let moment = nodes.moment(order);
@@ -55,10 +55,10 @@ impl LossDistribution {
         Ok((moment.ln - error, moment.ln + error))
     }
 
-    /// Both ends of K(c) = ln E_Q e^{cL}, c > 1.
+    /// Returns both ends of K(c) = ln E_Q e^{cL}, c > 1.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the moment reaches too far.
+    /// Returns [`crate::Error::NotCertified`] if the moment reaches too far.
     pub(crate) fn ln_moment(&self, order: f64) -> Result<(f64, f64)> {
         if self.infinite > 0.0 {
             return Ok((f64::INFINITY, f64::INFINITY));
@@ -67,15 +67,15 @@ impl LossDistribution {
             return Ok(crate::loss::range_moment(range, order));
         }
         if self.missing > 0.0 && self.variance.is_none() {
-            // What was left out may lose anything.
+            // What was left out may have any loss.
             return Ok((0.0, f64::INFINITY));
         }
         if let Some((ln, error)) = self.closed_moment(order) {
             return Ok(((ln - error).max(0.0), above_zero(ln + error)));
         }
         if let Some(variance) = self.variance.filter(|variance| *variance <= WIDE) {
-            // Of a Gaussian on integers, K(c) is the Gaussian's and ln of the ratio of Σ e^{−(x − cs)²/2σ²} to
-            // Σ e^{−x²/2σ²}, by Poisson's summation at least −2.1·2e^{−2π²σ²}: below 1e-33 for σ ≥ 2.
+            // For a Gaussian on integers, K(c) is the Gaussian's plus ln of the ratio of Σ e^{−(x − cs)²/2σ²}
+            // to Σ e^{−x²/2σ²}, by Poisson's summation at least −2.1·2e^{−2π²σ²}: below 1e-33 for σ ≥ 2.
             let plain = 0.5 * variance * order * (order - 1.0);
             let lower = plain * (1.0 - 1e-14) - 1e-33;
             return Ok((lower.max(0.0), plain * (1.0 + 1e-14)));
@@ -89,7 +89,7 @@ impl LossDistribution {
         }
         let (brackets, ln_cut) = match self.fine_brackets(order) {
             Ok(found) => found,
-            // No loss exceeds the largest.
+            // No loss exceeds the largest one.
             Err(error) => {
                 return self
                     .at_most()
@@ -98,7 +98,7 @@ impl LossDistribution {
             }
         };
         let (above, below) = (&brackets.above, &brackets.below);
-        // Sums of so many terms, each an exponential, on losses nudged to their lines.
+        // Sums of this many terms, each an exponential, with losses moved to their lines.
         let slack = |side: &super::cells::Lattice| {
             order * side.off() + ROUND * (64.0 + 2.0 * side.weights.len() as f64)
         };
@@ -113,13 +113,13 @@ impl LossDistribution {
         Ok((lower.max(0.0), above_zero(upper)))
     }
 
-    /// The largest loss, rounded up, if there is one.
+    /// Returns the largest loss, rounded up, if there is one.
     fn at_most(&self) -> Option<f64> {
         let most = above_zero(self.largest_loss()) * (1.0 + 1e-12);
         (most.is_finite() && self.missing <= 0.0).then_some(most)
     }
 
-    /// An upper bound on E_P[L].
+    /// Returns an upper bound on E_P[L].
     ///
     /// # Errors
     /// As [`LossDistribution::ln_moment`].
@@ -136,8 +136,8 @@ impl LossDistribution {
         if let Some(divergence) = self.closed_divergence() {
             return Ok(divergence);
         }
-        // K is convex and K(1) = 0: its slope there is at most K(1 + h)/h. Only of whole laws is so small a
-        // moment known to its digits.
+        // K is convex and K(1) = 0, so its slope there is at most K(1 + h)/h. Such a small moment is known
+        // accurately only for whole laws.
         if self.is_whole()
             && let Ok((_, upper)) = self.charted_moment(1.0 + NEAR_ONE)
         {
@@ -155,7 +155,7 @@ impl LossDistribution {
             sum += mass * loss;
             size += mass * loss.abs();
         }
-        // Beyond the ends L ≤ e^L.
+        // Beyond the ends, L ≤ e^L.
         let beyond = self.ln_moment_beyond(2.0, ln_cut).exp();
         let rounding = ROUND * size * (64.0 + 2.0 * above.weights.len() as f64);
         Ok(above_zero(sum + above.off() + beyond + rounding))

@@ -1,5 +1,4 @@
-//! One composed, tilted measure: its masses on a window of lines, or the lowest frequencies of
-//! their transform.
+//! One composed, tilted measure: its masses on a window of lines, or the lowest frequencies of their transform.
 
 use super::band::{Band, Gains};
 use super::cells::Lattice;
@@ -8,48 +7,48 @@ use super::spectrum::{Spectrum, Tilted};
 use crate::numeric::special::{ROUND, ln_add_exp};
 use crate::quantity::error::Result;
 
-/// Powers of e^{−z} are taken anew after so many grid lines.
+/// Powers of e^{−z} are recomputed after this many grid lines.
 const RENEWAL: usize = 64;
-/// Lines that are taken at once.
+/// The number of lines that are processed at once.
 const LANES: usize = 8;
 
-/// Relative room for the roundings of gains and of sums of them.
+/// Relative room for the rounding errors of gains and of sums of them.
 const GAIN_ERROR: f64 = 1e-8;
 
-/// What gains too small for a number may come to, of measures whose masses add up to about one: far above
-/// ε their front is as large as they are small.
+/// A bound on gains that underflow, for measures whose masses add up to about one: far above ε, their front is as large
+/// as they are small.
 const UNDERFLOW: f64 = 4.0 * f64::MIN_POSITIVE;
 
-/// Orders that are tried for each end of the window.
+/// The number of orders that are tried for each end of the window.
 const MOST_ORDERS: u32 = 10;
 
 /// One composed measure on a window of losses.
 #[derive(Debug)]
 pub(super) struct Side {
     composed: Composed,
-    /// Index of the window's first line.
+    /// The index of the window's first line.
     start: i64,
     length: i64,
     origin: f64,
     spacing: f64,
     front: f64,
     front_error: f64,
-    /// Tilted mass beyond the window to the left and to the right.
+    /// The tilted mass beyond the window, to the left and to the right.
     outside: [f64; 2],
-    /// How far losses may be from their lines.
+    /// The largest distance of losses from their lines.
     nudge: f64,
     /// The same per line from the origin, relatively.
     stretch: f64,
-    /// P-mass of infinite loss.
+    /// The P-mass of infinite loss.
     pub(super) infinite: f64,
-    /// What its transforms took, in quarters of a second of a processor.
+    /// The work of its transforms, in quarters of a second of processor time.
     pub(super) work: f64,
 }
 
-/// The measure in either form.
+/// The measure in either of two forms.
 #[derive(Debug)]
 enum Composed {
-    /// Masses by line, with bounds on the error of each, and of all in the 2-norm.
+    /// Masses by line, with bounds on the error of each mass, and of all of them in the 2-norm.
     Masses {
         masses: Vec<f64>,
         entry_error: f64,
@@ -58,8 +57,8 @@ enum Composed {
     Frequencies(Band),
 }
 
-/// A side's sum with the bounds on its errors, in units of e^`ln_front`; the error of the front
-/// is that of its logarithm.
+/// A side's sum with the bounds on its errors, in units of e^`ln_front`; the error of the front is that of its
+/// logarithm.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
     pub(super) ln_front: f64,
@@ -70,19 +69,19 @@ pub(super) struct Pieces {
     pub(super) outside: f64,
 }
 
-/// Where the composed, tilted law is.
+/// The location of the composed, tilted law.
 pub(super) struct Window {
     pub(super) centre: f64,
-    /// Orders whose Chernoff bounds say what lies beyond the window.
+    /// Orders whose Chernoff bounds limit what lies beyond the window.
     pub(super) orders: [f64; 2],
     /// ln of the relative accuracy of transforms.
     pub(super) ln_goal: f64,
-    /// What the frequencies that are left out may add to the sum.
+    /// The largest allowed contribution of omitted frequencies to the sum.
     pub(super) goal: f64,
 }
 
 impl Side {
-    /// With every line of the window.
+    /// Composes a side with every line of the window.
     pub(super) fn new(
         parts: &[(&Lattice, u64)],
         theta: f64,
@@ -113,7 +112,7 @@ impl Side {
         })
     }
 
-    /// With the lowest frequencies; `None` when too many matter.
+    /// Composes a side with the lowest frequencies; `None` if too many matter.
     pub(super) fn in_a_band(
         parts: &[(&Lattice, u64)],
         theta: f64,
@@ -162,7 +161,7 @@ impl Side {
             if within[side] {
                 return 0.0;
             }
-            // From the best order for the law itself towards θ: a bounded loss has orders so far out
+            // Start from the best order for the law itself and move towards θ: a bounded loss has orders so far out
             // that lines on the other side of its bound weigh too much.
             let mut least = 1.0f64;
             let mut distance = window.orders[side] - theta;
@@ -195,7 +194,7 @@ impl Side {
         }
     }
 
-    /// ln of Σ_{v > ε} F(v) e^{−θz}(e^z − 1), z = v − ε, every error on the side of `sign`.
+    /// Returns ln of Σ_{v > ε} F(v) e^{−θz}(e^z − 1), z = v − ε, with every error on the side of `sign`.
     pub(super) fn ln_delta(&self, epsilon: f64, theta: f64, sign: f64) -> f64 {
         let pieces = self.pieces(epsilon, theta, sign);
         let errors = pieces.transform + pieces.rounding + pieces.outside + UNDERFLOW;
@@ -204,21 +203,21 @@ impl Side {
         let total = ln_add_exp(finite, self.infinite.ln()) + sign * 4.0 * ROUND;
         match (size.is_nan() || total.is_nan(), sign > 0.0) {
             (false, _) => total.min(0.0),
-            // Numbers that are none say nothing.
+            // NaN bounds nothing.
             (true, true) => 0.0,
             (true, false) => f64::NEG_INFINITY,
         }
     }
 
-    /// The sum at `epsilon` and the bounds on its errors.
+    /// Returns the sum at `epsilon` and the bounds on its errors.
     pub(super) fn pieces(&self, epsilon: f64, theta: f64, sign: f64) -> Pieces {
         let last = self.start + self.length;
         let reach = (self.start.abs().max(last.abs())) as f64 * self.spacing;
         let rounding = 8.0 * ROUND * (self.origin.abs() + reach + epsilon.abs());
         let nudge = self.nudge + self.stretch * reach;
         let shift = sign * (nudge + rounding);
-        // Σ Q(v) (e^{v+N} − e^ε)₊ = e^N δ(ε − N), whose front is e^{θN} larger than the one at ε;
-        // gains at z ± r are e^{−θ(z∓r)}(e^{z±r} − 1) at most and at least.
+        // Σ Q(v) (e^{v+N} − e^ε)₊ = e^N δ(ε − N), whose front is e^{θN} times the one at ε; gains at z ± r are
+        // e^{−θ(z∓r)}(e^{z±r} − 1) at most and at least.
         let moved = theta * (nudge + 2.0 * rounding);
         let first = self.origin + self.start as f64 * self.spacing - epsilon + shift;
         let skip = (-first / self.spacing).ceil().max(0.0);
@@ -234,8 +233,8 @@ impl Side {
         let most = |z: f64| gain(z.max(0.0), theta).0 * (1.0 + GAIN_ERROR);
         let end = first + self.length as f64 * self.spacing;
         let outside = if sign > 0.0 {
-            // What wraps around counts where it comes to lie, and may weigh more where it is: beyond the window,
-            // and before it where the window begins above ε.
+            // Mass that wraps around counts where it lands, and may weigh more at its true place: beyond the window,
+            // and before it if the window begins above ε.
             self.outside[1] * most(end.max(peak)) + self.outside[0] * most(first.min(peak))
         } else {
             (self.outside[0] + self.outside[1]) * most(peak)
@@ -260,7 +259,7 @@ impl Side {
         self.origin + self.start as f64 * self.spacing > epsilon
     }
 
-    /// Numbers that stand for the measure.
+    /// Returns the number of values that represent the measure.
     pub(super) fn cells(&self) -> usize {
         match &self.composed {
             Composed::Masses { masses, .. } => masses.len(),
@@ -270,7 +269,7 @@ impl Side {
 }
 
 impl Composed {
-    /// The sum of masses times gains, with bounds on the errors of transforms and of adding up.
+    /// Returns the sum of masses times gains, with bounds on the errors of transforms and of the summation.
     fn sum(&self, gains: &Gains) -> (f64, f64, f64) {
         match self {
             Self::Masses {
@@ -290,7 +289,7 @@ impl Composed {
     }
 }
 
-/// The first and the last line that composed losses can lie on.
+/// Returns the first and the last line that composed losses can lie on.
 fn extent(parts: &[(&Lattice, u64)]) -> (i128, i128) {
     let mut extent = (0, 0);
     for (lattice, times) in parts {
@@ -302,7 +301,7 @@ fn extent(parts: &[(&Lattice, u64)]) -> (i128, i128) {
     extent
 }
 
-/// A bound on the tilted mass beyond `end`, on the side to which the order moves the law.
+/// Returns a bound on the tilted mass beyond `end`, on the side to which the order moves the law.
 fn chernoff(parts: &[(&Lattice, u64)], theta: f64, (order, end): (f64, f64)) -> f64 {
     let each = parts.iter().map(|(lattice, times)| {
         let (there, here) = (lattice.moment(order).0, lattice.moment(theta).0);
@@ -314,8 +313,8 @@ fn chernoff(parts: &[(&Lattice, u64)], theta: f64, (order, end): (f64, f64)) -> 
     if ln.is_nan() { 1.0 } else { ln.exp() }
 }
 
-/// A line's gain e^{−θz}(e^z − 1) and e^{−θz}, to a few roundings of both factors beside those of θz: where losses are
-/// tiny, the difference of two exponentials would leave no digits.
+/// Returns a line's gain e^{−θz}(e^z − 1) and e^{−θz}, to a few roundings of both factors in addition to those of θz:
+/// for tiny losses, the difference of two exponentials would leave no digits.
 fn gain(z: f64, theta: f64) -> (f64, f64) {
     let fade = (-theta * z).exp();
     let gain = if z < 1.0 {
@@ -326,7 +325,7 @@ fn gain(z: f64, theta: f64) -> (f64, f64) {
     (gain, fade)
 }
 
-/// Sums over lines: masses times gains with a bound on its error, gains, their squares.
+/// Sums over lines: masses times gains with a bound on the error, gains, and their squares.
 #[derive(Default)]
 struct Added {
     sum: f64,
@@ -338,15 +337,15 @@ struct Added {
 fn add_up(masses: &[f64], gains: &Gains) -> Added {
     let Gains { theta, spacing, .. } = *gains;
     let skip = usize::try_from(gains.skip).unwrap_or(usize::MAX);
-    // From one line to the next: e^{−θ(z+h)}(e^{z+h} − 1) = e^{(1−θ)h} e^{−θz}(e^z − 1) + e^{−θz} e^{−θh}(e^h − 1), and
-    // nothing cancels.
+    // From one line to the next: e^{−θ(z+h)}(e^{z+h} − 1) = e^{(1−θ)h} e^{−θz}(e^z − 1) + e^{−θz} e^{−θh}(e^h − 1), in
+    // which nothing cancels.
     let step = |lines: usize| {
         let reach = lines as f64 * spacing;
         let (rise, fade) = gain(reach, theta);
         (((1.0 - theta) * reach).exp(), rise, fade)
     };
     let (one, all) = (step(1), step(LANES));
-    // Roundings of the exponents are in proportion to these.
+    // The rounding errors of the exponents are proportional to these.
     let turn = theta * spacing * RENEWAL as f64;
     let mut added = Added::default();
     let mut plain = 0.0;
@@ -357,8 +356,8 @@ fn add_up(masses: &[f64], gains: &Gains) -> Added {
         .enumerate()
     {
         let z = (gains.first + (skip + block * RENEWAL) as f64 * spacing).max(0.0);
-        // Neighbouring lines side by side, each going on by as many lines as there are of them: far fewer turns than
-        // `RENEWAL`, for which there is room.
+        // Neighbouring lines are processed in parallel lanes, each advancing by the number of lanes: far fewer turns
+        // than `RENEWAL`, for which there is room.
         let (mut own, mut fade) = ([0.0; LANES], [0.0; LANES]);
         (own[0], fade[0]) = gain(z, theta);
         for lane in 1..LANES {

@@ -1,4 +1,4 @@
-//! One step: δ(ε) = ∫ (p − e^ε q)₊ by quadrature from the crossing on, exact to roundings.
+//! A single step: δ(ε) = ∫ (p − e^ε q)₊ by quadrature from the crossing on, exact to rounding.
 
 use crate::loss::loss_grid::LossGrid;
 use crate::loss::{LossDistribution, Node};
@@ -7,10 +7,10 @@ use crate::numeric::special::{ln_add_exp, ln_one_minus_exp};
 use crate::quantity::error::Result;
 
 impl LossDistribution {
-    /// ln δ(ε) of a single step, for any real ε.
+    /// Returns ln δ(ε) of a single step, for any real ε.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the densities are too steep for the quadrature.
+    /// Returns [`crate::Error::NotCertified`] if the densities are too steep for the quadrature.
     pub(crate) fn ln_delta(&self, epsilon: f64, ln_cut: f64) -> Result<LnBounds> {
         let loss_grid = LossGrid::single(epsilon);
         let mut terms: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
@@ -25,7 +25,7 @@ impl LossDistribution {
             }
         })?;
         let [above, below] = terms.map(|terms| ln_sum(&terms));
-        // In logarithms: what is dropped may be below all numbers, and is not nothing for that.
+        // Added in logarithms: dropped mass may underflow without being zero.
         let beyond = ln_add_exp((self.infinite + self.missing).ln(), dropped);
         let upper = ln_add_exp(above, beyond) + 1e-15;
         let lower = ln_add_exp(below, self.infinite_at_least().ln()) - 1e-15;
@@ -41,7 +41,7 @@ impl LossDistribution {
     }
 }
 
-/// ln Σ e^t.
+/// Returns ln Σ e^t.
 fn ln_sum(terms: &[f64]) -> f64 {
     let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if top == f64::NEG_INFINITY {

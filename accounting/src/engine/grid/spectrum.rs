@@ -8,47 +8,48 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 use std::f64::consts::PI;
 
-/// Products of frequencies and masses that exact sums may cost: a unit of work.
+/// The most products of frequencies and masses in exact sums: one unit of work.
 const BUDGET: f64 = 2e8;
-/// Numbers whose transforms, and frequencies whose powers, take as long: about a quarter of a second of a
-/// processor.
+/// The number of values whose transforms, and the number of frequencies whose powers, take one unit of
+/// work: about a quarter of a second of processor time.
 const WORK: (f64, f64) = (1e7, 8e5);
 
-/// ln and angle of Π_i F_i(k)^{T_i} from k = 0 on, with the logarithm of one plus a bound on the
-/// relative error.
+/// ln and angle of Π_i F_i(k)^{T_i} from k = 0 on, with the logarithm of one plus a bound on the relative
+/// error.
 pub(crate) struct Spectrum {
-    /// Lines on the circle.
+    /// The number of lines on the circle.
     pub(crate) lines: i64,
     circle: Circle,
-    /// Frequencies kept; the arrays are as long once there is a law.
+    /// The number of frequencies kept; the arrays have this length once there is a law.
     bins: usize,
     ln_size: Vec<f64>,
     angle: Vec<f64>,
     ln_excess: Vec<f64>,
-    /// Bound on what else is wrong with all frequencies together, in the 2-norm.
+    /// A bound on the other errors of all frequencies together, in the 2-norm.
     noise: f64,
-    /// Index of the line that entry 0 of the composed law stands for.
+    /// The index of the line that entry 0 of the composed law represents.
     pub(crate) shift: i64,
-    /// Σ T_i o_i: where line 0 lies.
+    /// Σ T_i o_i, the position of line 0.
     pub(crate) origin: f64,
     /// K(θ) of the composed measure, and a bound on its error.
     pub(crate) front: f64,
     pub(crate) front_error: f64,
-    /// How far the composed losses may be from their lines.
+    /// The largest distance of the composed losses from their lines.
     pub(crate) nudge: f64,
     /// The same per line from the origin, relatively.
     pub(crate) stretch: f64,
-    /// What transforms and exact sums took: see [`WORK`].
+    /// The work of transforms and exact sums; see [`WORK`].
     pub(crate) work: f64,
 }
 
 impl Spectrum {
-    /// All frequencies on a circle of n lines.
+    /// Creates a spectrum of all frequencies on a circle of n lines.
     pub(crate) fn new(n: usize) -> Self {
         Self::with(n as i64, n, n / 2 + 1)
     }
 
-    /// The `count` lowest, a power of two, on a circle of so many `lines`.
+    /// Creates a spectrum of the `count` lowest frequencies, a power of two, on a circle of `lines`
+    /// lines.
     pub(crate) fn lowest(lines: i64, count: usize) -> Self {
         let blocks = (lines as u64).min(8 * count as u64) as usize;
         Self::with(lines, blocks, count)
@@ -73,11 +74,11 @@ impl Spectrum {
         }
     }
 
-    /// Multiplies by the `times`-th power of a step's transform under the tilt θ; a relative
-    /// accuracy of e^`ln_goal` is enough.
+    /// Multiplies by the `times`-th power of a step's transform under the tilt θ, for which a relative
+    /// accuracy of e^`ln_goal` suffices.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when indices grow beyond exact integers.
+    /// Returns [`Error::NotCertified`] if indices grow beyond exact integers.
     pub(crate) fn multiply(
         &mut self,
         step: &Lattice,
@@ -87,7 +88,7 @@ impl Spectrum {
     ) -> Result<()> {
         let repeats = times as f64;
         self.front += repeats * tilted.ln_moment;
-        // The computed moment only scales: what counts is how exactly the masses were scaled by it.
+        // The computed moment only scales; what counts is how exactly the masses were scaled by it.
         self.front_error += repeats * tilted.relative + 4.0 * ROUND * self.front.abs();
         self.origin += repeats * step.lines.origin;
         self.nudge += repeats * step.nudge;
@@ -115,8 +116,8 @@ impl Spectrum {
             array.resize(self.bins, 0.0);
         }
         let mut allowed = BUDGET / blocks.cost();
-        // `worst` bounds the error of all frequencies together in the 2-norm. Where powers hardly
-        // feel it, that says more than the same bound on each.
+        // `worst` bounds the error of all frequencies together in the 2-norm. If powers are hardly
+        // affected, this is stronger than the same bound on each.
         let together = blocks.whole_circle() && times * worst < 1e-3;
         let mut largest = f64::NEG_INFINITY;
         for (k, rough) in rough.iter().enumerate() {
@@ -132,7 +133,7 @@ impl Spectrum {
             } else {
                 largest = largest.max((times - 1.0) * ln_size);
             }
-            // ln |F| near 1 from the square, whose distance from 1 keeps its digits.
+            // ln |F| near 1 is computed from the square, whose distance from 1 keeps its digits.
             let square = re * re + im * im;
             let ln = if square > 0.25 && square < 4.0 {
                 0.5 * (square - 1.0).ln_1p()
@@ -150,7 +151,7 @@ impl Spectrum {
         }
     }
 
-    /// The powers, each with a bound on its error.
+    /// Returns the powers, each with a bound on its error.
     pub(crate) fn powers(&self) -> impl Iterator<Item = (Complex<f64>, f64)> + '_ {
         let entries = self.ln_size.iter().zip(&self.angle).zip(&self.ln_excess);
         entries.map(|((ln, angle), excess)| {
@@ -164,7 +165,7 @@ impl Spectrum {
         })
     }
 
-    /// The composed, tilted law, and a bound on the error of each of its entries and on that of
+    /// Returns the composed, tilted law, and bounds on the error of each of its entries and on that of
     /// all of them in the 2-norm.
     pub(crate) fn invert(self) -> (Vec<f64>, f64, f64) {
         let n = self.lines as usize;
@@ -197,7 +198,7 @@ impl Spectrum {
     }
 }
 
-/// n real numbers from their n/2 + 1 frequencies, times n.
+/// Returns n real numbers from their n/2 + 1 frequencies, times n.
 fn inverse(mut bins: Vec<Complex<f64>>) -> Vec<f64> {
     let inverse = RealFftPlanner::<f64>::new().plan_fft_inverse(2 * (bins.len() - 1));
     let mut law = inverse.make_output_vec();
@@ -206,13 +207,13 @@ fn inverse(mut bins: Vec<Complex<f64>>) -> Vec<f64> {
     law
 }
 
-/// The same, numbers at even and at odd places apart: a planner's tables take half the room. One layer of
-/// the same transform, so that its bound holds.
+/// Returns the same, computing numbers at even and odd places separately: the planner's tables take half
+/// the memory. This is one layer of the same transform, so its bound holds.
 fn inverse_in_halves(bins: Vec<Complex<f64>>) -> Vec<f64> {
     let half = bins.len() - 1;
     let of = |odd: bool| {
         let folded = (0..=half / 2).map(|k| {
-            // The frequency half a circle on is that of a real number.
+            // The frequency half a circle farther is that of a real number.
             let (here, beyond) = (bins[k], bins[half - k].conj());
             if odd {
                 Complex::from_polar(1.0, PI * k as f64 / half as f64) * (here - beyond)
@@ -221,7 +222,8 @@ fn inverse_in_halves(bins: Vec<Complex<f64>>) -> Vec<f64> {
             }
         });
         let mut folded: Vec<Complex<f64>> = folded.collect();
-        // Real in truth: two conjugates' sum, and i times the difference of two.
+        // These are real in exact arithmetic: the sum of two conjugates, and i times the difference of
+        // two.
         folded[0].im = 0.0;
         folded[half / 2].im = 0.0;
         inverse(folded)
@@ -234,14 +236,14 @@ fn inverse_in_halves(bins: Vec<Complex<f64>>) -> Vec<f64> {
         .collect()
 }
 
-/// The tilted masses F_i ∝ e^{w + θv}, by index from the centre.
+/// The tilted masses F_i ∝ e^{w + θv}, by index relative to the centre.
 pub(crate) struct Tilted {
     pub(crate) masses: Vec<(i64, f64)>,
-    /// Index of the line nearest to the mean.
+    /// The index of the line nearest to the mean.
     centre: i64,
     /// K(θ).
     ln_moment: f64,
-    /// Bound on the relative error of a mass, averaged.
+    /// A bound on the relative error of a mass, averaged.
     relative: f64,
 }
 

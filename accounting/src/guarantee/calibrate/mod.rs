@@ -1,10 +1,10 @@
-//! The parameter of a plan that just keeps a promise: the least noise, or the highest sampling
-//! rate, number of steps or group size.
+//! Calibration: finds the parameter with which a plan just keeps a promise, namely the least noise or the highest
+//! sampling rate, number of steps or group size.
 //!
-//! A [`Target`] is a promise about one quantity. A search brackets the parameter between a
-//! value at which the promise is certified, which is the answer, and one at which it could not
-//! be: a relative tolerance apart for noise and rate, consecutive for whole numbers. The search
-//! relies on monotonicity only to be short: whatever it returns was itself certified.
+//! A [`Target`] is a promise about one quantity. A search brackets the parameter between a value at which the promise
+//! is certified, which is the answer, and one at which it couldn't be certified. The two lie a relative tolerance apart
+//! for noise and rate, and are consecutive for whole numbers. Monotonicity only keeps the search short: the returned
+//! value was itself certified.
 
 pub(crate) mod search;
 mod target;
@@ -17,26 +17,26 @@ use crate::quantity::{GroupSize, NoiseMultiplier, SamplingRate, Steps, Tolerance
 use search::{Continuous, Whole};
 use target::Margin;
 
-/// Both ends of the bracket.
+/// The bracket found by a calibration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration<T> {
-    /// The promise is certified here: the safe end, and the answer.
+    /// The value at which the promise is certified: the safe end, and the answer.
     pub answer: T,
-    /// The promise could not be certified here, one tolerance (or one) further; absent when
-    /// every value of the range keeps it.
+    /// A value one tolerance (or one) further at which the promise couldn't be certified; absent if every value of the
+    /// range keeps it.
     pub fails: Option<T>,
 }
 
-/// The least noise that is tried.
+/// The least noise considered.
 const LEAST_NOISE: f64 = 1e-3;
-/// The most noise that is tried.
+/// The most noise considered.
 const MOST_NOISE: f64 = 1e7;
-/// The lowest sampling rate that is tried.
+/// The lowest sampling rate considered.
 const LEAST_RATE: f64 = 1e-12;
 /// The largest group.
 const MOST_RECORDS: u64 = 10_000;
 
-/// The least σ at which `run` keeps the promise, to a relative `tolerance`.
+/// Returns the least σ at which `run` keeps the promise, to a relative `tolerance`.
 ///
 /// Bound: the promise is certified at the answer. Range: [1e-3, 1e7].
 ///
@@ -55,9 +55,8 @@ const MOST_RECORDS: u64 = 10_000;
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a target that contradicts itself (a posterior not above the
-/// prior), [`Error::Unsupported`] when no σ in the range certifies it, and whatever the
-/// accounting of the mechanism reports.
+/// Returns [`Error::OutOfRange`] if the target contradicts itself (a posterior not above the prior),
+/// [`Error::Unsupported`] if no σ in the range certifies it, and any error of accounting for the mechanism.
 pub fn calibrate_noise(
     run: impl Fn(NoiseMultiplier) -> Mechanism,
     target: Target,
@@ -78,7 +77,7 @@ pub fn calibrate_noise(
     )
 }
 
-/// The highest sampling rate at which `run` keeps the promise, to a relative `tolerance`.
+/// Returns the highest sampling rate at which `run` keeps the promise, to a relative `tolerance`.
 ///
 /// Bound: the promise is certified at the answer. Range: [1e-12, 1].
 ///
@@ -119,11 +118,11 @@ pub fn calibrate_rate(
     )
 }
 
-/// The most steps with which `run` keeps the promise; one more could not be certified.
+/// Returns the most steps with which `run` keeps the promise; one more couldn't be certified.
 ///
-/// Bound: the promise is certified at the answer. Range: [1, 2^53]. `tolerance` is the relative
-/// width at which the promise is certified; numbers above a thousand times its inverse end that
-/// share of themselves apart instead of one.
+/// Bound: the promise is certified at the answer. Range: [1, 2^53]. `tolerance` is the relative width at which the
+/// promise is certified. For numbers above a thousand times its inverse, the ends of the bracket lie that share of the
+/// number apart instead of one.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Epsilon, Mechanism, Neighbours, NoiseMultiplier, Query, Steps, Tolerance};
@@ -142,7 +141,7 @@ pub fn calibrate_rate(
 /// ```
 ///
 /// # Errors
-/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one step breaks the promise.
+/// As [`calibrate_noise`]; [`Error::Unsupported`] if even one step breaks the promise.
 pub fn calibrate_steps(
     run: impl Fn(Steps) -> Mechanism,
     target: Target,
@@ -162,8 +161,8 @@ pub fn calibrate_steps(
     })
 }
 
-/// The most records that may change together (copies of a secret, records of a person) with
-/// `mechanism` still keeping the promise; the target's own group size is replaced.
+/// Returns the most records that may change together (copies of a secret, records of a person) such that `mechanism`
+/// still keeps the promise; the target's own group size is replaced.
 ///
 /// Bound: the promise is certified at the answer. Range: [1, 10000].
 ///
@@ -182,8 +181,8 @@ pub fn calibrate_steps(
 /// ```
 ///
 /// # Errors
-/// As [`calibrate_noise`]; [`Error::Unsupported`] when even one record breaks the promise, or is not
-/// covered. Larger groups that are not covered keep no promise.
+/// As [`calibrate_noise`]; [`Error::Unsupported`] if even one record breaks the promise or isn't covered. Larger groups
+/// that aren't covered keep no promise.
 pub fn calibrate_group(
     mechanism: &Mechanism,
     target: Target,
@@ -206,7 +205,7 @@ pub fn calibrate_group(
     let margin = |records, goal| {
         let margin = target.with_group(size(records)?).margin(mechanism, goal);
         match margin {
-            // Where only single records are covered, no more than one keeps the promise.
+            // If only single records are covered, no more than one record keeps the promise.
             Err(Error::Unsupported { .. }) if records > 1 => Ok(Margin::BROKEN),
             other => other,
         }

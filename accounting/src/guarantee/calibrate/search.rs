@@ -1,4 +1,4 @@
-//! Searches for a parameter: a bracket first, then interpolation inside it.
+//! Searches for a parameter: first for a bracket, then by interpolation inside it.
 
 use super::Calibration;
 use super::target::{Margin, ROUGH};
@@ -7,16 +7,16 @@ use crate::quantity::error::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// The largest factor between two values while looking for a bracket.
+/// The largest factor between two values during the search for a bracket.
 const STRIDE: f64 = 16.0;
 
-/// Whole numbers are told apart to this share of the tolerance.
+/// Whole numbers are distinguished to this share of the tolerance.
 const BLUR: f64 = 1e-3;
 
-/// An upper end so many goals too high is not so for want of effort.
+/// An upper end that is this many goals too high isn't so for lack of precision.
 const WIDE: f64 = 4.0;
 
-/// How exactly margins are certified: roughly at first, finely near zero.
+/// The precision at which margins are certified: rough at first, fine near zero.
 #[derive(Debug, Clone, Copy)]
 struct Goals {
     rough: f64,
@@ -24,7 +24,7 @@ struct Goals {
 }
 
 impl Goals {
-    /// The quantity moves at least about as fast as the parameter does.
+    /// Returns goals for a quantity that changes at least about as fast as the parameter.
     const fn quick(tolerance: f64) -> Self {
         Self {
             rough: ROUGH,
@@ -32,7 +32,7 @@ impl Goals {
         }
     }
 
-    /// Always as the caller will ask.
+    /// Returns goals that always equal the tolerance that the caller will use.
     const fn steady(tolerance: f64) -> Self {
         Self {
             rough: tolerance,
@@ -52,12 +52,13 @@ impl Goals {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trial {
     pub(crate) x: f64,
-    /// For interpolation; its sign says whether the promise is certified.
+    /// The value for interpolation; its sign says whether the promise is certified.
     pub(crate) margin: f64,
 }
 
-/// Certifies at `rough` first, and more finely where the promise lies within the rough ends; only finely once
-/// that was `in_vain`: ends that stay apart at the finest goal, or whatever is asked, need not be seen at every goal.
+/// Certifies at the rough goal first, and at finer ones if the promise lies within the rough ends. Once that was
+/// `in_vain`, certifies only finely: ends that stay apart at the finest goal, or at any goal, needn't be evaluated at
+/// every goal.
 fn decide(
     ask: impl Fn(Tolerance) -> Result<Margin>,
     goals: Goals,
@@ -74,13 +75,13 @@ fn decide(
         if wide && (width > 0.5 * before || goal <= fine) {
             in_vain.set(true);
         }
-        // The middle interpolates better, but says nothing where the ends are far apart.
+        // The middle interpolates better, but is meaningless if the ends are far apart.
         let value = if wide { margin.upper } else { middle(margin) };
         if margin.upper <= 0.0 {
-            // It must stay on its side.
+            // The value must keep its sign.
             return Ok(value.min(0.0));
         }
-        // Of a run that is only bounded the upper end is certified to the goal or not at all.
+        // For a run that is only bounded, the upper end is certified to the goal or not at all.
         let surely = margin.lower > 0.0 || margin.only_above && margin.upper > WIDE * goal;
         if surely || goal <= fine {
             return Ok(value.max(f64::MIN_POSITIVE));
@@ -90,7 +91,7 @@ fn decide(
     }
 }
 
-/// The same answers, each looked for once.
+/// Returns `ask` with each answer computed only once.
 fn once<X: Copy>(
     ask: impl Fn(X, Tolerance) -> Result<Margin>,
     key: impl Fn(X) -> u64,
@@ -108,8 +109,8 @@ fn once<X: Copy>(
     }
 }
 
-/// Where the two ends meet at finer goals; the ends of runs that are only bounded never do, and the upper
-/// one is what has to be zero.
+/// Returns the value at which the two ends meet at finer goals. The ends of runs that are only bounded never meet;
+/// there, the upper end is what has to be zero.
 fn middle(margin: Margin) -> f64 {
     if margin.lower.is_finite() && margin.upper.is_finite() && !margin.only_above {
         0.5 * (margin.lower + margin.upper)
@@ -128,8 +129,8 @@ pub(super) struct Continuous {
 }
 
 impl Continuous {
-    /// The bracket of relative width at most `tolerance`, whose answer holds when it is asked for
-    /// with that very tolerance too: a path that is finer, or coarser, may certify less.
+    /// Returns a bracket of relative width at most `tolerance`. Its answer also holds if it is evaluated with exactly
+    /// that tolerance: a finer or coarser computation may certify less.
     pub(super) fn run<T>(
         &self,
         ask: impl Fn(f64, Tolerance) -> Result<Margin>,
@@ -147,7 +148,7 @@ impl Continuous {
         })
     }
 
-    /// The safe value and the failing one. Inside, x = ±ln(parameter) grows towards safety.
+    /// Returns the safe value and the failing one. Internally, x = ±ln(parameter) grows towards safety.
     fn search(
         &self,
         ask: &impl Fn(f64, Tolerance) -> Result<Margin>,
@@ -170,12 +171,12 @@ impl Continuous {
         let Some(fails) = fails else {
             return Ok((value(safe.x), None));
         };
-        // Room for the rounding of the exponential.
+        // Leaves room for the rounding of the exponential.
         let (fails, safe) = interpolate(&at, fails, safe, tolerance * (1.0 - 1e-3))?;
         Ok((value(safe.x), Some(value(fails.x))))
     }
 
-    /// A failing and a safe point, by strides that grow.
+    /// Finds a failing and a safe point with growing strides.
     fn bracket(
         &self,
         at: &impl Fn(f64, f64) -> Result<Trial>,
@@ -231,8 +232,8 @@ fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
     }
 }
 
-/// Narrows a bracket to `width`: inverse quadratic interpolation where that is sound, otherwise
-/// bisection; the last steps reach across the root by half a width.
+/// Narrows a bracket to `width` by inverse quadratic interpolation where that is sound, otherwise by bisection; the
+/// last steps reach across the root by half a width.
 ///
 /// Source: Chandrupatla 1997.
 pub(crate) fn interpolate(
@@ -250,7 +251,7 @@ pub(crate) fn interpolate(
         }
         let boundary = (0.45 * width / gap).min(0.5);
         let share_now = share.clamp(boundary, 1.0 - boundary);
-        // Values that are to be interpolated need digits in proportion.
+        // Values for interpolation need a precision in proportion to the gap.
         let new = at(a.x + share_now * (b.x - a.x), 0.03 * gap)?;
         // `c` is the point that leaves the bracket.
         let c;
@@ -291,8 +292,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// The last number that keeps the promise, and the next one, unless that is out of range;
-    /// the answer holds when it is asked for with that very tolerance too.
+    /// Returns the last number that keeps the promise, and the next one unless it is out of range. The answer also
+    /// holds if it is evaluated with exactly that tolerance.
     pub(super) fn run(
         &self,
         ask: impl Fn(u64, Tolerance) -> Result<Margin>,
@@ -319,7 +320,7 @@ impl Whole {
             return Ok((safe.0, None));
         };
         let mut stuck = 0;
-        // So large that one more is beneath all tolerance: no need to tell neighbours apart.
+        // For numbers so large that one more is below all tolerance, neighbours needn't be distinguished.
         let blur = |n: u64| (BLUR * tolerance * n as f64) as u64;
         while beyond.0 - safe.0 > blur(safe.0).max(1) {
             let gap = beyond.0 - safe.0;
@@ -335,7 +336,7 @@ impl Whole {
             } else {
                 safe = (next, margin);
             }
-            // Interpolation that creeps along one side gives way to bisection.
+            // If interpolation creeps along one side, bisection takes over.
             stuck = if beyond.0 - safe.0 > gap / 2 {
                 stuck + 1
             } else {
@@ -386,7 +387,7 @@ impl Whole {
     }
 }
 
-/// A number strictly between, where the secant in ln n meets zero.
+/// Returns a number strictly between the two, where the secant in ln n meets zero.
 fn between(safe: (u64, f64), beyond: (u64, f64)) -> u64 {
     let share = safe.1 / (safe.1 - beyond.1);
     let share = if share.is_finite() { share } else { 0.5 };

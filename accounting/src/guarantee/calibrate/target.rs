@@ -1,4 +1,4 @@
-//! What a plan has to achieve, and by how much it does.
+//! Calibration targets, and the margin by which a mechanism reaches or misses them.
 
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
@@ -12,11 +12,11 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Probability, Tolerance};
 
-/// What the parameter has to achieve.
+/// A promise that the parameter has to achieve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// (ε, δ) for a question: ε(δ) ≤ ε and δ(ε) ≤ δ are the same promise. With ε = 0 it bounds
-    /// the membership advantage.
+    /// (ε, δ) for a question: ε(δ) ≤ ε and δ(ε) ≤ δ are the same promise. With ε = 0 it bounds the membership
+    /// advantage.
     Epsilon {
         /// Who is compared with whom.
         query: Query,
@@ -25,7 +25,7 @@ pub enum Target {
         /// at this δ.
         delta: Delta,
     },
-    /// (ε', δ) against an adversary without prior knowledge of the secret, in the notion's own neighbours.
+    /// (ε', δ) against an adversary without prior knowledge of the secret, for the notion's own neighbours.
     Uninformed {
         /// The redaction policy.
         redaction: Redaction,
@@ -56,58 +56,58 @@ pub enum Target {
         /// at this δ.
         delta: Delta,
     },
-    /// A secret guessed with probability `prior` beforehand, with at most `posterior` after.
+    /// A secret guessed with probability `prior` beforehand is guessed with at most `posterior` afterwards.
     Posterior {
         /// Records of one secret.
         group: GroupSize,
-        /// The chance beforehand.
+        /// The probability beforehand.
         prior: Probability,
-        /// The chance allowed after training.
+        /// The probability allowed after training.
         posterior: Probability,
     },
-    /// As [`Target::Posterior`], proved by Fano's inequality for the divergence: what the
-    /// usual accounting would cost.
+    /// As [`Target::Posterior`], proved by Fano's inequality for the divergence: the cost under the usual
+    /// accounting.
     PosteriorByKlFano {
         /// Records of one secret.
         group: GroupSize,
-        /// The chance beforehand.
+        /// The probability beforehand.
         prior: Probability,
-        /// The chance allowed after training.
+        /// The probability allowed after training.
         posterior: Probability,
     },
     /// No membership test with an FPR of at most `fpr` has a TPR above `tpr`, in either direction.
     TruePositiveRate {
         /// Who is compared with whom.
         query: Query,
-        /// The rate of false alarms.
+        /// The allowed false-positive rate.
         fpr: Probability,
-        /// The rate of hits allowed.
+        /// The allowed true-positive rate.
         tpr: Probability,
     },
-    /// The chance that a uniform secret's exposure reaches `bits` is at most `probability`:
-    /// exposure ≥ e means a rank within a share 2^−e of the candidates, so B(2^−e) ≤ p.
+    /// The probability that a uniform secret's exposure reaches `bits` is at most `probability`: exposure ≥ e
+    /// means a rank within a share 2^−e of the candidates, so B(2^−e) ≤ p.
     Exposure {
         /// Records that contain the secret.
         group: GroupSize,
         /// Exposure in bits.
         bits: f64,
-        /// The chance allowed.
+        /// The allowed probability.
         probability: Probability,
     },
 }
 
-/// How exactly the first evaluations are certified: enough to see on which side far values lie.
+/// The precision of the first evaluations: enough to see on which side far values lie.
 pub(super) const ROUGH: f64 = 1e-3;
-/// A promise kept by this much, as a logarithm, needs no digits.
+/// A promise kept by this logarithmic margin needs no precise evaluation.
 const FAR: f64 = 3.0;
 
-/// How far a certified quantity lies above what is allowed, as a logarithm: the promise is
-/// certified where `upper` ≤ 0, and certainly broken where `lower` > 0.
+/// The logarithmic distance of a certified quantity above what is allowed: the promise is certified if `upper`
+/// ≤ 0, and certainly broken if `lower` > 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Margin {
     pub(super) lower: f64,
     pub(super) upper: f64,
-    /// The run is only bounded: nothing is asked about its lower end.
+    /// Whether the run is only bounded, so that its lower end isn't used.
     pub(super) only_above: bool,
 }
 
@@ -124,7 +124,7 @@ impl Margin {
     };
 
     fn of(lower: f64, upper: f64, allowed: f64) -> Self {
-        // The sign is decided by the numbers themselves: their logarithms may round together.
+        // The comparison of the numbers decides the sign, because their logarithms may round to the same value.
         let above = |value: f64| {
             let ln = value.ln() - allowed.ln();
             match value <= allowed {
@@ -191,7 +191,7 @@ impl Target {
         }
     }
 
-    /// The same promise about `group` records.
+    /// Returns the same promise about `group` records.
     pub(super) const fn with_group(self, group: GroupSize) -> Self {
         let mut target = self;
         match &mut target {
@@ -209,14 +209,14 @@ impl Target {
         target
     }
 
-    /// By how much the mechanism misses the promise, certified to a relative `goal`; where the
-    /// promise is kept by far and the goal is rough, by how much at least.
+    /// Returns the margin by which the mechanism misses the promise, certified to a relative `goal`. If the
+    /// promise is kept by far and the goal is rough, the margin states only by how much it is kept at least.
     pub(super) fn margin(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Margin> {
         let by_law = self.margin_by_law(mechanism, goal);
-        // Of a group of records the lemma may certify more than its law, or all that is known.
+        // For a group of records, the lemma may certify more than the group's law, or be all that is known.
         match by_law {
             Ok(margin) if margin.upper > 0.0 && (margin.lower <= 0.0 || margin.only_above) => {
-                // What the law certifies stands where the lemma certifies nothing.
+                // If the lemma certifies nothing, what the law certifies stands.
                 let lemma = self.by_lemma(mechanism, goal).ok().flatten();
                 let tighter = lemma.filter(|lemma| lemma.upper < margin.upper);
                 Ok(tighter.unwrap_or(margin))
@@ -235,7 +235,7 @@ impl Target {
         matches!(self, Self::Epsilon { query, .. } if lemma_stands_in(query.neighbours))
     }
 
-    /// What the group lemma certifies of a group of records; `None` where another question is asked.
+    /// Returns what the group lemma certifies for a group of records; `None` for other questions.
     fn by_lemma(&self, mechanism: &Mechanism, goal: Tolerance) -> Result<Option<Margin>> {
         let Self::Epsilon {
             query,
@@ -251,7 +251,7 @@ impl Target {
         let directions = losses(mechanism, Query::single(query.neighbours))?;
         let most = delta_by_lemma(&directions, query.group, epsilon, goal)?;
         let most = most.get().get();
-        // Nothing is known from below: what fails by less than the goal may hold at a finer one.
+        // No lower end is known: a failure by less than the goal may hold at a finer goal.
         Ok(Some(Margin {
             lower: f64::NEG_INFINITY,
             only_above: true,
@@ -273,13 +273,13 @@ impl Target {
             });
         }
         match self.try_margin(mechanism, goal) {
-            // A value at which nothing can be certified does not keep the promise.
+            // A value at which nothing can be certified doesn't keep the promise.
             Err(Error::NotCertified { .. }) => Ok(Margin::BROKEN),
             other => other,
         }
     }
 
-    /// A margin that holds whatever the noise is, where that keeps the promise.
+    /// Returns a margin that holds for any noise, if it keeps the promise.
     fn by_overlap(&self, mechanism: &Mechanism) -> Result<Option<Margin>> {
         let most = |query: Query, bound: &dyn Fn(&Overlap) -> f64| -> Result<f64> {
             let mut most = 0.0f64;
@@ -326,7 +326,7 @@ impl Target {
                 let bound = loss.overlap.map_or(f64::INFINITY, bound);
                 (bound, epsilon.get())
             }
-            // What another proof says is that proof's own number.
+            // These targets ask for the number of a specific proof.
             Self::PosteriorByKlFano { .. }
             | Self::EpsilonByRenyi { .. }
             | Self::UninformedByRenyi { .. } => return Ok(None),
@@ -335,8 +335,8 @@ impl Target {
         Ok((margin.upper <= 0.0).then_some(margin))
     }
 
-    /// A margin that costs little and is far too high, where it shows that the promise holds by
-    /// far; `None` elsewhere.
+    /// Returns a margin that is cheap to compute and far too high, if it shows that the promise holds by far;
+    /// `None` otherwise.
     fn far(&self, mechanism: &Mechanism) -> Result<Option<f64>> {
         let margin = match *self {
             Self::Epsilon {
@@ -348,7 +348,7 @@ impl Target {
                 let mut upper = f64::NEG_INFINITY;
                 for loss in losses(mechanism, query)? {
                     let mut solver = Solver::new(&loss.trimmed(1e-3 * delta.get()));
-                    // The coarse path knows Gaussian mixtures only; closed forms cost less.
+                    // The coarse path handles Gaussian mixtures only; closed forms are cheaper.
                     if loss.unbounded || solver.needs_grid() || solver.closed.is_some() {
                         return Ok(None);
                     }
@@ -371,7 +371,7 @@ impl Target {
                 if epsilon.get() == f64::INFINITY || delta.get() >= 1.0 {
                     return Ok(Margin::KEPT);
                 }
-                // δ = 0 asks for the largest loss, which the search for ε knows.
+                // δ = 0 asks for the largest loss, which the search for ε finds.
                 if delta.get() <= 0.0 {
                     return within(&loss.epsilon(delta, goal)?, epsilon.get());
                 }
@@ -428,7 +428,7 @@ impl Target {
                 let divergence = loss.divergence()?;
                 let allowed = bernoulli_divergence(posterior, prior);
                 let margin = Margin::of(*divergence.get(), *divergence.get(), allowed);
-                // The promise is the posterior that comes out, rounding included.
+                // The promise is the resulting posterior, including rounding.
                 let kept = *loss.kl_fano(prior)?.get() <= posterior;
                 Ok(match (kept, margin.upper <= 0.0) {
                     (true, false) => Margin::of(0.0, allowed, allowed),
@@ -446,7 +446,7 @@ impl Target {
     }
 }
 
-/// The worst of the directions.
+/// Returns the worst margin over the directions.
 fn worst(
     mechanism: &Mechanism,
     query: Query,
@@ -459,7 +459,7 @@ fn worst(
     Ok(margin)
 }
 
-/// A margin by what is known from above.
+/// Returns a margin from what is known from above.
 fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) -> Result<Margin> {
     let loss = loss.without_below();
     let margin = ask(&loss)?;
@@ -469,7 +469,7 @@ fn asked_above(loss: PrivacyLoss, ask: impl Fn(&PrivacyLoss) -> Result<Margin>) 
     })
 }
 
-/// An answer against what is allowed; an unknown upper end keeps no promise.
+/// Compares an answer with what is allowed; an unknown upper end keeps no promise.
 fn within<T: Copy + Into<f64>>(answer: &Answer<T>, allowed: f64) -> Result<Margin> {
     let lower = answer.bounds.lower.map_or(0.0, |end| (*end.get()).into());
     let upper = answer
@@ -492,7 +492,7 @@ fn blow_up(
     })
 }
 
-/// The bound on a guess that holds whatever the noise is.
+/// Returns the bound on a guess that holds for any noise.
 fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Result<f64> {
     let loss = PrivacyLoss::of_guesses(mechanism, group)?.0;
     Ok(loss
@@ -500,7 +500,7 @@ fn guessed(mechanism: &Mechanism, group: GroupSize, prior: Probability) -> Resul
         .map_or(1.0, |overlap| overlap.blow_up(prior.get())))
 }
 
-/// 2^−bits, rounded up.
+/// Returns 2^−bits, rounded up.
 fn share(bits: f64) -> Result<Probability> {
     if !(bits > 0.0 && bits <= 1074.0) {
         return Err(Error::OutOfRange {

@@ -1,4 +1,4 @@
-//! What a preparation did to the secrets, and what follows for each of them.
+//! Effects of a preparation on the secrets, and the resulting confidentiality of each.
 
 use crate::compose::Profile;
 use crate::guarantee::Convention;
@@ -40,19 +40,19 @@ pub enum Standing {
     Exposed,
 }
 
-/// How many records of the training set differ when the secrets in question are masked.
+/// The number of records of the training set that differ if the secrets in question are masked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// None: the runs are the same run.
+    /// No record differs: the two runs are the same.
     Nothing,
-    /// At most so many, all of them private.
+    /// At most this many records differ, all of them private.
     Records(GroupSize),
-    /// No bound, or a record that is trained on in the open.
+    /// The number has no bound, or a record that differs is trained on without noise.
     Open,
 }
 
 impl Reach {
-    /// So many records, each spreading as the stages say.
+    /// Returns the reach of `records` records, each spreading as the stages say.
     pub(crate) fn of(records: Option<u64>, spread: Spread) -> Self {
         match (records, spread) {
             (Some(0), _) => Self::Nothing,
@@ -65,7 +65,7 @@ impl Reach {
         }
     }
 
-    /// The question whose profile answers for these records; `None` where no profile is needed
+    /// Returns the question whose profile applies to these records; `None` if no profile is needed
     /// or none suffices.
     #[must_use]
     pub const fn query(self) -> Option<Query> {
@@ -80,10 +80,11 @@ impl Reach {
 }
 
 impl Standing {
-    /// k: how many records of the training set differ when this secret is masked everywhere.
+    /// Returns k, the number of records of the training set that differ if this secret is masked
+    /// everywhere.
     ///
-    /// Deduplication keeps a secret in ten different sentences ten times, so k counts records
-    /// in which it is missed, not distinct secrets. Source: CRT Prop. 7, with all places
+    /// Deduplication keeps a secret in ten different sentences ten times, so k counts records in
+    /// which the secret is missed, not distinct secrets. Source: CRT Prop. 7, with all places
     /// masked together.
     ///
     /// ```
@@ -98,21 +99,22 @@ impl Standing {
     #[must_use]
     pub fn reach(self, spread: Spread) -> Reach {
         match self {
-            // Byte for byte the same: there is nothing to spread.
+            // Both texts are identical byte for byte, so nothing spreads.
             Self::Caught => Reach::Nothing,
             Self::Missed { records } => Reach::of(Some(records), spread),
             Self::Exposed => Reach::Open,
         }
     }
 
-    /// ε̃(x) = ε(x)·1\[missed\], infinite for a secret that the conservative policy misses too.
+    /// Returns ε̃(x) = ε(x)·1\[missed\], infinite for a secret that the conservative policy misses
+    /// too.
     ///
-    /// Bound: upper. `profile` is that of the private side for at least the records of
-    /// [`Standing::reach`]. Source: CRT Prop. 5 and Theorem 8.1; the latter's condition is that
+    /// Bound: upper. `profile` is the profile of the private side for at least the records of
+    /// [`Standing::reach`]. Source: CRT Prop. 5 and Theorem 8.1; the theorem's condition is that
     /// the conservative policy flags whatever the redaction policy misses.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a profile of other neighbours or of fewer records.
+    /// Returns [`Error::Unsupported`] if the profile is for other neighbours or fewer records.
     pub fn confidentiality(self, spread: Spread, profile: &Profile) -> Result<Confidentiality> {
         Confidentiality::new(self.reach(spread), profile)
     }
@@ -160,13 +162,13 @@ fn at_most(what: &'static str, range: &'static str, value: u64, most: u64) -> Re
 }
 
 impl CorpusFacts {
-    /// Distinct `secrets`, those `missed` by the redaction policy in at least one record, those
-    /// `missed_by_both` policies in at least one record, the most records that one missed
-    /// secret is missed in, the spread of the stages with all copies masked together, and how
-    /// misses are known.
+    /// Creates the facts from the number of distinct `secrets`, those `missed` by the redaction
+    /// policy in at least one record, those `missed_by_both` policies in at least one record, the
+    /// most records in which one missed secret is missed, the spread of the stages with all copies
+    /// masked together, and how misses are known.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for counts that contradict each other.
+    /// Returns [`Error::OutOfRange`] if the counts contradict each other.
     pub fn new(
         secrets: u64,
         missed: u64,
@@ -206,39 +208,39 @@ impl CorpusFacts {
         })
     }
 
-    /// Distinct secrets.
+    /// Returns the number of distinct secrets.
     #[must_use]
     pub const fn secrets(&self) -> u64 {
         self.secrets
     }
-    /// Missed by the redaction policy.
+    /// Returns the number of secrets missed by the redaction policy.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed
     }
-    /// Missed by both policies.
+    /// Returns the number of secrets missed by both policies.
     #[must_use]
     pub const fn missed_by_both(&self) -> u64 {
         self.missed_by_both
     }
-    /// Most records that one missed secret is missed in.
+    /// Returns the most records in which one missed secret is missed.
     #[must_use]
     pub const fn most_records(&self) -> u64 {
         self.most_records
     }
-    /// The spread of the stages.
+    /// Returns the spread of the stages.
     #[must_use]
     pub const fn spread(&self) -> Spread {
         self.spread
     }
-    /// How misses are known.
+    /// Returns how misses are known.
     #[must_use]
     pub const fn knowledge(&self) -> Knowledge {
         self.knowledge
     }
 
-    /// The standing of the worst secret. Where misses can't be known, a secret may be missed in
-    /// as many records as the text has: that is open.
+    /// Returns the standing of the worst secret. If misses can't be known, a secret may be missed
+    /// in as many records as the text has, and counts as exposed.
     #[must_use]
     pub const fn worst(&self) -> Standing {
         match self.knowledge {
@@ -251,7 +253,7 @@ impl CorpusFacts {
         }
     }
 
-    /// Records that differ when the worst missed secret is masked, leaving aside whether the
+    /// Returns the records that differ if the worst missed secret is masked, whether or not the
     /// conservative policy flags it: the group of the Bayesian rows.
     #[must_use]
     pub fn missed_reach(&self) -> Reach {
@@ -261,7 +263,7 @@ impl CorpusFacts {
         Reach::of(Some(self.most_records.max(1)), self.spread)
     }
 
-    /// Records that differ when all secrets are masked together, at most.
+    /// Returns an upper bound on the records that differ if all secrets are masked together.
     #[must_use]
     pub fn reach_of_all(&self) -> Reach {
         match self.worst() {
@@ -273,7 +275,7 @@ impl CorpusFacts {
         }
     }
 
-    /// Confidentiality of each secret on its own, the worst of them.
+    /// Returns the confidentiality of the worst secret, which holds for each secret on its own.
     ///
     /// Bound: upper. Source: CRT Prop. 5, Theorem 8.1.
     ///
@@ -283,9 +285,9 @@ impl CorpusFacts {
         self.worst().confidentiality(self.spread, profile)
     }
 
-    /// Uniform confidentiality: all secrets against their masks at once.
+    /// Returns uniform confidentiality: all secrets against their masks at once.
     ///
-    /// Bound: upper. `profile` is that for the records of [`CorpusFacts::reach_of_all`].
+    /// Bound: upper. `profile` is the profile for the records of [`CorpusFacts::reach_of_all`].
     /// Source: CRT Def. 3 and Prop. 5.
     ///
     /// # Errors
@@ -303,11 +305,11 @@ pub struct Confidentiality {
 }
 
 impl Confidentiality {
-    /// What `profile` promises for the records of `reach`.
+    /// Creates the promise of `profile` for the records of `reach`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for zero-out neighbours, which compare with a run that learns
-    /// nothing and not with one on `<MASK>`, and for a profile of fewer records.
+    /// Returns [`Error::Unsupported`] for zero-out neighbours, which compare with a run that learns
+    /// nothing rather than with a run on `<MASK>`, and for a profile of fewer records.
     pub fn new(reach: Reach, profile: &Profile) -> Result<Self> {
         let have = profile.query;
         if have.neighbours == Neighbours::ZeroOut {
@@ -330,13 +332,13 @@ impl Confidentiality {
         })
     }
 
-    /// How many records differ.
+    /// Returns the records that differ.
     #[must_use]
     pub const fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// Whether the neighbours are the notion's own (replace) or those the paper computed
+    /// Returns whether the neighbours are the notion's own (replace) or those the paper computed
     /// (add/remove): only the former is a promise.
     #[must_use]
     pub const fn convention(&self) -> Convention {
@@ -346,8 +348,8 @@ impl Confidentiality {
         }
     }
 
-    /// ε at `delta`: zero where nothing differs, infinite where it is open. The lower end, when
-    /// there is one, is that of the profile: some secret of that reach attains it.
+    /// Returns ε at `delta`: zero if nothing differs, infinite if the reach is open. The lower end,
+    /// if there is one, is that of the profile: some secret of that reach attains it.
     ///
     /// # Errors
     /// None for a δ in range.
@@ -359,7 +361,7 @@ impl Confidentiality {
             }
             Reach::Records(_) => {
                 let found = self.profile.epsilon(delta)?;
-                // No point reaches this δ: nothing finite is certified.
+                // No point reaches this δ, so nothing finite is certified.
                 let none = Bounds::at_most(Epsilon::new(f64::INFINITY)?);
                 Ok(if found.upper.is_some() { found } else { none })
             }
@@ -371,7 +373,7 @@ impl Confidentiality {
         }
     }
 
-    /// δ at `epsilon`: zero where nothing differs, at most one where it is open.
+    /// Returns δ at `epsilon`: zero if nothing differs, at most one if the reach is open.
     ///
     /// # Errors
     /// None for an ε in range.

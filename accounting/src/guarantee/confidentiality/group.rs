@@ -1,4 +1,4 @@
-//! Several secrets at once.
+//! Confidentiality of several secrets at once.
 
 use super::facts::{Confidentiality, Reach, Spread, Standing};
 use crate::compose::Profile;
@@ -7,7 +7,7 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, GroupSize};
 
-/// A list of secrets that are masked together, with what became of each.
+/// A list of secrets that are masked together, with the standing of each.
 ///
 /// ```
 /// use reticent_accounting::confidentiality::{Reach, SecretGroup, Spread, Standing};
@@ -26,28 +26,28 @@ pub struct SecretGroup {
 }
 
 impl SecretGroup {
-    /// The members; none is a promise about nothing.
+    /// Creates a group from its members; a group without members is a promise about nothing.
     #[must_use]
     pub const fn new(members: Vec<Standing>) -> Self {
         Self { members }
     }
 
-    /// The members.
+    /// Returns the members.
     #[must_use]
     pub fn members(&self) -> &[Standing] {
         &self.members
     }
 
-    /// The share γ̃ of the members that the redaction policy misses. The formula of Theorem 8.2
-    /// needs this one; its text speaks of the share that is detected.
+    /// Returns the share γ̃ of the members that the redaction policy misses. The formula of Theorem
+    /// 8.2 needs this share; the theorem's text speaks of the share that is detected.
     #[must_use]
     pub fn missed_share(&self) -> f64 {
         let missed = self.members.iter().filter(|s| **s != Standing::Caught);
         missed.count() as f64 / self.members.len().max(1) as f64
     }
 
-    /// How many records differ when all members are masked: the sum over the missed ones.
-    /// Open as soon as one member is missed by both policies.
+    /// Returns the number of records that differ if all members are masked: the sum over the missed
+    /// ones, or open if any member is missed by both policies.
     #[must_use]
     pub fn reach(&self, spread: Spread) -> Reach {
         let mut total = 0u64;
@@ -65,11 +65,11 @@ impl SecretGroup {
         }
     }
 
-    /// Group confidentiality from the profile of all differing records together (the mixture of
-    /// k independently sampled records).
+    /// Returns group confidentiality from the profile of all differing records together (the
+    /// mixture of k independently sampled records).
     ///
-    /// Bound: upper; attained by gradients that all point one way. Source: math of the
-    /// dominating pair; CRT Theorem 8.2 for the condition on the conservative policy.
+    /// Bound: upper; attained by gradients that all point in one direction. Source: mathematics of
+    /// the dominating pair; CRT Theorem 8.2 for the condition on the conservative policy.
     ///
     /// # Errors
     /// As [`Standing::confidentiality`].
@@ -77,13 +77,14 @@ impl SecretGroup {
         Confidentiality::new(self.reach(spread), profile)
     }
 
-    /// Group confidentiality from (ε, δ) of a single record, by the group lemma:
-    /// (kε, δ(e^{kε} − 1)/(e^ε − 1)), infinite as soon as one member is open.
+    /// Returns group confidentiality from (ε, δ) of a single record, by the group lemma: (kε,
+    /// δ(e^{kε} − 1)/(e^ε − 1)), infinite if any member is open.
     ///
     /// Bound: upper. Source: CRT Prop. 5 and Theorem 8.2, whose k e^{kε} δ is looser.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a profile of more than one record or of other neighbours.
+    /// Returns [`Error::Unsupported`] if the profile is for more than one record or for other
+    /// neighbours.
     pub fn by_lemma(
         &self,
         spread: Spread,

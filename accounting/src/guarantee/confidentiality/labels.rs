@@ -1,4 +1,4 @@
-//! Miss rates from secrets labelled by hand.
+//! Miss rates estimated from secrets labelled by hand.
 
 use crate::guarantee::redaction::Redaction;
 use crate::numeric::statistics::{check_sample_confidence, share_of_sampled};
@@ -55,11 +55,11 @@ pub struct StratumCounts {
     pub population: Option<u64>,
 }
 
-/// A sample of secrets labelled by hand, before any threshold was tuned on it: simple random
-/// within each kind (adaptive selection voids what follows).
+/// A sample of secrets labelled by hand before any threshold was tuned on it: a simple random sample within each
+/// kind (adaptive selection voids the bounds).
 ///
-/// Several places of one secret are one observation: counting them apart would pretend to more
-/// labels than there are.
+/// Several places of one secret are one observation: counting them separately would claim more labels than there
+/// are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelledSecrets {
     strata: BTreeMap<String, StratumCounts>,
@@ -97,7 +97,7 @@ pub struct MeasuredRates {
 }
 
 impl MeasuredRates {
-    /// The rates as a redaction.
+    /// Returns the rates as a redaction.
     ///
     /// # Errors
     /// None for rates made here.
@@ -115,7 +115,7 @@ fn bad(what: &'static str, range: &'static str, value: u64) -> Error {
 }
 
 impl LabelledSecrets {
-    /// Gathers labels into secrets and secrets into kinds.
+    /// Groups labels into secrets and secrets into kinds.
     ///
     /// ```
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
@@ -130,10 +130,9 @@ impl LabelledSecrets {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for no label, for a population smaller than its sample or
-    /// different on two labels of a kind; [`Error::Unsupported`] for a secret of two kinds, for
-    /// a kind without a population where another has one, and for a conservative policy that
-    /// was labelled on some lines only.
+    /// Returns [`Error::OutOfRange`] if there is no label, or if a population is smaller than its sample or differs
+    /// between two labels of a kind; [`Error::Unsupported`] if a secret has two kinds, if a kind has no population
+    /// while another has one, or if the conservative policy was labelled on some lines only.
     pub fn gather(labels: impl IntoIterator<Item = Label>) -> Result<Self> {
         let mut secrets: Vec<(String, bool, bool)> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
@@ -224,43 +223,43 @@ impl LabelledSecrets {
         Ok(())
     }
 
-    /// By kind.
+    /// Returns the counts by kind.
     #[must_use]
     pub const fn strata(&self) -> &BTreeMap<String, StratumCounts> {
         &self.strata
     }
 
-    /// Secrets labelled.
+    /// Returns the number of labelled secrets.
     #[must_use]
     pub fn labelled(&self) -> u64 {
         self.strata.values().map(|s| s.labelled).sum()
     }
 
-    /// Of them missed by the redaction policy.
+    /// Returns the number of labelled secrets missed by the redaction policy.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.strata.values().map(|s| s.missed).sum()
     }
 
-    /// Of them missed by both policies.
+    /// Returns the number of labelled secrets missed by both policies.
     #[must_use]
     pub fn missed_by_both(&self) -> u64 {
         self.strata.values().map(|s| s.missed_by_both).sum()
     }
 
-    /// Whether the conservative policy was labelled too.
+    /// Returns whether the conservative policy was labelled too.
     #[must_use]
     pub const fn conservative_labelled(&self) -> bool {
         self.conservative_labelled
     }
 
-    /// Whether kinds have sizes, so that they are bounded apart.
+    /// Returns whether kinds have sizes, so that each kind is bounded separately.
     #[must_use]
     pub fn stratified(&self) -> bool {
         self.strata.len() > 1 && self.strata.values().all(|s| s.population.is_some())
     }
 
-    /// How many bounds share the confidence: kinds times rates.
+    /// Returns the number of bounds that share the confidence: kinds times rates.
     #[must_use]
     pub fn bounds(&self) -> u64 {
         let kinds = if self.stratified() {
@@ -271,12 +270,12 @@ impl LabelledSecrets {
         kinds * (1 + u64::from(self.conservative_labelled))
     }
 
-    /// Upper bounds on γ and η that hold together with `confidence`: Clopper–Pearson for each
-    /// kind and rate at 1 − (1 − confidence)/bounds, the kinds weighted by their sizes.
+    /// Returns upper bounds on γ and η that hold together with `confidence`: Clopper–Pearson for each kind and rate
+    /// at 1 − (1 − confidence)/bounds, the kinds weighted by their sizes.
     ///
-    /// Bound: upper. Without sizes all labels are one simple random sample. Sampling without
-    /// replacement is covered for a confidence of at least 0.75 (Hoeffding 1956: a
-    /// hypergeometric count has the lighter tail), but for all labels missed save one, where the bound is 1.
+    /// Bound: upper. Without sizes, all labels are one simple random sample. Sampling without replacement is
+    /// covered for a confidence of at least 0.75 (Hoeffding 1956: a hypergeometric count has the lighter tail),
+    /// except if all labels but one are missed, where the bound is 1.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -293,7 +292,8 @@ impl LabelledSecrets {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a confidence below 0.75, or so near one that its share rounds to one.
+    /// Returns [`Error::OutOfRange`] if the confidence is below 0.75, or so close to one that its share rounds to
+    /// one.
     pub fn rates(&self, confidence: Confidence) -> Result<MeasuredRates> {
         check_sample_confidence(confidence)?;
         let each = Confidence::new(1.0 - (1.0 - confidence.get()) / self.bounds() as f64)?;
@@ -328,7 +328,7 @@ impl LabelledSecrets {
             confidence,
             each,
             gamma: Upper::new(gamma),
-            // A share of what is missed is at most what is missed.
+            // The share missed by both is at most the share missed.
             eta: Upper::new(if eta < gamma { eta } else { gamma }),
             by_kind,
             stratified,
@@ -371,8 +371,8 @@ impl LabelledSecrets {
         }
     }
 
-    /// The sample with `more` further labels at the same share of misses (rounded up), for
-    /// planning: what would they be worth?
+    /// Returns the sample with `more` further labels at the same share of misses (rounded up), to plan how much
+    /// further labels would improve the bounds.
     #[must_use]
     pub fn enlarged(&self, more: u64) -> Self {
         let total = self.labelled().max(1);

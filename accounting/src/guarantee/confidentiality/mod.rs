@@ -1,6 +1,6 @@
 //! Confidentiality after redaction and deduplication (CRT), and selective notions (S-DP, JFT).
 //!
-//! The corpus gives facts, the run gives a profile, and each statement of the papers is a
+//! The corpus provides facts, the run provides a profile, and each statement of the papers is a
 //! function of the two:
 //!
 //! | statement | item |
@@ -14,8 +14,8 @@
 //! | JFT Theorem 1, light noise | [`JustFineTuneTwice`], [`LightNoise`], [`CountedBatches`] |
 //! | S-DP with a missed secret | [`selective_dp`] |
 //!
-//! A secret is **caught** when preparing the corpus and preparing it with the secret masked
-//! give the same bytes on the same sides; anything else is a miss.
+//! A secret is **caught** if preparing the corpus and preparing it with the secret masked give the
+//! same bytes on the same sides; anything else is a miss.
 
 mod facts;
 mod group;

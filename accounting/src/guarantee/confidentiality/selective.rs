@@ -29,9 +29,9 @@ fn epsilon_of(
     PrivacyLoss::of(mechanism, replace(group), Direction::Remove)?.epsilon(delta, tolerance)
 }
 
-/// ε of selective differential privacy for a run that protects only what its policy calls
-/// sensitive: that of `protected` (replace) when every secret is caught by the policy, infinite as soon as
-/// one is missed or misses can't be known, since the missed one is trained on in the open.
+/// Returns ε of selective differential privacy for a run that protects only what its policy calls
+/// sensitive: ε of `protected` (replace) if the policy catches every secret, infinite if a secret is missed
+/// or misses can't be known, because a missed secret is trained on without noise.
 ///
 /// Bound: upper. Source: Shi et al. 2021, with CRT's remark on imperfect policies.
 ///
@@ -70,7 +70,7 @@ impl RedactedAlike {
         screening_ignores_secrets: true,
     };
 
-    /// The first condition that does not hold.
+    /// Returns the first condition that doesn't hold.
     const fn broken(self) -> Option<&'static str> {
         if !self.every_content_caught {
             Some("a content that the detector misses stays in the redacted text")
@@ -110,15 +110,15 @@ pub enum PhaseOne {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct JustFineTuneTwice {
-    /// On redacted text.
+    /// The phase on redacted text.
     pub first: PhaseOne,
-    /// On the original text.
+    /// The phase on the original text.
     pub second: Mechanism,
 }
 
 impl JustFineTuneTwice {
-    /// Everything that ran on secrets. The first phase drops out only when it saw the same text
-    /// for both contents. Source: JFT Theorem 1.
+    /// Returns everything that ran on secrets. The first phase is omitted only if it saw the same text for
+    /// both contents. Source: JFT Theorem 1.
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
         let first = match &self.first {
@@ -135,10 +135,10 @@ impl JustFineTuneTwice {
         }
     }
 
-    /// ε of selective differential privacy for a secret in `group` records, with content
-    /// replaced by content.
+    /// Returns ε of selective differential privacy for a secret in `group` records, with one content
+    /// replaced by another.
     ///
-    /// Bound: both ends; infinite when the first phase leaks.
+    /// Bound: both ends; infinite if the first phase leaks.
     ///
     /// # Errors
     /// As [`PrivacyLoss::epsilon`]; an estimated phase is refused.
@@ -152,9 +152,9 @@ impl JustFineTuneTwice {
     }
 }
 
-/// JFT's light noise: DP-SGD on redacted text whose sampling rate is multiplied by the share of
-/// tokens that the detector misses. The paper calls the result an empirical estimate, and so does
-/// the type: a given missed secret is sampled at the full rate.
+/// JFT's light noise: DP-SGD on redacted text whose sampling rate is multiplied by the share of tokens that
+/// the detector misses. The paper calls the result an empirical estimate, and its type says the same: a
+/// given missed secret is sampled at the full rate.
 ///
 /// ```
 /// use reticent_accounting::confidentiality::LightNoise;
@@ -184,10 +184,10 @@ pub struct LightNoise {
 }
 
 impl LightNoise {
-    /// The phase at both ends of the interval, marked as an estimate.
+    /// Returns the phase at both ends of the interval, marked as an estimate.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for an interval whose ends are in the wrong order.
+    /// Returns [`Error::OutOfRange`] if the ends of the interval are in the wrong order.
     pub fn mechanism(&self) -> Result<Vec<Mechanism>> {
         self.check()?;
         let end = |miss: MissRate| Mechanism::Estimated {
@@ -197,8 +197,7 @@ impl LightNoise {
         Ok(vec![end(self.miss.0), end(self.miss.1)])
     }
 
-    /// ε at both ends of the interval of m, by the paper's rule p = p₀·m, for neighbours that
-    /// replace.
+    /// Returns ε at both ends of the interval of m, by the paper's rule p = p₀·m, for replace neighbours.
     ///
     /// # Errors
     /// As [`LightNoise::mechanism`] and [`PrivacyLoss::epsilon`].
@@ -239,10 +238,10 @@ impl LightNoise {
     }
 }
 
-/// The exact alternative to [`LightNoise`]: the batches are drawn without looking at content,
-/// and in each it is counted how many records hold the missed secret. Given the batches, a step
-/// with n of them is a plain Gaussian mechanism of sensitivity n (2n under replace), whatever the
-/// adversary knows about the batches.
+/// The exact alternative to [`LightNoise`]: batches are drawn without looking at content, and the records
+/// that hold the missed secret are counted in each batch. Given the batches, a step with n such records is
+/// a plain Gaussian mechanism of sensitivity n (2n under replace), whatever the adversary knows about the
+/// batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedBatches {
     noise_multiplier: NoiseMultiplier,
@@ -251,7 +250,7 @@ pub struct CountedBatches {
 }
 
 impl CountedBatches {
-    /// From pairs (records of the secret in a batch, number of such batches).
+    /// Creates the batches from pairs (records of the secret in a batch, number of such batches).
     ///
     /// ```
     /// use reticent_accounting::confidentiality::CountedBatches;
@@ -271,10 +270,10 @@ impl CountedBatches {
         }
     }
 
-    /// What ran, given the batches.
+    /// Returns what ran, given the batches.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a noise multiplier too small to divide.
+    /// Returns [`Error::OutOfRange`] if the noise multiplier is too small to divide.
     pub fn mechanism(&self) -> Result<Mechanism> {
         let step = |&(records, times): &(u64, u64)| -> Result<Mechanism> {
             let noise_multiplier =
@@ -289,10 +288,10 @@ impl CountedBatches {
         })
     }
 
-    /// ε for the secret whose records were counted, with content replaced by content.
+    /// Returns ε for the secret whose records were counted, with one content replaced by another.
     ///
-    /// Bound: both ends. It depends on the batches that were drawn: a number to keep to oneself
-    /// unless the counts are public.
+    /// Bound: both ends. It depends on the batches that were drawn, so it must be kept private unless the
+    /// counts are public.
     ///
     /// # Errors
     /// As [`PrivacyLoss::epsilon`].

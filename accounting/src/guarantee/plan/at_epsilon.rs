@@ -1,4 +1,4 @@
-//! The same plan asked the other way round: which δ goes with a given ε.
+//! Evaluates a plan the other way round: δ at a given ε.
 
 use super::{Plan, covered};
 use crate::compose::Answer;
@@ -14,9 +14,8 @@ use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon, GroupSize, Tolerance};
 
 impl Plan {
-    /// The rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: `epsilon` of each
-    /// row is at most the given one, `delta` the certified upper end of δ there, `delta_bounds`
-    /// both ends.
+    /// Returns the rows of [`Plan::guarantees`] for a given ε instead of the plan's δ: in each row, `epsilon` is at
+    /// most the given one, `delta` is the certified upper end of δ there, and `delta_bounds` has both ends.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Epsilon, Mechanism, NoiseMultiplier, Plan, SamplingRate, Steps, UnitName};
@@ -54,7 +53,7 @@ impl Plan {
         Ok(self.by_what_is_known(rows))
     }
 
-    /// [`Plan::exactly`] for a given ε instead of the plan's δ.
+    /// Returns [`Plan::exactly`] for a given ε instead of the plan's δ.
     ///
     /// # Errors
     /// As [`Plan::guarantees`].
@@ -68,7 +67,7 @@ impl Plan {
         Ok(self.row_by_what_is_known(row))
     }
 
-    /// The group by its law and by the lemma from `single` records, the tighter one first.
+    /// Returns the rows of the group by its law and by the lemma from `single` records, the tighter one first.
     fn group_at(
         &self,
         single: &[Solver],
@@ -92,7 +91,7 @@ impl Plan {
         })
     }
 
-    /// A row with its δ in place.
+    /// Returns a row with its δ filled in.
     fn with_delta(row: Guarantee, epsilon: Epsilon, delta: Bounds<Delta>) -> Guarantee {
         Guarantee {
             epsilon: Some(Bounds::at_most(epsilon)),
@@ -149,7 +148,7 @@ impl Plan {
         })
     }
 
-    /// The group by the lemma, from its single records.
+    /// Returns the row of the group by the lemma, from its single records.
     fn delta_by_lemma(&self, solvers: &[Solver], epsilon: Epsilon) -> Result<Guarantee> {
         let directions = solvers.iter().map(|solver| &solver.loss);
         let most = delta_by_lemma(directions, self.group, epsilon, self.tolerance)?;
@@ -164,7 +163,7 @@ impl Plan {
         ))
     }
 
-    /// The redaction rows of one convention at ε'.
+    /// Returns the redaction rows of one convention at ε'.
     fn redacted_at(
         &self,
         redaction: Redaction,
@@ -187,7 +186,7 @@ impl Plan {
                 ..Self::with_delta(row(Method::Pld), epsilon, exact.bounds)
             });
         }
-        // Rounded down by more than its roundings.
+        // Rounded down by more than its rounding errors.
         let base = Epsilon::new(redaction.base_epsilon(epsilon).get() * (1.0 - 1e-14))?;
         let by_law = larger(&self.deltas(&solvers, base)?);
         rows.push(Guarantee {
@@ -232,8 +231,7 @@ impl Plan {
     }
 }
 
-/// (γ − η)δ + η at the upper end; whether missing depends on the secret is unknown, so there is
-/// no lower one.
+/// Returns (γ − η)δ + η at the upper end. It is unknown whether a miss depends on the secret, so there is no lower end.
 fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
     Bounds {
         lower: None,
@@ -243,7 +241,7 @@ fn upper_shrunk(redaction: Redaction, delta: Bounds<Delta>) -> Bounds<Delta> {
     }
 }
 
-/// The larger of the directions, end by end.
+/// Returns the larger of the directions, end by end.
 fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
     let mut engine = Engine::Closed;
     let (mut lower, mut upper) = (0.0f64, 0.0f64);
@@ -264,14 +262,13 @@ fn larger(answers: &[Answer<Delta>]) -> Answer<Delta> {
 }
 
 impl Redaction {
-    /// δ' at ε' for an uninformed adversary, exactly on the dominating pair: the larger of
-    /// η + (γ−η) H_a(P‖Q), a = (e^{ε'} − 1 + γ)/(γ − η), and c·H_b(Q‖P),
-    /// c = 1 − e^{ε'}(1 − γ), b = e^{ε'}(γ − η)/c.
+    /// Returns δ' at ε' for an uninformed adversary, exactly on the dominating pair: the larger of η + (γ−η) H_a(P‖Q),
+    /// a = (e^{ε'} − 1 + γ)/(γ − η), and c·H_b(Q‖P), c = 1 − e^{ε'}(1 − γ), b = e^{ε'}(γ − η)/c.
     ///
-    /// Bound: both ends. The other way round: [`Redaction::exact_epsilon`].
+    /// Bound: both ends. For the inverse see [`Redaction::exact_epsilon`].
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when the pair's own δ can't be certified.
+    /// Returns [`crate::Error::NotCertified`] if the pair's own δ can't be certified.
     pub fn exact_delta(
         &self,
         with: &PrivacyLoss,
@@ -282,7 +279,8 @@ impl Redaction {
         let (gamma, eta) = (self.miss().get(), self.missed_by_both().get());
         let e = epsilon.get();
         if e == f64::INFINITY || gamma <= eta {
-            // Of what one policy alone misses only infinite losses are left; none where both miss it.
+            // Of what only one policy misses, only infinite losses are left; nothing is left if both policies miss
+            // everything.
             let mut rest = (0.0, 0.0);
             if gamma > eta {
                 let infinite = with.delta(epsilon, tolerance)?.bounds;
@@ -325,8 +323,8 @@ impl Redaction {
     }
 }
 
-/// ln δ at an ε known up to a few roundings: the upper end a little before it, the lower end a
-/// little after, as δ falls.
+/// Returns ln δ at an ε known up to a few rounding errors: since δ falls, the upper end is taken slightly before ε and
+/// the lower end slightly after it.
 fn around(loss: &PrivacyLoss, epsilon: f64, goal: f64) -> Result<(LnBounds, Engine)> {
     let mut solver = Solver::new(loss);
     let error = 16.0 * f64::EPSILON * (1.0 + epsilon.abs());

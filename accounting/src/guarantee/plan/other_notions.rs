@@ -1,4 +1,4 @@
-//! Rows that are no (ε, δ): reconstruction and μ-GDP.
+//! Rows that aren't (ε, δ): reconstruction and μ-GDP.
 
 use super::Plan;
 use crate::guarantee::trade_off::GaussianFit;
@@ -9,8 +9,8 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::{GroupSize, Probability, Tolerance};
 
 impl Plan {
-    /// μ-GDP of the plan's own question, if it was asked for. One number for a whole curve costs
-    /// a hundred evaluations of it, so it is computed to four digits at best.
+    /// Returns μ-GDP for the plan's own question, if it was requested. A single number for a whole curve
+    /// costs a hundred evaluations of the curve, so it is computed to four digits at best.
     pub(super) fn gaussian(&self) -> Result<Option<Guarantee>> {
         let Some(slack) = self.gaussian_slack else {
             return Ok(None);
@@ -31,11 +31,11 @@ impl Plan {
         }))
     }
 
-    /// The posterior of a secret by the blow-up of its pair with a reference, and by the divergences that
-    /// Hush! Lemma 3.2 may take instead of Kullback and Leibler's.
+    /// Returns the posterior of a secret by the blow-up of its pair with a reference, and by the
+    /// divergences that may replace Kullback and Leibler's in Hush! Lemma 3.2.
     pub(super) fn reconstruction(&self, prior: Probability) -> Result<Vec<Guarantee>> {
         let (loss, neighbours) = match PrivacyLoss::of_guesses(&self.mechanism, self.group) {
-            // The lemma says nothing of guesses: the other rows stand.
+            // The lemma says nothing about guesses; the other rows stand.
             Err(Error::Unsupported { .. }) if self.group > GroupSize::ONE => return Ok(Vec::new()),
             found => found?,
         };
@@ -64,9 +64,9 @@ impl Plan {
                 ..row(Method::RenyiFano, upper(renyi))
             },
         ];
-        // Of stated Rényi divergences these are known through them alone, and say less.
+        // For stated Rényi divergences, these rows follow from the divergences alone and say less.
         if !self.mechanism.is_stated() {
-            // Order 2 may be out of reach where others are not.
+            // Order 2 may be out of reach even if other orders aren't.
             if let Ok(posterior) = loss.chi_square_fano(prior) {
                 rows.push(row(Method::ChiSquareFano, upper(posterior)));
             }

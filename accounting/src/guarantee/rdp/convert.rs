@@ -1,4 +1,4 @@
-//! From a Rényi divergence to (ε, δ).
+//! Conversion of Rényi divergences to (ε, δ).
 
 use crate::compose::renyi::round_up;
 use crate::compose::solver::Solver;
@@ -9,10 +9,10 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon, Order};
 
-/// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1), at least 0.
+/// Returns ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1), at least 0.
 ///
-/// Bound: upper. ρ is the Rényi divergence of order α in nats. Source: Canonne, Kamath and
-/// Steinke 2020, Proposition 12.
+/// Bound: upper. ρ is the Rényi divergence of order α in nats. Source: Canonne, Kamath and Steinke 2020,
+/// Proposition 12.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Order, Upper, rdp::epsilon_from_renyi};
@@ -22,7 +22,7 @@ use crate::quantity::{Delta, Epsilon, Order};
 /// ```
 ///
 /// # Errors
-/// [`crate::Error::OutOfRange`] when the divergence is not a number.
+/// Returns [`crate::Error::OutOfRange`] if the divergence is NaN.
 pub fn epsilon_from_renyi(
     order: Order,
     divergence: Upper<f64>,
@@ -33,13 +33,12 @@ pub fn epsilon_from_renyi(
     Ok(Upper::new(Epsilon::new(round_up(value))?))
 }
 
-/// ε = ρ − ln δ/(α−1): the conversion older accountants print.
+/// Returns ε = ρ − ln δ/(α−1), the conversion of older accountants.
 ///
-/// Bound: upper, never tighter than [`epsilon_from_renyi`] where that is positive. Source:
-/// Mironov 2017, Proposition 3.
+/// Bound: upper, never tighter than [`epsilon_from_renyi`] where that is positive. Source: Mironov 2017, Proposition 3.
 ///
 /// # Errors
-/// [`crate::Error::OutOfRange`] when the divergence is not a number.
+/// Returns [`crate::Error::OutOfRange`] if the divergence is NaN.
 pub fn epsilon_from_renyi_classic(
     order: Order,
     divergence: Upper<f64>,
@@ -49,8 +48,8 @@ pub fn epsilon_from_renyi_classic(
     Ok(Upper::new(Epsilon::new(round_up(value))?))
 }
 
-/// ε of a run at `delta` as the Rényi curve proves it, the larger of the directions; with a redaction ε'
-/// by Proposition 6 on it.
+/// Returns ε of a run at `delta` as proved by the Rényi curve, the larger of the directions; with a redaction, returns
+/// ε' by Proposition 6 on this ε.
 ///
 /// Bound: upper.
 ///
@@ -90,7 +89,7 @@ pub fn epsilon_by_renyi(
 }
 
 impl PrivacyLoss {
-    /// ε at `delta` from the Rényi curve, at the best real order, with that order.
+    /// Returns ε at `delta` from the Rényi curve at the best real order, together with that order.
     ///
     /// Bound: upper, for this direction.
     ///
@@ -105,7 +104,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when no order can be certified.
+    /// Returns [`crate::Error::NotCertified`] if no order can be certified.
     pub fn epsilon_by_rdp(&self, delta: Delta) -> Result<(Upper<Epsilon>, Option<Order>)> {
         Solver::new(self).answer_by_rdp(delta)
     }

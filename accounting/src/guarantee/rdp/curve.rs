@@ -1,4 +1,4 @@
-//! The Rényi curve as a value, and what it says about reconstruction.
+//! The Rényi curve as a value, and the reconstruction bound that follows from it.
 
 use super::convert::epsilon_from_renyi;
 use crate::compose::solver::Solver;
@@ -35,11 +35,11 @@ pub struct RdpCurve {
 }
 
 impl RdpCurve {
-    /// The curve of `loss` at the given orders, K(α)/(α − 1) by quadrature.
+    /// Returns the curve of `loss` at the given orders, K(α)/(α − 1) by quadrature.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a run without protection; [`Error::NotCertified`] when an
-    /// order is out of reach.
+    /// Returns [`Error::Unsupported`] for a run without protection, and [`Error::NotCertified`] if an order is out of
+    /// reach.
     pub fn of(loss: &PrivacyLoss, orders: &[Order]) -> Result<Self> {
         let divergences = Self::bounds(loss, orders)?
             .iter()
@@ -51,8 +51,8 @@ impl RdpCurve {
         })
     }
 
-    /// Both ends of the divergence of `loss` at each order, K(α)/(α − 1) give or take the
-    /// quadrature's certified error.
+    /// Returns both ends of the divergence of `loss` at each order: K(α)/(α − 1) plus or minus the certified error of
+    /// the quadrature.
     ///
     /// ```
     /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, Order, PrivacyLoss, Query, SamplingRate, Steps};
@@ -90,10 +90,10 @@ impl RdpCurve {
         orders.iter().map(both).collect()
     }
 
-    /// The least ε at `delta` over the curve's orders, with the order.
+    /// Returns the least ε at `delta` over the curve's orders, with its order.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a curve without orders.
+    /// Returns [`Error::OutOfRange`] if the curve has no orders.
     pub fn epsilon(&self, delta: Delta) -> Result<(Upper<Epsilon>, Order)> {
         let mut best: Option<(Upper<Epsilon>, Order)> = None;
         for (order, divergence) in self.orders.iter().zip(&self.divergences) {
@@ -110,7 +110,7 @@ impl RdpCurve {
     }
 }
 
-/// The least posterior over orders and over how much mixture mass is dropped.
+/// Returns the least posterior over the orders and over the amount of dropped mixture mass.
 pub(crate) fn renyi_fano(
     loss: &PrivacyLoss,
     prior: Probability,
@@ -149,8 +149,7 @@ pub(crate) fn renyi_fano(
     Ok((Upper::new(Probability::new(r)?), Order::new(order)?))
 }
 
-/// ln r ≤ (K(c) + (c − 1) ln p)/c, least over c: Hölder's inequality, which holds for
-/// measures of any mass.
+/// Minimises ln r ≤ (K(c) + (c − 1) ln p)/c over c: Hölder's inequality, which holds for measures of any mass.
 fn posterior_by_order(loss: &PrivacyLoss, ln_p: f64) -> Result<(f64, f64)> {
     if !loss.laws.is_empty() {
         let at = |c: f64, ln: f64| (ln + (c - 1.0) * ln_p) / c;

@@ -1,5 +1,5 @@
-//! Rényi differential privacy: the loose, general fallback, by quadrature at any real order
-//! and with the order optimised continuously.
+//! Rényi differential privacy: the loose but general fallback, computed by quadrature at any real
+//! order, with the order optimised continuously.
 
 mod convert;
 mod curve;

@@ -1,4 +1,4 @@
-//! Zero-concentrated differential privacy: one number for a straight Rényi curve.
+//! Zero-concentrated differential privacy: a straight Rényi curve described by one number.
 
 use super::convert::epsilon_from_renyi;
 use crate::loss::Query;
@@ -10,7 +10,7 @@ use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Delta, Epsilon, GroupSize, Order};
 use serde::{Deserialize, Serialize};
 
-/// Rounding of a handful of operations.
+/// Rounding error of a handful of operations.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
 /// ρ-zCDP: the Rényi divergence of every order α > 1 is at most ρα, in both directions.
@@ -24,10 +24,10 @@ pub struct Zcdp {
 }
 
 impl Zcdp {
-    /// A known ρ.
+    /// Creates a promise from a known ρ.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a negative ρ or one that is not a number.
+    /// Returns [`Error::OutOfRange`] if ρ is negative or NaN.
     pub fn new(rho: Upper<f64>) -> Result<Self> {
         if *rho.get() >= 0.0 {
             Ok(Self { rho })
@@ -40,11 +40,11 @@ impl Zcdp {
         }
     }
 
-    /// ρ = ε tanh(ε/2) of a mechanism known to be ε-differentially private.
+    /// Returns ρ = ε tanh(ε/2) of a mechanism known to be ε-differentially private.
     ///
-    /// Bound: upper, attained by randomised response as α falls to 1. With u = α − ½ the moment
-    /// of randomised response is ln cosh(uε) − ln cosh(ε/2), and ln cosh(ε√v) is concave in v:
-    /// the tangent at v = ¼ is ρα(α − 1). Sharper than the ε²/2 of Bun and Steinke 2016.
+    /// Bound: upper, attained by randomised response as α falls to 1. With u = α − ½ the moment of
+    /// randomised response is ln cosh(uε) − ln cosh(ε/2), and ln cosh(ε√v) is concave in v: the tangent at
+    /// v = ¼ is ρα(α − 1). Sharper than the ε²/2 of Bun and Steinke 2016.
     ///
     /// ```
     /// use reticent_accounting::{Epsilon, rdp::Zcdp};
@@ -58,7 +58,7 @@ impl Zcdp {
         Self::rounded(e * (0.5 * e).tanh())
     }
 
-    /// ρ = ε²/8 of a mechanism whose loss has range ε (the exponential mechanism).
+    /// Returns ρ = ε²/8 of a mechanism whose loss has range ε (the exponential mechanism).
     ///
     /// Bound: upper. Source: Cesar and Rogers 2021, by Hoeffding's lemma.
     #[must_use]
@@ -68,7 +68,7 @@ impl Zcdp {
         Self::rounded((0.125 * e * e).min(*Self::pure(epsilon).rho.get()))
     }
 
-    /// ρ = μ²/2 of a Gaussian with distance μ between the means.
+    /// Returns ρ = μ²/2 of a Gaussian with distance μ between the means.
     #[must_use]
     pub fn gaussian(distance: f64) -> Self {
         Self::rounded(0.5 * distance * distance)
@@ -81,13 +81,13 @@ impl Zcdp {
         }
     }
 
-    /// One mechanism after the other: the ρ add up.
+    /// Returns the promise of one mechanism after the other: the values of ρ add up.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self::rounded(self.rho.get() + next.rho.get())
     }
 
-    /// The same mechanism several times.
+    /// Returns the promise of the same mechanism run `times` times.
     #[must_use]
     pub fn repeated(self, times: u64) -> Self {
         if times == 0 {
@@ -96,7 +96,7 @@ impl Zcdp {
         Self::rounded(self.rho.get() * times as f64)
     }
 
-    /// Several records at once: ρk².
+    /// Returns the promise for several records at once: ρk².
     ///
     /// Source: Bun and Steinke 2016, Proposition 1.9.
     #[must_use]
@@ -105,10 +105,10 @@ impl Zcdp {
         Self::rounded(self.rho.get() * k * k)
     }
 
-    /// ρ of a run for a question.
+    /// Returns ρ of a run for a question.
     ///
-    /// Bound: upper. Sampling does not help: zCDP of a mixture of Gaussians is that of its
-    /// farthest components (joint quasi-convexity), attained as α grows.
+    /// Bound: upper. Sampling doesn't help: the zCDP of a mixture of Gaussians is that of its farthest
+    /// components (joint quasi-convexity), attained as α grows.
     ///
     /// ```
     /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, Query, SamplingRate, Steps};
@@ -120,8 +120,8 @@ impl Zcdp {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when no finite ρ is known: a run without protection, an estimate,
-    /// approximate DP, a promise made for other neighbours.
+    /// Returns [`Error::Unsupported`] if no finite ρ is known: for a run without protection, an estimate,
+    /// approximate DP, or a promise for other neighbours.
     pub fn of(mechanism: &Mechanism, query: Query) -> Result<Self> {
         match mechanism {
             Mechanism::Repeat { times, each } => Ok(Self::of(each, query)?.repeated(times.get())),
@@ -210,10 +210,10 @@ impl Zcdp {
         }
     }
 
-    /// ε at `delta`, at the best real order.
+    /// Returns ε at `delta`, at the best real order.
     ///
-    /// Bound: upper. Source: Canonne, Kamath and Steinke 2020, Corollary 13, with the order
-    /// optimised continuously; √-forms such as ρ + 2√(ρ ln 1/δ) are looser.
+    /// Bound: upper. Source: Canonne, Kamath and Steinke 2020, Corollary 13, with the order optimised
+    /// continuously; √-forms such as ρ + 2√(ρ ln 1/δ) are looser.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Upper, rdp::Zcdp};
@@ -247,8 +247,8 @@ impl Zcdp {
         at(Order::new(1.0 + t.exp())?)
     }
 
-    /// δ at `epsilon`, at the best real order: min over α of
-    /// e^{(α−1)(αρ − ε)} (1 − 1/α)^α / (α − 1).
+    /// Returns δ at `epsilon`, at the best real order: min over α of e^{(α−1)(αρ − ε)} (1 − 1/α)^α / (α −
+    /// 1).
     ///
     /// Bound: upper. Source: Canonne, Kamath and Steinke 2020, Corollary 13.
     ///
@@ -276,17 +276,17 @@ impl Zcdp {
         Ok(Upper::new(Delta::clamped(value.max(f64::MIN_POSITIVE))))
     }
 
-    /// ln(α − 1) near the best order for ln 1/δ: √(ln(1/δ)/ρ).
+    /// Returns ln(α − 1) near the best order for ln 1/δ: √(ln(1/δ)/ρ).
     fn centre(&self, ln_inverse_delta: f64) -> f64 {
         0.5 * (ln_inverse_delta.max(1e-6) / self.rho.get()).ln()
     }
 }
 
-/// Whether a record is in a batch once or not at all, whatever else is.
+/// Returns whether a record is in a batch once or not at all, whatever other records it holds.
 fn once_a_batch(sampling: Sampling, query: Query) -> bool {
     match sampling {
         Sampling::Poisson => true,
-        // A batch of fixed size has no room for one record more.
+        // A batch of fixed size has no room for an additional record.
         Sampling::WithoutReplacement => query.neighbours == Neighbours::Replace,
         Sampling::TruncatedPoisson { .. }
         | Sampling::WithReplacement
@@ -296,7 +296,7 @@ fn once_a_batch(sampling: Sampling, query: Query) -> bool {
     }
 }
 
-/// How many times its own ε a promise for some neighbours costs for the ones that are asked about.
+/// Returns the factor on ε that a promise for `given` neighbours costs for the neighbours in question.
 fn group_factor(given: Neighbours, query: Query, records: f64) -> Result<f64> {
     match (given, query.neighbours) {
         (a, b) if a == b => Ok(records),

@@ -1,17 +1,17 @@
-//! What the blow-up says about ranks: ceilings for canaries and other uniform secrets.
+//! Ceilings on the ranks of canaries and other uniform secrets, from the blow-up.
 //!
-//! A secret uniform on N candidates, ranked t or better with probability at most B(t/N), with
-//! ties counted at their worst rank and B taken from the zero-out pair of all its copies.
+//! A secret that is uniform on N candidates is ranked t or better with probability at most B(t/N), if ties count at
+//! their worst rank and B is that of the zero-out pair of all its copies.
 
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Probability, Tolerance};
 
-/// A bound on P(rank ≤ `rank`) for a secret drawn uniformly from `candidates`: B(t/N).
+/// Returns a bound on P(rank ≤ `rank`) for a secret drawn uniformly from `candidates`: B(t/N).
 ///
-/// Bound: upper. A secret drawn without replacement from a space that others share has
-/// fewer candidates left: pass `candidates` less the number of others.
+/// Bound: upper. A secret drawn without replacement from a space shared with other secrets has fewer candidates left:
+/// pass `candidates` minus the number of others.
 ///
 /// ```
 /// use reticent_accounting::{Mechanism, Neighbours, NoiseMultiplier, SamplingRate, Steps, Tolerance, UnitName};
@@ -24,7 +24,7 @@ use crate::quantity::{Probability, Tolerance};
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a rank outside 1..=`candidates`.
+/// Returns [`Error::OutOfRange`] if the rank lies outside 1..=`candidates`.
 pub fn rank_ceiling(
     loss: &PrivacyLoss,
     candidates: u64,
@@ -47,11 +47,11 @@ pub fn rank_ceiling(
         .unwrap_or(Upper::new(Probability::new(1.0)?)))
 }
 
-/// A bound on P(at least `hits` of the secrets are ranked that well) from the ceiling of each:
-/// Σ_j B_j / hits (Markov), which needs no independence between the secrets.
+/// Returns a bound on P(at least `hits` of the secrets are ranked that well) from the ceiling of each: Σ_j B_j / hits
+/// (Markov), which needs no independence between the secrets.
 ///
-/// `hits` = 1 is the ceiling for the best of all: Σ_j B_j, not 1 − Π(1 − B_j), since a
-/// mechanism that reveals one random secret attains the sum.
+/// `hits` = 1 gives the ceiling for the best of all: Σ_j B_j, not 1 − Π(1 − B_j), because a mechanism that reveals one
+/// random secret attains the sum.
 ///
 /// ```
 /// use reticent_accounting::{Probability, Upper, reconstruction::ceiling::at_least_ceiling};
@@ -62,7 +62,7 @@ pub fn rank_ceiling(
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for zero hits.
+/// Returns [`Error::OutOfRange`] for zero hits.
 pub fn at_least_ceiling(each: &[Upper<Probability>], hits: usize) -> Result<Upper<Probability>> {
     if hits == 0 {
         return Err(Error::OutOfRange {
@@ -78,12 +78,12 @@ pub fn at_least_ceiling(each: &[Upper<Probability>], hits: usize) -> Result<Uppe
     )?))
 }
 
-/// A bound on P(exposure ≥ `bits`): B(2^−bits), since a secret of that exposure is among the
-/// first N·2^−bits of its N candidates.
+/// Returns a bound on P(exposure ≥ `bits`): B(2^−bits), because a secret of that exposure is among the first N·2^−bits
+/// of its N candidates.
 ///
-/// Bound: upper. For the best of several secrets pass each secret's ceiling to
-/// [`at_least_ceiling`] with one hit; for a secret in several records take `loss` for all of
-/// them (before or after deduplication, as they are trained on).
+/// Bound: upper. For the best of several secrets, pass each secret's ceiling to [`at_least_ceiling`] with one hit; for
+/// a secret in several records, pass the `loss` of all of them (before or after deduplication, whichever is trained
+/// on).
 ///
 /// ```
 /// use reticent_accounting::{Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, SamplingRate, Steps, Tolerance};
@@ -99,7 +99,7 @@ pub fn at_least_ceiling(each: &[Upper<Probability>], hits: usize) -> Result<Uppe
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a negative exposure.
+/// Returns [`Error::OutOfRange`] for a negative exposure.
 pub fn exposure_ceiling(
     loss: &PrivacyLoss,
     bits: f64,
@@ -117,12 +117,11 @@ pub fn exposure_ceiling(
     Ok(answer.bounds.upper.unwrap_or(Upper::new(Probability::ONE)))
 }
 
-/// An exposure that no one of the secrets reaches with probability at least `level`: the bits at
-/// which Σ_j B_j(2^−bits) falls to 1 − `level`.
+/// Returns an exposure that, with probability at least `level`, none of the secrets reaches: the bits at which Σ_j
+/// B_j(2^−bits) falls to 1 − `level`.
 ///
-/// Bound: upper, by bisection that ends on the safe side; infinite when the sum does not fall so
-/// far within 1000 bits. Each loss stands for one secret with all its copies, and `alike` secrets
-/// share it.
+/// Bound: upper, by bisection that ends on the safe side; infinite if the sum doesn't fall that far within 1000 bits.
+/// The loss is that of one secret with all its copies, and `alike` secrets share it.
 ///
 /// ```
 /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query, SamplingRate, Steps, Tolerance};
@@ -136,7 +135,7 @@ pub fn exposure_ceiling(
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no secret or a level of one.
+/// Returns [`Error::OutOfRange`] for no secret or a level of one.
 pub fn best_exposure_ceiling(
     loss: &PrivacyLoss,
     alike: u64,

@@ -6,10 +6,10 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Order, Probability};
 
-/// The largest posterior r ≥ prior with (r − p)²/(p(1 − p)) ≤ χ².
+/// Returns the largest posterior r ≥ prior with (r − p)²/(p(1 − p)) ≤ χ².
 ///
-/// Bound: upper: p + √(χ² p(1 − p)). It rises with p until it reaches 1, so that an upper bound on
-/// the prior is enough. Source: data processing of the χ²-divergence to the event of a right guess.
+/// Bound: upper: p + √(χ² p(1 − p)). It rises with p until it reaches 1, so an upper bound on the prior suffices.
+/// Source: data processing of the χ²-divergence to the event of a correct guess.
 ///
 /// ```
 /// use reticent_accounting::{Probability, Upper, reconstruction::chi_square::chi_square_posterior};
@@ -19,7 +19,7 @@ use crate::quantity::{Order, Probability};
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a negative divergence.
+/// Returns [`Error::OutOfRange`] for a negative divergence.
 pub fn chi_square_posterior(
     divergence: Upper<f64>,
     prior: Probability,
@@ -27,12 +27,12 @@ pub fn chi_square_posterior(
     posterior(*divergence.get(), 0.0, prior)
 }
 
-/// The posterior from a first law that lacks `missing` of its mass: `excess` is
-/// ∫ (dP')²/dQ − (1 − missing)² for what is left of it, P'.
+/// Returns the posterior from a first law that lacks `missing` of its mass: `excess` is ∫ (dP')²/dQ − (1 − missing)²
+/// for the remaining part P'.
 ///
-/// By Cauchy and Schwarz on the event and its complement, s = P'(E) obeys
-/// s²/p + (m − s)²/(1 − p) ≤ ∫ (dP')²/dQ with m the mass of P', that is
-/// (s − mp)² ≤ p(1 − p)·excess; what is missing may be all in the event. Nothing is renormalised.
+/// By Cauchy and Schwarz on the event and its complement, s = P'(E) obeys s²/p + (m − s)²/(1 − p) ≤ ∫ (dP')²/dQ with m
+/// the mass of P', that is (s − mp)² ≤ p(1 − p)·excess; all of the missing mass may lie in the event. Nothing is
+/// renormalised.
 fn posterior(excess: f64, missing: f64, prior: Probability) -> Result<Upper<Probability>> {
     if excess.is_nan() || excess < 0.0 {
         return Err(Error::OutOfRange {
@@ -42,7 +42,7 @@ fn posterior(excess: f64, missing: f64, prior: Probability) -> Result<Upper<Prob
         });
     }
     let p = prior.get();
-    // Where the second law never goes, the first goes only if their χ² is infinite.
+    // If the second law never reaches an event, the first law reaches it only if their χ² is infinite.
     if excess < f64::INFINITY && p <= 0.0 || p >= 1.0 {
         return Ok(Upper::new(prior));
     }
@@ -53,10 +53,10 @@ fn posterior(excess: f64, missing: f64, prior: Probability) -> Result<Upper<Prob
 }
 
 impl PrivacyLoss {
-    /// The χ²-divergence of the composed pair, e^{K(2)} − 1.
+    /// Returns the χ²-divergence of the composed pair, e^{K(2)} − 1.
     ///
-    /// Bound: upper; infinite where it overflows. For groups it is ruled by events of no
-    /// consequence; [`PrivacyLoss::chi_square_fano`] drops them first.
+    /// Bound: upper; infinite where it overflows. For groups it is dominated by negligible events, which
+    /// [`PrivacyLoss::chi_square_fano`] drops first.
     ///
     /// ```
     /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query};
@@ -67,12 +67,12 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when order 2 is out of reach.
+    /// Returns [`Error::NotCertified`] if order 2 is out of reach.
     pub fn chi_square(&self) -> Result<Upper<f64>> {
         Ok(Upper::new(self.second_moment(0.0)?))
     }
 
-    /// ∫ (dP)²/dQ − (1 − missing)² for the first law as it is, rounded up.
+    /// Returns ∫ (dP)²/dQ − (1 − missing)² for the first law without renormalisation, rounded up.
     fn second_moment(&self, missing: f64) -> Result<f64> {
         if self.unbounded {
             return Ok(f64::INFINITY);
@@ -87,8 +87,8 @@ impl PrivacyLoss {
         Ok((ln.exp_m1() + lacking) * (1.0 + 8.0 * f64::EPSILON))
     }
 
-    /// A bound on the posterior from the χ²-divergence, with the far components of mixtures
-    /// dropped up to the mass that serves best; the mass is added to the posterior.
+    /// Returns a bound on the posterior from the χ²-divergence. The far components of mixtures are dropped up to the
+    /// mass that gives the best bound; this mass is added to the posterior.
     ///
     /// Bound: upper.
     ///
@@ -105,7 +105,7 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when order 2 is out of reach.
+    /// Returns [`Error::NotCertified`] if order 2 is out of reach.
     pub fn chi_square_fano(&self, prior: Probability) -> Result<Upper<Probability>> {
         let mut best = posterior(self.second_moment(0.0)?, 0.0, prior)?;
         for mass in [1e-2, 1.0, 1e2, 1e4, 1e6] {

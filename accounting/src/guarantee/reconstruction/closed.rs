@@ -1,17 +1,17 @@
-//! Reconstruction bounds in closed form, from a single number about the mechanism.
+//! Closed-form reconstruction bounds from a single number about the mechanism.
 
 use crate::numeric::special::ln_add_exp;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Epsilon, Order, Probability};
 
-/// Rounding of a handful of operations.
+/// Rounding error of a handful of operations.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
-/// r ≤ (p e^ρ)^{(α−1)/α} for a Rényi divergence ρ of order α.
+/// Returns the bound r ≤ (p e^ρ)^{(α−1)/α} for a Rényi divergence ρ of order α.
 ///
-/// Bound: upper, never tighter than [`super::fano::renyi_posterior`], which keeps the term of the
-/// wrong guesses. Source: Balle, Cherubin and Hayes 2022; Mironov 2017, Proposition 10.
+/// Bound: upper, never tighter than [`super::fano::renyi_posterior`], which keeps the term of the wrong
+/// guesses. Source: Balle, Cherubin and Hayes 2022; Mironov 2017, Proposition 10.
 ///
 /// ```
 /// use reticent_accounting::{Order, Probability, Upper, reconstruction::closed::balle_cherubin_hayes};
@@ -21,7 +21,7 @@ const SLACK: f64 = 8.0 * f64::EPSILON;
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a negative divergence.
+/// Returns [`Error::OutOfRange`] for a negative divergence.
 pub fn balle_cherubin_hayes(
     order: Order,
     divergence: Upper<f64>,
@@ -45,11 +45,11 @@ pub fn balle_cherubin_hayes(
     Ok(Upper::new(Probability::new(value.clamp(0.0, 1.0))?))
 }
 
-/// The blow-up of anything (ε, δ)-indistinguishable in both directions:
-/// B(p) ≤ min(e^ε p + δ, 1 − e^{−ε}(1 − p − δ), 1).
+/// Returns the blow-up of anything (ε, δ)-indistinguishable in both directions: B(p) ≤ min(e^ε p + δ, 1
+/// − e^{−ε}(1 − p − δ), 1).
 ///
-/// Bound: upper, attained by randomised response that fails with probability δ. Source: Kairouz,
-/// Oh and Viswanath 2015.
+/// Bound: upper, attained by randomised response that fails with probability δ. Source: Kairouz, Oh and
+/// Viswanath 2015.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Epsilon, Probability, reconstruction::closed::approximate_blow_up};
@@ -73,7 +73,7 @@ pub fn approximate_blow_up(
     };
     // The same bound for the complementary event under the other law.
     let many = 1.0 - (-e).exp() * (1.0 - p - d).max(0.0);
-    // The few roundings of the exponent count relatively, those of 1 − … absolutely.
+    // The few rounding errors of the exponent count relatively, those of 1 − … absolutely.
     let few = few * (1.0 + SLACK * (2.0 + e.min(1e4)));
     let most = few.min(many + SLACK).clamp(p, 1.0);
     Upper::new(Probability::new(most).unwrap_or(Probability::ONE))

@@ -1,4 +1,4 @@
-//! Reconstruction bounds from divergences: looser than the blow-up, in closed form.
+//! Closed-form reconstruction bounds from divergences, looser than the blow-up.
 
 use crate::loss::PrivacyLoss;
 use crate::numeric::special::ln_add_exp;
@@ -6,7 +6,7 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Order, Probability};
 
-/// KL(Bern(r)‖Bern(p)) = r ln(r/p) + (1−r) ln((1−r)/(1−p)), in nats.
+/// Returns KL(Bern(r)‖Bern(p)) = r ln(r/p) + (1−r) ln((1−r)/(1−p)), in nats.
 ///
 /// ```
 /// use reticent_accounting::{Probability, reconstruction::fano::bernoulli_divergence};
@@ -19,7 +19,7 @@ pub fn bernoulli_divergence(r: Probability, p: Probability) -> f64 {
     let (r, p) = (r.get(), p.get());
     let apart = p - r;
     if apart.abs() < 0.1 * r.min(1.0 - r) {
-        // The first-order terms cancel exactly; what is left has one sign.
+        // The first-order terms cancel exactly; the remaining terms have one sign.
         return r * below_tangent(apart / r) + (1.0 - r) * below_tangent(-apart / (1.0 - r));
     }
     let hit = if r > 0.0 { r * (r / p).ln() } else { 0.0 };
@@ -31,7 +31,7 @@ pub fn bernoulli_divergence(r: Probability, p: Probability) -> f64 {
     hit + miss
 }
 
-/// t − ln(1 + t) ≥ 0 by its power series, for |t| ≤ 0.1.
+/// Returns t − ln(1 + t) ≥ 0 by its power series, for |t| ≤ 0.1.
 fn below_tangent(t: f64) -> f64 {
     let (mut sum, mut power) = (0.0, -t);
     for k in 2..20 {
@@ -41,7 +41,7 @@ fn below_tangent(t: f64) -> f64 {
     sum
 }
 
-/// The largest posterior r ≥ prior with KL(Bern(r)‖Bern(prior)) ≤ `divergence`.
+/// Returns the largest posterior r ≥ prior with KL(Bern(r)‖Bern(prior)) ≤ `divergence`.
 ///
 /// Bound: upper. Source: Hush! Lemma 3.2, with the common reference of the zero-out pair.
 ///
@@ -53,7 +53,7 @@ fn below_tangent(t: f64) -> f64 {
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a negative divergence.
+/// Returns [`Error::OutOfRange`] for a negative divergence.
 pub fn kl_posterior(divergence: Upper<f64>, prior: Probability) -> Result<Upper<Probability>> {
     let mu = *divergence.get();
     if mu.is_nan() || mu < 0.0 {
@@ -74,14 +74,14 @@ pub fn kl_posterior(divergence: Upper<f64>, prior: Probability) -> Result<Upper<
     ))?))
 }
 
-/// The largest posterior r ≥ prior with r^α p^{1−α} + (1−r)^α (1−p)^{1−α} ≤ e^{(α−1)ρ} for a
-/// Rényi divergence ρ of order α.
+/// Returns the largest posterior r ≥ prior with r^α p^{1−α} + (1−r)^α (1−p)^{1−α} ≤ e^{(α−1)ρ} for
+/// a Rényi divergence ρ of order α.
 ///
-/// Bound: upper. Source: data processing of the Rényi divergence (Mironov 2017, Proposition
-/// 10 drops the second term).
+/// Bound: upper. Source: data processing of the Rényi divergence (Mironov 2017, Proposition 10
+/// drops the second term).
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for a negative divergence.
+/// Returns [`Error::OutOfRange`] for a negative divergence.
 pub fn renyi_posterior(
     order: Order,
     divergence: Upper<f64>,
@@ -111,7 +111,8 @@ pub fn renyi_posterior(
     Ok(Upper::new(Probability::new(above_last(allowed, p))?))
 }
 
-/// The smallest r found beyond which the condition, true at `from`, is false; in [from, 1].
+/// Returns the smallest r found, between `from` and 1, beyond which the condition, true at `from`, is
+/// false.
 fn above_last(allowed: impl Fn(f64) -> bool, from: f64) -> f64 {
     let (mut low, mut high) = (from.ln(), 0.0);
     for _ in 0..200 {
@@ -130,10 +131,10 @@ fn above_last(allowed: impl Fn(f64) -> bool, from: f64) -> f64 {
 }
 
 impl PrivacyLoss {
-    /// A bound on the posterior from the Kullback–Leibler divergence of the composed pair.
+    /// Returns a bound on the posterior from the Kullback–Leibler divergence of the composed pair.
     ///
     /// # Errors
-    /// As [`kl_posterior`]; a divergence that can't be certified is taken as infinite.
+    /// As [`kl_posterior`]; a divergence that can't be certified is treated as infinite.
     pub fn kl_fano(&self, prior: Probability) -> Result<Upper<Probability>> {
         let divergence = match self.divergence() {
             Err(Error::NotCertified { .. }) => Upper::new(f64::INFINITY),
@@ -142,13 +143,14 @@ impl PrivacyLoss {
         kl_posterior(divergence, prior)
     }
 
-    /// A bound on the posterior from Rényi divergences at the best order, with that order.
+    /// Returns a bound on the posterior from Rényi divergences at the best order, together with
+    /// that order.
     ///
-    /// Far components of a mixture are dropped up to a total mass, which is added to the
-    /// posterior: moments of the raw mixture are ruled by events of no consequence.
+    /// Far components of a mixture are dropped up to a total mass, which is added to the posterior:
+    /// moments of the full mixture are dominated by negligible events.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] when no order can be certified.
+    /// Returns [`Error::NotCertified`] if no order can be certified.
     pub fn renyi_fano(&self, prior: Probability) -> Result<(Upper<Probability>, Order)> {
         crate::guarantee::rdp::renyi_fano(self, prior)
     }

@@ -1,16 +1,16 @@
-//! The area under the ROC curve of a membership attack. True positive rates, accuracy and
-//! advantage at both ends are in [`trade_off`](crate::guarantee::trade_off).
+//! The area under the ROC curve of a membership attack. True-positive rates, accuracy and advantage, with both
+//! ends, are in [`trade_off`](crate::guarantee::trade_off).
 
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Probability, Tolerance};
 
-/// A bound on the area under the ROC curve of any membership attack: ∫ B, by the midpoint rule
-/// with `cells` cells, which is an upper bound since B is concave.
+/// Returns a bound on the area under the ROC curve of any membership attack: ∫ B, by the midpoint rule with
+/// `cells` cells, which is an upper bound because B is concave.
 ///
-/// Bound: upper. Ask it of the add/remove pair with the mixture first. Source: Neyman–Pearson; a
-/// ROC curve lies below the trade-off curve of the dominating pair.
+/// Bound: upper. Use it with the add/remove pair with the mixture first. Source: Neyman–Pearson; a ROC curve
+/// lies below the trade-off curve of the dominating pair.
 ///
 /// ```
 /// use reticent_accounting::{Direction, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Query, Tolerance};
@@ -24,7 +24,7 @@ use crate::quantity::{Probability, Tolerance};
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for no cell; otherwise as [`PrivacyLoss::blow_up`].
+/// Returns [`Error::OutOfRange`] for zero cells; otherwise as [`PrivacyLoss::blow_up`].
 pub fn area_ceiling(
     loss: &PrivacyLoss,
     cells: u32,

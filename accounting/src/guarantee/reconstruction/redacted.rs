@@ -1,8 +1,8 @@
-//! Reconstruction of a redacted secret: what is left to guess when most are caught.
+//! Reconstruction of a redacted secret: what can still be guessed if most secrets are caught.
 //!
-//! A secret uniform on N contents; the policy misses a share γ of them and both policies miss
-//! η. A guess counts when the secret is among the t contents that are guessed. B is the blow-up
-//! of the pair (secret, `<MASK>`): replace, all records of the secret.
+//! A secret is uniform on N contents; the policy misses a share γ of them, and both policies miss a share η. A guess
+//! counts if the secret is among the t guessed contents. B is the blow-up of the pair (secret, `<MASK>`): replace, all
+//! records of the secret.
 
 use super::several::least_sum;
 use crate::guarantee::redaction::Redaction;
@@ -11,23 +11,23 @@ use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Probability, Tolerance};
 
-/// What decides whether a content is missed.
+/// The cause of a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissedBy {
-    /// The content itself (a pattern that some contents escape): the adversary knows which.
+    /// The content itself (a pattern that doesn't match some contents): the adversary knows which.
     Content,
     /// Chance, independent of the content.
     Chance,
 }
 
-/// A bound on P(the secret is among `guesses` guessed contents of `candidates`).
+/// Returns a bound on P(the secret is among `guesses` guessed contents of `candidates`).
 ///
 /// * by content: η + max over 0 ≤ u ≤ t of (t−u)/N + (γ−η) B(u/((γ−η)N)), which is
 ///   η + t/N + (γ−η)·max over x ≤ min(1, t/((γ−η)N)) of (B(x) − x);
 /// * by chance: η + (1−γ) t/N + (γ−η) B(t/N).
 ///
-/// Bound: upper, increasing in γ and η. `loss` is the replace pair. Holds against adversaries
-/// who know everything but the secret.
+/// Bound: upper, increasing in γ and η. `loss` is the replace pair. Holds against adversaries who know everything
+/// except the secret.
 ///
 /// ```
 /// use reticent_accounting::{Direction, Mechanism, MissRate, Neighbours, NoiseMultiplier, PrivacyLoss, Query, Tolerance};
@@ -43,7 +43,7 @@ pub enum MissedBy {
 /// ```
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for guesses outside 1..=`candidates`; as [`PrivacyLoss::blow_up`].
+/// Returns [`Error::OutOfRange`] if `guesses` lies outside 1..=`candidates`; otherwise as [`PrivacyLoss::blow_up`].
 pub fn guess_ceiling(
     loss: &PrivacyLoss,
     redaction: Redaction,
@@ -79,10 +79,10 @@ pub fn guess_ceiling(
     Ok(Upper::new(Probability::new(bound)?))
 }
 
-/// An upper bound on max over x ≤ `most` of B(x) − x.
+/// Returns an upper bound on the maximum of B(x) − x over x ≤ `most`.
 ///
-/// For every s ≥ 0 and x ≤ `most`, B(x) − x ≤ H_{e^s} + (e^s − 1)·`most`; the least of them is
-/// the maximum itself, at s = 0 (the total variation) or where Q(L > s) = `most`. Any s is safe.
+/// For every s ≥ 0 and x ≤ `most`, B(x) − x ≤ H_{e^s} + (e^s − 1)·`most`; the least of these bounds is the maximum
+/// itself, at s = 0 (the total variation) or where Q(L > s) = `most`. Any s is safe.
 fn largest_gain(loss: &PrivacyLoss, most: f64, tolerance: Tolerance) -> Result<f64> {
     let line = |s: f64| s.exp_m1() * most;
     Ok(least_sum(std::slice::from_ref(loss), most, line, tolerance)?.min(1.0))

@@ -1,15 +1,15 @@
-//! One bound from several dominating pairs.
+//! A single bound from several dominating pairs.
 
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::Result;
 use crate::quantity::{Epsilon, Probability, Tolerance};
 
-/// A bound on guessing a secret whose contents are dominated by different pairs (contents that
-/// occur in different numbers of records, say): inf over α ≥ 1 of max_i H_α(P_i‖Q) + α·prior.
+/// Returns a bound on guessing a secret whose contents are dominated by different pairs (for example, contents that
+/// occur in different numbers of records): inf over α ≥ 1 of max_i H_α(P_i‖Q) + α·prior.
 ///
-/// Bound: upper. The maximum of the single blow-ups is none: an adversary spends the prior where
-/// it buys most. Every α is safe; α below one would only help where the answer is near one.
+/// Bound: upper. The maximum of the single blow-ups isn't a bound: an adversary spends the prior where it helps most.
+/// Every α is safe; α below one would only help where the answer is close to one.
 ///
 /// ```
 /// use reticent_accounting::{Direction, GroupSize, Mechanism, Neighbours, NoiseMultiplier, PrivacyLoss, Probability, Query, Tolerance};
@@ -43,8 +43,8 @@ pub fn blow_up_of_several(
     Ok(Upper::new(Probability::new(least.clamp(x, 1.0))?))
 }
 
-/// The least of max_i H_{e^s}(P_i‖Q) + `line`(s) over the s ≥ 0 that a search visits: since
-/// Q(L > s) ≤ e^{−s}, the root of Q(L > s) = `mass` lies below ln(1/`mass`).
+/// Returns the least of max_i H_{e^s}(P_i‖Q) + `line`(s) over the s ≥ 0 that a search visits: because Q(L > s) ≤
+/// e^{−s}, the root of Q(L > s) = `mass` lies below ln(1/`mass`).
 pub(super) fn least_sum(
     losses: &[PrivacyLoss],
     mass: f64,

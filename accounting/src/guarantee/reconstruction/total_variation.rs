@@ -1,14 +1,14 @@
-//! The reconstruction bound by the total variation: the hockey stick at ε = 0.
+//! The reconstruction bound from the total variation, the hockey-stick divergence at ε = 0.
 
 use crate::loss::PrivacyLoss;
 use crate::quantity::bound::Upper;
 use crate::quantity::error::Result;
 use crate::quantity::{Delta, Epsilon, Probability, Tolerance};
 
-/// The largest posterior r with r − p ≤ TV.
+/// Returns the largest posterior r with r − p ≤ TV.
 ///
-/// Bound: upper: p + TV, at most 1. Source: TV = sup_E P(E) − Q(E), for the event of a right guess
-/// (Hush! Lemma 3.2 with this divergence). [`PrivacyLoss::blow_up`] takes the best ε instead of 0.
+/// Bound: upper: p + TV, at most 1. Source: TV = sup_E P(E) − Q(E), for the event of a correct guess (Hush! Lemma 3.2
+/// with this divergence). [`PrivacyLoss::blow_up`] uses the best ε instead of 0.
 ///
 /// ```
 /// use reticent_accounting::{Delta, Probability, Upper};
@@ -30,7 +30,7 @@ pub fn total_variation_posterior(
 }
 
 impl PrivacyLoss {
-    /// A bound on the posterior from the total variation of the composed pair, δ(0).
+    /// Returns a bound on the posterior from the total variation of the composed pair, δ(0).
     ///
     /// Bound: upper.
     ///

@@ -1,4 +1,4 @@
-//! The trade-off curve as a value: certified points, with concavity in between.
+//! The trade-off curve as a value: certified points, with concavity between them.
 
 use crate::engine::Engine;
 use crate::loss::{Direction, PrivacyLoss, Query, losses};
@@ -9,7 +9,7 @@ use crate::quantity::{Probability, Tolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rounding of a chord or tangent, relatively.
+/// Relative rounding error of a chord or tangent.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
 /// One certified point: the best TPR at an FPR lies between two ends.
@@ -61,7 +61,7 @@ pub struct TradeOff {
 }
 
 impl TradeOff {
-    /// The curve of `mechanism` for `query`, certified at each of `rates`.
+    /// Returns the curve of `mechanism` for `query`, certified at each of `rates`.
     ///
     /// # Errors
     /// As [`PrivacyLoss::of`] and [`PrivacyLoss::blow_up`].
@@ -85,13 +85,13 @@ impl TradeOff {
         })
     }
 
-    /// One curve for each direction that was asked.
+    /// Returns one curve for each direction of the question.
     #[must_use]
     pub fn curves(&self) -> &[TradeOffCurve] {
         &self.curves
     }
 
-    /// Both ends of the largest TPR at FPR at most `fpr`, over the directions.
+    /// Returns both ends of the largest TPR at FPR at most `fpr`, over the directions.
     ///
     /// # Errors
     /// None for a rate in range; kept for symmetry with the engines.
@@ -107,8 +107,8 @@ impl TradeOff {
         ))
     }
 
-    /// Both ends of f(α), the least rate of misses at FPR at most `fpr`; the lower end is the
-    /// promise.
+    /// Returns both ends of f(α), the smallest false-negative rate at FPR at most `fpr`; the lower end
+    /// is the promise.
     ///
     /// # Errors
     /// None for a rate in range; kept for symmetry with the engines.
@@ -131,7 +131,7 @@ impl TradeOff {
 }
 
 impl TradeOffCurve {
-    /// The curve of one direction, with the coarsest engine that was needed.
+    /// Returns the curve of one direction, with the coarsest engine that was needed.
     ///
     /// # Errors
     /// As [`PrivacyLoss::blow_up`].
@@ -159,14 +159,14 @@ impl TradeOffCurve {
         Ok((Self { direction, points }, engine))
     }
 
-    /// The certified points, in ascending order of FPR.
+    /// Returns the certified points, in ascending order of FPR.
     #[must_use]
     pub fn points(&self) -> &[TradeOffPoint] {
         &self.points
     }
 
-    /// The point numbered from 1, as (α, lower, upper); number 0 is (0, ≥ 0), the one after the
-    /// last is (1, 1).
+    /// Returns point `number`, counted from 1, as (α, lower, upper); number 0 is (0, ≥ 0), the one
+    /// after the last is (1, 1).
     fn point(&self, number: usize) -> (f64, f64, f64) {
         match number.checked_sub(1).map(|i| self.points.get(i)) {
             None => (0.0, 0.0, 1.0),
@@ -179,12 +179,12 @@ impl TradeOffCurve {
         }
     }
 
-    /// The number of the first point at α or beyond.
+    /// Returns the number of the first point at α or beyond.
     fn next(&self, fpr: f64) -> usize {
         1 + self.points.partition_point(|p| p.fpr.get() < fpr)
     }
 
-    /// Never below an earlier lower end, the chord of the neighbours, or α itself.
+    /// Returns a lower end, never below an earlier lower end, the chord of the neighbours, or α itself.
     fn lower(&self, fpr: f64) -> f64 {
         let right = self.next(fpr);
         let (a, low_a, _) = self.point(right - 1);
@@ -202,7 +202,8 @@ impl TradeOffCurve {
             .min(1.0)
     }
 
-    /// Never above a later upper end or the chord of two neighbours on one side, extended.
+    /// Returns an upper end, never above a later upper end or the extended chord of two neighbours on
+    /// one side.
     fn upper(&self, fpr: f64) -> f64 {
         let right = self.next(fpr);
         let (near, _, up) = self.point(right);

@@ -1,5 +1,5 @@
-//! One number for the whole curve: the least μ whose Gaussian trade-off lies below, certified on
-//! the whole range, with what the summary gives away.
+//! Summary of the whole curve by one number: the least μ whose Gaussian trade-off lies below it, certified on the
+//! whole range, with the loss of the summary.
 
 use super::samples::Samples;
 use crate::engine::Engine;
@@ -46,14 +46,14 @@ pub struct GaussianFit {
 }
 
 impl GaussianFit {
-    /// The least μ of `mechanism` for `query` with the given slack, to a relative `tolerance`
-    /// where that can be reached.
+    /// Returns the least μ of `mechanism` for `query` with the given slack, to a relative `tolerance` where that can
+    /// be reached.
     ///
     /// Plain Gaussians are answered exactly and need no slack.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when no finite μ does: the loss is infinite with a probability
-    /// above the slack, or there is no slack and nothing bounds the loss.
+    /// Returns [`Error::Unsupported`] if no finite μ suffices: the loss is infinite with a probability above the
+    /// slack, or there is no slack and nothing bounds the loss.
     pub fn of(
         mechanism: &Mechanism,
         query: Query,
@@ -80,7 +80,7 @@ impl GaussianFit {
                 ..Self::exactly(query, 0.0)
             });
         }
-        // Whatever is sampled, a record does no more than when it is always there.
+        // However records are sampled, a record contributes no more than if it is always present.
         let ceiling = losses
             .iter()
             .map(|loss| loss.dominating_gaussian().unwrap_or(f64::INFINITY))
@@ -100,7 +100,7 @@ impl GaussianFit {
         })
     }
 
-    /// A run whose every loss is Gaussian with this distance between the means, or less.
+    /// Returns the fit of a run whose every loss is Gaussian with this distance between the means, or less.
     const fn exactly(query: Query, mu: f64) -> Self {
         Self {
             query,
@@ -129,13 +129,13 @@ fn none(slack: Delta) -> Error {
 }
 
 impl PrivacyLoss {
-    /// The distance between the means if the whole loss is Gaussian.
+    /// Returns the distance between the means if the whole loss is Gaussian.
     pub(crate) fn plain_gaussian(&self) -> Option<f64> {
         (self.steps() == 0 && !self.unbounded).then(|| self.gaussian.sqrt())
     }
 
-    /// A μ with δ ≤ δ_μ everywhere and no slack, for Gaussian mixtures: each at its farthest
-    /// positions, by joint quasi-convexity; `None` for other laws.
+    /// Returns a μ with δ ≤ δ_μ everywhere and no slack, for Gaussian mixtures: each at its farthest positions, by
+    /// joint quasi-convexity; `None` for other laws.
     pub(crate) fn dominating_gaussian(&self) -> Option<f64> {
         let count: u64 = self.parts.iter().map(|(_, times)| times).sum();
         if self.unbounded || count != self.steps() || self.missing() > 0.0 {
@@ -150,10 +150,10 @@ impl PrivacyLoss {
     }
 }
 
-/// μ = q √(T(e^{1/σ²} − 1)), the central limit of many steps at small rates.
+/// Returns μ = q √(T(e^{1/σ²} − 1)), the central limit of many steps at small rates.
 ///
-/// No bound: it understates ε, 3.06 for a true 3.90 at q = 1e-4, σ = 0.5, T = 10⁶ and δ = 1e-5.
-/// Source: Bu, Dong, Long and Su 2020.
+/// Not a bound: it understates ε, 3.06 for a true 3.90 at q = 1e-4, σ = 0.5, T = 10⁶ and δ = 1e-5. Source: Bu, Dong,
+/// Long and Su 2020.
 ///
 /// ```
 /// use reticent_accounting::{NoiseMultiplier, SamplingRate, Steps};

@@ -1,4 +1,4 @@
-//! How well the best test does: TPR at a given FPR, accuracy, advantage.
+//! Performance of the best membership test: TPR at a given FPR, accuracy, advantage.
 
 use crate::compose::Answer;
 use crate::compose::solver::Solver;
@@ -8,11 +8,11 @@ use crate::quantity::bound::{Bounds, Lower, Upper};
 use crate::quantity::error::{Error, Result};
 use crate::quantity::{Delta, Probability, Tolerance};
 
-/// Rounding of the few operations after the engine.
+/// Rounding error of the few operations after the engine.
 const SLACK: f64 = 8.0 * f64::EPSILON;
 
 impl PrivacyLoss {
-    /// H_{e^t}(P‖Q) = max over tests E of P(E) − e^t Q(E), for any real t; δ(ε) is the part t ≥ 0.
+    /// Returns H_{e^t}(P‖Q) = max over tests E of P(E) − e^t Q(E), for any real t; δ(ε) is the part t ≥ 0.
     ///
     /// Bound: both ends.
     ///
@@ -28,8 +28,8 @@ impl PrivacyLoss {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] when t is not a number; [`Error::NotCertified`] when not even the
-    /// coarse path can be certified.
+    /// Returns [`Error::OutOfRange`] if t is NaN, and [`Error::NotCertified`] if not even the coarse path can be
+    /// certified.
     pub fn hockey_stick(&self, ln_order: f64, tolerance: Tolerance) -> Result<Answer<Delta>> {
         if ln_order.is_nan() {
             return Err(Error::OutOfRange {
@@ -41,7 +41,7 @@ impl PrivacyLoss {
         let mut solver = Solver::new(self);
         let (ends, engine) = solver.ln_delta(ln_order, 0.5 * tolerance.get())?;
         let lower = (ends.lower.exp() * (1.0 - SLACK)).clamp(0.0, 1.0);
-        // Below the smallest number the upper end stays above zero unless it is exactly zero.
+        // Below the smallest number, the upper end stays above zero unless it is exactly zero.
         let floor = if ends.upper == f64::NEG_INFINITY {
             0.0
         } else {
@@ -55,7 +55,7 @@ impl PrivacyLoss {
         })
     }
 
-    /// The largest TPR of a test whose FPR is at most `fpr`: 1 − f(α) = B(α).
+    /// Returns the largest TPR of a test whose FPR is at most `fpr`: 1 − f(α) = B(α).
     ///
     /// Bound: both ends; FPR under the second law, TPR under the first.
     ///
@@ -69,8 +69,8 @@ impl PrivacyLoss {
         self.blow_up(fpr, tolerance)
     }
 
-    /// The largest accuracy of a guess which law the output comes from, when it is the first one
-    /// with probability π: (1 − π) + π H_{(1−π)/π}(P‖Q).
+    /// Returns the largest accuracy of a guess of the law that the output comes from, if it is the first law with
+    /// probability π: (1 − π) + π H_{(1−π)/π}(P‖Q).
     ///
     /// Bound: both ends. At π = ½ it is (1 + TV)/2.
     ///
@@ -82,7 +82,7 @@ impl PrivacyLoss {
         tolerance: Tolerance,
     ) -> Result<Answer<Probability>> {
         let pi = prior.get();
-        // Whoever always says the likelier law is right this often.
+        // Always guessing the likelier law is correct this often.
         let blind = pi.max(1.0 - pi);
         let excess = self.hockey_stick((-pi).ln_1p() - pi.ln(), tolerance)?;
         let at = |h: f64| (1.0 - pi) + pi * h;
@@ -97,9 +97,9 @@ impl PrivacyLoss {
         })
     }
 
-    /// The largest TPR − FPR of any test: the total variation distance δ(0).
+    /// Returns the largest TPR − FPR of any test: the total variation distance δ(0).
     ///
-    /// Bound: both ends. Source: Yeom et al. 2018 name it, Kairouz, Oh and Viswanath 2015 bound it.
+    /// Bound: both ends. Source: Yeom et al. 2018 introduce it; Kairouz, Oh and Viswanath 2015 bound it.
     ///
     /// # Errors
     /// As [`PrivacyLoss::hockey_stick`].
@@ -119,8 +119,8 @@ impl PrivacyLoss {
     }
 }
 
-/// The largest TPR at FPR `fpr` for a question, whichever of the two inputs the attack calls
-/// positive: the larger of the directions.
+/// Returns the largest TPR at FPR `fpr` for a question, whichever of the two inputs the attack calls positive: the
+/// larger of the directions.
 ///
 /// Bound: both ends; the upper end is the promise.
 ///
@@ -148,8 +148,8 @@ pub fn true_positive_rate(
     })
 }
 
-/// The largest accuracy of a guess whether the record is in, when it is with probability
-/// `prior`: the direction with the record first says it all.
+/// Returns the largest accuracy of a guess whether the record is present, if it is with probability `prior`. The
+/// direction with the record first suffices.
 ///
 /// Bound: both ends; the upper end is the promise.
 ///
@@ -175,7 +175,7 @@ pub fn membership_accuracy(
     PrivacyLoss::of(mechanism, query, Direction::Remove)?.accuracy(prior, tolerance)
 }
 
-/// The membership advantage max TPR − FPR for a question: δ(0), the total variation distance.
+/// Returns the membership advantage max TPR − FPR for a question: δ(0), the total variation distance.
 ///
 /// Bound: both ends; the upper end is the promise.
 ///
@@ -189,7 +189,7 @@ pub fn advantage(
     larger(&losses(mechanism, query)?, |loss| loss.advantage(tolerance))
 }
 
-/// Both ends of the larger of the directions.
+/// Returns both ends of the larger of the directions.
 pub(crate) fn larger(
     losses: &[PrivacyLoss],
     ask: impl Fn(&PrivacyLoss) -> Result<Answer<Probability>>,

@@ -1,9 +1,9 @@
-//! What a run allows a membership attack: the trade-off between its error rates, its best
-//! accuracy, and one number μ for the whole curve.
+//! Bounds on membership attacks: the trade-off between their error rates, their best accuracy, and
+//! one number μ for the whole curve.
 //!
-//! A test E of P (the record is in) against Q (it is not) has FPR Q(E) and TPR P(E). With
-//! B(x) = max{P(E) : Q(E) ≤ x} the trade-off curve is f(α) = 1 − B(α), the least rate of misses at
-//! a given rate of false alarms. Every number here comes with both ends; the upper end of a
+//! A test E of P (the record is present) against Q (it is not) has FPR Q(E) and TPR P(E). With
+//! B(x) = max{P(E) : Q(E) ≤ x} the trade-off curve is f(α) = 1 − B(α), the smallest false-negative
+//! rate at a given false-positive rate. Every number here comes with both ends; the upper end of a
 //! TPR, of an accuracy and of an advantage is the promise.
 
 mod curve;

@@ -1,10 +1,10 @@
 //! The profile of a question at sampled ε, refined where a comparison with a Gaussian curve is
 //! decided.
 //!
-//! Both profiles are convex in z = e^ε. Between two samples the run's lies below the chord of
-//! its upper ends, the Gaussian's above its tangents: the chord less a tangent is linear in z,
-//! so that its ends bound it. For ε < 0 nothing is new: δ(−ε) = 1 − e^{−ε} + e^{−ε} δ'(ε) with δ' the
-//! other direction's, for both curves alike.
+//! Both profiles are convex in z = e^ε. Between two samples, the run's profile lies below the chord
+//! of its upper ends, and the Gaussian's above its tangents: the chord minus a tangent is linear in
+//! z, so its values at the ends bound it. ε < 0 adds nothing: δ(−ε) = 1 − e^{−ε} + e^{−ε} δ'(ε) with
+//! δ' the profile of the other direction, for both curves alike.
 
 use crate::compose::solver::Solver;
 use crate::engine::Engine;
@@ -12,11 +12,11 @@ use crate::loss::{Pair, PrivacyLoss};
 use crate::numeric::special::{above_zero, ln_normal_tail};
 use crate::quantity::error::Result;
 
-/// Rounding of a comparison, relatively.
+/// Relative rounding error of a comparison.
 const SLACK: f64 = 1e-13;
-/// Evaluations of a profile after which a comparison rests.
+/// The most evaluations of a profile in one comparison.
 const MOST: usize = 600;
-/// The farthest μ that is looked for.
+/// The largest μ considered.
 const FARTHEST: f64 = 1e8;
 
 /// ε with both ends of δ, the larger of the directions.
@@ -45,7 +45,7 @@ impl Samples {
             tolerance,
         };
         let end = samples.end(slack)?;
-        // Without slack the far end may be nowhere: look as far as numbers reach comfortably.
+        // Without slack, the far end may not exist: look as far as numbers comfortably reach.
         let far = if end.is_finite() {
             end
         } else {
@@ -59,7 +59,7 @@ impl Samples {
         if end.is_finite()
             && let Some(last) = samples.samples.last_mut()
         {
-            // The search has certified this much.
+            // The search has certified this value.
             last.upper = last.upper.min(slack);
             last.lower = last.lower.min(last.upper);
         } else {
@@ -76,7 +76,7 @@ impl Samples {
         self.engine
     }
 
-    /// An ε from which on every direction's δ is at most `delta`.
+    /// Returns an ε from which on every direction's δ is at most `delta`.
     fn end(&mut self, delta: f64) -> Result<f64> {
         let mut end = 0.0f64;
         for solver in &mut self.solvers {
@@ -100,10 +100,11 @@ impl Samples {
         })
     }
 
-    /// Both ends of the least μ with δ(ε) ≤ δ_μ(ε) + slack at every ε, the upper at most `ceiling`.
+    /// Returns both ends of the least μ with δ(ε) ≤ δ_μ(ε) + slack at every ε, the upper end at most
+    /// `ceiling`.
     pub(super) fn least_distance(&mut self, slack: f64, ceiling: f64) -> Result<(f64, f64)> {
         let needed = |s: &Sample| least(|mu| s.lower <= ends(mu, s.epsilon).1 + slack).0;
-        // No more samples bring the upper end below what the samples' own upper ends take.
+        // Further samples can't bring the upper end below what the upper ends of the samples require.
         let taken = |s: &Sample| {
             if s.epsilon.is_finite() {
                 least(|mu| s.upper <= ends(mu, s.epsilon).0 + slack).1
@@ -135,12 +136,12 @@ impl Samples {
         }
     }
 
-    /// Both ends of the regret of μ: sup over ε of (δ_μ(ε) − δ(ε))/(1 + e^ε), since moving f by
-    /// (Δ, −Δ) raises its profile by Δ(1 + e^ε).
+    /// Returns both ends of the regret of μ: sup over ε of (δ_μ(ε) − δ(ε))/(1 + e^ε), because moving
+    /// f by (Δ, −Δ) raises its profile by Δ(1 + e^ε).
     pub(super) fn regret(&mut self, mu: f64) -> Result<(f64, f64)> {
         self.extend(mu)?;
         let attained = |s: &Sample| share(ends(mu, s.epsilon).0 - s.upper, s.epsilon);
-        // What the samples' own lower ends leave open stays open.
+        // The gap left by the lower ends of the samples themselves can't be closed.
         let open = |s: &Sample| share(ends(mu, s.epsilon).1 - s.lower, s.epsilon);
         let mut lower = self.samples.iter().map(attained).fold(0.0, f64::max);
         let mut floor = self.samples.iter().map(open).fold(0.0, f64::max);
@@ -149,7 +150,7 @@ impl Samples {
             .collect();
         loop {
             let (worst, upper) = most(&segments);
-            // Beyond the last sample the difference is at most δ_μ there, and falls.
+            // Beyond the last sample, the difference is at most δ_μ there, and falls.
             let last = self.samples[self.samples.len() - 1].epsilon;
             let beyond = share(ends(mu, last).1, last);
             let (a, b) = (self.samples[worst], self.samples[worst + 1]);
@@ -171,7 +172,7 @@ impl Samples {
         }
     }
 
-    /// More samples, up to where even δ_μ alone is no regret worth a name.
+    /// Adds samples up to where even δ_μ alone amounts to a negligible regret.
     fn extend(&mut self, mu: f64) -> Result<()> {
         let last = self.samples[self.samples.len() - 1].epsilon;
         let counts = |epsilon: f64| share(ends(mu, epsilon).1, epsilon) > 1e-12;
@@ -189,23 +190,23 @@ impl Samples {
         Ok(())
     }
 
-    /// A bound on (δ_μ − δ)/(1 + z) between samples i and i + 1: δ_μ lies below its chord, δ above
-    /// the chords of its neighbours extended; linear over linear is monotone, so that the ends
-    /// and the crossing of the two lines decide.
+    /// Returns a bound on (δ_μ − δ)/(1 + z) between samples i and i + 1: δ_μ lies below its chord, δ
+    /// above the extended chords of its neighbours. A ratio of linear functions is monotone, so the
+    /// ends and the crossing of the two lines decide.
     fn gap(&self, mu: f64, i: usize) -> f64 {
         let (a, b) = (self.samples[i], self.samples[i + 1]);
         if !b.epsilon.is_finite() {
             return share(ends(mu, a.epsilon).1, a.epsilon);
         }
-        // From here on w = z e^{−ε_a} − 1, so that no number overflows.
+        // From here on, w = z e^{−ε_a} − 1, so that no number overflows.
         let width = (b.epsilon - a.epsilon).exp_m1();
         let (left, right) = (ends(mu, a.epsilon).1, ends(mu, b.epsilon).1);
         let above = |w: f64| left + w / width * (right - left);
-        // A line through the sample before and a; before the first one, δ = 1 at z = 0.
+        // The line through the sample before and a; before the first sample, δ = 1 at z = 0.
         let before = i.checked_sub(1).map(|j| self.samples[j]);
         let (far, high) = before.map_or((f64::NEG_INFINITY, 1.0), |s| (s.epsilon, s.upper));
         let from_left = -(high - a.lower).max(0.0) / -(far - a.epsilon).exp_m1();
-        // A line through b and the sample after it; flat at least.
+        // The line through b and the sample after it, or a flat one.
         let from_right = match self.samples.get(i + 2) {
             Some(far) if far.epsilon.is_finite() => {
                 let step = (far.epsilon - a.epsilon).exp_m1() - width;
@@ -227,12 +228,12 @@ impl Samples {
     }
 }
 
-/// Δ from a difference of profiles at ε.
+/// Returns Δ from a difference of profiles at ε.
 fn share(difference: f64, epsilon: f64) -> f64 {
     above_zero(difference) / (1.0 + epsilon.exp())
 }
 
-/// Both ends of δ_μ(ε).
+/// Returns both ends of δ_μ(ε).
 fn ends(mu: f64, epsilon: f64) -> (f64, f64) {
     if mu <= 0.0 || epsilon == f64::INFINITY {
         return (0.0, 0.0);
@@ -244,7 +245,7 @@ fn ends(mu: f64, epsilon: f64) -> (f64, f64) {
     )
 }
 
-/// Whether the chord of the upper ends certainly stays below δ_μ + slack between two samples.
+/// Returns whether the chord of the upper ends certainly stays below δ_μ + slack between two samples.
 fn holds(mu: f64, a: &Sample, b: &Sample, slack: f64) -> bool {
     if a.upper <= slack {
         return true;
@@ -261,7 +262,7 @@ fn holds(mu: f64, a: &Sample, b: &Sample, slack: f64) -> bool {
     }
     let width = (b.epsilon - a.epsilon).exp_m1();
     let slope = (b.upper - a.upper) / width;
-    // δ_μ'(z) = −Φ(−ε/μ − μ/2): where it is the chord's slope, the two are closest.
+    // δ_μ'(z) = −Φ(−ε/μ − μ/2): the two are closest where it equals the chord's slope.
     let wanted = (-slope).ln() - a.epsilon;
     let steeper = |epsilon: f64| ln_normal_tail(epsilon / mu + 0.5 * mu) > wanted;
     let (mut low, mut high) = (a.epsilon, b.epsilon);
@@ -273,7 +274,7 @@ fn holds(mu: f64, a: &Sample, b: &Sample, slack: f64) -> bool {
             high = middle;
         }
     }
-    // The tangent there lies below δ_μ; the chord less the tangent is linear.
+    // The tangent there lies below δ_μ; the chord minus the tangent is linear.
     let touch = 0.5 * (low + high);
     let value = ends(mu, touch).0;
     let fall = (ln_normal_tail(touch / mu + 0.5 * mu) + a.epsilon).exp();
@@ -283,7 +284,8 @@ fn holds(mu: f64, a: &Sample, b: &Sample, slack: f64) -> bool {
     a.upper <= tangent(0.0) + slack && b.upper <= tangent(width) + slack
 }
 
-/// The least μ at which a condition holds that holds from there on: (last false, first true).
+/// Returns the least μ at which a condition holds that holds from there on, as (last false, first
+/// true).
 fn least(condition: impl Fn(f64) -> bool) -> (f64, f64) {
     if condition(0.0) {
         return (0.0, 0.0);
@@ -307,7 +309,7 @@ fn least(condition: impl Fn(f64) -> bool) -> (f64, f64) {
     (low, high)
 }
 
-/// The index and the value of the largest number.
+/// Returns the index and the value of the largest number.
 fn most(values: &[f64]) -> (usize, f64) {
     let mut best = (0, 0.0);
     for (i, value) in values.iter().enumerate() {
@@ -318,7 +320,7 @@ fn most(values: &[f64]) -> (usize, f64) {
     best
 }
 
-/// Whether there is an ε between two samples worth asking about.
+/// Returns whether an ε between two samples is worth evaluating.
 fn splits(a: &Sample, b: &Sample) -> bool {
     b.epsilon.is_finite() && b.epsilon - a.epsilon > 1e-9 * b.epsilon
 }

@@ -1,8 +1,8 @@
-//! What independent sums of ratios add up to, pair by pair of values.
+//! Computes independent sums of ratios, pair by pair of values.
 
 use super::{Side, Sum};
 
-/// Sums of pairs by the cell of the larger value, and what goes to the next cell.
+/// Sums of pairs by the cell of the larger value, and the parts that go to the next cell.
 pub(super) struct Cells {
     first: i64,
     here: Vec<f64>,
@@ -42,13 +42,13 @@ impl Cells {
     }
 }
 
-/// For values i of the larger and i − d of the smaller: the ranges of both and of the cells that
-/// i + `offset` is in.
+/// Returns, for values i of the larger and i − d of the smaller sum, the ranges of both and of the
+/// cells that contain i + `offset`.
 fn aligned(larger: &Sum, smaller: &Sum, d: i64, offset: i64, first: i64) -> Option<[usize; 4]> {
     let from = larger.first.max(smaller.first + d);
     let to = (larger.first + larger.mass.len() as i64)
         .min(smaller.first + smaller.mass.len() as i64 + d);
-    // Below the first cell there is nothing: the larger value is at least the larger first.
+    // No cell lies below the first one: the larger value is at least the first of the larger sum.
     (to > from).then(|| {
         [
             (to - from) as usize,
@@ -59,14 +59,15 @@ fn aligned(larger: &Sum, smaller: &Sum, d: i64, offset: i64, first: i64) -> Opti
     })
 }
 
-/// The distances d from `nearest` on and short of `far` at which there are pairs.
+/// Returns the distances d from `nearest` up to, but not including, `far` at which there are pairs.
 fn distances(larger: &Sum, smaller: &Sum, (nearest, far): (i64, i64)) -> std::ops::Range<i64> {
     let least = larger.first - (smaller.first + smaller.mass.len() as i64 - 1);
     let most = larger.first + larger.mass.len() as i64 - smaller.first;
     nearest.max(least)..far.min(most)
 }
 
-/// e^{ih} + e^{(i−d)h} lies between the values at i + o and i + o + 1.
+/// Adds the pairs for the upper bound: e^{ih} + e^{(i−d)h} lies between the values at i + o and i +
+/// o + 1.
 pub(super) fn pairs_above(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
     for d in distances(larger, smaller, between) {
@@ -89,11 +90,11 @@ pub(super) fn pairs_above(larger: &Sum, smaller: &Sum, between: (i64, i64), cell
     far_pairs(larger, smaller, between.1, cells);
 }
 
-/// All values at least `far` lines below are added to the larger at once: they do not reach the
-/// next one.
+/// Adds all values at least `far` lines below the larger one at once: they don't reach the next
+/// line.
 fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
     let h = larger.spacing;
-    // Mass of the far ones, and their first moment over the larger value.
+    // The mass of the far values, and their first moment relative to the larger value.
     let (mut mass, mut moment) = (0.0, 0.0);
     let fall = (-h).exp();
     let mut seen = 0;
@@ -128,7 +129,7 @@ fn far_pairs(larger: &Sum, smaller: &Sum, far: i64, cells: &mut Cells) {
     }
 }
 
-/// From below the means add up; the cell decides what is pooled and nothing else.
+/// Adds the pairs for the lower bound: the means add up, and the cell only decides what is pooled.
 pub(super) fn pairs_below(larger: &Sum, smaller: &Sum, between: (i64, i64), cells: &mut Cells) {
     let h = larger.spacing;
     let means = |sum: &Sum| -> Vec<f64> {

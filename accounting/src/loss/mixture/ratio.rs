@@ -1,17 +1,17 @@
-//! ln M(x), the density ratio of a mixture to N(0, 1), with slope, variance and rounding error.
+//! ln M(x), the ratio of a mixture's density to N(0, 1), with slope, variance and rounding error.
 
 use super::Mixture;
 use crate::numeric::special::{ROUND, exp};
 use std::ops::Range;
 
-/// Fewer components than this are always all summed.
+/// With fewer components than this, all are summed.
 const FEW: usize = 12;
-/// Terms e^{−60} of the largest and below are left out: of fewer than 1e4 that fall ever faster, all
-/// that are left out come to less than [`LEFT_OUT`] of the largest.
+/// Terms at most e^{−60} of the largest are left out: of fewer than 1e4 terms that fall ever faster,
+/// all that are left out amount to less than [`LEFT_OUT`] of the largest.
 const DEPTH: f64 = 60.0;
 const LEFT_OUT: f64 = 1e-22;
 
-/// ln M(x), M(x) = Σ w_k e^{κ_k x − κ_k²/2}, the density ratio to N(0, 1), with its slope.
+/// ln M(x), M(x) = Σ w_k e^{κ_k x − κ_k²/2}, the ratio of the density to N(0, 1), with its slope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ratio {
     /// ln M(x).
@@ -23,8 +23,8 @@ pub(crate) struct Ratio {
 }
 
 impl Mixture {
-    /// The components whose height is within [`DEPTH`] of the largest, and the largest height.
-    /// Heights are concave in k where the weights are.
+    /// Returns the components whose height is within [`DEPTH`] of the largest, and the largest
+    /// height. Heights are concave in k if the weights are.
     pub(crate) fn near(&self, height: impl Fn(usize) -> f64) -> (Range<usize>, f64) {
         let count = self.positions.len();
         if count <= FEW || !self.shape.concave {
@@ -52,7 +52,7 @@ impl Mixture {
         (first..last + 1, top)
     }
 
-    /// ln M(x) and its slope, by whichever of two forms keeps the digits.
+    /// Returns ln M(x) and its slope, by the more accurate of two forms.
     pub(crate) fn ratio(&self, x: f64) -> Ratio {
         if self.is_standard() {
             return Ratio {
@@ -85,9 +85,10 @@ impl Mixture {
         }
     }
 
-    /// ln M(x) = ln(1 − missing + Σ w_k (e^{…} − 1)): relative accuracy where M is near one.
+    /// Returns ln M(x) = ln(1 − missing + Σ w_k (e^{…} − 1)), which is accurate relatively where M
+    /// is near one.
     ///
-    /// `near` are the components that matter to M(x); here those that matter to 1 do too.
+    /// `near` are the components that matter to M(x); here, those that matter to 1 matter too.
     fn near_one(&self, x: f64, mean: f64, near: Range<usize>) -> Ratio {
         let heavy = self.near(|k| self.ln_weights[k]).0;
         let range = near.start.min(heavy.start)..near.end.max(heavy.end);
@@ -104,7 +105,7 @@ impl Mixture {
             if exponent.abs() <= 0.0 {
                 continue;
             }
-            // A far component may have hardly any weight and a huge exponent.
+            // A far component may have almost no weight and a huge exponent.
             let (change, grown) = if exponent > 1.0 {
                 let grown = exp(ln_weight + exponent);
                 (grown - exp(ln_weight), grown)
@@ -125,16 +126,16 @@ impl Mixture {
         }
     }
 
-    /// An upper bound on the variance of the position under p_k(x'), for every x' within
-    /// `reach` of x: Σ p_k (κ_k − m)² e^{|κ_k − m|·reach}, m the mean at x (the normaliser
-    /// E e^{(κ−m)t} is at least 1), or a quarter of the squared range if that is smaller.
+    /// Returns an upper bound on the variance of the position under p_k(x'), for every x' within
+    /// `reach` of x: Σ p_k (κ_k − m)² e^{|κ_k − m|·reach}, with m the mean at x (the normaliser E
+    /// e^{(κ−m)t} is at least 1), or a quarter of the squared range if that is smaller.
     pub(crate) fn variance_near(&self, x: f64, mean: f64, reach: f64) -> f64 {
         let range = self.farthest() - self.nearest();
         let most = 0.25 * range * range;
         if self.positions.len() == 1 || range * reach > 40.0 {
             return most;
         }
-        // Where either tilt by e^{±κ·reach} may matter, and what the largest term is.
+        // The components for which either tilt by e^{±κ·reach} may matter, and the largest term.
         let (right, highest) =
             self.near(|k| self.ln_term(k, x) + reach * (self.positions[k] - mean));
         let (left, other) = self.near(|k| self.ln_term(k, x) - reach * (self.positions[k] - mean));

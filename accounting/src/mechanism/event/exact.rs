@@ -1,6 +1,6 @@
-//! Arithmetic of the conversions, rounded towards less privacy.
+//! Arithmetic for the conversions, rounded towards less privacy.
 
-/// 1/x, rounded down.
+/// Returns 1/x, rounded down.
 pub(in super::super) fn reciprocal_below(x: f64) -> f64 {
     let found = 1.0 / x;
     if found.mul_add(x, -1.0) > 0.0 {
@@ -10,7 +10,7 @@ pub(in super::super) fn reciprocal_below(x: f64) -> f64 {
     }
 }
 
-/// 1/x, rounded up.
+/// Returns 1/x, rounded up.
 pub(super) fn reciprocal_above(x: f64) -> f64 {
     let found = reciprocal_below(x);
     if found.mul_add(x, -1.0) >= 0.0 {
@@ -20,8 +20,8 @@ pub(super) fn reciprocal_above(x: f64) -> f64 {
     }
 }
 
-/// 1 − p + p/k: the chance of the true category when a uniform one replaces it with chance p;
-/// rounded up unless it is exact, as more truth is less privacy.
+/// Returns 1 − p + p/k, the probability of the true category if a uniform category replaces it with
+/// probability p. Rounded up unless exact, because more truth is less privacy.
 pub(in super::super) fn truth_above(lie: f64, categories: f64) -> f64 {
     let product = lie * (categories - 1.0);
     let quotient = product / categories;
@@ -39,10 +39,10 @@ pub(in super::super) fn truth_above(lie: f64, categories: f64) -> f64 {
     }
 }
 
-/// The chance p of a uniform answer whose [`truth_above`] is no less than `truth`.
+/// Returns the probability p of a uniform answer whose [`truth_above`] is no less than `truth`.
 pub(super) fn lie_below(truth: f64, categories: f64) -> f64 {
     let mut lie = (1.0 - truth) * categories / (categories - 1.0);
-    // Down, by a rounding of the truth or two, until it reads back as no less.
+    // Lower p by one or two roundings of the truth until it reads back as no less.
     for _ in 0..4 {
         if truth_above(lie, categories) < truth {
             lie = (lie - f64::EPSILON).max(0.0);

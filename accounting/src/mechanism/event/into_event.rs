@@ -1,4 +1,4 @@
-//! Our mechanisms as events of Google's `dp_accounting` for Python.
+//! Converts mechanisms to events of Google's `dp_accounting` for Python.
 
 use super::exact::{lie_below, reciprocal_above};
 use super::{Event, MODULE};
@@ -11,13 +11,14 @@ use crate::quantity::{
 };
 use serde_json::Value;
 
-/// A mechanism as an event of `dp_accounting`, to be asked about `neighbours`.
+/// Converts a mechanism to an event of `dp_accounting`, for a question about `neighbours`.
 ///
-/// What an event does not say is lost: neighbours (its accountant chooses, so a promise for others
-/// than those is refused), and why something is not private.
+/// Information that events can't express is lost: the neighbours (the accountant of that library
+/// chooses them, so a promise for other neighbours is refused), and the reason why something isn't
+/// private.
 ///
 /// # Errors
-/// [`Error::Document`] with the part that has no counterpart and where it stands.
+/// Returns [`Error::Document`] with the part that has no counterpart and its place.
 pub fn to_event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Value> {
     let event = event(mechanism, neighbours)?;
     let mut value = serde_json::to_value(event).map_err(|e| refused("", &e.to_string()))?;
@@ -25,7 +26,7 @@ pub fn to_event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Value> 
     Ok(value)
 }
 
-/// Names the module in every event.
+/// Adds the name of the module to every event.
 fn with_module(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -83,7 +84,7 @@ fn event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Event> {
             dimension: Some(1),
         },
         Mechanism::DiscreteLaplace { scale, sensitivity } => Event::DiscreteLaplaceDpEvent {
-            // Their parameter is the reciprocal; rounded up, it promises no more than ours.
+            // The library's parameter is the reciprocal; rounded up, it promises no more than ours.
             noise_parameter: NoiseMultiplier::new(reciprocal_above(scale.get()))?,
             sensitivity: *sensitivity,
         },
@@ -163,7 +164,7 @@ fn event(mechanism: &Mechanism, neighbours: Neighbours) -> Result<Event> {
     })
 }
 
-/// The noise of one step of a random allocation, with the places and steps of an epoch.
+/// The noise of one step of a random allocation, with the selected steps and all steps of an epoch.
 struct Epoch {
     event: Event,
     selected: u64,
@@ -200,7 +201,7 @@ fn allocation(step: &Mechanism) -> Option<Epoch> {
     })
 }
 
-/// So many steps of a random allocation, which must be whole epochs.
+/// Returns the event for `times` steps of a random allocation, which must be whole epochs.
 fn epochs(epoch: Epoch, times: u64) -> Result<Event> {
     if !times.is_multiple_of(epoch.steps) {
         return Err(sampler(Sampling::BallsInBins));

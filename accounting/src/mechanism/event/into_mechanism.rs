@@ -1,4 +1,4 @@
-//! An event as the mechanism that it describes.
+//! Converts an event to the mechanism that it describes.
 
 use super::Event;
 use super::exact::{reciprocal_below, truth_above};
@@ -9,12 +9,13 @@ use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
 use crate::quantity::{Divergence, MOST_COUNT, NoiseMultiplier, Probability, SamplingRate, Steps};
 
-/// Blames a field for an error about its value.
+/// Attributes an error about a value to its field.
 fn of<T>(field: &str, found: Result<T>) -> Result<T> {
     found.map_err(|error| error.within(field))
 }
 
-/// The mechanism of an event; a promise is one for `neighbours`.
+/// Returns the mechanism of an event. An event that only promises ε, δ or ρ is read as a promise
+/// for `neighbours`.
 pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechanism> {
     let below = |event: &Event, field: &str| of(field, mechanism(event, neighbours));
     Ok(match event {
@@ -39,7 +40,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
             event,
         } => match SamplingRate::new(sampling_probability.get()) {
             Ok(rate) => of("event", sampled(event, rate, Sampling::Poisson))?,
-            // Nothing is ever drawn; what would run on it is still read.
+            // Nothing is ever sampled, but the inner event is still read.
             Err(_) => {
                 below(event, "event")?;
                 nothing()
@@ -77,7 +78,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
             Mechanism::SubsampledGaussian {
                 noise_multiplier: *noise_multiplier,
                 sampling_rate: *sampling_probability,
-                // The event's data set has the neighbour's record in it, as ours.
+                // The event's data set contains the neighbour's record, as ours does.
                 sampling: Sampling::TruncatedPoisson {
                     max_batch: *truncated_batch_size,
                     records: *dataset_size,
@@ -111,7 +112,7 @@ pub(super) fn mechanism(event: &Event, neighbours: Neighbours) -> Result<Mechani
     })
 }
 
-/// Events that add noise to a query.
+/// Converts events that add noise to a query.
 fn noise(event: &Event) -> Result<Mechanism> {
     Ok(match event {
         Event::GaussianDpEvent { noise_multiplier } => match scale(*noise_multiplier)? {
@@ -183,7 +184,7 @@ fn without_counterpart(event: &Event, circumstance: &str) -> Error {
     refused("", &why)
 }
 
-/// The scale of noise; `None` where there is none.
+/// Returns the scale of the noise; `None` if there is no noise.
 fn scale(noise_multiplier: f64) -> Result<Option<NoiseMultiplier>> {
     if noise_multiplier.abs() <= 0.0 {
         return Ok(None);
@@ -201,14 +202,14 @@ fn non_private(why: &str) -> Mechanism {
     }
 }
 
-/// Sample size over records.
+/// Returns the sample size divided by the number of records.
 fn share(sample: u64, records: u64) -> Result<SamplingRate> {
     whole("source_dataset_size", records, 1, MOST_COUNT)?;
     whole("sample_size", sample, 1, records)?;
     of("sample_size", SamplingRate::of_share(sample, records))
 }
 
-/// An epoch in which each record takes part so many times.
+/// Returns an epoch in which each record takes part `selected` times.
 fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
     whole("num_steps", steps, 1, MOST_COUNT)?;
     whole("num_selected", selected, 1, steps)?;
@@ -224,8 +225,9 @@ fn allocation(event: &Event, selected: u64, steps: u64) -> Result<Mechanism> {
     })
 }
 
-/// What runs on a batch: noise, or several Gaussians on the same batch, which are one with the
-/// distances between their means added in squares (a single query after a change of axes).
+/// Converts what runs on a batch: noise, or several Gaussians on the same batch. Several Gaussians
+/// equal a single one, in which the squared distances between their means add up (a single query
+/// after a change of axes).
 fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mechanism> {
     match event {
         Event::NoOpDpEvent {} => Ok(nothing()),
@@ -251,7 +253,7 @@ fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mech
             if precision == f64::INFINITY {
                 return Ok(non_private("noise of scale zero on a batch"));
             }
-            // Rounded down by more than the power's roundings.
+            // Rounded down by more than the rounding errors of the power.
             let sigma = precision.powf(-0.5) * (1.0 - 1e-14);
             Ok(Mechanism::SubsampledGaussian {
                 noise_multiplier: NoiseMultiplier::new(sigma)?,
@@ -263,7 +265,8 @@ fn sampled(event: &Event, rate: SamplingRate, sampling: Sampling) -> Result<Mech
     }
 }
 
-/// Σ 1/σ² over Gaussians on one batch, every rounding upwards: there may be very many.
+/// Returns Σ 1/σ² over Gaussians on one batch, with every operation rounded up because there may be
+/// very many.
 fn precision(event: &Event) -> Result<f64> {
     match event {
         Event::NoOpDpEvent {} => Ok(0.0),

@@ -1,10 +1,10 @@
-//! The event descriptions of Google's `dp_accounting` for Python, in and out.
+//! Reads and writes the event descriptions of Google's `dp_accounting` for Python.
 //!
-//! The library has no JSON of its own; its `DpEvent.to_named_tuple` names module, class and
-//! fields. Two shapes are read: objects (`{"module_name": "dp_accounting.dp_event",
-//! "class_name": "GaussianDpEvent", "noise_multiplier": 1.1}`, the tuple's own names), and the
-//! bare lists that Python's `json.dumps` makes of named tuples (values in the order of the
-//! fields). Objects are written.
+//! The library has no JSON format of its own; its `DpEvent.to_named_tuple` lists module, class and
+//! fields. Two shapes are read: objects (`{"module_name": "dp_accounting.dp_event", "class_name":
+//! "GaussianDpEvent", "noise_multiplier": 1.1}`, with the tuple's own names), and the bare lists that
+//! Python's `json.dumps` makes of named tuples (values in the order of the fields). Events are
+//! written as objects.
 
 mod exact;
 mod into_event;
@@ -24,13 +24,13 @@ use crate::quantity::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The module that the classes live in.
+/// The module that contains the classes.
 const MODULE: &str = "dp_accounting.dp_event";
 
-/// Defines the events once: the type with its reader and writer, and the order of the fields.
+/// Defines the events in one place: the type with its reader and writer, and the order of the fields.
 macro_rules! events {
     ($($class:ident { $($(#[$meta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
-        /// An event, under its class's name.
+        /// An event, tagged with the name of its class.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "class_name", deny_unknown_fields)]
         #[expect(clippy::enum_variant_names, reason = "the names of the library's classes")]
@@ -39,7 +39,7 @@ macro_rules! events {
         }
 
         impl Event {
-            /// The name of its class.
+            /// Returns the name of the event's class.
             const fn class(&self) -> &'static str {
                 match self {
                     $(Self::$class { .. } => stringify!($class)),*
@@ -101,7 +101,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Whether a document is meant as an event, in either shape.
+/// Returns whether a document is meant as an event, in either shape.
 pub(crate) fn is_event(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.contains_key("class_name"),
@@ -112,19 +112,19 @@ pub(crate) fn is_event(value: &Value) -> bool {
     }
 }
 
-/// Reads an event. One that is only a promise (ε, δ) is taken to be one for `neighbours`.
+/// Reads an event. An event that is only a promise (ε, δ) is read as one for `neighbours`.
 pub(crate) fn read(value: &Value, neighbours: Neighbours) -> Result<Mechanism> {
     let event: Event = typed(&named(value, "")?, "", &["event", "events"])?;
     into_mechanism::mechanism(&event, neighbours)
 }
 
-/// An event by names alone, all the way down: lists become objects, and what only says that it is
-/// an event of this library is checked and dropped.
+/// Normalises an event at every level: lists become objects, and members that only identify an event
+/// of this library are checked and dropped.
 fn named(value: &Value, place: &str) -> Result<Value> {
     let member = |(key, value): (&str, &Value)| -> Result<Option<(String, Value)>> {
         let at = join(place, key);
         match (key, value) {
-            // Another library's class of the same name may mean something else.
+            // A class of the same name in another library may mean something else.
             ("module_name", Value::String(module)) if module.ends_with("dp_event") => Ok(None),
             ("module_name", other) => {
                 let why = match other {
@@ -151,7 +151,7 @@ fn named(value: &Value, place: &str) -> Result<Value> {
             let fields = known.map_or(&[][..], |(_, fields)| fields);
             let mut names = vec!["module_name".to_owned(), "class_name".to_owned()];
             names.extend(fields.iter().map(|field| (*field).to_owned()));
-            // What has no name keeps its place as one, and is refused by it.
+            // Values without a name are named by their position, and the error about them shows it.
             names.extend((names.len()..items.len()).map(|i| format!("[{i}]")));
             object(&mut names.iter().map(String::as_str).zip(items))
         }

@@ -1,6 +1,6 @@
-//! Binomial probabilities with relative accuracy at any count.
+//! Binomial probabilities that are accurate relatively at any count.
 
-/// ln(n!) − [ (n+½) ln n − n + ½ ln 2π ], the error of Stirling's formula.
+/// Returns ln(n!) − [ (n+½) ln n − n + ½ ln 2π ], the error of Stirling's formula.
 ///
 /// Source: C. Loader, Fast and accurate computation of binomial probabilities, 2000.
 fn stirling_error(n: f64) -> f64 {
@@ -18,7 +18,7 @@ fn stirling_error(n: f64) -> f64 {
     (1.0 / 12.0 - (1.0 / 360.0 - series / square) / square) / n
 }
 
-/// x ln(x/m) + m − x, the deviance, without cancellation when x is near m.
+/// Returns the deviance x ln(x/m) + m − x, without cancellation when x is near m.
 fn deviance(x: f64, mean: f64) -> f64 {
     if x == 0.0 {
         return mean;
@@ -42,7 +42,7 @@ fn deviance(x: f64, mean: f64) -> f64 {
     sum
 }
 
-/// A success probability together with its complement, so that neither loses its digits.
+/// A success probability together with its complement, so that neither loses digits.
 #[derive(Clone, Copy)]
 struct Chance {
     hit: f64,
@@ -50,7 +50,8 @@ struct Chance {
 }
 
 impl Chance {
-    /// 1 − q is exact for q ≥ ½ and rounds by 2⁻⁵⁴ below, where it is near 1.
+    /// Creates a probability; 1 − q is exact for q ≥ ½ and rounds by 2⁻⁵⁴ below, where it is
+    /// near 1.
     fn new(q: f64) -> Self {
         Self {
             hit: q,
@@ -63,7 +64,7 @@ impl Chance {
             miss: self.hit,
         }
     }
-    /// ln(1 − hit) with the digits of the smaller of the two.
+    /// Returns ln(1 − hit) with the digits of the smaller of the two.
     fn ln_miss(self) -> f64 {
         if self.hit < 0.5 {
             (-self.hit).ln_1p()
@@ -73,7 +74,8 @@ impl Chance {
     }
 }
 
-/// ln P(Bin(trials, q) = successes), with an absolute error of a few 1e-15 times 1 + |value|.
+/// Returns ln P(Bin(trials, q) = successes), with an absolute error of a few 1e-15 times
+/// 1 + |value|.
 pub(crate) fn ln_binomial_pmf(successes: u64, trials: u64, q: f64) -> f64 {
     ln_pmf(successes, trials, Chance::new(q))
 }
@@ -103,7 +105,7 @@ fn ln_pmf(successes: u64, trials: u64, chance: Chance) -> f64 {
     stirling - distance - super::LN_SQRT_TAU - 0.5 * (k * (failures / n)).ln()
 }
 
-/// ln P(Bin(trials, q) ≥ successes) by summing positive terms away from the mode, so that
+/// Returns ln P(Bin(trials, q) ≥ successes) by summing positive terms away from the mode, so that
 /// the relative error stays near 1e-13 at any count.
 pub(crate) fn ln_binomial_upper_tail(successes: u64, trials: u64, q: f64) -> f64 {
     if successes == 0 {
@@ -125,7 +127,7 @@ pub(crate) fn ln_binomial_upper_tail(successes: u64, trials: u64, q: f64) -> f64
     }
 }
 
-/// ln P(Bin(trials, q) ≤ successes), with the digits of a small q.
+/// Returns ln P(Bin(trials, q) ≤ successes), with the digits of a small q.
 pub(crate) fn ln_binomial_lower_tail(successes: u64, trials: u64, q: f64) -> f64 {
     if successes >= trials || q <= 0.0 {
         return 0.0;
@@ -134,14 +136,15 @@ pub(crate) fn ln_binomial_lower_tail(successes: u64, trials: u64, q: f64) -> f64
         return f64::NEG_INFINITY;
     }
     if (successes as f64) < trials as f64 * q {
-        // As failures: 1 − q never rounds.
+        // Counted as failures: 1 − q never rounds.
         ln_sum_from(trials - successes, trials, Chance::new(q).swapped())
     } else {
         super::ln_one_minus_exp(ln_sum_from(successes + 1, trials, Chance::new(q)))
     }
 }
 
-/// ln Σ_{k ≥ from} pmf(k), for `from` at or above the mean, by the ratio of neighbouring terms.
+/// Returns ln Σ_{k ≥ from} pmf(k), for `from` at or above the mean, by the ratio of neighbouring
+/// terms.
 fn ln_sum_from(from: u64, trials: u64, chance: Chance) -> f64 {
     let first = ln_pmf(from, trials, chance);
     let odds = chance.hit / chance.miss;

@@ -1,19 +1,19 @@
-//! e^x without branches or calls, so that the compiler makes vector instructions of a loop.
+//! e^x without branches or calls, so that the compiler can vectorise loops over it.
 
 use super::ROUND;
 
-/// Bound on the relative error of [`exp`] for −708 ≤ x ≤ 709.
+/// A bound on the relative error of [`exp`] for −708 ≤ x ≤ 709.
 ///
-/// x = k ln 2 + r, |r| ≤ 0.3466: k times the high part of ln 2 is exact, what is left of r is off
-/// by one rounding of r; the series to degree 13 leaves 5e-18; Horner's last two steps round by
-/// ½ + ½ and the earlier ones by less than |r| together. In all below 3 roundings.
+/// x = k ln 2 + r, |r| ≤ 0.3466: k times the high part of ln 2 is exact, the remainder r is off by
+/// one rounding of r; the series to degree 13 leaves 5e-18; Horner's last two steps round by ½ + ½
+/// and the earlier ones by less than |r| together. The total is below 3 roundings.
 pub(crate) const EXP_ERROR: f64 = 3.0 * ROUND;
 
-/// Added and taken off again, it leaves the nearest whole number, also in its lowest bits.
+/// Adding and subtracting this number leaves the nearest whole number, also in its lowest bits.
 const WHOLE: f64 = 6_755_399_441_055_744.0;
 /// The leading 32 bits of ln 2.
 const LN_2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
-/// ln 2 less [`LN_2_HIGH`].
+/// ln 2 minus [`LN_2_HIGH`].
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// 1/13!, 1/12!, … 1/2!.
 const SERIES: [f64; 12] = [
@@ -31,7 +31,8 @@ const SERIES: [f64; 12] = [
     0.5,
 ];
 
-/// e^x to a relative [`EXP_ERROR`]; infinite above 709, e^{−708} = 3.3e-308 below −708, NaN for NaN.
+/// Returns e^x to a relative [`EXP_ERROR`]; infinite above 709, e^{−708} = 3.3e-308 below −708, NaN
+/// for NaN.
 #[inline(always)]
 pub(crate) fn exp(x: f64) -> f64 {
     let from = if x < -708.0 { -708.0 } else { x };
@@ -43,15 +44,15 @@ pub(crate) fn exp(x: f64) -> f64 {
         sum = sum * r + term;
     }
     let sum = 1.0 + (r + r * r * sum);
-    // 2^k into the exponent: the low bits of `shifted` are k.
+    // Moves 2^k into the exponent: the low bits of `shifted` are k.
     let scaled = f64::from_bits(sum.to_bits().wrapping_add(shifted.to_bits() << 52));
     if x > 709.0 { f64::INFINITY } else { scaled }
 }
 
-/// Sums run in so many lanes.
+/// The number of lanes of a sum.
 pub(crate) const LANES: usize = 8;
 
-/// ln Σ e^{x_j}, −∞ for nothing.
+/// Returns ln Σ e^{x_j}; −∞ for an empty slice.
 pub(crate) fn ln_sum_exp(exponents: &[f64]) -> f64 {
     let (lanes, rest) = exponents.as_chunks::<LANES>();
     let mut tops = [f64::NEG_INFINITY; LANES];

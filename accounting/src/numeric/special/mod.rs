@@ -1,5 +1,5 @@
-//! Special functions in the log domain, with the size of their rounding error where a
-//! certificate needs it.
+//! Special functions in the log domain, with the size of their rounding error where a certificate needs
+//! it.
 
 mod binomial;
 mod exponential;
@@ -15,7 +15,8 @@ pub(crate) const ROUND: f64 = f64::EPSILON / 2.0;
 /// ln √(2π).
 pub(crate) const LN_SQRT_TAU: f64 = 0.918_938_533_204_672_8;
 
-/// An upper end that is never below zero. What is no number bounds nothing: `f64::max` would make 0 of it.
+/// Returns an upper end that is never below zero. NaN becomes infinity, as it bounds nothing; `f64::max`
+/// would turn it into 0.
 pub(crate) const fn above_zero(x: f64) -> f64 {
     if x.is_nan() {
         f64::INFINITY
@@ -24,14 +25,15 @@ pub(crate) const fn above_zero(x: f64) -> f64 {
     }
 }
 
-/// asin z ≤ z + (π/2 − 1) z³ on [0, 1]: (asin z − z)/z³ increases to its value at 1.
+/// Returns an upper bound: asin z ≤ z + (π/2 − 1) z³ on [0, 1], as (asin z − z)/z³ increases to its value
+/// at 1.
 #[inline(always)]
 pub(crate) fn arcsine(z: f64) -> f64 {
     z + (std::f64::consts::FRAC_PI_2 - 1.0) * z * z * z
 }
 
-/// −½ ln(1 − z) ≤ this on [0, 1), tight near 0 and to a tenth at 0.95: with w = z/(2 − z) it is
-/// artanh w = w + w³/3 + w⁵/5 + …, whose terms from w⁷/7 on are below w⁷/7 (1 + w² + …).
+/// Returns an upper bound on −½ ln(1 − z) on [0, 1), tight near 0 and to a tenth at 0.95: with w = z/(2 −
+/// z) it is artanh w = w + w³/3 + w⁵/5 + …, whose terms from w⁷/7 on are below w⁷/7 (1 + w² + …).
 #[inline(always)]
 pub(crate) fn half_ln_shrinkage(z: f64) -> f64 {
     let w = z / (2.0 - z);
@@ -40,7 +42,7 @@ pub(crate) fn half_ln_shrinkage(z: f64) -> f64 {
     w * (1.0 + square * (1.0 / 3.0 + square * 0.2) + rest) * (1.0 + 1e-14)
 }
 
-/// ln(e^a + e^b), for any mixture of finite and infinite arguments; NaN if one of them is.
+/// Returns ln(e^a + e^b), for any combination of finite and infinite arguments; NaN if one of them is.
 pub(crate) fn ln_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if high.is_infinite() && !low.is_nan() {
@@ -50,7 +52,7 @@ pub(crate) fn ln_add_exp(a: f64, b: f64) -> f64 {
     }
 }
 
-/// ln(1 − e^x) for x ≤ 0, accurate at both ends.
+/// Returns ln(1 − e^x) for x ≤ 0, accurate at both ends.
 pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
     if x > -std::f64::consts::LN_2 {
         (-x.exp_m1()).ln()
@@ -59,7 +61,7 @@ pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
     }
 }
 
-/// ln(e^a − e^b), rounded down; −∞ unless a > b.
+/// Returns ln(e^a − e^b), rounded down; −∞ unless a > b.
 pub(crate) fn ln_difference(a: f64, b: f64) -> f64 {
     if b < a {
         a + ln_one_minus_exp(b - a) - 1e-13 * (1.0 + a.abs())
@@ -68,7 +70,7 @@ pub(crate) fn ln_difference(a: f64, b: f64) -> f64 {
     }
 }
 
-/// e^z − 1 − z with relative accuracy near 0.
+/// Returns e^z − 1 − z with relative accuracy near 0.
 pub(crate) fn exp_second_order(z: f64) -> f64 {
     if z.abs() > 0.3 {
         return z.exp_m1() - z;

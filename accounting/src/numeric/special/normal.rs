@@ -1,14 +1,14 @@
-//! The tail of the standard normal law, down to where only its logarithm is left.
+//! The tail of the standard normal law, down to where only its logarithm can be represented.
 
 use super::LN_SQRT_TAU;
 
 /// Beyond this argument the continued fraction is used.
 const FRACTION_FROM: f64 = 5.0;
 
-/// P(Z > z) for a standard normal Z.
+/// Returns P(Z > z) for a standard normal Z.
 ///
-/// Relative error below (z²/2 + 4)·2⁻⁵³ for z > 0, below 4·2⁻⁵³ otherwise; 0 below the
-/// smallest number.
+/// The relative error is below (z²/2 + 4)·2⁻⁵³ for z > 0, and below 4·2⁻⁵³ otherwise; the result is
+/// 0 below the smallest number.
 pub(crate) fn normal_tail(z: f64) -> f64 {
     if z > FRACTION_FROM {
         (-0.5 * z * z - LN_SQRT_TAU).exp() * fraction(z)
@@ -17,7 +17,7 @@ pub(crate) fn normal_tail(z: f64) -> f64 {
     }
 }
 
-/// ln P(Z > z), for every finite z.
+/// Returns ln P(Z > z), for every finite z.
 pub(crate) fn ln_normal_tail(z: f64) -> f64 {
     if z > FRACTION_FROM {
         -0.5 * z * z - LN_SQRT_TAU + fraction(z).ln()
@@ -28,7 +28,8 @@ pub(crate) fn ln_normal_tail(z: f64) -> f64 {
     }
 }
 
-/// ln R(z) for the Mills ratio R(z) = P(Z > z)/φ(z) = ∫₀^∞ e^{−zu−u²/2} du, every finite z.
+/// Returns ln R(z) for the Mills ratio R(z) = P(Z > z)/φ(z) = ∫₀^∞ e^{−zu−u²/2} du, for every finite
+/// z.
 pub(crate) fn ln_mills_ratio(z: f64) -> f64 {
     if z > FRACTION_FROM {
         fraction(z).ln()
@@ -37,8 +38,8 @@ pub(crate) fn ln_mills_ratio(z: f64) -> f64 {
     }
 }
 
-/// An upper bound on ln R(z), a percent above it for z ≥ 0, where it is Sampford's
-/// R(z) < 4/(3z + √(z² + 8)).
+/// Returns an upper bound on ln R(z), a percent above it for z ≥ 0, where it is Sampford's R(z) <
+/// 4/(3z + √(z² + 8)).
 pub(crate) fn ln_mills_above(z: f64) -> f64 {
     if z < 0.0 {
         return ln_mills_ratio(z) + 1e-12 * (1.0 + z * z);
@@ -46,8 +47,8 @@ pub(crate) fn ln_mills_above(z: f64) -> f64 {
     (4.0 / (3.0 * z + (z * z + 8.0).sqrt())).ln() + 1e-12
 }
 
-/// R(z) = 1/(z + 1/(z + 2/(z + 3/(z + …)))) from the bottom; 80 levels leave less than
-/// 2⁻⁵³ at z = 5 and less beyond.
+/// Returns R(z) = 1/(z + 1/(z + 2/(z + 3/(z + …)))), evaluated from the bottom; 80 levels leave less
+/// than 2⁻⁵³ at z = 5, and less beyond.
 fn fraction(z: f64) -> f64 {
     let levels = if z > 12.0 { 24 } else { 80 };
     let mut below = z;

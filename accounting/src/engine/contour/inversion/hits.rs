@@ -1,12 +1,12 @@
-//! The contour where few steps matter: runs whose characteristic function hardly decays, because most
-//! likely no step loses anything to speak of.
+//! The contour for runs in which few steps matter: their characteristic function hardly decays, because
+//! most likely no step has a noticeable loss.
 //!
-//! Each outcome of a step is loud with a chance Φ((x − x₀)/w), else quiet. Runs whose steps are all
-//! quiet add to δ(ε) between nothing and Chernoff's bound for quiet steps alone, which is next to nothing
-//! where ε is far above what they add up to. The rest has the transform Π (A_i + B_i)^{T_i} − Π A_i^{T_i},
-//! again of a positive measure, so that aliases keep their sign, and at most Σ T_i |B_i| in modulus: it
-//! decays as loud losses spread, however quiet all others are. The chance is an entire function of x,
-//! so that shifting the line of integration bounds |B_i|.
+//! Each outcome of a step is loud with probability Φ((x − x₀)/w), and quiet otherwise. Runs whose steps
+//! are all quiet add to δ(ε) between nothing and Chernoff's bound for quiet steps alone, which is
+//! negligible if ε is far above what they add up to. The rest has the transform Π (A_i + B_i)^{T_i} − Π
+//! A_i^{T_i}, again of a positive measure, so that aliases keep their sign. Its modulus is at most Σ
+//! T_i |B_i|: it decays as loud losses spread, however quiet all others are. The probability is an entire
+//! function of x, so that shifting the line of integration bounds |B_i|.
 
 use super::line::{Spin, dot};
 use super::{Contour, MOST_TERMS, temper};
@@ -19,26 +19,26 @@ use crate::numeric::special::{LANES, ROUND};
 use crate::quantity::error::Result;
 use std::f64::consts::PI;
 
-/// Terms times nodes that this may cost.
+/// The most terms times nodes.
 const BUDGET: f64 = 1e8;
-/// Losses over ε at which outcomes begin to be loud.
+/// Ratios of loss to ε at which outcomes begin to be loud.
 const CUTS: [f64; 7] = [0.25, 0.15, 0.1, 0.06, 0.03, 0.015, 0.005];
-/// The step's width times how far positions are apart.
+/// The width of the smooth step times the distance of positions.
 const WIDTH: f64 = 0.35;
-/// Orders less one, times ε, at which quiet outcomes are bounded.
+/// (Order − 1) times ε at which quiet outcomes are bounded.
 const ORDERS: [f64; 5] = [20.0, 30.0, 45.0, 70.0, 140.0];
-/// With more components than this in all, what may turn is bounded too loosely.
+/// With more components than this in total, the bound on the turn is too loose.
 const MOST_COMPONENTS: usize = 8;
 /// ln of the relative error of the moments that bound quiet outcomes.
 const LN_ROUGH: f64 = -30.0;
 /// ln of the relative error of the masses that bound the decay.
 const LN_MASS: f64 = -25.0;
-/// Exact sines are taken anew after this many steps of the recurrence.
+/// Exact sines are recomputed after this many steps of the recurrence.
 const RENEWAL: usize = 32;
-/// Widths beyond which nothing is kept, beside what the order takes.
+/// The number of widths beyond which nothing is kept, in addition to what the order requires.
 const REACH: f64 = 14.0;
 
-/// One kind of step, cut in two.
+/// One kind of step, divided into a quiet and a loud half.
 struct Halves {
     law: LossDistribution,
     centre: f64,
@@ -51,14 +51,14 @@ struct Halves {
 type Quiet = (f64, f64);
 
 impl Halves {
-    /// The nodes of one half for an order and imaginary parts up to some farthest.
+    /// Returns the nodes of one half for an order and imaginary parts up to a largest one.
     fn half(
         &self,
         upper: bool,
         (order, turn): (f64, f64),
         ln_error: f64,
     ) -> Result<(LossPartition, Nodes)> {
-        // Where Φ is e^{−u²/2}, ∫ f_c ≤ e^{c²R²/2} does not matter.
+        // Where Φ is e^{−u²/2}, ∫ f_c ≤ e^{c²R²/2} doesn't matter.
         let mask = Mask {
             centre: self.centre,
             width: self.width,
@@ -70,11 +70,11 @@ impl Halves {
 }
 
 impl Contour {
-    /// As [`Contour::new`], for runs of few steps that matter.
+    /// As [`Contour::new`], for runs in which few steps matter.
     ///
     /// # Errors
-    /// [`crate::Error::NotCertified`] when no cut leaves little enough to quiet outcomes, or too many
-    /// terms or nodes would be needed.
+    /// Returns [`crate::Error::NotCertified`] if no cut leaves little enough to quiet outcomes, or if too
+    /// many terms or nodes would be needed.
     pub(crate) fn of_hits(
         cumulants: &CumulantFunction,
         epsilon: f64,
@@ -94,8 +94,8 @@ impl Contour {
         Ok(contour)
     }
 
-    /// The y beyond which the terms weigh at most e^`ln_goal` of the front; sets the bound on what is
-    /// left out.
+    /// Returns the y beyond which the terms weigh at most e^`ln_goal` of the front, and sets the bound on
+    /// the omitted terms.
     fn end_of_hits(&mut self, halves: &[Halves], ln_goal: f64) -> Result<f64> {
         let shifted: Result<Vec<(f64, Shifted)>> = (halves.iter())
             .map(|half| {
@@ -169,7 +169,7 @@ impl Contour {
     }
 }
 
-/// The highest cut that leaves quiet outcomes at most e^`allowed` of δ(ε).
+/// Returns the highest cut that leaves quiet outcomes at most e^`allowed` of δ(ε).
 fn cut(
     cumulants: &CumulantFunction,
     tilts: &[Moment],
@@ -207,7 +207,7 @@ fn cut(
     Err(CumulantFunction::out_of_reach())
 }
 
-/// Chernoff's bound for outcomes of quiet steps only, at the best of some orders.
+/// Returns Chernoff's bound for outcomes of quiet steps only, at the best of several orders.
 fn quiet_outcomes(halves: &[Halves], gaussian: f64, epsilon: f64) -> Option<Quiet> {
     let at = |scale: &f64| -> Option<Quiet> {
         let order = 1.0 + scale / epsilon;
@@ -222,7 +222,7 @@ fn quiet_outcomes(halves: &[Halves], gaussian: f64, epsilon: f64) -> Option<Quie
         total.is_finite().then_some((order, total))
     };
     let value = |bound: &Quiet| bound.1 - epsilon * (bound.0 - 1.0);
-    // A higher order is steeper: where one needs too many nodes, so do those above it.
+    // A higher order is steeper: if one order needs too many nodes, so do those above it.
     let bounds = ORDERS.iter().map_while(at);
     bounds.min_by(|a, b| value(a).total_cmp(&value(b)))
 }
@@ -249,7 +249,7 @@ impl Powers {
         (size * cos, size * sin)
     }
 
-    /// The modulus and the bound on its error.
+    /// Returns the modulus and the bound on its error.
     fn size(&self, n: usize) -> (f64, f64) {
         let size = self.ln_size[n].exp();
         let error = if self.ln_excess[n] < 1.0 {
@@ -260,7 +260,7 @@ impl Powers {
         (size, error)
     }
 
-    /// Multiplies by the `times`-th power of 1 + re + i·im, off by at most `error`.
+    /// Multiplies by the `times`-th power of 1 + re + i·im, which is off by at most `error`.
     fn multiply(&mut self, n: usize, times: f64, (re, im): (f64, f64), error: f64) {
         let ln_modulus = (0.5 * (2.0 * re + re * re + im * im).max(-1.0).ln_1p()).max(-690.0);
         self.ln_size[n] += times * ln_modulus;
@@ -273,7 +273,7 @@ impl Powers {
 struct Both {
     quiet: Tilted,
     loud: Tilted,
-    /// Bound on the error of either transform from the quadrature.
+    /// A bound on the error of either transform from the quadrature.
     quadrature: f64,
     /// Σ ρ_j |L_j|.
     speed: f64,
@@ -309,7 +309,7 @@ impl Both {
         let mut spins = [&self.quiet, &self.loud].map(|part| Spin::new(&part.loss, step));
         let nodes = self.quiet.loss.len() + self.loud.loss.len();
         let depth = nodes as f64 / LANES as f64 + 24.0 + 4.0 * RENEWAL as f64;
-        // Quiet steps are all steps less the loud ones' mass.
+        // The transform of quiet steps at zero is that of all steps minus the loud ones' mass.
         let loud: f64 = self.loud.weight.iter().sum();
         let loud_error = ROUND * (self.loud.flat_error + depth * loud);
         for n in 0..all.ln_size.len() {

@@ -1,18 +1,18 @@
-//! One part's characteristic function at equally spaced points of the contour: sums over nodes
-//! that turn by a recurrence, with a bound on what quadrature and rounding do to each.
+//! One part's characteristic function at equally spaced points of the contour: sums over nodes whose
+//! phases are advanced by a recurrence, with a bound on the quadrature and rounding error of each.
 
 use crate::engine::contour::cumulants::{PairNodes, Part, Source};
 use crate::engine::contour::nodes::{Moment, Nodes, Tilted};
 use crate::numeric::special::{LANES, ROUND, ln_add_exp};
 use crate::quantity::error::Result;
 
-/// Exact sines are taken anew after this many steps of the recurrence.
+/// Exact sines are recomputed after this many steps of the recurrence.
 const RENEWAL: usize = 32;
 
 /// One part along the contour.
 pub(super) struct Line {
     pub(super) tilted: Tilted,
-    /// Bound on |error of φ(s)/φ(c)| from the quadrature.
+    /// A bound on |error of φ(s)/φ(c)| from the quadrature.
     pub(super) quadrature: f64,
     /// Σ ρ_j |L_j|.
     pub(super) speed: f64,
@@ -31,10 +31,10 @@ impl Line {
         };
         let mut tilted = nodes.tilted(c, ln_moment);
         let speed = tilted.speed();
-        // All weights are off by as much as the moment that they are divided by.
+        // All weights have the error of the moment that they are divided by.
         tilted.first_error += speed * moment.rounding / ROUND;
         tilted.flat_error += 2.0 * moment.rounding / ROUND;
-        // Once for φ(s), once for the φ(c) that is subtracted.
+        // Counted once for φ(s), and once for the φ(c) that is subtracted.
         Ok(Self {
             tilted,
             quadrature: 2.0 * (ln_error - ln_moment).exp(),
@@ -53,7 +53,7 @@ impl Line {
     ) {
         let (weight, loss) = (&self.tilted.weight, &self.tilted.loss);
         let mut spin = Spin::new(loss, step);
-        // Blocked summation in lanes, and the recurrence's own growth.
+        // The error of blocked summation in lanes, and the growth of the recurrence's error.
         let depth = loss.len() as f64 / LANES as f64 + 24.0 + 4.0 * RENEWAL as f64;
         for n in 0..ln_size.len() {
             let y = n as f64 * step;
@@ -74,7 +74,8 @@ impl Line {
     }
 }
 
-/// Nodes for one order and imaginary parts up to `end`, and ln of a bound on the quadrature's error.
+/// Returns nodes for one order and imaginary parts up to `end`, and ln of a bound on the
+/// quadrature's error.
 fn of_pair(part: &PairNodes, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f64)> {
     let partition = &part.partition;
     let span = partition.span(&[c], ln_goal - 1.0);
@@ -92,11 +93,11 @@ fn of_pair(part: &PairNodes, c: f64, end: f64, ln_goal: f64) -> Result<(Nodes, f
     Ok((nodes, ln_add_exp(ln_goal - 1.0, tails + spacing.ln_1p())))
 }
 
-/// e^{iyL_j} − 1 for every node, y in equal steps.
+/// e^{iyL_j} − 1 for every node, with y in equal steps.
 pub(super) struct Spin {
     pub(super) re: Vec<f64>,
     pub(super) im: Vec<f64>,
-    /// The same for a single step.
+    /// The same values for a single step.
     turn: (Vec<f64>, Vec<f64>),
 }
 
@@ -110,20 +111,20 @@ impl Spin {
         }
     }
 
-    /// Exact values at y.
+    /// Computes exact values at y.
     pub(super) fn renew(&mut self, loss: &[f64], y: f64) {
         for ((re, im), l) in self.re.iter_mut().zip(&mut self.im).zip(loss) {
             (*re, *im) = exp_i_minus_one(y * l);
         }
     }
 
-    /// One step on.
+    /// Advances by one step.
     pub(super) fn advance(&mut self) {
         turned(&mut self.re, &mut self.im, &self.turn.0, &self.turn.1);
     }
 }
 
-/// (1 + re + i·im)(1 + a + ib) − 1 in place.
+/// Computes (1 + re + i·im)(1 + a + ib) − 1 in place.
 fn turned(re: &mut [f64], im: &mut [f64], turn_re: &[f64], turn_im: &[f64]) {
     let count = re.len();
     let im = &mut im[..count];
@@ -135,13 +136,13 @@ fn turned(re: &mut [f64], im: &mut [f64], turn_re: &[f64], turn_im: &[f64]) {
     }
 }
 
-/// e^{iθ} − 1 with relative accuracy.
+/// Returns e^{iθ} − 1, accurate relatively.
 fn exp_i_minus_one(theta: f64) -> (f64, f64) {
     let (half_sin, half_cos) = (0.5 * theta).sin_cos();
     (-2.0 * half_sin * half_sin, 2.0 * half_sin * half_cos)
 }
 
-/// Σ ρ_j z_j in lanes.
+/// Returns Σ ρ_j z_j, summed in lanes.
 pub(super) fn dot(weight: &[f64], state: &[f64]) -> f64 {
     let ((weights, more), (states, other)) =
         (weight.as_chunks::<LANES>(), state.as_chunks::<LANES>());

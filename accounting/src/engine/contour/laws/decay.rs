@@ -1,5 +1,5 @@
-//! How fast the characteristic function of a law decays: by parts and by scanning it, or by shifting
-//! the line of integration where it is masked.
+//! The decay of the characteristic function of a law: by parts and by scanning it, or, under a mask, by
+//! shifting the line of integration.
 
 use super::{LossPartition, ROOM};
 use crate::engine::contour::decay::least_scatter;
@@ -9,23 +9,23 @@ use crate::numeric::special::{ROUND, above_zero, arcsine, half_ln_shrinkage};
 use crate::quantity::error::Result;
 use std::cell::Cell;
 
-/// |φ|^T below e to this is enough for anyone.
+/// |φ|^T needn't be bounded below e to this.
 const LN_ENOUGH: f64 = -90.0;
-/// |φ| is scanned up to so many times the inverse of how far a density's losses spread.
+/// |φ| is scanned up to this many times the inverse of the spread of a density's losses.
 const REACH: f64 = 40.0;
 /// ln of the relative error of the nodes for a scan.
 const LN_SCAN: f64 = -30.0;
-/// Halvings in the search for the middle of scattered losses.
+/// The number of halvings in the search for the middle of scattered losses.
 const HALVINGS: usize = 30;
-/// Values that the scan of one block may take.
+/// The most values in the scan of one block.
 const MOST_VALUES: usize = 4000;
-/// Terms that all scans at one order may take, some half of a second.
+/// The most terms in all scans at one order, about half a second.
 const MOST_TERMS: usize = 30_000_000;
 
 /// Bounds on the transform of a masked law at one order, by a shift of the whole line of integration to
 /// x + ib: a sum of lumps that turn by y times the change of the loss's imaginary part.
 pub(crate) struct Shifted {
-    /// Each stretch's tilted mass, and half of the slope and the variances there.
+    /// Each stretch's tilted mass, the lower bound on its slope, and its variances.
     lumps: Vec<(f64, f64, (f64, f64))>,
     tail: f64,
     excess: f64,
@@ -34,7 +34,8 @@ pub(crate) struct Shifted {
 }
 
 impl Shifted {
-    /// For Gaussian mixtures at order c, given ln φ(c); `None` where masses are not known well enough.
+    /// Creates bounds for Gaussian mixtures at order c, given ln φ(c); `None` if masses aren't known
+    /// accurately enough.
     pub(crate) fn new(
         partition: &LossPartition,
         nodes: &Nodes,
@@ -66,32 +67,32 @@ impl Shifted {
             tail: (partition.ln_tail(c) - ln_moment).exp(),
             excess: (c - 1.0).max(0.0),
             sharp: 1.0 + 1.0 / (mask.width * mask.width),
-            // No zeros of either sum, and turns forwards, wherever the mean lies.
+            // Neither sum has zeros, and both turn forwards, wherever the mean lies.
             highest: 0.9 / partition.reach(),
         })
     }
 
-    /// A bound on |B(c + iy')|/φ(c) for every |y'| ≥ y, at the best of some shifts.
+    /// Returns a bound on |B(c + iy')|/φ(c) for every |y'| ≥ y, at the best of several shifts.
     pub(crate) fn beyond(&self, y: f64) -> f64 {
         let best = self.shifts().map(|b| self.along(b, y));
         best.fold(f64::INFINITY, f64::min) * (1.0 + ROOM)
     }
 
-    /// The shifts that are tried.
+    /// Returns the shifts that are tried.
     pub(super) fn shifts(&self) -> impl Iterator<Item = f64> {
         (0..6).map(|power| self.highest * 0.6f64.powi(power))
     }
 
-    /// A bound on the integral of the modulus along the line shifted to x + ib, over φ(c), for every
-    /// |y'| ≥ y: the integrand is at most e^{b²(1 + 1/w²)/2 − y'·turn} times as large there, the turn at
-    /// least bL' − asin(b²V₊/2) − asin(b²V₋/2).
+    /// Returns a bound on the integral of the modulus along the line shifted to x + ib, divided by
+    /// φ(c), for every |y'| ≥ y: the integrand is at most e^{b²(1 + 1/w²)/2 − y'·turn} times as large
+    /// there, with a turn of at least bL' − asin(b²V₊/2) − asin(b²V₋/2).
     pub(super) fn along(&self, b: f64, y: f64) -> f64 {
         let square = b * b;
         let grown = 0.5 * square * self.sharp;
         let of = |(mass, slope, (plus, minus)): &(f64, f64, (f64, f64))| {
             let turn = b * slope - arcsine(0.5 * square * plus) - arcsine(0.5 * square * minus);
             let shrunk = self.excess * half_ln_shrinkage(square * minus);
-            // Where it might turn backwards, not even the mass is a bound for larger y.
+            // If it might turn backwards, not even the mass is a bound for larger y.
             if turn < 0.0 && *mass > 0.0 {
                 return f64::INFINITY;
             }
@@ -102,10 +103,10 @@ impl Shifted {
     }
 }
 
-/// What is known of one lump of a tilted law.
+/// Bounds on one lump of a tilted law.
 #[derive(Debug, Clone, Copy)]
 struct Lump {
-    /// Between which losses it lies.
+    /// The losses between which it lies.
     low: f64,
     high: f64,
     /// Its mass.
@@ -114,22 +115,22 @@ struct Lump {
 
 /// Bounds on |φ(c + iy)|/φ(c) for one law at one order c.
 pub(crate) struct LossDecay {
-    /// Ascending.
+    /// The lumps, in ascending order of loss.
     lumps: Vec<Lump>,
     centre: f64,
-    /// What the bounds need not be below.
+    /// The value below which bounds aren't needed.
     enough: f64,
-    /// Tilted nodes that serve imaginary parts up to some farthest.
+    /// Tilted nodes that serve imaginary parts up to a largest one.
     scanned: Option<Scanned>,
-    /// Tilted mass of atoms and beyond the cuts.
+    /// The tilted mass of atoms and beyond the cuts.
     still: f64,
-    /// Each stretch's tilted mass, and what bounds its transform times y.
+    /// Each stretch's tilted mass, and a bound on y times its transform.
     moving: Vec<(f64, f64)>,
 }
 
 impl LossDecay {
-    /// Bounds at order c for a law that comes up so many `times`, given ln φ(c) and the nodes of the
-    /// partition.
+    /// Creates bounds at order c for a law with this number of steps (`times`), given ln φ(c) and the
+    /// nodes of the partition.
     pub(crate) fn new(
         partition: &LossPartition,
         nodes: &Nodes,
@@ -161,7 +162,7 @@ impl LossDecay {
         }
         let off = nodes.mass_error(c);
         if off.is_nan() || off >= ROOM {
-            // Masses that are not known show no decay.
+            // Masses that aren't known show no decay.
             (lumps, moving) = (Vec::new(), vec![(1.0, f64::INFINITY)]);
         }
         lumps.sort_by(|a, b| a.low.total_cmp(&b.low));
@@ -182,14 +183,14 @@ impl LossDecay {
         }
     }
 
-    /// A bound for every |y'| ≥ y.
+    /// Returns a bound for every |y'| ≥ y.
     pub(crate) fn beyond(&self, y: f64) -> f64 {
         let moving = self.moving.iter();
         let left = moving.map(|(mass, swept)| mass.min(swept / y));
         ((self.still + left.sum::<f64>()) * (1.0 + ROOM)).clamp(0.0, 1.0)
     }
 
-    /// A bound for y in [`low`, `high`], as in [`super::decay::Decay::window`].
+    /// Returns a bound for y in [`low`, `high`], as in [`super::decay::Decay::window`].
     pub(crate) fn window(&self, low: f64, high: f64) -> f64 {
         let mut most: f64 = 0.0;
         for phase in [1.5, 3.0] {
@@ -217,13 +218,13 @@ impl LossDecay {
 struct Scanned {
     farthest: f64,
     weight: Vec<f64>,
-    /// Losses less their mean.
+    /// Losses minus their mean.
     loss: Vec<f64>,
-    /// E|L − mean|: how fast φ may change.
+    /// E|L − mean|, the largest rate of change of φ.
     speed: f64,
-    /// Bound on the error of a value.
+    /// A bound on the error of a value.
     error: f64,
-    /// What is left of [`MOST_TERMS`].
+    /// The rest of [`MOST_TERMS`].
     terms: Cell<usize>,
 }
 
@@ -254,8 +255,8 @@ impl Scanned {
         })
     }
 
-    /// A bound on |φ| over [`low`, `high`], from values between which φ changes by no more than its
-    /// speed; 1 where that takes too many.
+    /// Returns a bound on |φ| over [`low`, `high`], from values between which φ changes by no more than
+    /// its speed allows; 1 if that takes too many values.
     fn most(&self, low: f64, high: f64, enough: f64) -> f64 {
         let mut most: f64 = 0.0;
         let mut y = low;
@@ -265,7 +266,7 @@ impl Scanned {
             };
             self.terms.set(left);
             let value = self.value(y) + self.error;
-            // As far as the way down to it lasts, and half of the way to what is enough.
+            // The step may use half of the distance to 1, or the distance down to what is enough.
             let room = (0.5 * (1.0 - value)).max(enough - value);
             if room.is_nan() || room <= 4.0 * self.error {
                 return 1.0;
@@ -290,8 +291,8 @@ impl Scanned {
     }
 }
 
-/// y times a bound on |∫ f_c e^{iyL}|/φ(c) over a stretch, by parts: with u = f_c/L' it is at most |u| at
-/// both ends plus the variation of u; infinite where the loss may stand still.
+/// Returns y times a bound on |∫ f_c e^{iyL}|/φ(c) over a stretch, by parts: with u = f_c/L' it is at
+/// most |u| at both ends plus the variation of u. Infinite if the loss may be constant somewhere.
 fn swept(stretch: &Stretch, c: f64, ln_moment: f64) -> f64 {
     let (low, high) = stretch.loss_slope();
     let least = low - 1e-9 * high.abs() - 8.0 * ROUND;
