@@ -51,7 +51,8 @@ impl AuditTerms {
         Ok(())
     }
 
-    /// Checks the terms for a bound through a Gaussian trade-off, which also needs δ > 0: its pure ε is infinite.
+    /// Checks the terms for a bound through a Gaussian trade-off, which also needs δ > 0: its pure
+    /// ε is infinite.
     pub(crate) fn check_positive_delta(&self) -> Result<()> {
         self.check()?;
         if self.delta.get() > 0.0 {
@@ -92,11 +93,13 @@ impl AuditBound {
         })
     }
 
-    /// Returns the bound if it can be compared with a promised ε(δ) in these terms, otherwise `None`.
+    /// Returns the bound if it can be compared with a promised ε(δ) in these terms, otherwise
+    /// `None`.
     ///
-    /// A pure-ε bound cannot be compared with an ε(δ) with δ > 0: the pure ε of a Gaussian is infinite, so
-    /// the two don't contradict each other. A bound under an assumed trade-off family cannot be compared with any
-    /// promise, because an apparent breach may be due to the assumption.
+    /// A pure-ε bound cannot be compared with an ε(δ) with δ > 0: the pure ε of a Gaussian is
+    /// infinite, so the two don't contradict each other. A bound under an assumed trade-off family
+    /// cannot be compared with any promise, because an apparent breach may be due to the
+    /// assumption.
     ///
     /// ```
     /// use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};

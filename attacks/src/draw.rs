@@ -15,14 +15,13 @@ pub enum Draw {
 }
 
 impl Draw {
-    /// Returns N', the number of candidates over which a secret is uniform when all others are known:
-    /// N for independent draws, N − m + 1 for distinct ones.
+    /// Returns N', the number of candidates over which a secret is uniform when all others are known: N for independent
+    /// draws, N − m + 1 for distinct ones.
     ///
-    /// Given all other secrets and a model that ignores this one, the secret lies in a set of t
-    /// candidates with probability at most t / N', because it is uniform on N' values of which at most t
-    /// are in the set. Every count of canaries in sets of size t is therefore dominated by a binomial
-    /// with rate t / N', whether or not the canaries share a context. Every p-value and bound of
-    /// this crate uses N' in place of N.
+    /// Given all other secrets and a model that ignores this one, the secret lies in a set of t candidates with
+    /// probability at most t / N', because it is uniform on N' values of which at most t are in the set. Every count of
+    /// canaries in sets of size t is therefore dominated by a binomial with rate t / N', whether or not the canaries
+    /// share a context. Every p-value and bound of this crate uses N' in place of N.
     ///
     /// # Errors
     /// No canary, or more distinct canaries than candidates.

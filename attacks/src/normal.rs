@@ -1,4 +1,5 @@
-//! The normal distribution and Gaussian differential privacy, with the accuracy that bounds require.
+//! The normal distribution and Gaussian differential privacy, with the accuracy that bounds
+//! require.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -24,7 +25,8 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
         // 1 − p is exact here, and the lower tail keeps its precision.
         return -normal_quantile(1.0 - p);
     }
-    // Φ is increasing and ln Φ concave: Newton's method started left of the root stays there and converges.
+    // Φ is increasing and ln Φ concave: Newton's method started left of the root stays there and
+    // converges.
     let ln_p = p.ln();
     let mut x = -(-2.0 * ln_p).sqrt() - 1.0;
     for _ in 0..100 {

@@ -1,14 +1,14 @@
 //! A lower bound on ε from the coins of one training run.
 //!
-//! There are m canaries, each inserted according to its own fair coin. The auditor sees the model, abstains on
-//! m − r canaries, guesses the coins of the other r, and guesses v of them correctly. Under (ε, δ), with
-//! q = e^ε/(1 + e^ε) (Steinke, Nasr and Jagielski 2023, Theorem 5.2):
+//! There are m canaries, each inserted according to its own fair coin. The auditor sees the model,
+//! abstains on m − r canaries, guesses the coins of the other r, and guesses v of them correctly.
+//! Under (ε, δ), with q = e^ε/(1 + e^ε) (Steinke, Nasr and Jagielski 2023, Theorem 5.2):
 //!
 //! P(V ≥ v) ≤ P[Bin(r, q) ≥ v] + 2 m δ max_{i ≤ v} P[v > Bin(r, q) ≥ v − i] / i.
 //!
 //! The bound is the ε up to which the right-hand side stays at most α. It is wrong with probability
-//! at most α even where the right-hand side does not increase with ε: the least v at which some ε* above
-//! the true ε is excluded has probability at most α under ε*, which the run also satisfies.
+//! at most α even where the right-hand side does not increase with ε: the least v at which some ε*
+//! above the true ε is excluded has probability at most α under ε*, which the run also satisfies.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
@@ -65,7 +65,8 @@ impl OneRunCounts {
         })
     }
 
-    /// Returns an upper bound on P(at least this many correct guesses) under (ε, δ). Direction: upper.
+    /// Returns an upper bound on P(at least this many correct guesses) under (ε, δ). Direction:
+    /// upper.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Epsilon};
@@ -108,8 +109,8 @@ impl OneRunCounts {
 
     /// Returns the lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
     /// Mahloujifar, Melis and Chaudhuri 2024 ("Auditing f-differential privacy in one run",
-    /// algorithm `audit_rh_with_cap`). Direction: lower, conditional on the family: the bound says which
-    /// μ a **Gaussian** trade-off must have, and nothing about other mechanisms.
+    /// algorithm `audit_rh_with_cap`). Direction: lower, conditional on the family: the bound says
+    /// which μ a **Gaussian** trade-off must have, and nothing about other mechanisms.
     ///
     /// # Errors
     /// Returns an error if δ is outside (0, 1) or the terms have zero copies.
@@ -139,8 +140,8 @@ impl OneRunCounts {
     }
 
     /// Returns max_{1 ≤ i ≤ v} P[v > Bin(r, q) ≥ v − i] / i: the largest mean of the last i
-    /// probabilities below v. The probabilities rise towards the mode and fall beyond it, so the search stops
-    /// at the first probability beyond the mode that is below the mean.
+    /// probabilities below v. The probabilities rise towards the mode and fall beyond it, so the
+    /// search stops at the first probability beyond the mode that is below the mean.
     fn steepest_mean(&self, q: f64) -> Result<f64> {
         let (trials, odds) = (self.guesses as f64, (q / (1.0 - q)).ln());
         let mode = (trials + 1.0) * q;
@@ -183,8 +184,8 @@ impl OneRunCounts {
     }
 }
 
-/// Returns the last point of [0, top] up to which `excluded` holds, found by doubling and bisection; 0 if it does not
-/// hold at 0.
+/// Returns the last point of [0, top] up to which `excluded` holds, found by doubling and
+/// bisection; 0 if it does not hold at 0.
 fn last_excluded(top: f64, excluded: impl Fn(f64) -> Result<bool>) -> Result<f64> {
     if !excluded(0.0)? {
         return Ok(0.0);

@@ -116,10 +116,10 @@ impl Heard {
 
 /// Computes the perplexity over records, each scored on its own from its first token on.
 ///
-/// A record's first token (beginning-of-text) is context and is not scored; a record without a
-/// second token counts zero tokens. Records are scored in batches of similar length whose
-/// padded size is at most `batch_tokens` (but at least one record). The result does not depend
-/// on the batches. `progress` is called with the number of records done and may stop the run.
+/// A record's first token (beginning-of-text) is context and is not scored; a record without a second token counts zero
+/// tokens. Records are scored in batches of similar length whose padded size is at most `batch_tokens` (but at least
+/// one record). The result does not depend on the batches. `progress` is called with the number of records done and may
+/// stop the run.
 ///
 /// ```
 /// # use reticent_backends::{Result, Scorer, TokenScore};
@@ -177,8 +177,7 @@ pub fn perplexity<S: Scorer + ?Sized>(
 /// exp(−Σ_i ln p(w_i | w_1 … w_{i−1}, mask, w_{i+1} … w_n) / Σ n), over all records and all their tokens except those
 /// that the masking spares; source: Salazar et al. 2020, "Masked Language Model Scoring", §2. This is not a likelihood,
 /// and it is not comparable with the perplexity of a language model. A record takes as many forward passes as it has
-/// tokens.
-/// `progress` is called with the number of records done and may stop the run.
+/// tokens. `progress` is called with the number of records done and may stop the run.
 ///
 /// ```
 /// use reticent_attacks::pseudo_perplexity;

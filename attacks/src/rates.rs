@@ -1,8 +1,8 @@
 //! Lower bounds on ε from true and false positives of independent trials.
 //!
-//! Independent means that every trial is a separate model (trained with or without the canary), or that there is
-//! an argument why the canaries of one run do not influence each other. For the coins of one run use
-//! [`OneRunCounts`](crate::OneRunCounts), which needs no such argument.
+//! Independent means that every trial is a separate model (trained with or without the canary), or
+//! that there is an argument why the canaries of one run do not influence each other. For the coins
+//! of one run use [`OneRunCounts`](crate::OneRunCounts), which needs no such argument.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
@@ -52,7 +52,8 @@ pub enum RatioMethod {
 }
 
 impl RateCounts {
-    /// Creates the counts, checking that positives do not exceed trials and that there are trials of both kinds.
+    /// Creates the counts, checking that positives do not exceed trials and that there are trials
+    /// of both kinds.
     ///
     /// # Errors
     /// Returns an error if a count of trials is 0 or smaller than its positives.
@@ -90,7 +91,8 @@ impl RateCounts {
         })
     }
 
-    /// Returns the bound ε ≥ ln((TPR_L − δ)/FPR_U) with Clopper–Pearson bounds at α/2 each. Direction: lower.
+    /// Returns the bound ε ≥ ln((TPR_L − δ)/FPR_U) with Clopper–Pearson bounds at α/2 each.
+    /// Direction: lower.
     ///
     /// The decision rule must not depend on these trials.
     ///
@@ -133,8 +135,8 @@ impl RateCounts {
         )
     }
 
-    /// Returns ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower, conditional
-    /// on the mechanism being Gaussian.
+    /// Returns ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower,
+    /// conditional on the mechanism being Gaussian.
     ///
     /// Guesses that are worse than chance give 0, not the bound for the inverted guesses.
     ///
@@ -155,7 +157,8 @@ impl RateCounts {
         Ok(bound)
     }
 
-    /// Returns ln((TPR − δ)/FPR) of the observed rates, which is never a bound, whatever the counts.
+    /// Returns ln((TPR − δ)/FPR) of the observed rates, which is never a bound, whatever the
+    /// counts.
     #[must_use]
     pub fn raw(&self, delta: Delta) -> Option<Estimate<f64>> {
         let tpr = self.tp as f64 / self.members as f64 - delta.get();
@@ -163,8 +166,8 @@ impl RateCounts {
         (tpr > 0.0 && fpr > 0.0).then(|| Estimate::new((tpr / fpr).ln()))
     }
 
-    /// Returns a one-sided lower limit of TPR/FPR by a normal approximation. It is an estimate: none of the
-    /// four methods has its nominal coverage at small counts.
+    /// Returns a one-sided lower limit of TPR/FPR by a normal approximation. It is an estimate:
+    /// none of the four methods has its nominal coverage at small counts.
     ///
     /// Source: Fagerland, Lydersen and Laake 2015, section 4.
     ///

@@ -6,10 +6,11 @@ use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// Scores every record that has a second token and passes its checked row to `take`, in no particular order.
+/// Scores every record that has a second token and passes its checked row to `take`, in no
+/// particular order.
 ///
-/// Batches hold records of similar length and at most `batch_tokens` padded tokens, but at least one
-/// record. `progress` is called with the number of records done and may stop the run.
+/// Batches hold records of similar length and at most `batch_tokens` padded tokens, but at least
+/// one record. `progress` is called with the number of records done and may stop the run.
 pub(crate) fn each_row<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Vec<TokenId>],
@@ -53,7 +54,8 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
     Ok(())
 }
 
-/// Returns Σ −ln p of checked scores in nats; a score that rounding lifts above probability 1 costs nothing.
+/// Returns Σ −ln p of checked scores in nats; a score that rounding lifts above probability 1 costs
+/// nothing.
 pub(crate) fn nll(row: &[TokenScore]) -> f64 {
     -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>()
 }
@@ -78,9 +80,9 @@ fn batches<'o>(
     batches
 }
 
-/// Returns the windows of a record: the whole record if it fits the model's context, otherwise pieces of
-/// that length. Each piece overlaps the previous one by one token, so that every token but the record's
-/// first is predicted once. A context below two tokens counts as no limit.
+/// Returns the windows of a record: the whole record if it fits the model's context, otherwise
+/// pieces of that length. Each piece overlaps the previous one by one token, so that every token
+/// but the record's first is predicted once. A context below two tokens counts as no limit.
 ///
 /// ```
 /// use reticent_attacks::windows;

@@ -24,7 +24,8 @@ pub(crate) fn ln_mean(logarithms: &[f64]) -> f64 {
     top + (sum / logarithms.len() as f64).ln()
 }
 
-/// Returns the p-value of the one-sided sign test: P(`rose` or more heads in rose + fell tosses); 1 without a toss.
+/// Returns the p-value of the one-sided sign test: P(`rose` or more heads in rose + fell tosses); 1
+/// without a toss.
 ///
 /// ```
 /// assert!((reticent_attacks::sign_test(9, 1) - 11.0 / 1024.0).abs() < 1e-12);
@@ -67,8 +68,8 @@ fn series(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     sum
 }
 
-/// Returns the last point of [low, high] where `holds` is true, or `low` if it is true nowhere. `holds` must turn
-/// from true to false only once.
+/// Returns the last point of [low, high] where `holds` is true, or `low` if it is true nowhere.
+/// `holds` must turn from true to false only once.
 pub(crate) fn bisect_last(low: f64, high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (low, high);
     loop {

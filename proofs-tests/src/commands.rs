@@ -30,7 +30,8 @@ pub fn account(home: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the path of a built binary. `cargo test --workspace` puts it next to the folder of the test programs.
+/// Returns the path of a built binary. `cargo test --workspace` puts it next to the folder of the
+/// test programs.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();

@@ -14,9 +14,9 @@ fn json(home: &Path, line: &str) -> Value {
     serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
 }
 
-/// Returns a copy of a folder that is prepared once, so that tests do not see each other's files. The folder has 24
-/// dialogues in the training text and as many outside, a model after a few passes, and one that never saw the
-/// dialogues.
+/// Returns a copy of a folder that is prepared once, so that tests do not see each other's files.
+/// The folder has 24 dialogues in the training text and as many outside, a model after a few
+/// passes, and one that never saw the dialogues.
 fn trained() -> TempDir {
     static HOME: OnceLock<TempDir> = OnceLock::new();
     let trained = HOME.get_or_init(|| {

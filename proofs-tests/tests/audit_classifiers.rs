@@ -113,8 +113,8 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             );
         }
     }
-    // Another promise for the same weights: the run continues from the folder with its classes.
-    // If no record is public, crt learns no class without noise.
+    // Another promise for the same weights: the run continues from the folder with its classes. If no record is public,
+    // crt learns no class without noise.
     let on = "train prepared/ --recipe crt --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
     let page = said(at, &format!("{on} --out on"));
     let covered =

@@ -161,8 +161,8 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
     }
 }
 
-/// Findings A8, A9 and A10: the run keeps what `account protect` certified. Each secret has its
-/// own rates: one secret in many records and many secrets in few do not add up to one that is in all.
+/// Findings A8, A9 and A10: the run keeps what `account protect` certified. Each secret has its own rates: one secret
+/// in many records and many secrets in few do not add up to one that is in all.
 #[test]
 fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
     let home = corpora();
@@ -191,8 +191,8 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             .all(|id| id.starts_with("unit-") && !id.contains('#')),
         "{ids:?}"
     );
-    // A secret in many records of low weight, since each holds another secret with a stricter promise,
-    // and one in a single record of high weight: neither's rates are above the other's.
+    // A secret in many records of low weight, since each holds another secret with a stricter promise, and one in a
+    // single record of high weight: neither's rates are above the other's.
     let mut names: Vec<&str> = ids.clone();
     names.dedup();
     let mut pairs = String::from("example,secret\n");
@@ -470,8 +470,8 @@ fn records_of_a_secret_are_counted_or_asked_for() {
     assert_eq!(about(&grouped, "secret")["group"], 3);
 }
 
-/// Findings A7 and A16: a seeded run promises nothing anywhere; a run says what it promises for the
-/// records of a secret and for the copies of a canary.
+/// Findings A7 and A16: a seeded run promises nothing anywhere; a run says what it promises for the records of a secret
+/// and for the copies of a canary.
 #[test]
 fn a_seeded_run_promises_nothing() {
     let home = corpora();

@@ -1,6 +1,6 @@
-//! Checks `PROPOSITIONS.md` and `FAULTS.md` against the sources: every test, item and mutant they name
-//! exists, every id is unique, every proposition is named by a mutant, and no mutant names anything
-//! that doesn't exist.
+//! Checks `PROPOSITIONS.md` and `FAULTS.md` against the sources: every test, item and mutant they
+//! name exists, every id is unique, every proposition is named by a mutant, and no mutant names
+//! anything that doesn't exist.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use std::collections::{BTreeMap, BTreeSet};

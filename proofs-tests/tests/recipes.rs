@@ -22,7 +22,8 @@ const CONFIG: LstmConfig = LstmConfig {
     hidden: 6,
 };
 
-/// Returns twelve public records and eight private ones; `shift` changes the content of the private ones.
+/// Returns twelve public records and eight private ones; `shift` changes the content of the private
+/// ones.
 fn corpus(shift: u32) -> TrainingSet {
     let record = |side, i: u32, shift: u32| Record {
         side,

@@ -4,10 +4,12 @@ use crate::error::{Error, Result};
 use crate::statistics::check_open_unit;
 use std::sync::Arc;
 
-/// Covers the rounding of the sums below: at most 2^20 terms, each sum with a relative error of at most 2^-32.
+/// Covers the rounding of the sums below: at most 2^20 terms, each sum with a relative error of at
+/// most 2^-32.
 const ROUNDING: f64 = 1e-9;
 
-/// Assigns the least believed candidates, all below a multiple of 1/N, one common belief: their mean.
+/// Assigns the least believed candidates, all below a multiple of 1/N, one common belief: their
+/// mean.
 ///
 /// Fewer than N / `below` candidates can have a belief of `below`/N or more, so at least
 /// N − N/`below` are pooled, whatever the model says. The more are pooled, the less a δ > 0 costs.
@@ -32,8 +34,8 @@ impl Pool {
         }
     }
 
-    /// Returns the least number of candidates, out of N, that are pooled; 1 without a pool, since one is always the
-    /// least.
+    /// Returns the least number of candidates, out of N, that are pooled; 1 without a pool, since
+    /// one is always the least.
     #[must_use]
     pub fn least_size(&self, candidates: u64) -> u64 {
         let Some(below) = self.below else { return 1 };
@@ -59,8 +61,8 @@ pub(super) enum Place {
     Open,
 }
 
-/// A set of candidates whose beliefs are known partly: their number, their sum, bounds on each belief, and whether
-/// they are pooled.
+/// A set of candidates whose beliefs are known partly: their number, their sum, bounds on each
+/// belief, and whether they are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Block {
     pub(super) count: f64,
@@ -90,9 +92,9 @@ impl Block {
 /// A belief about one secret: a weight for each of its N candidates, or bounds on the weights
 /// that a search did not evaluate.
 ///
-/// The weights may depend on the released model and on secrets that were revealed before, never
-/// on this secret. Which weights are known may depend on it: every number below errs on the safe side of
-/// the value for the full belief.
+/// The weights may depend on the released model and on secrets that were revealed before, never on
+/// this secret. Which weights are known may depend on it: every number below errs on the safe side
+/// of the value for the full belief.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beliefs {
     candidates: f64,
@@ -144,12 +146,13 @@ impl Beliefs {
         )))
     }
 
-    /// Creates a belief in a head of individually known candidates, chosen without knowledge of the secret
-    /// (sampled ones, for example), with one common belief for all others. Also returns the resulting weights: those of
-    /// the head, in its order, and that of one other candidate.
+    /// Creates a belief in a head of individually known candidates, chosen without knowledge of the
+    /// secret (sampled ones, for example), with one common belief for all others. Also returns the
+    /// resulting weights: those of the head, in its order, and that of one other candidate.
     ///
-    /// Weights of the head below the weight of one other candidate are raised to it, because the slack for
-    /// δ > 0 relies on the others being the least believed. The weights are then divided by their sum.
+    /// Weights of the head below the weight of one other candidate are raised to it, because the
+    /// slack for δ > 0 relies on the others being the least believed. The weights are then divided
+    /// by their sum.
     ///
     /// # Errors
     /// No other candidate, weights that are negative or add up to more than 1.
@@ -181,7 +184,8 @@ impl Beliefs {
         let threshold = pool.threshold(candidates);
         let mut above: Vec<(f64, f64)> = Vec::with_capacity(2 * blocks.len());
         let mut below: Vec<(f64, f64)> = Vec::with_capacity(blocks.len());
-        // Candidates that are certainly pooled, and candidates that may be: both are known by their sums.
+        // Candidates that are certainly pooled, and candidates that may be: both are known by their
+        // sums.
         let (mut pooled, mut open) = ((0.0, 0.0), (0.0, 0.0));
         let mut heads = 0.0;
         for block in blocks.into_iter().filter(|block| block.count > 0.0) {
@@ -213,7 +217,8 @@ impl Beliefs {
             above: running(above),
             below: running(below),
             threshold,
-            // The smallest mean: as if all open candidates kept their own belief and there were almost none of them.
+            // The smallest mean: as if all open candidates kept their own belief and there were
+            // almost none of them.
             pooled: pooled.1 / (candidates - heads).max(1.0),
         }
     }
@@ -241,8 +246,9 @@ impl Beliefs {
 
     /// Returns an upper bound on the floor a of the closest distribution clip(b, a, a e^ε).
     ///
-    /// a solves Σ (b − a e^ε)₊ = Σ (a − b)₊. The left side decreases in a and the right side increases, so
-    /// an upper bound on the left side and a lower bound on the right side give an upper bound on a.
+    /// a solves Σ (b − a e^ε)₊ = Σ (a − b)₊. The left side decreases in a and the right side
+    /// increases, so an upper bound on the left side and a lower bound on the right side give an
+    /// upper bound on a.
     pub(crate) fn floor(&self, epsilon: f64) -> f64 {
         let factor = epsilon.exp();
         let top = self.above.first().map_or(0.0, |atom| atom.value);
@@ -303,8 +309,8 @@ fn check_weights(weights: &[f64], sum_is_right: bool) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a block by candidates at its two ends, with the same number and sum: a convex function of
-/// the weight is at most as large on the block as there.
+/// Replaces a block by candidates at its two ends, with the same number and sum: a convex function
+/// of the weight is at most as large on the block as there.
 fn spread(atoms: &mut Vec<(f64, f64)>, block: &Block) {
     let width = block.high - block.low;
     let mean = block.total / block.count;
@@ -373,7 +379,8 @@ impl Temper {
     /// Creates a temper, checking both arguments.
     ///
     /// # Errors
-    /// Returns an error if the temperature is not positive and finite, or if the share is outside (0, 1).
+    /// Returns an error if the temperature is not positive and finite, or if the share is outside
+    /// (0, 1).
     pub fn new(temperature: f64, uniform: f64) -> Result<Self> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::out_of_range("temperature", "(0, inf)", temperature));

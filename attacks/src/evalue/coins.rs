@@ -1,10 +1,10 @@
 //! Beliefs about in/out coins from attack scores.
 //!
-//! The coins are revealed from the middle of the scores outwards. A coin in the middle is no evidence for
-//! a large ε, since no belief about it is strong enough, but it shows how scores relate to coins. When the
-//! ends, where the evidence is, are reached, the belief about them has been learned from all
-//! other coins. The order and the beliefs depend on scores (of the release) and on coins revealed before, which
-//! the theorem allows.
+//! The coins are revealed from the middle of the scores outwards. A coin in the middle is no
+//! evidence for a large ε, since no belief about it is strong enough, but it shows how scores
+//! relate to coins. When the ends, where the evidence is, are reached, the belief about them has
+//! been learned from all other coins. The order and the beliefs depend on scores (of the release)
+//! and on coins revealed before, which the theorem allows.
 
 use super::CanaryGuesses;
 use super::belief::{Beliefs, Pool};
@@ -59,14 +59,16 @@ impl Curve {
     }
 }
 
-/// Returns guesses about coins, in the order in which the coins are revealed, from the score of each canary (a higher
-/// score means in) and whether the canary was in.
+/// Returns guesses about coins, in the order in which the coins are revealed, from the score of
+/// each canary (a higher score means in) and whether the canary was in.
 ///
-/// The belief about a coin is the mean of logistic curves in its score, each weighted by the probability that it gave
-/// the coins revealed before. Scores are centred at their median and scaled by their quartiles.
+/// The belief about a coin is the mean of logistic curves in its score, each weighted by the
+/// probability that it gave the coins revealed before. Scores are centred at their median and
+/// scaled by their quartiles.
 ///
 /// # Errors
-/// Returns an error if there is no score, if the number of coins is not that of scores, or if a score is NaN.
+/// Returns an error if there is no score, if the number of coins is not that of scores, or if a
+/// score is NaN.
 pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>> {
     if scores.len() != coins.len() {
         return Err(Error::WrongCount {

@@ -2,12 +2,13 @@
 //!
 //! Scores are Gaussian: each of the N candidates has a standard normal score, that of the secret is
 //! shifted by μ, and the model's NLL is −μ times the score, which is the belief of an attacker who
-//! knows the whole model of the scores. The simulated audit is the one that will run: the same tests, tempers, α and
-//! slack. The estimate is optimistic, since a model reveals less than its gradients did.
+//! knows the whole model of the scores. The simulated audit is the one that will run: the same
+//! tests, tempers, α and slack. The estimate is optimistic, since a model reveals less than its
+//! gradients did.
 //!
 //! Of many candidates only the highest scores are drawn, one by one from the top. Those below are
-//! placed at their expected values, which fixes the sum that a softmax divides by to a few parts in a
-//! thousand.
+//! placed at their expected values, which fixes the sum that a softmax divides by to a few parts in
+//! a thousand.
 
 use super::belief::{Beliefs, Block};
 use super::{
@@ -71,8 +72,9 @@ impl PlannedAudit {
         })
     }
 
-    /// Returns the audit with the same test, tempers and pool at another confidence. Beliefs are searched once, with
-    /// one pool, so a bound that is shown next to a verdict uses the verdict's pool.
+    /// Returns the audit with the same test, tempers and pool at another confidence. Beliefs are
+    /// searched once, with one pool, so a bound that is shown next to a verdict uses the verdict's
+    /// pool.
     #[must_use]
     pub fn at(&self, confidence: Confidence) -> Self {
         Self {
@@ -134,8 +136,8 @@ impl PlannedAudit {
         (self.by_evalue.candidates, self.by_evalue.canaries)
     }
 
-    /// Returns the ε that follows from the mean evidence of a canary. This is quicker than [`Self::predict`] and meant
-    /// for comparing many plans.
+    /// Returns the ε that follows from the mean evidence of a canary. This is quicker than
+    /// [`Self::predict`] and meant for comparing many plans.
     ///
     /// # Errors
     /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
@@ -145,7 +147,8 @@ impl PlannedAudit {
         let scores = Scores::new(mu, self.by_evalue.candidates);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         if self.decides != EpsilonMethod::EValue {
-            // Split the sampled ranks into as many equal parts as there are canaries and take the middle rank of each.
+            // Split the sampled ranks into as many equal parts as there are canaries and take the
+            // middle rank of each.
             let mut ranks: Vec<RankCount> =
                 (0..SAMPLED).map(|_| scores.rank(&mut random)).collect();
             ranks.sort_by_key(|rank| rank.below);
@@ -245,8 +248,8 @@ impl PlannedAudit {
     }
 }
 
-/// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise, where the
-/// scores of inserted canaries are shifted by μ.
+/// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise,
+/// where the scores of inserted canaries are shifted by μ.
 ///
 /// # Errors
 /// As for [`coin_bound`].
@@ -314,7 +317,8 @@ impl Scores {
         let drawn = if others <= DRAWN { others } else { DRAWN / 4 };
         let mut above = 0.0_f64;
         let mut found = Vec::with_capacity(drawn as usize + PLACES);
-        // The upper tail probabilities of the highest score, the next, …: order statistics of uniforms.
+        // The upper tail probabilities of the highest score, the next, …: order statistics of
+        // uniforms.
         for left in (others - drawn + 1..=others).rev() {
             let u: f64 = 1.0 - random.random::<f64>();
             above += (1.0 - above) * -(u.ln() / left as f64).exp_m1();
@@ -355,7 +359,8 @@ impl Scores {
     }
 }
 
-/// Draws a binomial count: by inversion if its mean is small, otherwise by the normal approximation.
+/// Draws a binomial count: by inversion if its mean is small, otherwise by the normal
+/// approximation.
 fn binomial(trials: u64, chance: f64, random: &mut ChaCha8Rng) -> u64 {
     let mean = trials as f64 * chance;
     let u: f64 = random.random();

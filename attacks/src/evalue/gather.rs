@@ -1,11 +1,11 @@
 //! Beliefs from an exact search: those it observed on the way, and bounds on the rest.
 //!
 //! At every node of the candidate tree the model's probabilities of the next tokens are tempered
-//! and normalized over the tokens with which candidates continue, each weighted by the number
-//! of candidates behind it. A candidate's belief is therefore a product along its own path, and a
-//! prefix that was never expanded has a known sum, whatever is below it. This needs no second pass and no
-//! guess about the rest. Which prefixes were expanded depends on the secrets. The beliefs do not, and
-//! their unknown parts are bounded on the safe side.
+//! and normalized over the tokens with which candidates continue, each weighted by the number of
+//! candidates behind it. A candidate's belief is therefore a product along its own path, and a
+//! prefix that was never expanded has a known sum, whatever is below it. This needs no second pass
+//! and no guess about the rest. Which prefixes were expanded depends on the secrets. The beliefs do
+//! not, and their unknown parts are bounded on the safe side.
 
 use super::belief::{Beliefs, Block, Place, Pool, Temper};
 use super::{CanaryGuesses, EValueAudit};
@@ -20,7 +20,8 @@ pub(crate) const MOST: usize = 4;
 /// ln of a prefix's beliefs.
 pub(crate) type LnBeliefs = [f64; MOST];
 
-/// The number of bins of ln b per nat. Counts and sums within a bin are exact, so binning costs next to nothing.
+/// The number of bins of ln b per nat. Counts and sums within a bin are exact, so binning costs
+/// next to nothing.
 const BINS: f64 = 1024.0;
 
 /// Derives beliefs from the model's probabilities.
@@ -37,7 +38,8 @@ pub(crate) struct BeliefTracker {
 
 impl BeliefTracker {
     /// # Errors
-    /// Returns an error if the audit is for another number of candidates, or has no beliefs or more than [`MOST`].
+    /// Returns an error if the audit is for another number of candidates, or has no beliefs or more
+    /// than [`MOST`].
     pub(crate) fn new(audit: &EValueAudit, candidates: u64, tolerance: f64) -> Result<Self> {
         if candidates != audit.candidates {
             return Err(Error::Unsuitable {
@@ -73,8 +75,8 @@ impl BeliefTracker {
         })
     }
 
-    /// Returns ln of the beliefs in each edge of a node, all candidates of the edge together; `costs` are
-    /// −ln p of the edges' tokens.
+    /// Returns ln of the beliefs in each edge of a node, all candidates of the edge together;
+    /// `costs` are −ln p of the edges' tokens.
     pub(crate) fn step(&self, before: &LnBeliefs, edges: &[Edge], costs: &[f64]) -> Vec<LnBeliefs> {
         let mut after = vec![*before; edges.len()];
         let mut weights = vec![0.0; edges.len()];

@@ -1,12 +1,12 @@
 //! Rank audits by e-values: a lower bound on ε from a model's beliefs about each secret.
 //!
 //! # Statement
-//! There are m secrets. Secret i is uniform on N candidates given everything else the auditor conditions
-//! on. A mechanism is (ε, 0)-indistinguishable (in both directions) when all copies of one secret
-//! are replaced at once, whatever the others are. The auditor sees the release and, for each i in
-//! turn, states a belief b_i over the candidates, which may depend on the release and on the
-//! secrets revealed before; then s_i is revealed. Let r_i = clip(b_i, a, a e^ε), where a is such
-//! that r_i sums to 1. Then e_i = b_i(s_i) / r_i(s_i) satisfies
+//! There are m secrets. Secret i is uniform on N candidates given everything else the auditor
+//! conditions on. A mechanism is (ε, 0)-indistinguishable (in both directions) when all copies of
+//! one secret are replaced at once, whatever the others are. The auditor sees the release and, for
+//! each i in turn, states a belief b_i over the candidates, which may depend on the release and on
+//! the secrets revealed before; then s_i is revealed. Let r_i = clip(b_i, a, a e^ε), where a is
+//! such that r_i sums to 1. Then e_i = b_i(s_i) / r_i(s_i) satisfies
 //!
 //! E[e_i | release, s_1, …, s_{i−1}] ≤ 1.
 //!
@@ -20,8 +20,8 @@
 //! Σ_D (a − b) are one number M, since r sums to 1; with p ≤ e^ε min p on S and p ≥ min p on D
 //! the difference is at most min p · (M − M)/a = 0. ∎
 //!
-//! A larger a makes every e_i smaller, and so does a smaller b(s). An upper bound on a and a lower bound on b(s)
-//! therefore suffice where a search did not evaluate every candidate.
+//! A larger a makes every e_i smaller, and so does a smaller b(s). An upper bound on a and a lower
+//! bound on b(s) therefore suffice where a search did not evaluate every candidate.
 //!
 //! # δ > 0
 //! Let every e be capped at F, and let at least ℓ candidates share the least belief. Then
@@ -37,9 +37,10 @@
 //! # The bound
 //! The bound is the first level that is not rejected, inf{ε ≥ 0: max_t E_t(ε) < 1/α}, found by
 //! going up from 0: if it were above the true ε₀, ε₀ itself would be rejected. The largest level
-//! with E ≥ 1/α is **not** a bound, because E is not monotone in ε. Between two levels ln e_i decreases towards 0
-//! where it is positive and increases towards 0 where it is negative, so the positive parts at the
-//! upper end and the negative ones at the lower end bound ln E on the whole interval.
+//! with E ≥ 1/α is **not** a bound, because E is not monotone in ε. Between two levels ln e_i
+//! decreases towards 0 where it is positive and increases towards 0 where it is negative, so the
+//! positive parts at the upper end and the negative ones at the lower end bound ln E on the whole
+//! interval.
 //!
 //! Source: Steinke, Nasr and Jagielski 2023 for auditing with one run; Grünwald, de Heide and
 //! Koolen 2024 for e-values as likelihood ratios against the reverse information projection.
@@ -117,8 +118,8 @@ pub struct EValueAudit {
 pub type CanaryGuesses = Vec<Guess>;
 
 impl EValueAudit {
-    /// Returns the audit of the same canaries as a rank audit, with the usual tempers and the smallest pool
-    /// that leaves room for a useful cap.
+    /// Returns the audit of the same canaries as a rank audit, with the usual tempers and the
+    /// smallest pool that leaves room for a useful cap.
     #[must_use]
     pub fn beside(rank: &RankAudit, candidates: u64, canaries: u64) -> Self {
         let alpha = 1.0 - rank.confidence.get();
@@ -149,8 +150,8 @@ impl EValueAudit {
     /// Returns the test's parameters.
     ///
     /// # Errors
-    /// Returns an error if there is no belief, no canary or no copy, if there are fewer than two candidates, if δ = 1,
-    /// or if distinct canaries would collide too often.
+    /// Returns an error if there is no belief, no canary or no copy, if there are fewer than two
+    /// candidates, if δ = 1, or if distinct canaries would collide too often.
     pub fn test(&self) -> Result<EValueTest> {
         if self.tempers.is_empty() {
             return Err(Error::Empty("no belief was given"));
@@ -186,7 +187,8 @@ impl EValueAudit {
     /// their secrets; the bound is the one at the best stopping time.
     ///
     /// # Errors
-    /// Returns an error if the number of canaries or of guesses is not the planned one, and as for [`Self::test`].
+    /// Returns an error if the number of canaries or of guesses is not the planned one, and as for
+    /// [`Self::test`].
     pub fn bound(&self, canaries: &[CanaryGuesses]) -> Result<EpsilonBound> {
         if canaries.len() as u64 != self.canaries {
             return Err(Error::WrongCount {
@@ -228,10 +230,11 @@ impl EValueAudit {
         })
     }
 
-    /// Returns the largest ε that this audit can prove: every secret is the top candidate of a belief that is as
-    /// certain as the audit's tempers allow.
+    /// Returns the largest ε that this audit can prove: every secret is the top candidate of a
+    /// belief that is as certain as the audit's tempers allow.
     ///
-    /// No belief gives more than e = 1 + (N − 1) e^−ε; the uniform share of a temper reduces it further.
+    /// No belief gives more than e = 1 + (N − 1) e^−ε; the uniform share of a temper reduces it
+    /// further.
     ///
     /// # Errors
     /// As for [`Self::test`].
@@ -246,8 +249,9 @@ impl EValueAudit {
         Ok(Upper::new(Epsilon::new(most * (1.0 + 1e-12))?))
     }
 
-    /// Returns the smallest number of canaries within the first `threshold` candidates that proves more than this ε,
-    /// if the belief in those candidates is as certain as it can be; `None` if not even all canaries do.
+    /// Returns the smallest number of canaries within the first `threshold` candidates that proves
+    /// more than this ε, if the belief in those candidates is as certain as it can be; `None` if
+    /// not even all canaries do.
     ///
     /// # Errors
     /// As for [`Self::test`].
@@ -259,8 +263,8 @@ impl EValueAudit {
         Ok((1..=self.canaries).find(|&hits| enough(hits)))
     }
 
-    /// Returns ln E if `hits` secrets are among the `threshold` candidates that receive all belief, and
-    /// the others are not.
+    /// Returns ln E if `hits` secrets are among the `threshold` candidates that receive all belief,
+    /// and the others are not.
     fn ln_at_best(&self, test: &EValueTest, epsilon: f64, hits: u64, threshold: u64) -> f64 {
         let n = self.candidates as f64;
         let t = (threshold as f64).min(n - 1.0);
@@ -278,9 +282,10 @@ impl EValueAudit {
         ln_mean(&each.collect::<Vec<_>>())
     }
 
-    /// Returns which test decides, from what is known before anything is scored: e-values if they can
-    /// prove about as much as the rank test. E-values use all canaries at once. With ten canaries, the rank test
-    /// proves more if only some of them are remembered (`examples/evalue_gains.rs`).
+    /// Returns which test decides, from what is known before anything is scored: e-values if they
+    /// can prove about as much as the rank test. E-values use all canaries at once. With ten
+    /// canaries, the rank test proves more if only some of them are remembered
+    /// (`examples/evalue_gains.rs`).
     ///
     /// # Errors
     /// As for [`Self::test`] and [`RankAudit::bound`].
@@ -350,7 +355,8 @@ fn usual_pool(alpha: f64, delta: f64, canaries: u64, candidates: u64) -> Pool {
     pool
 }
 
-/// Returns α′ and F for δ > 0, with the smallest share of α for the slack that leaves room for a useful F.
+/// Returns α′ and F for δ > 0, with the smallest share of α for the slack that leaves room for a
+/// useful F.
 fn test_of(
     alpha: f64,
     delta: f64,
@@ -417,8 +423,8 @@ pub struct EValueProcess {
 }
 
 impl EValueProcess {
-    /// Creates a process in which nothing is revealed yet. With a cap (δ > 0) at most `planned` secrets may be
-    /// revealed, because each takes its part of the slack.
+    /// Creates a process in which nothing is revealed yet. With a cap (δ > 0) at most `planned`
+    /// secrets may be revealed, because each takes its part of the slack.
     ///
     /// # Errors
     /// Returns an error if the working level is outside (0, 1).
@@ -431,8 +437,8 @@ impl EValueProcess {
         })
     }
 
-    /// Creates a process for secrets with different numbers of candidates, at δ = 0: without a cap and for any number
-    /// of secrets.
+    /// Creates a process for secrets with different numbers of candidates, at δ = 0: without a cap
+    /// and for any number of secrets.
     ///
     /// # Errors
     /// Returns an error if the level is outside (0, 1) or if there is no belief.
@@ -452,8 +458,8 @@ impl EValueProcess {
     /// Reveals the next secret. The beliefs behind its guesses must be stated before.
     ///
     /// # Errors
-    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of guesses is not that of
-    /// beliefs.
+    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
+    /// guesses is not that of beliefs.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<()> {
         let revealed = self.canaries.len() as u64;
         check_guesses(&self.test, self.planned, revealed, &guesses)?;
@@ -467,8 +473,8 @@ impl EValueProcess {
         self.canaries.len()
     }
 
-    /// Returns whether this ε is rejected: whether E at this ε is, or was at any time, at least 1/α′. Use this to test
-    /// a promised ε by itself. A bound uses the same α, so do not use both.
+    /// Returns whether this ε is rejected: whether E at this ε is, or was at any time, at least
+    /// 1/α′. Use this to test a promised ε by itself. A bound uses the same α, so do not use both.
     #[must_use]
     pub fn rejects(&self, epsilon: Epsilon) -> bool {
         let at = self.parts(epsilon.get());
@@ -514,8 +520,8 @@ impl EValueProcess {
         self.highest(low, high) >= -self.test.working_alpha.ln() + ROUNDING
     }
 
-    /// Returns the largest lower end of ln E_t on an interval, over t: positive terms are least at the upper
-    /// end, negative ones at the lower end.
+    /// Returns the largest lower end of ln E_t on an interval, over t: positive terms are least at
+    /// the upper end, negative ones at the lower end.
     fn highest(&self, low: &[f64], high: &[f64]) -> f64 {
         let beliefs = self.test.beliefs;
         let mut sums = vec![0.0; beliefs];
@@ -548,11 +554,12 @@ impl EValueProcess {
 
 /// Returns the lower bound on ε from beliefs about fair in/out coins of one run: N = 2.
 ///
-/// Direction: lower. There is no number of guesses to choose, so no correction for such a choice is needed.
+/// Direction: lower. There is no number of guesses to choose, so no correction for such a choice is
+/// needed.
 ///
 /// # Errors
-/// Returns an error if there is no coin, if the number of guesses is not that of beliefs, if δ = 1, or if there are
-/// zero copies.
+/// Returns an error if there is no coin, if the number of guesses is not that of beliefs, if δ = 1,
+/// or if there are zero copies.
 pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBound> {
     let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
     let planned = coins.len() as u64;
@@ -565,7 +572,8 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
     AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
 }
 
-/// Returns the largest ε that `coins` coins can prove, if all are guessed correctly and with certainty.
+/// Returns the largest ε that `coins` coins can prove, if all are guessed correctly and with
+/// certainty.
 ///
 /// # Errors
 /// Returns an error if there is no coin, if δ = 1, or if there are zero copies.

@@ -1,4 +1,5 @@
-//! A sequential test of one promised ε while secrets are revealed, which may stop once the ε is rejected.
+//! A sequential test of one promised ε while secrets are revealed, which may stop once the ε is
+//! rejected.
 
 use super::{CanaryGuesses, EValueAudit, EValueTest, ROUNDING, check_guesses, ln_mean};
 use crate::error::Result;
@@ -7,8 +8,8 @@ use reticent_accounting::Epsilon;
 /// A test of one ε: E_t(ε) after each revealed secret.
 ///
 /// If the ε holds, P(E ever reaches 1/α′) ≤ α, whatever the stopping rule. The order of the secrets
-/// may not depend on them. A bound from the same secrets is another test: the probability that at least one of the two
-/// errs can exceed α.
+/// may not depend on them. A bound from the same secrets is another test: the probability that at
+/// least one of the two errs can exceed α.
 ///
 /// ```
 /// use reticent_accounting::{Confidence, Delta, Epsilon};
@@ -44,7 +45,8 @@ pub struct SequentialTest {
 }
 
 impl SequentialTest {
-    /// Creates a test in which nothing is revealed yet. If δ > 0, at most `audit.canaries` secrets may be revealed.
+    /// Creates a test in which nothing is revealed yet. If δ > 0, at most `audit.canaries` secrets
+    /// may be revealed.
     ///
     /// # Errors
     /// As for [`EValueAudit::test`].
@@ -63,8 +65,8 @@ impl SequentialTest {
     /// Reveals the next secret and returns ln E including it.
     ///
     /// # Errors
-    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of guesses is not that of
-    /// beliefs.
+    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
+    /// guesses is not that of beliefs.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<f64> {
         check_guesses(&self.test, self.planned, self.revealed, &guesses)?;
         let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);

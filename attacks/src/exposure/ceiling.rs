@@ -1,16 +1,16 @@
 //! Tests what an upper bound promises about ranks against the measured ranks.
 //!
 //! An accountant gives B_j(x): the largest probability with which secret j lies in a set that the
-//! model names and that had mass x before the model was seen. The t best candidates had mass
-//! at most t/N', so P(max-rank_j ≤ t) ≤ B_j(t/N'), and by Markov's inequality
-//! P(at least v of m rank ≤ t) ≤ Σ_j B_j(t/N') / v. This needs no independence (a mechanism that
-//! reveals one random secret of m attains the sum; 1 − (1−B)^m would be wrong).
+//! model names and that had mass x before the model was seen. The t best candidates had mass at
+//! most t/N', so P(max-rank_j ≤ t) ≤ B_j(t/N'), and by Markov's inequality P(at least v of m
+//! rank ≤ t) ≤ Σ_j B_j(t/N') / v. This needs no independence (a mechanism that reveals one random
+//! secret of m attains the sum; 1 − (1−B)^m would be wrong).
 //!
-//! Several thresholds t_k share one test. v_k / Σ_j B_j(t_k/N') has expectation at most 1 under
-//! any dependence, so its mean over thresholds fixed in advance is an e-value E, and P(E ≥ 1/α) ≤ α,
-//! again by Markov's inequality. A mean is at least its largest term divided by the number of terms, so 1/E is at most
-//! the number of thresholds times the smallest p-value (Bonferroni). Such e-values are averaged,
-//! never multiplied, because nothing makes the canaries independent.
+//! Several thresholds t_k share one test. v_k / Σ_j B_j(t_k/N') has expectation at most 1 under any
+//! dependence, so its mean over thresholds fixed in advance is an e-value E, and P(E ≥ 1/α) ≤ α,
+//! again by Markov's inequality. A mean is at least its largest term divided by the number of
+//! terms, so 1/E is at most the number of thresholds times the smallest p-value (Bonferroni). Such
+//! e-values are averaged, never multiplied, because nothing makes the canaries independent.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -44,7 +44,8 @@ pub enum CeilingOutcome {
 }
 
 impl CeilingOutcome {
-    /// Returns the outcome of a test at level `alpha` whose p-value is at least `least`, whatever is measured.
+    /// Returns the outcome of a test at level `alpha` whose p-value is at least `least`, whatever
+    /// is measured.
     #[must_use]
     pub fn of(p_value: f64, least: f64, alpha: f64) -> Self {
         match (p_value <= alpha, least <= alpha) {
@@ -132,8 +133,8 @@ pub fn prior_mass(
 /// ```
 ///
 /// # Errors
-/// Returns an error if there is no canary or no threshold, if the number of bounds is not that of canaries, or if
-/// alpha is outside (0, 1).
+/// Returns an error if there is no canary or no threshold, if the number of bounds is not that of
+/// canaries, or if alpha is outside (0, 1).
 pub fn ceiling_test(
     counts: &[RankCount],
     ceilings: &[CeilingAt],
@@ -195,8 +196,8 @@ fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
     })
 }
 
-/// Returns the exposure, in bits, that no canary exceeds with probability at least `level` under the
-/// promise: log2 N − log2 (t + 1) for the largest t with Σ_j B_j(t/N') ≤ 1 − level.
+/// Returns the exposure, in bits, that no canary exceeds with probability at least `level` under
+/// the promise: log2 N − log2 (t + 1) for the largest t with Σ_j B_j(t/N') ≤ 1 − level.
 ///
 /// `ceiling` returns Σ_j B_j for a prior mass and must be increasing. Direction: upper.
 ///
@@ -217,8 +218,8 @@ fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
 /// ```
 ///
 /// # Errors
-/// Returns an error if the level is outside (0, 1), if there is no canary, if there are more distinct canaries than
-/// candidates, or if `ceiling` fails.
+/// Returns an error if the level is outside (0, 1), if there is no canary, if there are more
+/// distinct canaries than candidates, or if `ceiling` fails.
 pub fn exposure_ceiling<E: From<Error>>(
     candidates: u64,
     canaries: u64,

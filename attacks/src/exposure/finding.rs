@@ -74,7 +74,8 @@ pub struct EValueFinding {
 }
 
 impl ExposureFinding {
-    /// Adds the bound by e-values to the bound by ranks; `decides` was fixed before anything was scored.
+    /// Adds the bound by e-values to the bound by ranks; `decides` was fixed before anything was
+    /// scored.
     ///
     /// # Errors
     /// As for [`EValueAudit::bound`] and [`RankAudit::provable`].
@@ -105,8 +106,8 @@ impl ExposureFinding {
     /// Creates the finding of a ranking. `names` holds the id and the copies of each canary.
     ///
     /// # Errors
-    /// Returns an error if the number of names is not that of ranks, and as for [`ExposureSummary::of`] and
-    /// [`RankAudit::bound`].
+    /// Returns an error if the number of names is not that of ranks, and as for
+    /// [`ExposureSummary::of`] and [`RankAudit::bound`].
     pub fn new(
         ranking: &Ranking,
         names: &[(String, u64)],

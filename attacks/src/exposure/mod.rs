@@ -92,7 +92,8 @@ impl Exposure {
     }
 }
 
-/// Returns the p-value of one canary against a model that ignores its secret: max-rank / N, exactly.
+/// Returns the p-value of one canary against a model that ignores its secret: max-rank / N,
+/// exactly.
 ///
 /// P(max-rank ≤ t) ≤ t/N for a uniform secret, with equality without ties.
 #[must_use]
@@ -100,7 +101,8 @@ pub fn rank_p_value(count: &RankCount) -> f64 {
     count.rank_max() as f64 / count.candidates as f64
 }
 
-/// A summary of several exposures together with its distribution for a model that ignores the secrets.
+/// A summary of several exposures together with its distribution for a model that ignores the
+/// secrets.
 ///
 /// It cannot be created, printed or serialised without its null.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,12 +115,14 @@ pub struct Statistic {
 }
 
 impl Statistic {
-    /// Returns the statistic in bits, with ties and open candidates counted against the canaries: for "leaks".
+    /// Returns the statistic in bits, with ties and open candidates counted against the canaries:
+    /// for "leaks".
     #[must_use]
     pub const fn lower(&self) -> f64 {
         self.lower
     }
-    /// Returns the statistic in bits, with ties and open candidates counted for the canaries: for "does not leak".
+    /// Returns the statistic in bits, with ties and open candidates counted for the canaries: for
+    /// "does not leak".
     #[must_use]
     pub const fn upper(&self) -> f64 {
         self.upper
@@ -183,8 +187,8 @@ impl ExposureSummary {
     /// Summarises the ranks of canaries that share one candidate space.
     ///
     /// # Errors
-    /// Returns an error if there is no canary, if canaries have different numbers of candidates, or if there are more
-    /// distinct canaries than candidates.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates, or
+    /// if there are more distinct canaries than candidates.
     pub fn of(counts: &[RankCount], draw: Draw) -> Result<Self> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let candidates = first.candidates;
@@ -215,20 +219,23 @@ impl ExposureSummary {
     pub const fn mean(&self) -> &Statistic {
         &self.mean
     }
-    /// Returns the median exposure (the lower of the two middle ones for an even number), with its null.
+    /// Returns the median exposure (the lower of the two middle ones for an even number), with its
+    /// null.
     #[must_use]
     pub const fn median(&self) -> &Statistic {
         &self.median
     }
-    /// Returns P(the largest exposure is this low or lower) for a model that ignores the secrets. A tiny
-    /// value means that the measurement is broken ("below one bit" has 0.001 with ten canaries).
+    /// Returns P(the largest exposure is this low or lower) for a model that ignores the secrets. A
+    /// tiny value means that the measurement is broken ("below one bit" has 0.001 with ten
+    /// canaries).
     #[must_use]
     pub const fn low_maximum_p_value(&self) -> f64 {
         self.low_maximum
     }
 }
 
-/// The lower median is the h-th largest exposure: h = floor(k/2) + 1 of k canaries have at least that exposure.
+/// The lower median is the h-th largest exposure: h = floor(k/2) + 1 of k canaries have at least
+/// that exposure.
 const fn median_order(canaries: u64) -> u64 {
     canaries / 2 + 1
 }

@@ -9,9 +9,9 @@ use std::f64::consts::LN_2;
 ///
 /// Under the null a rank is uniform on 1..N (or larger, under ties and max-rank). For distinct
 /// secrets the canaries are not independent. Everything about several of them then uses
-/// N' = N − k + 1 ([`Draw::effective_candidates`]) and is conservative: means and percentiles are upper
-/// bounds, and p-values are never below the true ones. With N = 10^6 and k = 10 the difference is
-/// below 2e-5 bits.
+/// N' = N − k + 1 ([`Draw::effective_candidates`]) and is conservative: means and percentiles are
+/// upper bounds, and p-values are never below the true ones. With N = 10^6 and k = 10 the
+/// difference is below 2e-5 bits.
 ///
 /// ```
 /// use reticent_attacks::Draw;
@@ -33,7 +33,8 @@ impl ExposureNull {
     /// Creates the null of `canaries` exposures over `candidates`.
     ///
     /// # Errors
-    /// Returns an error if there is no canary or no candidate, or if there are more distinct canaries than candidates.
+    /// Returns an error if there is no canary or no candidate, or if there are more distinct
+    /// canaries than candidates.
     pub fn new(candidates: u64, canaries: u64, draw: Draw) -> Result<Self> {
         Ok(Self {
             candidates,
@@ -68,12 +69,12 @@ impl ExposureNull {
         nats / LN_2
     }
 
-    /// Returns the mean of the `h`-th largest of the k exposures (1 = the maximum), in bits: with R the h-th
-    /// smallest rank, log2 N − Σ_r log2((r+1)/r) P(R > r), P(R > r) = P[Bin(k, r/N') < h].
+    /// Returns the mean of the `h`-th largest of the k exposures (1 = the maximum), in bits: with R
+    /// the h-th smallest rank, log2 N − Σ_r log2((r+1)/r) P(R > r), P(R > r) = P[Bin(k, r/N') < h].
     ///
-    /// Here and below, `h` outside 1..k is clamped to that range.
-    /// Exact to 1e-9 for independent draws, an upper bound for distinct ones. For large N the
-    /// maximum tends to (1 + 1/2 + … + 1/k) / ln 2.
+    /// Here and below, `h` outside 1..k is clamped to that range. Exact to 1e-9 for independent
+    /// draws, an upper bound for distinct ones. For large N the maximum tends to
+    /// (1 + 1/2 + … + 1/k) / ln 2.
     #[must_use]
     pub fn order_mean(&self, h: u64) -> f64 {
         let n = self.effective as f64;
@@ -93,8 +94,8 @@ impl ExposureNull {
         ((self.candidates as f64).ln() - mean_ln_rank) / LN_2
     }
 
-    /// Returns the `level` percentile of the `h`-th largest exposure, in bits: log2(N / r) for the largest
-    /// r with P[Bin(k, (r−1)/N') ≥ h] ≤ 1 − level.
+    /// Returns the `level` percentile of the `h`-th largest exposure, in bits: log2(N / r) for the
+    /// largest r with P[Bin(k, (r−1)/N') ≥ h] ≤ 1 − level.
     #[must_use]
     pub fn order_percentile(&self, h: u64, level: f64) -> f64 {
         let rank = bisect_last_whole(1, self.effective, |rank| {
@@ -103,8 +104,8 @@ impl ExposureNull {
         exposure_bits(self.candidates, rank)
     }
 
-    /// Returns the `level` percentile of the mean exposure, in bits, from the Gamma(k) distribution that dominates
-    /// the sum of the exposures in nats.
+    /// Returns the `level` percentile of the mean exposure, in bits, from the Gamma(k) distribution
+    /// that dominates the sum of the exposures in nats.
     #[must_use]
     pub fn mean_percentile(&self, level: f64) -> f64 {
         let k = self.canaries as f64;
@@ -115,8 +116,8 @@ impl ExposureNull {
         (sum / k + self.excess()) / LN_2
     }
 
-    /// Returns P(at least `h` of the k ranks are ≤ `rank`): the p-value of the h-th largest exposure.
-    /// For h = 1 this is Šidák's 1 − (1 − rank/N')^k.
+    /// Returns P(at least `h` of the k ranks are ≤ `rank`): the p-value of the h-th largest
+    /// exposure. For h = 1 this is Šidák's 1 − (1 − rank/N')^k.
     #[must_use]
     pub fn order_p_value(&self, h: u64, rank: u64) -> f64 {
         let share = (rank as f64 / self.effective as f64).min(1.0);
@@ -163,7 +164,8 @@ pub(crate) fn exposure_bits(candidates: u64, rank: u64) -> f64 {
     (candidates as f64).log2() - (rank as f64).log2()
 }
 
-/// Integrates f over [a, b] by five-point Gauss–Legendre quadrature on panels of width at most 0.05.
+/// Integrates f over [a, b] by five-point Gauss–Legendre quadrature on panels of width at most
+/// 0.05.
 pub(crate) fn integral(a: f64, b: f64, f: impl Fn(f64) -> f64) -> f64 {
     const NODES: [(f64, f64); 3] = [
         (0.0, 128.0 / 225.0),

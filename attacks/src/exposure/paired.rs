@@ -8,8 +8,8 @@
 //!
 //! P(Y_i = 1 | F_{i−1}) ≤ P(X_i = 1 | F_{i−1}):
 //!
-//! In words: given whatever the canaries before it have shown, each canary is above the line in the second model with
-//! no larger probability than in the first. For stakes 0 ≤ λ ≤ 1,
+//! given whatever the canaries before it have shown, each canary is above the line in the second model with no larger
+//! probability than in the first. For stakes 0 ≤ λ ≤ 1,
 //!
 //! E = Π_i (1 + λ (Y_i − X_i))
 //!

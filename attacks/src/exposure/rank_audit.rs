@@ -1,17 +1,18 @@
 //! Turns exposure into a lower bound on ε.
 //!
 //! # Statement
-//! There are m secrets, each uniform on N candidates, and a mechanism that is (ε, δ)-indistinguishable (in both
-//! directions) when one secret is replaced by another in all its r copies at once. The output
-//! (the model) names for every canary j a set T_j of at most t candidates; T_j may also depend
-//! on the secrets before j. Let v be the number of j with s_j ∈ T_j. With N' = N for independent draws,
-//! N' = N − m + 1 for distinct ones, and q = t e^ε / (N' − t + t e^ε):
+//! There are m secrets, each uniform on N candidates, and a mechanism that is
+//! (ε, δ)-indistinguishable (in both directions) when one secret is replaced by another in all its
+//! r copies at once. The output (the model) names for every canary j a set T_j of at most t
+//! candidates; T_j may also depend on the secrets before j. Let v be the number of j with
+//! s_j ∈ T_j. With N' = N for independent draws, N' = N − m + 1 for distinct ones, and
+//! q = t e^ε / (N' − t + t e^ε):
 //!
 //! P(v ≥ v₀) ≤ P[Bin(m, q) ≥ v₀] + m δ (N' − 1) / (N' − t + t e^ε).
 //!
-//! "Max-rank at most t" defines such a set: the max-rank of its candidate with the largest NLL counts the whole
-//! set, so the set has at most t members, whatever the ties. The set depends on the
-//! model alone as long as the other canaries remain among the candidates.
+//! "Max-rank at most t" defines such a set: the max-rank of its candidate with the largest NLL
+//! counts the whole set, so the set has at most t members, whatever the ties. The set depends on
+//! the model alone as long as the other canaries remain among the candidates.
 //!
 //! # Proof
 //! *One secret.* Fix all other secrets; s is uniform on a set C of N' candidates (for distinct
@@ -31,11 +32,12 @@
 //! The first kind is counted by Bin(m, q); the second occurs at all with probability at most
 //! Σ E g_j ≤ m δ'. ∎
 //!
-//! *Inversion.* P(v ≥ v₀) decreases in v₀, so the largest ε whose right-hand side is at most α is a lower
-//! bound that is wrong with probability at most α, although the right-hand side need not increase with ε
-//! when δ > 0: if the bound were above the true ε₀ from v₀ on, some ε* > ε₀ would have a right-hand
-//! side ≤ α at v₀; the mechanism is (ε*, δ)-indistinguishable too, so P(v ≥ v₀) ≤ α. Several
-//! thresholds share α equally (Bonferroni). They must be fixed before the ranks are seen.
+//! *Inversion.* P(v ≥ v₀) decreases in v₀, so the largest ε whose right-hand side is at most α is a
+//! lower bound that is wrong with probability at most α, although the right-hand side need not
+//! increase with ε when δ > 0: if the bound were above the true ε₀ from v₀ on, some ε* > ε₀ would
+//! have a right-hand side ≤ α at v₀; the mechanism is (ε*, δ)-indistinguishable too, so
+//! P(v ≥ v₀) ≤ α. Several thresholds share α equally (Bonferroni). They must be fixed before the
+//! ranks are seen.
 //!
 //! Source: the domination argument of Steinke, Nasr and Jagielski 2023 (one-run auditing), with
 //! N-ary secrets in place of in/out coins.
@@ -60,13 +62,15 @@ pub struct RankAudit {
     pub thresholds: Vec<u64>,
     /// 1 − α, the probability that the bound holds.
     pub confidence: Confidence,
-    /// The δ of the ε that is bounded: 0 bounds the pure ε, which is not comparable with an ε(δ) of δ > 0.
+    /// The δ of the ε that is bounded: 0 bounds the pure ε, which is not comparable with an ε(δ) of
+    /// δ > 0.
     pub delta: Delta,
     /// How the secrets were drawn.
     pub draw: Draw,
     /// What one record is in the audited training.
     pub unit: Unit,
-    /// The number of records that hold one secret and are replaced together: the group of the ε that is bounded.
+    /// The number of records that hold one secret and are replaced together: the group of the ε
+    /// that is bounded.
     pub copies: u64,
 }
 
@@ -139,8 +143,8 @@ pub struct EpsilonBound {
 impl RankAudit {
     /// Returns the lower bound on ε that these ranks support.
     ///
-    /// Direction: lower. Only max-ranks are used, so ties and spent budgets weaken the bound but never
-    /// invalidate it.
+    /// Direction: lower. Only max-ranks are used, so ties and spent budgets weaken the bound but
+    /// never invalidate it.
     ///
     /// ```
     /// use reticent_attacks::Draw;
@@ -159,8 +163,8 @@ impl RankAudit {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if there is no canary, if canaries have different numbers of candidates, if there is no
-    /// threshold or one outside [1, N'), if δ = 1, or if there are zero copies.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates, if
+    /// there is no threshold or one outside [1, N'), if δ = 1, or if there are zero copies.
     pub fn bound(&self, counts: &[RankCount]) -> Result<EpsilonBound> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let canaries = counts.len() as u64;
@@ -243,8 +247,8 @@ impl RankAudit {
         Ok(Upper::new(Epsilon::new(most)?))
     }
 
-    /// Returns the smallest number of canaries within `threshold` that proves more than this ε; `None` if not even
-    /// all of them do.
+    /// Returns the smallest number of canaries within `threshold` that proves more than this ε;
+    /// `None` if not even all of them do.
     ///
     /// # Errors
     /// As for [`RankAudit::bound`].
@@ -271,18 +275,18 @@ impl RankAudit {
         Ok(None)
     }
 
-    /// Returns P(at least `hits` of `canaries` within a threshold) if each is within it with probability at most
-    /// `each`, independently of the others. Direction: an estimate, since nothing makes them
-    /// independent.
+    /// Returns P(at least `hits` of `canaries` within a threshold) if each is within it with
+    /// probability at most `each`, independently of the others. Direction: an estimate, since
+    /// nothing makes them independent.
     #[must_use]
     pub fn chance_of(hits: u64, canaries: u64, each: Probability) -> Estimate<Probability> {
         let chance = binomial_upper_tail(hits, canaries, each.get());
         Estimate::new(Probability::new(chance.clamp(0.0, 1.0)).unwrap_or(Probability::ONE))
     }
 
-    /// Returns thresholds that follow from the plan alone: a, 10 a, 100 a, where a is the largest number of canaries
-    /// that share a context (if all are memorised, they occupy the ranks 1 to a). The multiples are included while they
-    /// are below half of the candidates.
+    /// Returns thresholds that follow from the plan alone: a, 10 a, 100 a, where a is the largest
+    /// number of canaries that share a context (if all are memorised, they occupy the ranks 1 to
+    /// a). The multiples are included while they are below half of the candidates.
     #[must_use]
     pub fn planned_thresholds(candidates: u64, sharing_a_context: u64) -> Vec<u64> {
         let first = sharing_a_context.max(1);
@@ -312,10 +316,10 @@ pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
     counts.iter().filter(|c| c.rank_max() <= threshold).count() as u64
 }
 
-/// Returns an upper bound on P(at least `hits` of m secrets lie in model-named sets of t candidates) under
-/// (ε, δ) for replacing one secret: P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), with
-/// q = t e^ε / (N' − t + t e^ε). Direction: upper. Tight for m = 1, and for every m at δ = 0
-/// (randomised response over the candidates).
+/// Returns an upper bound on P(at least `hits` of m secrets lie in model-named sets of t
+/// candidates) under (ε, δ) for replacing one secret: P[Bin(m, q) ≥ hits] + m
+/// δ (N' − 1) / (N' − t + t e^ε), with q = t e^ε / (N' − t + t e^ε). Direction: upper. Tight for
+/// m = 1, and for every m at δ = 0 (randomised response over the candidates).
 ///
 /// `effective` is N' ([`Draw::effective_candidates`]).
 ///

@@ -1,4 +1,5 @@
-//! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor listed.
+//! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor
+//! listed.
 
 use crate::error::{Error, Result};
 use crate::exposure::skew_normal::SkewNormal;
@@ -24,10 +25,11 @@ pub struct SampledExposure {
     pub nll: f64,
     /// −log2((k + 1)/(n + 1)), bits.
     pub point: Estimate<f64>,
-    /// The Clopper–Pearson bound that is conservative for "leaks", in bits: 11.7 for a sample of 10 000
-    /// without a single candidate below.
+    /// The Clopper–Pearson bound that is conservative for "leaks", in bits: 11.7 for a sample of 10
+    /// 000 without a single candidate below.
     pub at_least: Lower<f64>,
-    /// The bound that is conservative for "does not leak", in bits; infinite if no candidate was below.
+    /// The bound that is conservative for "does not leak", in bits; infinite if no candidate was
+    /// below.
     pub at_most: Upper<f64>,
     /// The extrapolation by a skew-normal distribution, or why there is none.
     pub fitted: std::result::Result<Estimate<f64>, String>,
@@ -50,9 +52,9 @@ pub struct Sampling {
 /// `progress` is called with the number of candidates scored and may stop the run.
 ///
 /// # Errors
-/// Returns an error if there is no target, if the sample or a context is empty, if the confidence is outside (0, 1), if
-/// the engine fails, if the model returns a value that is not a log-probability, or [`Error::Interrupted`] if
-/// `progress` stops the run.
+/// Returns an error if there is no target, if the sample or a context is empty, if the confidence
+/// is outside (0, 1), if the engine fails, if the model returns a value that is not a
+/// log-probability, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -95,7 +97,8 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
 }
 
 impl SampledExposure {
-    /// Estimates the exposure of a canary with cost `nll`, in nats, from the costs of sampled candidates.
+    /// Estimates the exposure of a canary with cost `nll`, in nats, from the costs of sampled
+    /// candidates.
     ///
     /// # Errors
     /// Returns an error if `costs` is empty.

@@ -26,7 +26,8 @@ const FEWEST: usize = 1000;
 const MOST_TIED: f64 = 0.01;
 
 /// Kolmogorov's 1 % point: a fit whose distance from the sample exceeds this over √n is refused.
-/// The parameters come from the sample, so a correct fit is refused less often than in 1 % of cases.
+/// The parameters come from the sample, so a correct fit is refused less often than in 1 % of
+/// cases.
 const KOLMOGOROV: f64 = 1.628;
 
 /// The negative log-likelihood of standardised costs as a function of α/√(1 + α²), with location
@@ -63,9 +64,9 @@ impl SkewNormal {
     /// and scale by the sample's mean and variance.
     ///
     /// # Errors
-    /// Returns the reason, in words, if there is no fit: fewer than 1000 costs, a cost that is not finite, costs
-    /// without spread, more than 1 % that occur twice (a discrete sample), or a Kolmogorov distance above 1.628/√n
-    /// (several peaks, another shape).
+    /// Returns the reason, in words, if there is no fit: fewer than 1000 costs, a cost that is not
+    /// finite, costs without spread, more than 1 % that occur twice (a discrete sample), or a
+    /// Kolmogorov distance above 1.628/√n (several peaks, another shape).
     pub fn fit(costs: &[f64]) -> std::result::Result<Self, String> {
         let n = costs.len() as f64;
         if costs.len() < FEWEST {
@@ -133,9 +134,9 @@ impl SkewNormal {
         largest
     }
 
-    /// Returns −log2 P(a candidate's log-perplexity is at most `x`), in bits: Carlini et al.'s exposure by
-    /// a fitted distribution. It is an estimate: beyond the sample it relies on the fit alone, and discrete or
-    /// multimodal scores do not follow the fit.
+    /// Returns −log2 P(a candidate's log-perplexity is at most `x`), in bits: Carlini et al.'s
+    /// exposure by a fitted distribution. It is an estimate: beyond the sample it relies on the fit
+    /// alone, and discrete or multimodal scores do not follow the fit.
     ///
     /// The lower tail keeps its precision (Φ(z) − 2T(z, α) would cancel).
     ///

@@ -2,8 +2,8 @@
 
 use reticent_corpus::TokenId;
 
-/// Returns the least number of insertions, deletions and substitutions that turn one sequence into the other
-/// (Levenshtein distance).
+/// Returns the least number of insertions, deletions and substitutions that turn one sequence into
+/// the other (Levenshtein distance).
 ///
 /// ```
 /// use reticent_attacks::extract::edit_distance;

@@ -72,9 +72,9 @@ impl SecretShape {
         self.template.candidates()
     }
 
-    /// Returns the secret and other texts of its shape, sorted: `count` in all, or as many as there are. Every set
-    /// of others is equally likely, whatever the secret is. If the secret is uniform on its
-    /// shape, the list alone therefore does not reveal which of its texts is the secret.
+    /// Returns the secret and other texts of its shape, sorted: `count` in all, or as many as there are. Every set of
+    /// others is equally likely, whatever the secret is. If the secret is uniform on its shape, the list alone
+    /// therefore does not reveal which of its texts is the secret.
     ///
     /// `id` names the secret, so that secrets with the same shape and seed have different lists.
     ///

@@ -1,9 +1,9 @@
 //! Extraction: does a prompt from the training text make the model produce the text that followed it?
 //!
-//! Greedy decoding of a prompt gives the true suffix exactly when the model's first choice is
-//! the true token at every position of the suffix, given the prompt and the preceding true tokens. One
-//! teacher-forced pass therefore decides [`Continuation::verbatim`] and gives the probability that a
-//! sampler draws the suffix; only near misses require generation.
+//! Greedy decoding of a prompt gives the true suffix exactly when the model's first choice is the true token at every
+//! position of the suffix, given the prompt and the preceding true tokens. One teacher-forced pass therefore decides
+//! [`Continuation::verbatim`] and gives the probability that a sampler draws the suffix; only near misses require
+//! generation.
 
 mod copies;
 mod distance;
@@ -41,11 +41,10 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// Returns the passage of a record (with its beginning-of-text first) that has a suffix of `suffix` tokens
-    /// after a prompt of `prompt` tokens. The suffix starts where the longest of a study's `prompts` that
-    /// fits ends, so that shorter prompts have the same suffix. Returns `None` if the record is too
-    /// short. The longest prompt begins with the record and keeps its beginning-of-text: a model that
-    /// was trained on whole records knows them from there.
+    /// Returns the passage of a record (with its beginning-of-text first) that has a suffix of `suffix` tokens after a
+    /// prompt of `prompt` tokens. The suffix starts where the longest of a study's `prompts` that fits ends, so that
+    /// shorter prompts have the same suffix. Returns `None` if the record is too short. The longest prompt begins with
+    /// the record and keeps its beginning-of-text: a model that was trained on whole records knows them from there.
     #[must_use]
     pub fn of_record(
         record: &[TokenId],
@@ -73,9 +72,9 @@ impl Passage {
 pub struct Continuation {
     /// Whether greedy decoding of the prompt gives the suffix, token by token.
     pub verbatim: bool,
-    /// The share of tokens that must change to turn the greedy continuation into the suffix
-    /// (edit distance over the suffix's length; 1 minus PrivacyGuard's edit similarity over the
-    /// target's length, in tokens): 0 for verbatim; absent if nothing was generated.
+    /// The share of tokens that must change to turn the greedy continuation into the suffix (edit distance over the
+    /// suffix's length; 1 minus PrivacyGuard's edit similarity over the target's length, in tokens): 0 for verbatim;
+    /// absent if nothing was generated.
     pub distance: Option<f64>,
     /// ln P(the sampler draws the suffix once), nats.
     pub ln_once: f64,

@@ -1,10 +1,10 @@
 //! Tests reconstruction of secrets among their candidates against promises (p_j, r_j).
 //!
-//! Hush! promises that a secret that can be guessed with probability p before training is guessed
-//! with probability at most r after it. The guess here names the ⌊pN⌋ of N candidates that the model
-//! finds most likely in the secret's own context; a secret among them is a hit. The test assumes that the
-//! secret is uniform on its candidates, whatever the other secrets and the rest of the
-//! text are, for example because it was drawn from a known shape and its candidates are fresh draws from that shape.
+//! Hush! promises that a secret that can be guessed with probability p before training is guessed with probability at
+//! most r after it. The guess here names the ⌊pN⌋ of N candidates that the model finds most likely in the secret's own
+//! context; a secret among them is a hit. The test assumes that the secret is uniform on its candidates, whatever the
+//! other secrets and the rest of the text are, for example because it was drawn from a known shape and its candidates
+//! are fresh draws from that shape.
 //!
 //! Hits of several secrets in one run may depend on each other in any way, although the secrets don't: a model may
 //! reveal all of them at once, or none. The test is therefore based on Markov's inequality, P(at least v hits) ≤ Σ_j

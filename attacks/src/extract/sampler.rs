@@ -27,7 +27,8 @@ impl SamplerSettings {
     /// Validates the settings.
     ///
     /// # Errors
-    /// Returns an error if the temperature is outside (0, ∞), top-k is 0, or top-p is outside (0, 1].
+    /// Returns an error if the temperature is outside (0, ∞), top-k is 0, or top-p is outside
+    /// (0, 1].
     pub fn validated(self) -> Result<Self> {
         if !(self.temperature > 0.0 && self.temperature.is_finite()) {
             return Err(Error::out_of_range(
@@ -51,8 +52,9 @@ impl SamplerSettings {
         *self == Self::PLAIN
     }
 
-    /// Returns ln of the probability that the sampler draws `token` if the model's log-probabilities
-    /// are `row`: temperature first, then top-k, then top-p of the remaining tokens, as transformers does.
+    /// Returns ln of the probability that the sampler draws `token` if the model's
+    /// log-probabilities are `row`: temperature first, then top-k, then top-p of the remaining
+    /// tokens, as transformers does.
     ///
     /// Returns −∞ if the token is cut off. Of equal tokens those with smaller numbers come first.
     ///
@@ -99,8 +101,9 @@ impl SamplerSettings {
     }
 }
 
-/// Returns ln P(the sampler draws the suffix) of each passage, teacher-forced over cached states. This is for
-/// samplers other than the plain one, whose probabilities the token scores already contain.
+/// Returns ln P(the sampler draws the suffix) of each passage, teacher-forced over cached states.
+/// This is for samplers other than the plain one, whose probabilities the token scores already
+/// contain.
 ///
 /// # Errors
 /// As for [`SamplerSettings::ln_probability`]; also returns an error if the engine fails.

@@ -54,7 +54,8 @@ pub struct Contrast {
     pub p_value: f64,
 }
 
-/// Returns rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are omitted.
+/// Returns rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are
+/// omitted.
 ///
 /// # Errors
 /// Returns an error if the lists have different lengths.

@@ -41,11 +41,12 @@ pub struct Accuracy {
 }
 
 impl ScoreSet {
-    /// Returns the accuracy at a threshold that does not depend on the records on which it is evaluated. With
-    /// groups, one record of each counts.
+    /// Returns the accuracy at a threshold that does not depend on the records on which it is
+    /// evaluated. With groups, one record of each counts.
     ///
     /// # Errors
-    /// Returns an error if the threshold is NaN, or if a split has fewer than two records of a kind.
+    /// Returns an error if the threshold is NaN, or if a split has fewer than two records of a
+    /// kind.
     pub fn accuracy(
         &self,
         rule: AccuracyRule,

@@ -113,8 +113,7 @@ impl ScoreSet {
         )
     }
 
-    /// Uses pairs that share no record: P(member above) ≤ area ≤ P(member not below), each from its
-    /// own exact bound.
+    /// Uses pairs that share no record: P(member above) ≤ area ≤ P(member not below), each from its own exact bound.
     fn pairs(&self, estimate: f64, confidence: Confidence, seed: u64) -> Result<Area> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         // Shuffle, because the order of a file may depend on the scores.

@@ -7,12 +7,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::{Bounds, Confidence, Probability};
 
-/// The number of bootstrap samples; the ends of a 95 % interval then vary by about a tenth of its width.
+/// The number of bootstrap samples; the ends of a 95 % interval then vary by about a tenth of its
+/// width.
 pub(super) const SAMPLES: usize = 1000;
 /// With fewer groups of a kind than this, their spread is not estimated well enough.
 const LEAST_GROUPS: usize = 10;
 
-/// Returns the interval of the area from resampled groups; `None` if all samples agree (no overlap).
+/// Returns the interval of the area from resampled groups; `None` if all samples agree
+/// (no overlap).
 pub(super) fn bootstrap_area(
     set: &ScoreSet,
     confidence: Confidence,
@@ -32,7 +34,8 @@ pub(super) fn bootstrap_area(
             fewest,
         ));
     }
-    // Groups with the same kinds of records are resampled among themselves, so that every sample has both kinds.
+    // Groups with the same kinds of records are resampled among themselves, so that every sample
+    // has both kinds.
     let strata: Vec<Vec<usize>> = [[true, false], [false, true], [true, true]]
         .into_iter()
         .map(|kind| (0..groups.count).filter(|&g| holds[g] == kind).collect())
@@ -54,8 +57,8 @@ pub(super) fn bootstrap_area(
 
 /// Returns the widened percentile interval of bootstrap values; `None` if they all agree.
 ///
-/// Percentiles of G groups are too narrow by √((G − 1)/G) and because they use the normal distribution in place of
-/// Student's; both are compensated by going further out (Hesterberg 2015).
+/// Percentiles of G groups are too narrow by √((G − 1)/G) and because they use the normal
+/// distribution in place of Student's; both are compensated by going further out (Hesterberg 2015).
 pub(super) fn percentiles(
     mut values: Vec<f64>,
     groups: usize,

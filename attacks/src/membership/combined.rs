@@ -1,5 +1,5 @@
-//! Combines several attacks into one: a linear discriminant, fitted on half of the records and evaluated on
-//! the other half.
+//! Combines several attacks into one: a linear discriminant, fitted on half of the records and
+//! evaluated on the other half.
 
 use super::half::first_half;
 use super::set::ScoreSet;
@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 /// With fewer groups of a kind than this, a fit and its evaluation are noise.
 const FEWEST: usize = 20;
-/// The least share by which the covariance is shrunk towards a multiple of the identity, because two
-/// attacks may give the same scores.
+/// The least share by which the covariance is shrunk towards a multiple of the identity, because
+/// two attacks may give the same scores.
 const LEAST_SHRINKAGE: f64 = 1e-6;
 
 /// One attack combined from several.
@@ -25,20 +25,22 @@ pub struct Combined {
     pub fitted: usize,
 }
 
-/// Computes Fisher's discriminant of the attacks and evaluates it on records that it was not fitted to.
+/// Computes Fisher's discriminant of the attacks and evaluates it on records that it was not fitted
+/// to.
 ///
 /// Scores become normal scores z by their ranks among the fitted records, so that infinite scores
 /// and heavy tails do no harm. The weights are w = Σ⁻¹(μ₁ − μ₀): the difference of the means of
 /// members and non-members under the covariance within the two kinds, which is shrunk towards
-/// (tr Σ / d)·I by the share that Ledoit and Wolf (2004) estimate to be best. The combined score is w·z.
+/// (tr Σ / d)·I by the share that Ledoit and Wolf (2004) estimate to be best. The combined score is
+/// w·z.
 ///
 /// The evaluated half is independent of the weights, so its area or rate is valid as for any
 /// other attack; with groups, all records of a group are in the same half. Attacks with a common
 /// confounder (long records, hard words) gain most, because one is subtracted from the other.
 ///
-/// Evaluating both halves in turn would not narrow the interval: if nothing leaks, either half's area is
-/// shifted by d₁ᵀ Σ⁻¹ d₂ alone, where d is the difference of means in each half, so that the two areas rise
-/// and fall together and their mean varies as much as each.
+/// Evaluating both halves in turn would not narrow the interval: if nothing leaks, either half's
+/// area is shifted by d₁ᵀ Σ⁻¹ d₂ alone, where d is the difference of means in each half, so that
+/// the two areas rise and fall together and their mean varies as much as each.
 ///
 /// `attacks[i]` holds the same records in the same order for every i; `seed` draws the halves.
 ///
@@ -56,8 +58,8 @@ pub struct Combined {
 /// ```
 ///
 /// # Errors
-/// Returns an error if there are fewer than two attacks, if the attacks are on different records, if there are fewer
-/// than twenty groups of a kind, or if the scores do not vary.
+/// Returns an error if there are fewer than two attacks, if the attacks are on different records,
+/// if there are fewer than twenty groups of a kind, or if the scores do not vary.
 pub fn combined(attacks: &[ScoreSet], seed: u64) -> Result<Combined> {
     let first = check(attacks)?;
     let (inside, outside) = first.group_numbers();

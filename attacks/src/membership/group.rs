@@ -39,8 +39,8 @@ pub fn group_score(rule: GroupRule, scores: &[f64]) -> f64 {
     }
 }
 
-/// Returns the scores of ⌊n/size⌋ groups of records, drawn without replacement, so that groups share
-/// no records and count as independent.
+/// Returns the scores of ⌊n/size⌋ groups of records, drawn without replacement, so that groups
+/// share no records and count as independent.
 ///
 /// # Errors
 /// Returns an error if the size is zero or above the number of records.
@@ -60,13 +60,13 @@ pub fn disjoint_groups(
 }
 
 /// Evaluates CRT's groups: `groups` of `size` on each side, each drawn afresh from all records of
-/// its side, so that groups share records. Any number of groups can be drawn from the same
-/// records, so the interval is a bootstrap over the **records**, with groups drawn anew in each sample.
+/// its side, so that groups share records. Any number of groups can be drawn from the same records,
+/// so the interval is a bootstrap over the **records**, with groups drawn anew in each sample.
 /// CRT's protocol is 1000 + 1000 records, groups of 20, and 1000 groups per side.
 ///
 /// # Errors
-/// Returns an error if the size is zero or above the number of records of a side, if there is no group, or if there are
-/// fewer than ten records.
+/// Returns an error if the size is zero or above the number of records of a side, if there is no
+/// group, or if there are fewer than ten records.
 pub fn overlapping_groups_area(
     scores: &ScoreSet,
     size: usize,
@@ -114,8 +114,8 @@ pub fn overlapping_groups_area(
     }
 }
 
-/// Returns `count` of the numbers below `records`, drawn uniformly without replacement, in ascending order; all of
-/// them if there are no more.
+/// Returns `count` of the numbers below `records`, drawn uniformly without replacement, in
+/// ascending order; all of them if there are no more.
 #[must_use]
 pub fn chosen(records: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..records).collect();

@@ -1,4 +1,5 @@
-//! Draws a random half of the groups, for methods that are fitted on one half and evaluated on the other.
+//! Draws a random half of the groups, for methods that are fitted on one half and evaluated on the
+//! other.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -7,7 +8,8 @@ use std::collections::BTreeSet;
 
 /// Returns half of the groups of each kind; groups with both kinds are halved among themselves.
 ///
-/// All records of a group are in the same half, so nothing that they share is used for both fit and evaluation.
+/// All records of a group are in the same half, so nothing that they share is used for both fit and
+/// evaluation.
 pub(super) fn first_half(
     inside: &BTreeSet<usize>,
     outside: &BTreeSet<usize>,

@@ -10,9 +10,8 @@ use std::collections::BTreeSet;
 /// Returns up to `count` distinct texts that differ from this one in their digits only, drawn uniformly
 /// without repetition from all texts of that shape; all of them if there are no more.
 ///
-/// For a secret of uniform digits the text and its neighbours are exchangeable unless the
-/// model has seen the text. The rank of its score is then an exact p-value, and no second model is needed to
-/// propose the neighbours.
+/// For a secret of uniform digits the text and its neighbours are exchangeable unless the model has seen the text. The
+/// rank of its score is then an exact p-value, and no second model is needed to propose the neighbours.
 ///
 /// ```
 /// let near = reticent_attacks::membership::digit_mutations("My ID is 341752.", 25, 0)?;

@@ -17,7 +17,7 @@ pub struct Beside {
     pub neighbours: Option<Neighbours>,
 }
 
-/// Texts that differ from a record only in its own wording.
+/// Texts to compare with a record, which only the record's own wording sets apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Neighbours {
     /// `count` neighbours of each record with other digits.
@@ -50,12 +50,12 @@ pub type Frame<'f> = &'f dyn Fn(&str) -> Result<Vec<TokenId>>;
 impl Panel {
     /// Scores the texts, and what `beside` adds to them, in one pass of the audited model.
     ///
-    /// If one text has no digit, neighbours by other digits are dropped for all texts: an attack that
-    /// omits records would be evaluated on another sample than the others.
+    /// If one text has no digit, neighbours by other digits are dropped for all texts: an attack
+    /// that omits records would be evaluated on another sample than the others.
     ///
     /// # Errors
-    /// As for [`ScoreTable::of`]. Also returns an error if `frame` fails, or if the given neighbours are for another
-    /// number of texts.
+    /// As for [`ScoreTable::of`]. Also returns an error if `frame` fails, or if the given
+    /// neighbours are for another number of texts.
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         texts: Vec<String>,
@@ -120,8 +120,8 @@ impl Panel {
     /// Adds a reference model, with one pass of it over the same tokens.
     ///
     /// # Errors
-    /// As for [`ScoreTable::of`]; a reference with fewer tokens than the model refuses those that it does
-    /// not know.
+    /// As for [`ScoreTable::of`]; a reference with fewer tokens than the model refuses those that
+    /// it does not know.
     pub fn with_reference<S: Scorer + ?Sized>(
         mut self,
         reference: &mut S,
@@ -145,13 +145,15 @@ impl Panel {
         self.reference.as_ref()
     }
 
-    /// Returns the number of texts without a digit; if it is not 0, neighbours by other digits are dropped for all.
+    /// Returns the number of texts without a digit; if it is not 0, neighbours by other digits are
+    /// dropped for all.
     #[must_use]
     pub const fn without_digits(&self) -> usize {
         self.without_digits
     }
 
-    /// Returns every record's score under an attack; `None` if the panel lacks what the attack needs.
+    /// Returns every record's score under an attack; `None` if the panel lacks what the attack
+    /// needs.
     ///
     /// # Errors
     /// As for [`Attack::score`].

@@ -53,10 +53,10 @@ pub struct DistinctTexts {
 }
 
 impl DistinctTexts {
-    /// Finds copies and near-copies. One of a side's copies is kept, drawn by `seed`, so that a method that is
-    /// fitted on one half and evaluated on the other never sees the same text in both, and a text counts
-    /// once, however often it occurs. Texts that occur on both sides are omitted: whether or not
-    /// such a record is a member, its score is that of its copy.
+    /// Finds copies and near-copies. One of a side's copies is kept, drawn by `seed`, so that a
+    /// method that is fitted on one half and evaluated on the other never sees the same text in
+    /// both, and a text counts once, however often it occurs. Texts that occur on both sides are
+    /// omitted: whether or not such a record is a member, its score is that of its copy.
     ///
     /// ```
     /// use reticent_attacks::membership::DistinctTexts;
@@ -160,8 +160,8 @@ impl DistinctTexts {
     }
 }
 
-/// Scores of members and non-members with what is known about their records. If texts are known, one
-/// record of each text is evaluated.
+/// Scores of members and non-members with what is known about their records. If texts are known,
+/// one record of each text is evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoredRecords {
     /// The scores, members first.
@@ -180,7 +180,8 @@ impl ScoredRecords {
     /// Keeps one record of each text; see [`DistinctTexts`].
     ///
     /// # Errors
-    /// Returns an error if the number of groups or texts is not that of scores, or if no text of a side is left.
+    /// Returns an error if the number of groups or texts is not that of scores, or if no text of a
+    /// side is left.
     pub fn of(
         scores: [Vec<f64>; 2],
         groups: Option<[Vec<String>; 2]>,

@@ -20,7 +20,8 @@ pub struct Scored<'t> {
 pub struct Evidence<'t> {
     /// The record under the audited model.
     pub target: Scored<'t>,
-    /// The record under a reference model with the same tokens, such as the base before fine-tuning.
+    /// The record under a reference model with the same tokens, such as the base before
+    /// fine-tuning.
     pub reference: Option<Scored<'t>>,
     /// The record's text in lower case, under the audited model.
     pub lower_case: Option<Scored<'t>>,
@@ -165,8 +166,8 @@ impl<'t> Scored<'t> {
     /// Pairs tokens with their scores: `scores[i]` is the score of `tokens[i]`.
     ///
     /// # Errors
-    /// Returns an error if there is no token, if the number of scores is not that of tokens, or if a ln p is NaN or
-    /// positive.
+    /// Returns an error if there is no token, if the number of scores is not that of tokens, or if
+    /// a ln p is NaN or positive.
     pub fn new(tokens: &'t [TokenId], scores: &'t [TokenScore]) -> Result<Self> {
         if tokens.len() != scores.len() {
             return Err(Error::WrongCount {
@@ -236,8 +237,9 @@ impl<'t> Scored<'t> {
         min_k(self.scores.iter().map(|s| s.log_probability), share)
     }
 
-    /// Returns the Min-K%++ score: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the vocabulary at each
-    /// position. A position at which the model is certain has σ = 0; the divisor is at least 1e-6.
+    /// Returns the Min-K%++ score: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the
+    /// vocabulary at each position. A position at which the model is certain has σ = 0; the divisor
+    /// is at least 1e-6.
     ///
     /// # Errors
     /// Returns an error if the share is outside (0, 1].
@@ -260,11 +262,11 @@ impl<'t> Scored<'t> {
         Ok(difference(mean, self.mean_nll()))
     }
 
-    /// Returns the EZ score: over the positions where the model's first choice is not the token, Σ of the gains of ln p
-    /// against the reference over Σ of the losses.
+    /// Returns the EZ score: over the positions where the model's first choice is not the token, Σ
+    /// of the gains of ln p against the reference over Σ of the losses.
     ///
-    /// The published code gives 0, the lowest score, if nothing is lost or fewer than two
-    /// tokens are mistaken, so that a perfectly memorised record counts as a non-member. These cases are
+    /// The published code gives 0, the lowest score, if nothing is lost or fewer than two tokens
+    /// are mistaken, so that a perfectly memorised record counts as a non-member. These cases are
     /// +∞ here; gains and losses that are both 0 (the model is its reference) give 1.
     ///
     /// # Errors
@@ -292,8 +294,9 @@ impl<'t> Scored<'t> {
         })
     }
 
-    /// Returns the WBC score: for each window length w, the share of the n − w + 1 runs of w tokens whose NLL is
-    /// smaller than under the reference; the mean over ten lengths (Chen et al. 2026, window-based comparison).
+    /// Returns the WBC score: for each window length w, the share of the n − w + 1 runs of w tokens
+    /// whose NLL is smaller than under the reference; the mean over ten lengths (Chen et al. 2026,
+    /// window-based comparison).
     ///
     /// A record shorter than a window is one window. Equal sums count for the reference.
     ///
@@ -301,7 +304,8 @@ impl<'t> Scored<'t> {
     /// Returns an error if the reference has other tokens.
     pub fn wbc(&self, reference: Scored<'_>) -> Result<f64> {
         self.check_same_tokens(reference)?;
-        // Each window is summed anew, because rounding in differences of running sums would break ties.
+        // Each window is summed anew, because rounding in differences of running sums would break
+        // ties.
         let ln_p = |scores: &[TokenScore]| scores.iter().map(|s| s.log_probability).sum::<f64>();
         let share = |length: usize| {
             let length = length.min(self.scores.len());
@@ -331,7 +335,8 @@ impl<'t> Scored<'t> {
     }
 }
 
-/// Returns the mean of the lowest max(1, ⌈share · n⌉) values: at least one counts, even for a short text.
+/// Returns the mean of the lowest max(1, ⌈share · n⌉) values: at least one counts, even for a short
+/// text.
 ///
 /// ```
 /// use reticent_attacks::membership::min_k;

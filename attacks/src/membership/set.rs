@@ -39,7 +39,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Returns the number of groups with members, or that of groups with non-members, whichever is smaller.
+    /// Returns the number of groups with members, or that of groups with non-members, whichever is
+    /// smaller.
     pub(super) fn fewest(&self) -> usize {
         let mut having = [vec![false; self.count], vec![false; self.count]];
         self.members.iter().for_each(|&g| having[0][g] = true);
@@ -92,8 +93,9 @@ impl ScoreSet {
     /// Creates a set of independent records.
     ///
     /// # Errors
-    /// Returns an error if there is no member or no non-member, or if a score is NaN. A score that could not be
-    /// computed is not a low score: leave the record out on both sides and say so, or compute it.
+    /// Returns an error if there is no member or no non-member, or if a score is NaN. A score that
+    /// could not be computed is not a low score: leave the record out on both sides and say so, or
+    /// compute it.
     pub fn new(members: Vec<f64>, non_members: Vec<f64>) -> Result<Self> {
         if members.is_empty() {
             return Err(Error::Empty("no member was given"));
@@ -142,7 +144,8 @@ impl ScoreSet {
         Ok(self)
     }
 
-    /// Returns the same records with scores that separate all members from all non-members: the most they can show.
+    /// Returns the same records with scores that separate all members from all non-members: the
+    /// most they can show.
     #[must_use]
     pub fn separated(&self) -> Self {
         Self {
@@ -188,8 +191,8 @@ impl ScoreSet {
     }
 
     /// Returns one record of every group, drawn at random: independent records, for statistics of
-    /// independent trials. Without groups, returns the set itself. For a group with both kinds, a fair coin
-    /// chooses the kind.
+    /// independent trials. Without groups, returns the set itself. For a group with both kinds, a
+    /// fair coin chooses the kind.
     #[must_use]
     pub fn thinned(&self, seed: u64) -> Self {
         let Some(groups) = &self.groups else {
@@ -217,7 +220,8 @@ impl ScoreSet {
             kept[side].push(of[rng.random_range(0..of.len())]);
         }
         let [mut members, mut non_members] = kept;
-        // If all groups have both kinds and every coin fell the same way, keep one record of the missing kind.
+        // If all groups have both kinds and every coin fell the same way, keep one record of the
+        // missing kind.
         if members.is_empty() {
             members.extend(self.members.first());
         }

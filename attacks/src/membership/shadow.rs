@@ -253,9 +253,9 @@ pub fn instability(
     }))
 }
 
-/// Returns the RMIA score: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where
-/// p̄ = ((1 + a) p_out + (1 − a))/2 approximates the mean over worlds with and without the
-/// record from models without it (Zarifzadeh, Liu and Shokri 2024, offline).
+/// Returns the RMIA score: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where p̄ = ((1 + a)
+/// p_out + (1 − a))/2 approximates the mean over worlds with and without the record from models without it (Zarifzadeh,
+/// Liu and Shokri 2024, offline).
 ///
 /// Probabilities of texts are exp(mean ln p): a convention, not a probability. `record` and
 /// `population` hold (ln p under the audited model, ln of the mean p under models without it).

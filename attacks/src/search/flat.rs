@@ -1,4 +1,5 @@
-//! Ranks by scoring every candidate separately: the oracle for the search and the baseline for its cost.
+//! Ranks by scoring every candidate separately: the oracle for the search and the baseline for its
+//! cost.
 
 use super::{CandidateTree, RankCount, SearchOptions, Target, by_context, check_targets, cost};
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! The pruned search itself: the open prefixes, processed batch by batch, and the counts of all other candidates.
+//! The pruned search itself: the open prefixes, processed batch by batch, and the counts of all
+//! other candidates.
 
 use super::meter::Meter;
 use super::tree::{CandidateTree, Edge};
@@ -159,8 +160,8 @@ impl<'a> Frontier<'a> {
         })
     }
 
-    /// Searches until nothing is open or the budget is spent. Returns the ranks, and the guesses if beliefs are
-    /// tracked.
+    /// Searches until nothing is open or the budget is spent. Returns the ranks, and the guesses if
+    /// beliefs are tracked.
     pub(crate) fn run<S: PrefixScorer + ?Sized>(
         mut self,
         meter: &mut Meter<'_, S>,
@@ -207,7 +208,8 @@ impl<'a> Frontier<'a> {
         guesses
     }
 
-    /// Takes up to `most` open prefixes. The contexts take turns, each giving its cheapest prefix first.
+    /// Takes up to `most` open prefixes. The contexts take turns, each giving its cheapest prefix
+    /// first.
     fn take(&mut self, most: usize) -> Vec<(usize, Open)> {
         let mut batch = Vec::new();
         let mut found = true;
@@ -323,7 +325,8 @@ impl<'a> Frontier<'a> {
         }
     }
 
-    /// Records the beliefs in the candidates of an edge, and returns the belief in those that are longer.
+    /// Records the beliefs in the candidates of an edge, and returns the belief in those that are
+    /// longer.
     fn believe(
         &mut self,
         number: usize,

@@ -1,8 +1,10 @@
-//! Lists candidates for a tokenizer whose tokens cross position boundaries: byte-pair encodings merge digits.
+//! Lists candidates for a tokenizer whose tokens cross position boundaries: byte-pair encodings
+//! merge digits.
 //!
-//! Such a space cannot be described by choices per position. Every candidate is encoded within its line as the
-//! model was trained to read it (its canonical tokens, one sequence each). The prefix that all candidates share
-//! becomes part of the context, and the rest becomes one prefix tree over tokens.
+//! Such a space cannot be described by choices per position. Every candidate is encoded within its
+//! line as the model was trained to read it (its canonical tokens, one sequence each). The prefix
+//! that all candidates share becomes part of the context, and the rest becomes one prefix tree over
+//! tokens.
 
 use crate::error::{Error, Result};
 use crate::search::{CandidateTree, Target};
@@ -20,8 +22,9 @@ const CHECKED: u64 = 997;
 /// Returns the tree and the targets of a plan whose candidates have to be listed.
 ///
 /// # Errors
-/// Returns an error if there are more candidates than can be listed, if canaries have different contexts, or if the
-/// tokenizer's tokens reach across the end of the secret or are the same for two candidates.
+/// Returns an error if there are more candidates than can be listed, if canaries have different
+/// contexts, or if the tokenizer's tokens reach across the end of the secret or are the same for
+/// two candidates.
 pub(crate) fn listed_targets(
     plan: &CanaryPlan,
     tokenizer: &Tokenizer,
@@ -75,7 +78,7 @@ struct Lines<'a> {
     tokenizer: &'a Tokenizer,
     /// The line up to the secret.
     before: &'a str,
-    /// The shortest text that follows every secret.
+    /// The text that follows every secret, at least.
     after: String,
     /// The choices at each position.
     positions: Vec<Vec<String>>,
@@ -129,8 +132,8 @@ impl<'a> Lines<'a> {
         parts.into_iter().rev().collect()
     }
 
-    /// Finds where to cut the line so that its two parts encode like the whole: before the last word of the
-    /// context if that works for all checked candidates, otherwise at its beginning.
+    /// Finds where to cut the line so that its two parts encode like the whole: before the last
+    /// word of the context if that works for all checked candidates, otherwise at its beginning.
     fn way(&self) -> Result<Way> {
         let spaces = self.before.rmatch_indices(' ').map(|(at, _)| at).take(3);
         'cuts: for from in spaces.chain([0]) {

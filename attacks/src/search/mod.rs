@@ -1,10 +1,10 @@
 //! Exact ranks of secrets among all candidates, without scoring all candidates.
 //!
-//! The score of a candidate is the summed negative log-likelihood (NLL, nats) of the secret
-//! span given its context: −Σ ln p(token | preceding tokens). The sum never decreases as a prefix
-//! grows, so no candidate below a prefix that already costs more than the canary can outrank the
-//! canary. The search expands a prefix only while its sum is at most the canary's (plus the tie
-//! tolerance); everything below a pruned prefix is counted, not scored. The result equals that of full
+//! The score of a candidate is the summed negative log-likelihood (NLL, nats) of the secret span
+//! given its context: −Σ ln p(token | preceding tokens). The sum never decreases as a prefix grows,
+//! so no candidate below a prefix that already costs more than the canary can outrank the canary.
+//! The search expands a prefix only while its sum is at most the canary's (plus the tie tolerance);
+//! everything below a pruned prefix is counted, not scored. The result equals that of full
 //! enumeration, which [`flat_ranks`] implements as a test oracle.
 //!
 //! Canaries that share a context share one tree; trees of different contexts share batches.
@@ -50,8 +50,8 @@ pub struct SearchOptions {
     /// Candidates whose NLL differs from the canary's by at most this count as ties, nats. Zero
     /// for an engine whose f64 sums are exact; otherwise the engine's noise, say 1e-5.
     pub tie_tolerance: f64,
-    /// The largest number of positions to score; `None` searches to the end. The canaries' own paths are always
-    /// scored, so that there is a result.
+    /// The largest number of positions to score; `None` searches to the end. The canaries' own
+    /// paths are always scored, so that there is a result.
     pub budget: Option<u64>,
 }
 
@@ -158,12 +158,13 @@ pub struct Ranking {
     pub work: Work,
 }
 
-/// Ranks every target among all candidates by pruned search, with the same result as [`flat_ranks`].
+/// Ranks every target among all candidates by pruned search, with the same result as
+/// [`flat_ranks`].
 ///
-/// The search goes depth first over batches, most probable prefixes first. The engine therefore holds at most about
-/// `batch × secret length` states at a time, whatever the number of candidates. Contexts take
-/// turns, so that they share a budget fairly. Candidates that the budget leaves open are counted in
-/// [`RankCount::unresolved`], never guessed.
+/// The search goes depth first over batches, most probable prefixes first. The engine therefore
+/// holds at most about `batch × secret length` states at a time, whatever the number of candidates.
+/// Contexts take turns, so that they share a budget fairly. Candidates that the budget leaves open
+/// are counted in [`RankCount::unresolved`], never guessed.
 ///
 /// `progress` is called after every batch and may stop the search.
 ///
@@ -210,8 +211,9 @@ pub struct Ranking {
 /// ```
 ///
 /// # Errors
-/// Returns an error if a target is not a candidate, if a context is empty, if an option is out of range, if the
-/// engine fails or returns NaN or a positive log-probability, or [`Error::Interrupted`] if `progress` stops the search.
+/// Returns an error if a target is not a candidate, if a context is empty, if an option is out of
+/// range, if the engine fails or returns NaN or a positive log-probability, or
+/// [`Error::Interrupted`] if `progress` stops the search.
 pub fn search_ranks<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -222,11 +224,13 @@ pub fn search_ranks<S: PrefixScorer + ?Sized>(
     Ok(search(scorer, tree, targets, options, None, progress)?.0)
 }
 
-/// Ranks every target as `search_ranks` does, and also returns what the model believes of each canary, for an audit
-/// by e-values. The beliefs come from the probabilities that the search evaluates anyway, without further scoring.
+/// Ranks every target as `search_ranks` does, and also returns what the model believes of each
+/// canary, for an audit by e-values. The beliefs come from the probabilities that the search
+/// evaluates anyway, without further scoring.
 ///
 /// # Errors
-/// As for [`search_ranks`]; also if the audit is for another number of candidates, or for more than four beliefs.
+/// As for [`search_ranks`]; also if the audit is for another number of candidates, or for more than
+/// four beliefs.
 pub fn search_beliefs<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,

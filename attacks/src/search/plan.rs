@@ -53,15 +53,16 @@ pub fn plan_targets(
 
 /// Returns the tree and the targets of a plan for any tokenizer.
 ///
-/// If the tokenizer respects positions, the tree is built position by position (any number of candidates up to 2^63).
-/// Otherwise the canonical tokens of every candidate are listed one by one (byte-pair encodings that merge digits;
-/// up to 4 million candidates). Canaries may have different contexts, but the candidates' tokens must be the same
-/// after each of them.
+/// If the tokenizer respects positions, the tree is built position by position (any number of
+/// candidates up to 2^63). Otherwise the canonical tokens of every candidate are listed one by one
+/// (byte-pair encodings that merge digits; up to 4 million candidates). Canaries may have different
+/// contexts, but the candidates' tokens must be the same after each of them.
 ///
 /// # Errors
-/// As for [`CandidateSpace::new`] and [`plan_targets`]. A list fails if there are too many candidates, if tokens
-/// reach across the end of a secret, or if two candidates have the same tokens. Also returns an error if candidates
-/// have other tokens after one context than after another.
+/// As for [`CandidateSpace::new`] and [`plan_targets`]. A list fails if there are too many
+/// candidates, if tokens reach across the end of a secret, or if two candidates have the same
+/// tokens. Also returns an error if candidates have other tokens after one context than after
+/// another.
 pub fn plan_search(
     plan: &CanaryPlan,
     tokenizer: &Tokenizer,

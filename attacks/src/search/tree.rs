@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
 use std::collections::{BTreeMap, HashMap};
 
-/// The largest number of nodes of a compiled space; digits, letters and word lists need one per position
-/// or per letter.
+/// The largest number of nodes of a compiled space; digits, letters and word lists need one per
+/// position or per letter.
 const MOST_NODES: usize = 1 << 22;
 
 /// An edge of the tree: one more token of the secret.
@@ -66,8 +66,8 @@ impl CandidateTree {
         self.candidates
     }
 
-    /// Returns the total number of tokens of all candidates: the secret positions that flat scoring has to score
-    /// (2^64 - 1 if there are more).
+    /// Returns the total number of tokens of all candidates: the secret positions that flat scoring
+    /// has to score (2^64 - 1 if there are more).
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
@@ -92,7 +92,8 @@ impl CandidateTree {
     /// Returns the tokens of the candidate with these choice indices, one per position.
     ///
     /// # Errors
-    /// Returns an error if a choice index is too large, or if there are not as many indices as positions.
+    /// Returns an error if a choice index is too large, or if there are not as many indices as
+    /// positions.
     pub fn spell(&self, choices: &[usize]) -> Result<Vec<TokenId>> {
         if choices.len() != self.positions.len() {
             return Err(Error::CandidateSpace {
@@ -210,7 +211,8 @@ impl Trie {
     }
 }
 
-/// Returns, for every position and node, the number of ways in which a candidate can continue strictly below it.
+/// Returns, for every position and node, the number of ways in which a candidate can continue
+/// strictly below it.
 fn completions(tries: &[Trie]) -> Vec<Vec<u64>> {
     let mut later = 1_u64;
     let mut all = vec![Vec::new(); tries.len()];
@@ -232,7 +234,8 @@ fn completions(tries: &[Trie]) -> Vec<Vec<u64>> {
     all
 }
 
-/// A way to read a prefix: a position, a node of the trie of its choices, and the number of such ways.
+/// A way to read a prefix: a position, a node of the trie of its choices, and the number of such
+/// ways.
 type Reading = (u32, u32, u64);
 
 /// Compiles the tree by subset construction: a node of the tree is the set of readings of a prefix.
@@ -274,10 +277,12 @@ fn compile(tries: &[Trie], completions: &[Vec<u64>]) -> Result<Vec<Vec<Edge>>> {
     Ok(nodes)
 }
 
-/// For one token: the number of candidates that end with it, and the number of ways in which each reading continues.
+/// For one token: the number of candidates that end with it, and the number of ways in which each
+/// reading continues.
 type Followers = (u64, BTreeMap<(u32, u32), u64>);
 
-/// Returns, for each next token, the number of candidates that end there and the readings that continue.
+/// Returns, for each next token, the number of candidates that end there and the readings that
+/// continue.
 fn follow(tries: &[Trie], readings: &[Reading]) -> BTreeMap<TokenId, (u64, Vec<Reading>)> {
     let mut by_token: BTreeMap<TokenId, Followers> = BTreeMap::new();
     for &(position, node, ways) in readings {
