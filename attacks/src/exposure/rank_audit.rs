@@ -317,9 +317,10 @@ pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
 }
 
 /// Returns an upper bound on P(at least `hits` of m secrets lie in model-named sets of t
-/// candidates) under (ε, δ) for replacing one secret: P[Bin(m, q) ≥ hits] + m
-/// δ (N' − 1) / (N' − t + t e^ε), with q = t e^ε / (N' − t + t e^ε). Direction: upper. Tight for
-/// m = 1, and for every m at δ = 0 (randomised response over the candidates).
+/// candidates) under (ε, δ) for replacing one secret:
+/// P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), with q = t e^ε / (N' − t + t e^ε).
+/// Direction: upper. Tight for m = 1, and for every m at δ = 0 (randomised response over the
+/// candidates).
 ///
 /// `effective` is N' ([`Draw::effective_candidates`]).
 ///

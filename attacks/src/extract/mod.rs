@@ -72,7 +72,7 @@ impl Passage {
 pub struct Continuation {
     /// Whether greedy decoding of the prompt gives the suffix, token by token.
     pub verbatim: bool,
-    /// The share of tokens that must change to turn the greedy continuation into the suffix (edit distance over the
+    /// The least share of tokens to change to turn the greedy continuation into the suffix (edit distance over the
     /// suffix's length; 1 minus PrivacyGuard's edit similarity over the target's length, in tokens): 0 for verbatim;
     /// absent if nothing was generated.
     pub distance: Option<f64>,
