@@ -1,4 +1,4 @@
-//! A lower bound on ε from in/out coins, and everything it is a bound of.
+//! A lower bound on ε from in/out coins, together with everything that it refers to.
 
 use crate::error::{Error, Result};
 use crate::exposure::{Assumption, EpsilonMethod};
@@ -51,7 +51,8 @@ impl AuditTerms {
         Ok(())
     }
 
-    /// Checks what a bound through a Gaussian trade-off needs besides: its pure ε is infinite.
+    /// Checks the terms for a bound through a Gaussian trade-off, which also needs δ > 0: its pure
+    /// ε is infinite.
     pub(crate) fn check_positive_delta(&self) -> Result<()> {
         self.check()?;
         if self.delta.get() > 0.0 {
@@ -61,12 +62,12 @@ impl AuditTerms {
         Err(Error::out_of_range("delta", range, self.delta.get()))
     }
 
-    /// α, the probability of a false alarm.
+    /// Returns α, the probability of a false alarm.
     pub(crate) fn alpha(&self) -> f64 {
         1.0 - self.confidence.get()
     }
 
-    /// What a bound without a trade-off family presupposes at this δ.
+    /// Returns what a bound without a trade-off family assumes at this δ.
     pub(crate) fn assumption(&self) -> Assumption {
         if self.delta.get() > 0.0 {
             Assumption::ApproximateDp
@@ -92,11 +93,13 @@ impl AuditBound {
         })
     }
 
-    /// The bound, where it may stand against a promised ε(δ) in these terms; nothing otherwise.
+    /// Returns the bound if it can be compared with a promised ε(δ) in these terms, otherwise
+    /// `None`.
     ///
-    /// A pure-ε bound never meets an ε(δ) of δ > 0: the pure ε of a Gaussian is infinite, and
-    /// the two are no contradiction. A bound under an assumed trade-off family meets no promise
-    /// at all, since a breach may be the family's fault.
+    /// A pure-ε bound cannot be compared with an ε(δ) with δ > 0: the pure ε of a Gaussian is
+    /// infinite, so the two don't contradict each other. A bound under an assumed trade-off family
+    /// cannot be compared with any promise, because an apparent breach may be due to the
+    /// assumption.
     ///
     /// ```
     /// use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};

@@ -1,4 +1,4 @@
-//! How the secrets of a plan were drawn: what the null and the ε bound rest on.
+//! How the secrets of a plan were drawn, which the null distribution and the ε bound depend on.
 
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -15,14 +15,13 @@ pub enum Draw {
 }
 
 impl Draw {
-    /// The number N' of candidates that a secret is uniform on when all others are known:
-    /// N for independent draws, N − m + 1 for distinct ones.
+    /// Returns N', the number of candidates over which a secret is uniform when all others are known: N for independent
+    /// draws, N − m + 1 for distinct ones.
     ///
-    /// Given all other secrets and a model that ignores this one, the secret lies in a set of t
-    /// candidates with probability at most t / N'. (It is uniform on N' values; at most t of
-    /// them are in the set.) So every count of canaries in sets of t is dominated by a binomial
-    /// of rate t / N', whether the canaries share a context or not. Every p-value and bound of
-    /// this crate uses N' in the place of N.
+    /// Given all other secrets and a model that ignores this one, the secret lies in a set of t candidates with
+    /// probability at most t / N', because it is uniform on N' values of which at most t are in the set. Every count of
+    /// canaries in sets of size t is therefore dominated by a binomial with rate t / N', whether or not the canaries
+    /// share a context. Every p-value and bound of this crate uses N' in place of N.
     ///
     /// # Errors
     /// No canary, or more distinct canaries than candidates.
@@ -44,13 +43,13 @@ impl Draw {
         }
     }
 
-    /// P(independent draws are distinct), or less, for distinct ones; 1 for independent ones.
+    /// Returns a lower bound on P(independent draws are distinct) for distinct draws, and 1 for independent ones.
     ///
-    /// Distinct secrets are independent ones under that condition, so a test that errs with probability α on
-    /// independent secrets errs with at most α divided by this on distinct ones: P(A | B) ≤ P(A)/P(B).
+    /// Distinct secrets are independent secrets conditioned on this event, so a test with error probability α on
+    /// independent secrets has error probability at most α divided by this on distinct ones: P(A | B) ≤ P(A)/P(B).
     ///
     /// # Errors
-    /// As [`Self::effective_candidates`].
+    /// As for [`Self::effective_candidates`].
     pub fn uncollided(self, candidates: u64, canaries: u64) -> Result<f64> {
         self.effective_candidates(candidates, canaries)?;
         Ok(match self {

@@ -1,4 +1,4 @@
-//! What can go wrong in an attack: one enum, every variant with the value and the allowed range.
+//! The error type of the crate. Every variant carries the offending value and the allowed range.
 
 /// An error of the attacks crate.
 #[derive(Debug, thiserror::Error)]
@@ -11,17 +11,17 @@ pub enum Error {
         what: &'static str,
         /// The allowed range.
         range: &'static str,
-        /// The value that was offered.
+        /// The value that was given.
         value: String,
     },
-    /// An argument is not what it must be.
+    /// An argument is not of the required kind.
     #[error("{what} must be {needed}, got {got}")]
     Unsuitable {
         /// The argument.
         what: &'static str,
-        /// What it must be.
+        /// What is required.
         needed: &'static str,
-        /// What it is.
+        /// What was given.
         got: String,
     },
     /// A candidate space that cannot be searched.
@@ -32,35 +32,35 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// A canary whose secret is not among its candidates: it has no rank.
+    /// A canary has no rank, because its secret is not among its candidates.
     #[error("canary {index}: its secret is not one of the {candidates} candidates")]
     NotACandidate {
-        /// Which canary, from 0.
+        /// The index of the canary, from 0.
         index: usize,
         /// The size of the candidate space.
         candidates: u64,
     },
-    /// A model said something that is no log-probability.
+    /// A model returned a value that is not a log-probability.
     #[error(
         "the model gave {value} as log-probability of token {token}; it must lie in [-inf, 0] and must not be NaN"
     )]
     BadScore {
-        /// What the model said.
+        /// The value that the model returned.
         value: f64,
         /// The token.
         token: u32,
     },
-    /// A model answered with another number of values than it was asked for.
+    /// A model returned a different number of values than requested.
     #[error("the model answered with {got} {what}, {wanted} were asked for")]
     WrongCount {
         /// What was counted.
         what: &'static str,
-        /// How many came.
+        /// How many were returned.
         got: usize,
-        /// How many were asked for.
+        /// How many were requested.
         wanted: usize,
     },
-    /// A model that says nothing of most texts: its losses are not finite.
+    /// The model has no finite perplexity on most texts.
     #[error(
         "nothing can be concluded: the model gives {silent} of {all} texts (each {what}) no finite perplexity"
     )]
@@ -72,28 +72,28 @@ pub enum Error {
         /// All texts.
         all: u64,
     },
-    /// Nothing in the data carries a score.
+    /// The data contain nothing that can be scored.
     #[error("nothing to score: {0}")]
     Empty(&'static str),
-    /// All texts of one side stand on the other side, too.
+    /// Every text of one side also occurs on the other side.
     #[error(
         "every text of the {records} {side} stands among the {other}, too, in the same or nearly the same words; non-members must be texts that were never trained on"
     )]
     SameTexts {
-        /// `members` or `non-members`.
+        /// The side: `members` or `non-members`.
         side: &'static str,
-        /// The other of the two.
+        /// The other side.
         other: &'static str,
-        /// The side's records.
+        /// The number of records on the side.
         records: usize,
     },
     /// The caller's progress callback asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The search's own books do not balance: a defect of this crate.
+    /// The search lost or double-counted candidates: a defect of this crate.
     #[error("the search accounted for {counted} of {candidates} candidates; please report this")]
     LostCandidates {
-        /// How many were seen, pruned or left.
+        /// How many candidates were seen, pruned or left.
         counted: u64,
         /// The size of the candidate space.
         candidates: u64,
@@ -104,7 +104,7 @@ pub enum Error {
     /// The corpus crate refused a plan or its candidates.
     #[error(transparent)]
     Corpus(#[from] reticent_corpus::Error),
-    /// A quantity was refused by the accounting crate.
+    /// The accounting crate refused a quantity.
     #[error(transparent)]
     Accounting(#[from] reticent_accounting::Error),
 }

@@ -1,16 +1,16 @@
-//! Attacks on a trained model: a canary plan or marked records and a scorer in, a finding (a lower bound) out.
-//! They see a scorer's traits, never a tensor library.
+//! Attacks on a trained model: from a canary plan or marked records and a scorer to a finding, which is a lower bound.
+//! The attacks use the scorer's traits only, never a tensor library.
 //!
 //! | module | question |
 //! |---|---|
-//! | [`search`] | which rank has each canary among all its candidates, exactly? |
-//! | [`exposure`] | what do ranks say beside a model that ignores the secrets, and against a promise? |
-//! | [`evalue`] | which ε do a model's beliefs, or coins, exclude at any time of stopping? |
-//! | [`membership`] | was this record, this group, this text trained on? |
-//! | [`extract`] | does a prompt bring out what stood behind it? |
+//! | [`search`] | what is the exact rank of each canary among all its candidates? |
+//! | [`exposure`] | what do the ranks say compared with a model that ignores the secrets, and against a promised ε? |
+//! | [`evalue`] | which ε do a model's beliefs, or coins, exclude, at any stopping time? |
+//! | [`membership`] | was this record, this group or this text in the training data? |
+//! | [`extract`] | does a prompt make the model produce the text that followed it? |
 //!
-//! [`RateCounts`] of independent trials and [`OneRunCounts`] of one run's coins give an [`AuditBound`]: a lower bound
-//! on ε with all that it is a bound of.
+//! [`RateCounts`] of independent trials and [`OneRunCounts`] of the coins of one run give an [`AuditBound`]: a lower
+//! bound on ε together with everything that it refers to.
 //!
 //! ```
 //! use reticent_attacks::Draw;

@@ -1,4 +1,5 @@
-//! The normal law and Gaussian differential privacy, with the accuracy that bounds need.
+//! The normal distribution and Gaussian differential privacy, with the accuracy that bounds
+//! require.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -12,7 +13,7 @@ pub(crate) fn ln_normal_density(x: f64) -> f64 {
     -0.5 * x * x - 0.5 * (2.0 * PI).ln()
 }
 
-/// Φ⁻¹(p); −∞ and ∞ at the ends. Relative error of p below 1e-13.
+/// Returns Φ⁻¹(p), −∞ and ∞ at the ends. The relative error of p is below 1e-13.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     if p <= 0.0 {
         return f64::NEG_INFINITY;
@@ -21,10 +22,11 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
         return f64::INFINITY;
     }
     if p > 0.5 {
-        // 1 − p is exact here, and the lower tail keeps its digits.
+        // 1 − p is exact here, and the lower tail keeps its precision.
         return -normal_quantile(1.0 - p);
     }
-    // Φ rises, ln Φ is concave: Newton from the left of the root stays there and converges.
+    // Φ is increasing and ln Φ concave: Newton's method started left of the root stays there and
+    // converges.
     let ln_p = p.ln();
     let mut x = -(-2.0 * ln_p).sqrt() - 1.0;
     for _ in 0..100 {
@@ -39,7 +41,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
     x
 }
 
-/// ln Φ(x), with relative accuracy in the lower tail.
+/// Returns ln Φ(x), with relative accuracy in the lower tail.
 pub(crate) fn ln_normal_cdf(x: f64) -> f64 {
     if x > -5.0 {
         normal_cdf(x).ln()
@@ -48,7 +50,7 @@ pub(crate) fn ln_normal_cdf(x: f64) -> f64 {
     }
 }
 
-/// Mills' ratio Φ(−x)/φ(x).
+/// Returns Mills' ratio Φ(−x)/φ(x).
 fn mills(x: f64) -> f64 {
     if x < 25.0 {
         normal_cdf(-x) / ln_normal_density(x).exp()
@@ -59,18 +61,18 @@ fn mills(x: f64) -> f64 {
     }
 }
 
-/// δ(ε) of μ-GDP: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) (Dong, Roth and Su, Corollary 2.13).
+/// Returns δ(ε) of μ-GDP: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) (Dong, Roth and Su, Corollary 2.13).
 pub(crate) fn gdp_delta(mu: f64, epsilon: f64) -> f64 {
     let (a, b) = (mu / 2.0 - epsilon / mu, -mu / 2.0 - epsilon / mu);
     if a > -5.0 {
-        // e^ε Φ(b) from its logarithm: e^ε alone may overflow.
+        // e^ε Φ(b) is computed from its logarithm, because e^ε alone may overflow.
         return (normal_cdf(a) - (epsilon + ln_normal_cdf(b)).exp()).max(0.0);
     }
     // e^ε φ(b) = φ(a).
     (ln_normal_density(a).exp() * (mills(-a) - mills(-b))).max(0.0)
 }
 
-/// The ε with δ(ε) = `delta` of μ-GDP, from below; 0 if δ(0) is no larger.
+/// Returns the ε at which δ(ε) of μ-GDP equals `delta`, rounded down; 0 if δ(0) is at most `delta`.
 pub(crate) fn gdp_epsilon(mu: f64, delta: f64) -> f64 {
     if mu <= 0.0 || gdp_delta(mu, 0.0) <= delta {
         return 0.0;

@@ -1,14 +1,14 @@
 //! A lower bound on ε from the coins of one training run.
 //!
-//! m canaries, each put in by a fair coin of its own; the auditor sees the model, abstains on
-//! m − r canaries and guesses the coins of r, v of them rightly. Under (ε, δ), with
-//! q = e^ε/(1 + e^ε) (Steinke, Nasr and Jagielski 2023, Theorem 5.2):
+//! There are m canaries, each inserted according to its own fair coin. The auditor sees the model,
+//! abstains on m − r canaries, guesses the coins of the other r, and guesses v of them correctly.
+//! Under (ε, δ), with q = e^ε/(1 + e^ε) (Steinke, Nasr and Jagielski 2023, Theorem 5.2):
 //!
 //! P(V ≥ v) ≤ P[Bin(r, q) ≥ v] + 2 m δ max_{i ≤ v} P[v > Bin(r, q) ≥ v − i] / i.
 //!
-//! The bound is the ε up to which the right side stays at most α. It is wrong with probability
-//! at most α even where the right side does not rise with ε: the least v at which some ε* above
-//! the truth is excluded has probability at most α under ε*, which the run satisfies too.
+//! The bound is the ε up to which the right-hand side stays at most α. It is wrong with probability
+//! at most α even where the right-hand side does not increase with ε: the least v at which some ε*
+//! above the true ε is excluded has probability at most α under ε*, which the run also satisfies.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use reticent_accounting::{Delta, Epsilon, Probability, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The largest ε that is searched for: beyond it q is 1 in double precision.
+/// The largest ε that the search considers: beyond it, q is 1 in double precision.
 const LARGEST: f64 = 36.0;
 
 /// The outcome of a one-run audit.
@@ -35,12 +35,12 @@ pub struct OneRunCounts {
 }
 
 impl OneRunCounts {
-    /// Checks that v ≤ r ≤ m and m ≥ 1.
+    /// Creates the counts, checking that v ≤ r ≤ m and m ≥ 1.
     ///
     /// # Errors
     /// Counts that cannot be.
     pub fn new(canaries: u64, guesses: u64, correct: u64) -> Result<Self> {
-        // The bounds take time in proportion: some seconds for so many.
+        // The time for a bound is proportional to the count: some seconds for this many.
         if !(1..=100_000_000).contains(&canaries) {
             return Err(Error::out_of_range("m (canaries)", "[1, 10^8]", canaries));
         }
@@ -65,7 +65,8 @@ impl OneRunCounts {
         })
     }
 
-    /// P(at least this many right guesses) is at most this under (ε, δ). Direction: upper.
+    /// Returns an upper bound on P(at least this many correct guesses) under (ε, δ). Direction:
+    /// upper.
     ///
     /// ```
     /// use reticent_accounting::{Delta, Epsilon};
@@ -76,13 +77,13 @@ impl OneRunCounts {
     /// ```
     ///
     /// # Errors
-    /// None for counts made by [`Self::new`].
+    /// None for counts that [`Self::new`] made.
     pub fn p_value(&self, epsilon: Epsilon, delta: Delta) -> Result<Upper<Probability>> {
         let p = self.tail(epsilon.get(), delta.get())? * (1.0 + 1e-10);
         Ok(Upper::new(Probability::new(p.min(1.0))?))
     }
 
-    /// The lower bound on ε(δ). Direction: lower.
+    /// Returns the lower bound on ε(δ). Direction: lower.
     ///
     /// ```
     /// use reticent_accounting::{Confidence, Delta, Neighbours, UnitName};
@@ -97,7 +98,7 @@ impl OneRunCounts {
     /// ```
     ///
     /// # Errors
-    /// δ = 1, zero copies.
+    /// Returns an error if δ = 1 or the terms have zero copies.
     pub fn bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
         terms.check()?;
         let alpha = terms.alpha() * (1.0 - 1e-9);
@@ -106,13 +107,13 @@ impl OneRunCounts {
         AuditBound::new(epsilon, terms, EpsilonMethod::OneRun, terms.assumption())
     }
 
-    /// The lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
+    /// Returns the lower bound on ε(δ) if the mechanism is Gaussian (μ-GDP), by the recursion of
     /// Mahloujifar, Melis and Chaudhuri 2024 ("Auditing f-differential privacy in one run",
-    /// algorithm `audit_rh_with_cap`). Direction: lower, conditional on the family: it says which
-    /// μ a **Gaussian** trade-off must have, and nothing about other mechanisms.
+    /// algorithm `audit_rh_with_cap`). Direction: lower, conditional on the family: the bound says
+    /// which μ a **Gaussian** trade-off must have, and nothing about other mechanisms.
     ///
     /// # Errors
-    /// δ outside (0, 1), zero copies.
+    /// Returns an error if δ is outside (0, 1) or the terms have zero copies.
     pub fn gaussian_bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
         terms.check_positive_delta()?;
         let alpha = terms.alpha();
@@ -124,7 +125,7 @@ impl OneRunCounts {
         Ok(bound)
     }
 
-    /// The right side of the module's inequality.
+    /// Returns the right-hand side of the inequality in the module's documentation.
     fn tail(&self, epsilon: f64, delta: f64) -> Result<f64> {
         if self.correct == 0 {
             return Ok(1.0);
@@ -138,9 +139,9 @@ impl OneRunCounts {
         Ok((tail + slack).min(1.0))
     }
 
-    /// max_{1 ≤ i ≤ v} P[v > Bin(r, q) ≥ v − i] / i: the largest mean of the last i
-    /// probabilities below v. They rise towards the mode and fall beyond it, so the search ends
-    /// where one beyond the mode is below the mean.
+    /// Returns max_{1 ≤ i ≤ v} P[v > Bin(r, q) ≥ v − i] / i: the largest mean of the last i
+    /// probabilities below v. The probabilities rise towards the mode and fall beyond it, so the
+    /// search stops at the first probability beyond the mode that is below the mean.
     fn steepest_mean(&self, q: f64) -> Result<f64> {
         let (trials, odds) = (self.guesses as f64, (q / (1.0 - q)).ln());
         let mode = (trials + 1.0) * q;
@@ -156,16 +157,16 @@ impl OneRunCounts {
             if hits <= mode && term < mean {
                 break;
             }
-            // P[hits − 1] / P[hits], in logarithms: far above the mode both underflow.
+            // P[hits − 1] / P[hits] in logarithms, because both underflow far above the mode.
             ln_term += (hits / (trials - hits + 1.0)).ln() - odds;
         }
         Ok(best)
     }
 
-    /// Whether this many right guesses exclude μ-GDP at level alpha.
+    /// Returns whether this many correct guesses exclude μ-GDP at level alpha.
     ///
-    /// r and h stand for the probabilities of right and wrong guesses beyond the count; f maps
-    /// one to the least the other can be. Excluded when they cannot add up to r/m.
+    /// r and h stand for the probabilities of right and wrong guesses beyond the count. f maps
+    /// one of them to the least value of the other. μ is excluded if they cannot add up to r/m.
     fn excludes_gaussian(&self, mu: f64, alpha: f64) -> bool {
         let (m, guesses) = (self.canaries as f64, self.guesses as f64);
         let mut right = alpha * self.correct as f64 / m;
@@ -183,8 +184,8 @@ impl OneRunCounts {
     }
 }
 
-/// The last point of [0, top] up to which `excluded` holds, found by doubling; 0 if it does not
-/// hold at 0.
+/// Returns the last point of [0, top] up to which `excluded` holds, found by doubling and
+/// bisection; 0 if it does not hold at 0.
 fn last_excluded(top: f64, excluded: impl Fn(f64) -> Result<bool>) -> Result<f64> {
     if !excluded(0.0)? {
         return Ok(0.0);
@@ -194,7 +195,7 @@ fn last_excluded(top: f64, excluded: impl Fn(f64) -> Result<bool>) -> Result<f64
         low = high;
         high *= 2.0;
     }
-    // Errors depend on the counts alone, which have passed by now.
+    // Errors depend only on the counts, which have already passed.
     Ok(bisect_last(low, high.min(top), |x| {
         excluded(x).unwrap_or(false)
     }))

@@ -37,7 +37,7 @@ pub struct Perplexity {
     pub records: Vec<RecordCost>,
 }
 
-/// Whether a model says nothing of a text: exp of its mean loss over so many tokens or characters is no finite number.
+/// Returns whether a model is silent about a text: exp of its mean loss per token or character is not a finite number.
 ///
 /// ```
 /// use reticent_attacks::is_silent;
@@ -50,7 +50,7 @@ pub fn is_silent(nll: f64, length: usize) -> bool {
     !(nll / length.max(1) as f64).exp().is_finite()
 }
 
-/// Whether scores are equal but for rounding: they tell no record from another, whatever the model knows.
+/// Returns whether scores are equal up to rounding, so that they cannot distinguish records, whatever the model knows.
 ///
 /// ```
 /// assert!(reticent_attacks::are_alike([0.5, 0.5 + 1e-15]));
@@ -59,7 +59,7 @@ pub fn is_silent(nll: f64, length: usize) -> bool {
 /// assert!(!reticent_attacks::are_alike([0.5, 0.51, f64::NEG_INFINITY]));
 /// ```
 pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
-    /// A share of the largest magnitude, far above what sums of a text's losses are off.
+    /// Relative to the largest magnitude, and far above the rounding error of a text's summed losses.
     const ROUNDING: f64 = 1e-9;
     let ends = (f64::INFINITY, f64::NEG_INFINITY);
     let ends = scores.into_iter().fold(ends, |(least, most), score| {
@@ -70,8 +70,8 @@ pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
     least >= most || apart.is_finite() && apart <= ROUNDING * least.abs().max(most.abs())
 }
 
-/// Refuses a model that says nothing of most texts, by the losses and lengths of all: ranks and scores of what it is silent
-/// of would look like those of a model without a leak.
+/// Refuses a model that is silent about most texts, given the losses and lengths of all texts. The ranks and scores of
+/// such texts would look like those of a model without a leak.
 ///
 /// ```
 /// assert!(reticent_attacks::check_speaks("record", [(9.0, 3), (f64::INFINITY, 3)]).is_ok());
@@ -79,7 +79,7 @@ pub fn are_alike(scores: impl IntoIterator<Item = f64>) -> bool {
 /// ```
 ///
 /// # Errors
-/// More than half of the texts have no finite perplexity; `what` names one of them.
+/// Returns an error if more than half of the texts have no finite perplexity; `what` names one of the texts.
 pub fn check_speaks(
     what: &'static str,
     texts: impl IntoIterator<Item = (f64, usize)>,
@@ -91,7 +91,7 @@ pub fn check_speaks(
     heard.check(what)
 }
 
-/// How many texts a model says nothing of, counted as they come.
+/// Counts the texts that a model is silent about, as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     silent: u64,
@@ -104,7 +104,7 @@ impl Heard {
         self.silent += u64::from(is_silent(nll, length));
     }
 
-    /// As [`check_speaks`].
+    /// Checks the counted texts as [`check_speaks`] does.
     pub(crate) fn check(&self, what: &'static str) -> Result<()> {
         let Self { silent, all } = *self;
         if 2 * silent > all {
@@ -114,12 +114,12 @@ impl Heard {
     }
 }
 
-/// Perplexity over records, each scored on its own from its first token on.
+/// Computes the perplexity over records, each scored on its own from its first token on.
 ///
-/// A record's first token (beginning-of-text) is context and not scored; a record without a
-/// second token counts zero tokens. Records are scored in batches of similar length whose
-/// padded size stays within `batch_tokens` (one record at least). The result does not depend
-/// on the batches. `progress` is called with records done and may stop the run.
+/// A record's first token (beginning-of-text) is context and is not scored; a record without a second token counts zero
+/// tokens. Records are scored in batches of similar length whose padded size is at most `batch_tokens` (but at least
+/// one record). The result does not depend on the batches. `progress` is called with the number of records done and may
+/// stop the run.
 ///
 /// ```
 /// # use reticent_backends::{Result, Scorer, TokenScore};
@@ -146,8 +146,8 @@ impl Heard {
 /// ```
 ///
 /// # Errors
-/// No record with two tokens, NaN or a positive log-probability from the model, a failing
-/// engine, [`Error::Interrupted`].
+/// Returns an error if no record has two tokens, if the model returns NaN or a positive log-probability, if the
+/// engine fails, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn perplexity<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Vec<TokenId>],
@@ -171,12 +171,13 @@ pub fn perplexity<S: Scorer + ?Sized>(
     Perplexity::of(costs, "no record has a second token")
 }
 
-/// Pseudo-perplexity of an encoder over records: each token of text is masked in turn and asked for, given all others.
+/// Computes the pseudo-perplexity of an encoder over records: each token of text is masked in turn and predicted from
+/// all others.
 ///
-/// exp(−Σ_i ln p(w_i | w_1 … w_{i−1}, mask, w_{i+1} … w_n) / Σ n), over all records and all their tokens but those that
-/// the masking spares; source: Salazar et al. 2020, "Masked Language Model Scoring", §2. It is no likelihood, and no
-/// number that those of language models compare with. A record takes as many forward passes as it has tokens.
-/// `progress` is called with records done and may stop the run.
+/// exp(−Σ_i ln p(w_i | w_1 … w_{i−1}, mask, w_{i+1} … w_n) / Σ n), over all records and all their tokens except those
+/// that the masking spares; source: Salazar et al. 2020, "Masked Language Model Scoring", §2. This is not a likelihood,
+/// and it is not comparable with the perplexity of a language model. A record takes as many forward passes as it has
+/// tokens. `progress` is called with the number of records done and may stop the run.
 ///
 /// ```
 /// use reticent_attacks::pseudo_perplexity;
@@ -199,7 +200,8 @@ pub fn perplexity<S: Scorer + ?Sized>(
 /// ```
 ///
 /// # Errors
-/// No record with a token of text, logits that are no numbers, a failing engine, [`Error::Interrupted`].
+/// Returns an error if no record has a token of text, if a logit is NaN, if the engine fails, or [`Error::Interrupted`]
+/// if `progress` stops the run.
 pub fn pseudo_perplexity<L: Logits + ?Sized>(
     model: &mut L,
     masking: &Masking,
@@ -241,13 +243,13 @@ pub fn pseudo_perplexity<L: Logits + ?Sized>(
     Perplexity::of(costs, "no record has a token of text")
 }
 
-/// ln p of one token; NaN where a logit is none, or there is none of the token.
+/// Returns ln p of one token; NaN if a logit is NaN or there is none for the token.
 fn ln_softmax(row: &[f64], token: TokenId) -> f64 {
     let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let all: f64 = row.iter().map(|logit| (logit - most).exp()).sum();
     let own = row.get(token as usize).copied().unwrap_or(f64::NAN);
     let ln = own - most - all.ln();
-    // Roundings may lift a certain token above one; what is no number stays none.
+    // Rounding may lift the probability of a certain token above 1; NaN stays NaN.
     if ln > 0.0 { 0.0 } else { ln }
 }
 

@@ -1,8 +1,8 @@
 //! Lower bounds on ε from true and false positives of independent trials.
 //!
-//! Independent means: every trial is a model of its own (trained with or without the canary), or
-//! an argument that canaries of one run do not influence each other. For coins of one run use
-//! [`OneRunCounts`](crate::OneRunCounts), which needs no such argument.
+//! Independent means that every trial is a separate model (trained with or without the canary), or
+//! that there is an argument why the canaries of one run do not influence each other. For the coins
+//! of one run use [`OneRunCounts`](crate::OneRunCounts), which needs no such argument.
 
 use crate::audit_bound::{AuditBound, AuditTerms};
 use crate::error::{Error, Result};
@@ -52,10 +52,11 @@ pub enum RatioMethod {
 }
 
 impl RateCounts {
-    /// Checks that positives do not exceed trials and that there are trials of both kinds.
+    /// Creates the counts, checking that positives do not exceed trials and that there are trials
+    /// of both kinds.
     ///
     /// # Errors
-    /// Counts that cannot be.
+    /// Returns an error if a count of trials is 0 or smaller than its positives.
     pub fn new(tp: u64, members: u64, fp: u64, non_members: u64) -> Result<Self> {
         if members == 0 {
             return Err(Error::out_of_range(
@@ -90,7 +91,8 @@ impl RateCounts {
         })
     }
 
-    /// ε ≥ ln((TPR_L − δ)/FPR_U) with Clopper–Pearson bounds at α/2 each. Direction: lower.
+    /// Returns the bound ε ≥ ln((TPR_L − δ)/FPR_U) with Clopper–Pearson bounds at α/2 each.
+    /// Direction: lower.
     ///
     /// The decision rule must not depend on these trials.
     ///
@@ -107,7 +109,7 @@ impl RateCounts {
     /// ```
     ///
     /// # Errors
-    /// δ = 1, zero copies.
+    /// Returns an error if δ = 1 or the terms have zero copies.
     pub fn bound(&self, sides: Sides, terms: &AuditTerms) -> Result<AuditBound> {
         terms.check()?;
         let (fpr, fnr) = self.error_rates(terms)?;
@@ -133,13 +135,13 @@ impl RateCounts {
         )
     }
 
-    /// ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower, conditional
-    /// on the mechanism being Gaussian.
+    /// Returns ε(δ) of the least μ with μ ≥ Φ⁻¹(1 − FPR_U) − Φ⁻¹(FNR_U). Direction: lower,
+    /// conditional on the mechanism being Gaussian.
     ///
-    /// A model that guesses worse than chance gives 0, not the bound of its mirror image.
+    /// Guesses that are worse than chance give 0, not the bound for the inverted guesses.
     ///
     /// # Errors
-    /// δ outside (0, 1), zero copies.
+    /// Returns an error if δ is outside (0, 1) or the terms have zero copies.
     pub fn gaussian_bound(&self, terms: &AuditTerms) -> Result<AuditBound> {
         terms.check_positive_delta()?;
         let (fpr, fnr) = self.error_rates(terms)?;
@@ -155,7 +157,8 @@ impl RateCounts {
         Ok(bound)
     }
 
-    /// ln((TPR − δ)/FPR) of the bare counts; no bound, whatever the counts.
+    /// Returns ln((TPR − δ)/FPR) of the observed rates, which is never a bound, whatever the
+    /// counts.
     #[must_use]
     pub fn raw(&self, delta: Delta) -> Option<Estimate<f64>> {
         let tpr = self.tp as f64 / self.members as f64 - delta.get();
@@ -163,8 +166,8 @@ impl RateCounts {
         (tpr > 0.0 && fpr > 0.0).then(|| Estimate::new((tpr / fpr).ln()))
     }
 
-    /// A one-sided lower limit of TPR/FPR by a normal approximation. An estimate: none of the
-    /// four covers at small counts.
+    /// Returns a one-sided lower limit of TPR/FPR by a normal approximation. It is an estimate:
+    /// none of the four methods has its nominal coverage at small counts.
     ///
     /// Source: Fagerland, Lydersen and Laake 2015, section 4.
     ///
@@ -206,7 +209,7 @@ impl RateCounts {
         Estimate::new(low)
     }
 
-    /// FPR and FNR from above, at α/2 each.
+    /// Returns upper bounds on FPR and FNR, at α/2 each.
     fn error_rates(&self, terms: &AuditTerms) -> Result<(f64, f64)> {
         let each = Confidence::new(1.0 - terms.alpha() / 2.0)?;
         let fpr = clopper_pearson_upper(self.fp, self.non_members, each)?;
@@ -215,7 +218,7 @@ impl RateCounts {
     }
 }
 
-/// The largest accuracy of telling members from as many non-members under (ε, δ):
+/// Returns the largest accuracy, under (ε, δ), of telling members from equally many non-members:
 /// (e^ε + δ)/(1 + e^ε). Direction: upper.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Records through a scorer, in batches of similar length, every answer checked.
+//! Scores records in batches of similar length and checks every answer of the scorer.
 
 use crate::error::{Error, Result};
 use crate::search::cost;
@@ -6,10 +6,11 @@ use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// Scores every record with a second token and hands its checked row on, in no promised order.
+/// Scores every record that has a second token and passes its checked row to `take`, in no
+/// particular order.
 ///
-/// Batches hold records of similar length and at most `batch_tokens` padded tokens (one record at
-/// least). `progress` is called with records done and may stop the run.
+/// Batches hold records of similar length and at most `batch_tokens` padded tokens, but at least
+/// one record. `progress` is called with the number of records done and may stop the run.
 pub(crate) fn each_row<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Vec<TokenId>],
@@ -53,7 +54,8 @@ pub(crate) fn each_row<S: Scorer + ?Sized>(
     Ok(())
 }
 
-/// Σ −ln p of checked scores, nats; what rounds to a probability above 1 costs nothing.
+/// Returns Σ −ln p of checked scores in nats; a score that rounding lifts above probability 1 costs
+/// nothing.
 pub(crate) fn nll(row: &[TokenScore]) -> f64 {
     -row.iter().map(|s| s.log_probability.min(0.0)).sum::<f64>()
 }
@@ -78,9 +80,9 @@ fn batches<'o>(
     batches
 }
 
-/// The places of a record's windows: all of it where it fits the model's context, else pieces of
-/// that length, each overlapping the last by one token, so that every token but the record's
-/// first is predicted once. A context below two tokens counts as none.
+/// Returns the windows of a record: the whole record if it fits the model's context, otherwise
+/// pieces of that length. Each piece overlaps the previous one by one token, so that every token
+/// but the record's first is predicted once. A context below two tokens counts as no limit.
 ///
 /// ```
 /// use reticent_attacks::windows;

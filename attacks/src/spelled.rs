@@ -1,4 +1,4 @@
-//! Infinity as the string "inf" in JSON, which has no number for it.
+//! Serializes infinity as the string "inf" in JSON, which has no number for it.
 
 use schemars::JsonSchema;
 use serde::de::Error as _;

@@ -1,20 +1,20 @@
-//! Tails and bisections; the binomial tail itself is the accounting crate's.
+//! Tail probabilities and bisections. The binomial tail itself is in the accounting crate.
 
 use crate::error::{Error, Result};
 use reticent_accounting::Probability;
 
-/// P[Bin(trials, q) ≥ least] for a rate that may have been rounded out of [0, 1].
+/// Returns P[Bin(trials, q) ≥ least] for a rate that rounding may have moved out of [0, 1].
 pub(crate) fn binomial_upper_tail(least: u64, trials: u64, q: f64) -> f64 {
     if least > trials {
         return 0.0;
     }
-    // An error (no trials) ends on the side that raises no alarm.
+    // An error (no trials) becomes 1, which raises no alarm.
     Probability::new(q.clamp(0.0, 1.0))
         .and_then(|q| reticent_accounting::statistics::binomial_upper_tail(least, trials, q))
         .map_or(1.0, Probability::get)
 }
 
-/// ln of the mean of exponentials.
+/// Returns ln of the mean of the exponentials of `logarithms`.
 pub(crate) fn ln_mean(logarithms: &[f64]) -> f64 {
     let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if !top.is_finite() {
@@ -24,7 +24,8 @@ pub(crate) fn ln_mean(logarithms: &[f64]) -> f64 {
     top + (sum / logarithms.len() as f64).ln()
 }
 
-/// The sign test, one-sided: P(`rose` or more of rose + fell coins show heads); 1 without a coin.
+/// Returns the p-value of the one-sided sign test: P(`rose` or more heads in rose + fell tosses); 1
+/// without a toss.
 ///
 /// ```
 /// assert!((reticent_attacks::sign_test(9, 1) - 11.0 / 1024.0).abs() < 1e-12);
@@ -37,7 +38,7 @@ pub fn sign_test(rose: u64, fell: u64) -> f64 {
     binomial_upper_tail(rose, rose + fell, 0.5)
 }
 
-/// P[Gamma(shape, 1) ≥ x] for a whole-numbered shape: P[Poisson(x) < shape].
+/// Returns P[Gamma(shape, 1) ≥ x] for an integer shape: P[Poisson(x) < shape].
 pub(crate) fn gamma_upper_tail(shape: u64, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
@@ -53,7 +54,7 @@ pub(crate) fn gamma_upper_tail(shape: u64, x: f64) -> f64 {
     }
 }
 
-/// The sum of a falling series from its first term and its ratios, until terms no longer count.
+/// Sums a decreasing series, given its first term and its ratios, until terms are negligible.
 fn series(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     let mut term = first;
     let mut sum = first;
@@ -67,8 +68,8 @@ fn series(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     sum
 }
 
-/// The last point of [low, high] that still holds, where `holds` turns from true to false once;
-/// `low` if none does.
+/// Returns the last point of [low, high] where `holds` is true, or `low` if it is true nowhere.
+/// `holds` must turn from true to false only once.
 pub(crate) fn bisect_last(low: f64, high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (low, high);
     loop {
@@ -84,7 +85,7 @@ pub(crate) fn bisect_last(low: f64, high: f64, holds: impl Fn(f64) -> bool) -> f
     }
 }
 
-/// The last whole number of [low, high] that still holds; `low` if none does.
+/// Returns the last integer of [low, high] where `holds` is true, or `low` if it is true nowhere.
 pub(crate) fn bisect_last_whole(low: u64, high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (low, high + 1);
     while high - low > 1 {
@@ -98,7 +99,7 @@ pub(crate) fn bisect_last_whole(low: u64, high: u64, holds: impl Fn(u64) -> bool
     low
 }
 
-/// Refuses what lies outside [0, 1].
+/// Refuses a value outside [0, 1].
 pub(crate) fn check_closed_unit(what: &'static str, value: f64) -> Result<()> {
     if (0.0..=1.0).contains(&value) {
         Ok(())
@@ -107,7 +108,7 @@ pub(crate) fn check_closed_unit(what: &'static str, value: f64) -> Result<()> {
     }
 }
 
-/// Refuses a level that is no probability strictly between 0 and 1.
+/// Refuses a value outside the open interval (0, 1).
 pub(crate) fn check_open_unit(what: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {
         Ok(())

@@ -1,28 +1,28 @@
-//! Running the built commands as a user does, and what is expected of them.
+//! Runs the built commands as a user does, and checks what is expected of them.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// `audit` in a folder, without input.
+/// Returns the command `audit` in a folder, without input.
 #[must_use]
 pub fn audit(home: &Path) -> Command {
     let program = binary("audit");
     let mut command = Command::new(&program);
     command.current_dir(home).stdin(Stdio::null());
-    // The key of the tests, not of whoever runs them.
+    // The tests' own key, not that of the user who runs them.
     command.env("RETICENT_OWNER_KEY", program.with_file_name("owner.key"));
     command
 }
 
-/// What `account` says to a line of arguments, whatever it comes to.
+/// Runs `account` with a line of arguments and returns its output, whether or not it succeeds.
 pub fn account_output(home: &Path, line: &str) -> Output {
     let mut command = Command::new(binary("account"));
     let words = line.split_whitespace();
     command.args(words).current_dir(home).output().unwrap()
 }
 
-/// The output of a line of `account` that must succeed.
+/// Returns the output of a line of `account` that must succeed.
 pub fn account(home: &Path, line: &str) -> String {
     let output = account_output(home, line);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -30,7 +30,8 @@ pub fn account(home: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The built binary. `cargo test --workspace` puts it beside the folder of the test programs.
+/// Returns the path of a built binary. `cargo test --workspace` puts it next to the folder of the
+/// test programs.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -43,13 +44,13 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// Runs a line of arguments.
+/// Runs `audit` with a line of arguments.
 #[must_use]
 pub fn run(home: &Path, line: &str) -> Output {
     audit(home).args(line.split_whitespace()).output().unwrap()
 }
 
-/// The output of a line that must succeed.
+/// Returns the output of a line of `audit` that must succeed.
 pub fn ok(home: &Path, line: &str) -> String {
     let output = run(home, line);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -57,13 +58,13 @@ pub fn ok(home: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command says, without the breaks of its lines.
+/// Returns the output of a line of `audit` without its line breaks.
 pub fn said(home: &Path, line: &str) -> String {
     let text = ok(home, line);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A line that must end with 2, name these words, print no data and leave nothing behind.
+/// Runs a line that must exit with 2, name these words, print no data and leave nothing behind.
 pub fn refused(home: &Path, line: &str, words: &[&str]) {
     let before = listing(home);
     let output = run(home, line);
@@ -79,7 +80,7 @@ pub fn refused(home: &Path, line: &str, words: &[&str]) {
     assert_eq!(listing(home), before, "audit {line} left something behind");
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 #[must_use]
 pub fn listing(home: &Path) -> Vec<String> {
     let names = std::fs::read_dir(home)

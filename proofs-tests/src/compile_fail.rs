@@ -1,19 +1,19 @@
 //! Privacy mistakes that do not compile.
 //!
-//! Each section has a pair: the first example compiles, the second differs from it in the
-//! mistake alone and must not. So a pair fails when the mistake starts to compile and also
-//! when the surroundings stop compiling.
+//! Each section has a pair of examples: the first compiles, the second differs from it only in the
+//! mistake and must not compile. A pair therefore fails if the mistake starts to compile, and also
+//! if the surrounding code stops compiling.
 
 /// # An upper and a lower bound do not compare
 ///
-/// Two upper bounds do:
+/// Two upper bounds compare:
 /// ```
 /// use reticent_accounting::{Epsilon, Upper};
 /// let (a, b) = (Upper::new(Epsilon::new(1.0)?), Upper::new(Epsilon::new(2.0)?));
 /// assert!(a < b);
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
-/// An upper and a lower bound meet in the verdict only:
+/// An upper and a lower bound are only compared in the verdict:
 /// ```compile_fail,E0308
 /// use reticent_accounting::{Epsilon, Lower, Upper};
 /// let (a, b) = (Upper::new(Epsilon::new(1.0)?), Lower::new(Epsilon::new(2.0)?));
@@ -36,7 +36,7 @@
 /// # Ok::<(), reticent_accounting::Error>(())
 /// ```
 ///
-/// # An estimate is no promise
+/// # An estimate is not a promise
 ///
 /// ```
 /// use reticent_accounting::{Delta, Epsilon, Neighbours, Upper};
@@ -55,7 +55,7 @@
 /// }
 /// ```
 ///
-/// # An estimate is no measurement
+/// # An estimate is not a measurement
 ///
 /// ```
 /// use reticent_accounting::{Epsilon, Lower, Probability, Upper};
@@ -74,7 +74,7 @@
 /// }
 /// ```
 ///
-/// # Promise and measurement do not change places
+/// # Promise and measurement cannot be swapped
 ///
 /// ```
 /// use reticent_accounting::Epsilon;

@@ -1,4 +1,4 @@
-//! Propositions as property tests, golden vectors, conformance suites, end-to-end tests.
+//! Propositions as property tests, golden vectors, conformance suites and end-to-end tests.
 
 pub mod compile_fail;
 

@@ -1,4 +1,4 @@
-//! Loss on the assistant's messages alone, through the command.
+//! Loss on the assistant's messages only, through the command.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use reticent_proofs_tests::commands::{ok, refused, said};
@@ -10,7 +10,7 @@ const PREPARE: &str = "prepare chats.jsonl --unit document --policy detectors --
                        --chat-template chat.jinja";
 const TINY: &str = "--model gpt2 --layers 1 --width 16 --heads 2 --context 48 --epochs 10 --seed 1 --optimizer adam --learning-rate 1e-2";
 
-/// Chats whose questions nobody can tell and whose answers anybody can: `chats.jsonl` and the template.
+/// Creates chats with unpredictable questions and predictable answers: `chats.jsonl` and the template.
 fn corpus() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let mut chats = String::new();
@@ -38,7 +38,7 @@ fn answers_alone_are_learned_and_everything_says_so() {
     let page = said(at, &format!("{PREPARE} --loss-on assistant --out answers/"));
     assert!(page.contains("with loss, those of the assistant"), "{page}");
     ok(at, &format!("{PREPARE} --out whole/"));
-    // Four tokens of an answer, `yes` and its end, of 54 chats.
+    // Four tokens per answer (`yes` and its end), in 54 chats.
     let facts: Value =
         serde_json::from_str(&std::fs::read_to_string(at.join("answers/prepared.json")).unwrap())
             .unwrap();
@@ -59,7 +59,7 @@ fn answers_alone_are_learned_and_everything_says_so() {
     let manifest = std::fs::read_to_string(at.join("answers-sgd/manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["loss_on"], "assistant");
-    // What is promised is what was promised.
+    // The loss does not change the guarantees.
     let private =
         "--sigma 1 --sample-rate 0.1 --private-optimizer adam --private-learning-rate 1e-2";
     for recipe in ["dpsgd", "crt", "jft"] {
@@ -85,7 +85,7 @@ fn answers_alone_are_learned_and_everything_says_so() {
         page.contains("Loss is on the assistant's messages alone"),
         "{page}"
     );
-    // An audit asks for whole texts, and says so.
+    // An audit scores whole texts, and says so.
     let found = json(
         at,
         "perplexity --model answers-sgd --data whole/train.jsonl",
@@ -142,7 +142,7 @@ fn what_learns_no_answers_is_refused() {
         &with("--loss-on assistant").replace("--chat-template chat.jinja", ""),
         &["--chat-template"],
     );
-    // A template that shows an answer otherwise once another follows.
+    // A template that renders an answer differently once another follows.
     std::fs::write(
         at.join("chat.jinja"),
         "{% for m in messages %}{{ m.role }}: {% if loop.last %}(last) {% endif %}{{ m.content }}\n{% endfor %}",

@@ -1,4 +1,4 @@
-//! Attacks on a model through the command: membership, extraction, the report of both, and two
+//! Attacks on a model through the command: membership, extraction, a report of both, and two
 //! reports side by side.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
@@ -14,8 +14,9 @@ fn json(home: &Path, line: &str) -> Value {
     serde_json::from_str(&ok(home, &format!("{line} --format json"))).unwrap()
 }
 
-/// Twenty-four dialogues in, as many out; a model after a few passes, and one that never saw them.
-/// A copy of a home that is trained once: what one test writes is not another's.
+/// Returns a copy of a folder that is prepared once, so that tests do not see each other's files.
+/// The folder has 24 dialogues in the training text and as many outside, a model after a few
+/// passes, and one that never saw the dialogues.
 fn trained() -> TempDir {
     static HOME: OnceLock<TempDir> = OnceLock::new();
     let trained = HOME.get_or_init(|| {
@@ -79,7 +80,7 @@ fn membership_is_attacked_by_every_score() {
         &format!("membership --model ckpt {sides} --reference ckpt"),
         &["--reference", "ckpt has the weights of the audited model"],
     );
-    // Behind a command the same weights are told by what they say.
+    // Behind a command, the same weights are recognised by their output.
     assert_eq!(found["attacks"]["reference"]["near_copy"], false);
     let served = audit(home)
         .args(format!("membership --model ckpt {sides} --format json").split_whitespace())
@@ -224,7 +225,7 @@ fn neighbours_come_from_a_file_or_the_reference() {
         }
     }
     std::fs::write(home.join("near.jsonl"), &lines).unwrap();
-    // Each member twice, as records of their own.
+    // Each member twice, as separate records.
     let twice = std::fs::read_to_string(home.join("in.jsonl")).unwrap();
     let texts = twice.lines().map(|line| {
         let document: Value = serde_json::from_str(line).unwrap();
@@ -324,7 +325,7 @@ fn two_reports_are_compared() {
         "exposure --model ckpt --earlier base",
         &["--earlier", "base was trained with other canaries"],
     );
-    // The same canaries in another training, which its owner's folder tells.
+    // The same canaries in another training run, as its owner's folder shows.
     let train = "--ordinary-batch-size 16 --seed 2 --epochs 1";
     ok(
         home,

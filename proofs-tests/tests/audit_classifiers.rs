@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Texts whose class one word tells, each with a number in it.
+/// Returns texts whose class is determined by one word, each with a number in it.
 fn texts(from: usize, count: usize) -> String {
     let mut out = String::new();
     for number in from..from + count {
@@ -21,7 +21,7 @@ fn texts(from: usize, count: usize) -> String {
     out
 }
 
-/// `data.jsonl`, `test.jsonl`, and `prepared/` of the first: marked, not redacted, with classes.
+/// Creates `data.jsonl`, `test.jsonl`, and `prepared/` from the first: marked, not redacted, with classes.
 fn corpus() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
@@ -65,7 +65,7 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         let config: Value = serde_json::from_str(&config).unwrap();
         assert_eq!(config["architectures"][0], class);
         assert_eq!(config["id2label"]["1"], "hotel");
-        // For others too a text is framed as its record was.
+        // Other programs also frame a text as its record was framed.
         let framed = std::fs::read_to_string(at.join(model).join("tokenizer.json")).unwrap();
         let framed: Value = serde_json::from_str(&framed).unwrap();
         assert_eq!(framed["post_processor"]["type"], "TemplateProcessing");
@@ -84,7 +84,8 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             ["accuracy_lower", "accuracy", "accuracy_upper"].map(|key| number(&found[key]));
         assert!(bounds.is_sorted(), "{bounds:?}");
         if model == "gpt2" {
-            // The same folder as anybody's: its tokenizer.json frames a text, and without that nothing does.
+            // Without its manifest the folder could be anybody's: its tokenizer.json frames a text, and without that
+            // nothing does.
             let manifest = at.join(model).join("manifest.json");
             std::fs::rename(&manifest, at.join("kept.json")).unwrap();
             assert_eq!(json(at, &classify)["loss"], found["loss"]);
@@ -92,14 +93,14 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             let whole = std::fs::read_to_string(&file).unwrap();
             let mut unframed: Value = serde_json::from_str(&whole).unwrap();
             unframed["post_processor"] = Value::Null;
-            // No alphabet of ours, which frames a text by itself.
+            // Not an alphabet of ours, which frames a text by itself.
             unframed["model"]["fuse_unk"] = true.into();
             std::fs::write(&file, unframed.to_string()).unwrap();
             assert_ne!(json(at, &classify)["loss"], found["loss"]);
             std::fs::write(&file, whole).unwrap();
             std::fs::rename(at.join("kept.json"), &manifest).unwrap();
         }
-        // What asks for the likelihood of a text says that there is none.
+        // Commands that need the likelihood of a text say that there is none.
         for command in [
             format!("perplexity --model {model} --data test.jsonl"),
             format!("exposure --model {model} --canaries 2x2"),
@@ -112,14 +113,14 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
             );
         }
     }
-    // Another promise for the same weights: the run goes on from the folder with its classes.
-    // Where no record is public, crt learns no class without noise.
+    // Another promise for the same weights: the run continues from the folder with its classes. If no record is public,
+    // crt learns no class without noise.
     let on = "train prepared/ --recipe crt --sigma 1 --sample-rate 0.1 --epochs 1 --model bert/";
     let page = said(at, &format!("{on} --out on"));
     let covered =
         "A classifier of 2 classes. A record's class is part of it and covered as its text";
     assert!(page.contains(covered), "{page}");
-    // What it tells of membership is the loss of the class.
+    // Its signal of membership is the loss of the class.
     for data in ["data", "test"] {
         let line = "classify --model bert --label domain";
         ok(
@@ -143,7 +144,7 @@ fn a_decoder_and_an_encoder_learn_classes_and_transformers_names_stand_in_their_
         "membership --model bert --members data.jsonl --non-members test.jsonl",
         &["--model", "no next token", "audit classify --scores-out"],
     );
-    // Scores that were written are kept.
+    // Existing score files are kept.
     let line = "classify --model bert --label domain --data test.jsonl --scores-out test.csv";
     refused(at, line, &["--scores-out", "test.csv exists", "--force"]);
     let line = "membership --members data.csv --non-members test.csv --force";
@@ -168,7 +169,8 @@ fn every_recipe_but_the_recurrent_one_trains_classes_and_promises_what_it_promis
         let classes = json(at, &format!("train prepared/ {line} --out {recipe}"));
         let text = json(at, &format!("train plain/ {line} --out {recipe}-text"));
         assert_eq!(classes["mechanism"], text["mechanism"], "{recipe}");
-        // Beside redacted text a class stands as it is: nothing is promised of it, and every row and the manifest say so.
+        // Next to redacted text a class is left unchanged: nothing is promised about it, and every row and the manifest
+        // say so.
         let redacts = recipe == "jft";
         let mut rows = text["guarantees"].clone();
         for row in rows.as_array_mut().unwrap().iter_mut().filter(|_| redacts) {
@@ -213,7 +215,7 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     let perplexity = trained["held_out_perplexity"].as_array().unwrap();
     let (first, last) = (number(&perplexity[0]), number(&perplexity[7]));
     assert!(last < 0.8 * first && last > 1.0, "{perplexity:?}");
-    // Each token masked in turn: about what held-out text costs whose tokens are masked at random.
+    // Each token masked in turn: about the cost of held-out text whose tokens are masked at random.
     let pseudo = json(at, "perplexity --model masked --data test.jsonl");
     assert_eq!(pseudo["masked"], true);
     let found = number(&pseudo["perplexity"]);
@@ -222,7 +224,7 @@ fn an_encoder_learns_masked_tokens_and_then_classes() {
     refused(at, refusal, &["--without-end", "predicts no end"]);
     let private = "train plain/ --recipe dpsgd --sigma 1 --sample-rate 0.1 --epochs 1 --model masked/ --out private";
     assert!(said(at, private).contains("trained by dpsgd"));
-    // A class head in the place of the other, on the encoder's own layers.
+    // A class head in place of the other head, on the encoder's own layers.
     let line = "train prepared/ --recipe sgd --model masked/ --epochs 12 --seed 1 --optimizer adam --learning-rate 1e-2";
     let trained = json(at, &format!("{line} --out classes"));
     let told = trained["held_out_classes"].as_array().unwrap();
@@ -291,7 +293,7 @@ fn what_is_said_of_classes_follows_the_recipe() {
     assert!(words.join(" ").contains("between records of one class"));
 }
 
-/// Weights out of all proportion are looked at by what the head gives, which is no likelihood of a text.
+/// Diverged weights are detected by the output of the head, which is not a likelihood of a text.
 #[test]
 fn classifiers_and_encoders_that_diverge_say_so() {
     let home = corpus();
@@ -302,7 +304,7 @@ fn classifiers_and_encoders_that_diverge_say_so() {
         ("plain", "the perplexity of any text"),
     ] {
         let line = format!("train {folder}/ --recipe sgd {SMALL} --optimizer sgd");
-        // The state folder stays: what was spent stays spent.
+        // The state folder remains: what was spent stays spent.
         let output = run(
             at,
             &format!("{line} --learning-rate 1e25 --out {folder}-diverged"),
@@ -349,7 +351,7 @@ fn classes_without_names_take_those_that_are_declared() {
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let line = "classify --model nameless --data numbered.jsonl --label c";
     refused(at, line, &["problem_type", "single_label_classification"]);
-    // Another number of names than the head has rows.
+    // The number of names differs from the number of rows of the head.
     config["problem_type"] = Value::Null;
     config["id2label"] = serde_json::json!({"0": "a", "1": "b", "2": "c"});
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();

@@ -1,5 +1,5 @@
-//! Commands that read and write corpora, as a user runs them: what they do to the file system, to hostile files
-//! and to private text.
+//! Runs the commands that read and write corpora as a user does, and checks what they do to the file system, to hostile
+//! files and to private text.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
@@ -52,7 +52,7 @@ fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
         &["it is a link"],
     );
     assert_eq!(read(at, "data.jsonl"), LINE);
-    // Stdout has the data alone; what is said of them goes to stderr.
+    // Stdout contains only the data; messages about them go to stderr.
     let line = "redact data.jsonl --policy detectors --out -";
     for out in ["-", "/dev/stdout"] {
         let words = line.split_whitespace().take(5); // all but the output
@@ -65,7 +65,7 @@ fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
             assert!(shown.starts_with(CLEAN), "{shown}");
         }
     }
-    // What is appended to is not what is read.
+    // The file that is appended to is not the one that is read.
     let same = std::fs::File::options()
         .append(true)
         .open(at.join("data.jsonl"))
@@ -79,7 +79,7 @@ fn redact_writes_a_new_file_or_a_stream_and_nothing_else() {
     assert_eq!(read(at, "data.jsonl"), LINE);
 }
 
-/// Every step on the disk fails once: what has the name is whole or absent, and the same command then comes to
+/// Makes every disk operation fail once: outputs are complete or absent, and the same command then produces
 /// the same bytes.
 #[test]
 fn every_failing_step_leaves_outputs_whole_or_absent() {
@@ -142,16 +142,16 @@ fn every_failing_step_leaves_outputs_whole_or_absent() {
     }
 }
 
-/// A command that writes: what it reads was made, its outputs have these names.
+/// A command that writes. Its inputs exist, and its outputs have these names.
 struct Writer {
     program: &'static str,
     line: &'static str,
     outputs: &'static [&'static str],
 }
 
-/// Every step on the disk of every other command that writes fails once, and all that follow: an error, outputs that
-/// are whole or absent, nothing else left but what the same command goes on from; and that command then comes to the
-/// same bytes.
+/// Makes every disk operation of every other command that writes fail once, together with all that follow. The command
+/// returns an error, its outputs are complete or absent, and nothing else is left except what the same command resumes
+/// from; that command then produces the same bytes.
 #[test]
 fn every_failing_step_of_every_writer_leaves_outputs_whole_or_absent() {
     const TRAIN: &str = "train prepared --recipe dpsgd --sigma 1 --epochs 1 --seed 1 --model gpt2 --layers 1 --width 8 --heads 1 --out";
@@ -325,7 +325,7 @@ fn failing_steps(at: &Path, writer: &Writer) {
             let goes_on = goes_on || name == "sheet";
             assert!(known || goes_on, "{line}, step {step}: {name} is left");
         }
-        // What was finished is in the way of those that replace nothing.
+        // Finished outputs are in the way of commands that replace nothing.
         for name in *outputs {
             let path = at.join(name);
             if path.is_dir() {
@@ -345,12 +345,12 @@ fn failing_steps(at: &Path, writer: &Writer) {
     }
 }
 
-/// The bytes of a file; of a checkpoint its weights, of another folder all files. What says when it was made, or is
-/// drawn by the system, is left out.
+/// Returns the bytes of a file; for a checkpoint those of its weights, for another folder those of all files. Creation
+/// times and values drawn by the system are left out.
 fn bytes_of(path: &Path) -> Vec<u8> {
     if path.is_file() {
         let bytes = std::fs::read(path).unwrap();
-        // A page says how long the work took.
+        // A page states how long the work took.
         if bytes.trim_ascii_end().ends_with(b"</html>") {
             return b"a whole page".to_vec();
         }
@@ -363,7 +363,7 @@ fn bytes_of(path: &Path) -> Vec<u8> {
     }
     let weights = path.join("model.safetensors");
     if weights.exists() {
-        // Behind the header, which names the owner's digests.
+        // Skip the header, which names the owner's digests.
         let bytes = std::fs::read(weights).unwrap();
         let (length, rest) = bytes.split_at(8);
         let length = u64::from_le_bytes(length.try_into().unwrap());
@@ -375,8 +375,8 @@ fn bytes_of(path: &Path) -> Vec<u8> {
         .collect()
 }
 
-/// C15: names of files, ids, kinds, keys, headers, reasons and a scorer's lines may hold what moves a cursor; none of it
-/// reaches a terminal, a page or a figure.
+/// C15: names of files, ids, kinds, keys, headers, reasons and a scorer's lines may contain characters that move a
+/// cursor; none of these reaches a terminal, a page or a figure.
 #[test]
 fn no_control_character_reaches_a_terminal_or_a_page() {
     const HOSTILE: &str = "a\u{1b}[31m\u{9b}2J\u{202e}";
@@ -389,7 +389,7 @@ fn no_control_character_reaches_a_terminal_or_a_page() {
         )
         .unwrap();
     };
-    // As JSON has it: raw where it may be, escaped where it must be.
+    // As in JSON: raw where allowed, escaped where required.
     let escaped = HOSTILE.replace('\u{1b}', "\\u001b");
     let data = format!(
         "{{\"id\":\"{escaped}\",\"text\":\"Ada and Ada\",\"secrets\":[{{\"start\":0,\"end\":3,\"kind\":\"{escaped}\"}}]}}\n"
@@ -464,7 +464,7 @@ fn no_control_character_reaches_a_terminal_or_a_page() {
                         &std::fs::read(at.join(&name)).unwrap(),
                     );
                 }
-                // Folders that a command writes are in its own way.
+                // A folder that a command has written would be in the way of the next.
                 if name.starts_with(['p', 'q', 's']) && name.contains('\u{1b}') {
                     let path = at.join(&name);
                     let _ = std::fs::remove_dir_all(&path);
@@ -476,7 +476,7 @@ fn no_control_character_reaches_a_terminal_or_a_page() {
     assert!(at.join(format!("f{HOSTILE}.svg")).is_file());
 }
 
-/// What is asked at the ends of the ranges, or of the wrong folder, is answered by its name.
+/// Arguments at the ends of their ranges, and a wrong folder, are named in the answer.
 #[test]
 fn the_ends_of_ranges_and_the_wrong_folder_are_named() {
     let home = home(LINE);
@@ -488,7 +488,7 @@ fn the_ends_of_ranges_and_the_wrong_folder_are_named() {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         (output.status.code(), said)
     };
-    // Next to no noise promises nothing at a small delta.
+    // Almost no noise promises nothing at a small delta.
     let (code, said) = account("--sigma 1e-300");
     assert_eq!(code, Some(0), "{said}");
     assert!(
@@ -510,7 +510,7 @@ fn the_ends_of_ranges_and_the_wrong_folder_are_named() {
         "perplexity --model prepared --data data.jsonl",
         &["--model", "a prepared corpus, no checkpoint"],
     );
-    // A made-up corpus replaces a file only when it is told to.
+    // A simulated corpus replaces a file only on request.
     refused(
         at,
         "simulate customers --dialogues 1 --out data.jsonl",
@@ -572,7 +572,7 @@ fn hostile_files_are_refused_before_they_take_memory() {
     }
 }
 
-/// A pattern for which every match looks at the rest of the line.
+/// Uses a pattern for which every match scans the rest of the line.
 #[test]
 fn a_signal_ends_a_command_within_two_seconds() {
     let home = home(&format!("{{\"text\":\"{}\"}}\n", "A".repeat(400_000)));
@@ -599,7 +599,7 @@ fn a_signal_ends_a_command_within_two_seconds() {
         let kill = Command::new("kill").args([signal, &id]).status();
         assert!(kill.unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(130));
-        // Two seconds, and one for a machine that has much else to do.
+        // Two seconds, and one more for a busy machine.
         assert!(
             began.elapsed() < Duration::from_secs(3),
             "{:?}",
@@ -626,7 +626,7 @@ fn a_closed_stdout_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("stdout is closed"));
 }
 
-/// The words of a text, a policy and an id, none of which an error may repeat.
+/// No error may repeat the words of a text, a policy or an id.
 #[test]
 fn no_error_repeats_private_text() {
     let home = home("");
@@ -695,7 +695,7 @@ fn no_error_repeats_private_text() {
     }
 }
 
-/// Whoever gives no seed has canaries that nobody else can draw.
+/// Without a seed, nobody else can draw the same canaries.
 #[test]
 fn canaries_are_drawn_by_the_system_unless_a_seed_is_given() {
     let documents =
@@ -735,7 +735,7 @@ fn other_trainers_formats_keep_their_shape() {
     let line: serde_json::Value = serde_json::from_str(clean.lines().next().unwrap()).unwrap();
     assert_eq!(line["messages"][0]["content"], "Mail <MASK>");
     assert_eq!(line["messages"][1]["role"], "assistant");
-    // Every text of an object is looked at, wherever it stands.
+    // Every text of an object is processed, wherever it is.
     assert_eq!(line["note"], "<MASK>");
     assert_eq!(clean.lines().count(), 2);
     for (name, text, field, expected) in [
@@ -777,7 +777,7 @@ fn other_trainers_formats_keep_their_shape() {
         );
         assert_eq!(shown, expected, "{name}");
     }
-    // Training reads the same: who speaks is kept, and a turn is a record.
+    // Training reads the same: the speakers are kept, and a turn is a record.
     ok(
         at,
         "prepare data.jsonl --policy detectors --held-out 0 --out p",
@@ -862,7 +862,7 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant chat.jsonl --canaries 1x1 --out x",
         &["FILE", "no answer of an assistant"],
     );
-    // Of a line with a canary the rest stays as it is, numbers too.
+    // The rest of a line with a canary is unchanged, including numbers.
     let large = "{\"text\":\"a\",\"n\":18446744073709551616}\n";
     std::fs::write(at.join("large.jsonl"), large).unwrap();
     ok(at, "plant large.jsonl --canaries 1x1 --out kept");
@@ -873,7 +873,7 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         "plant data.jsonl --canaries 3x4 --out planted",
         &["--out", "not empty"],
     );
-    // What never ends is refused before it is read; a link to a file is that file.
+    // An endless input is refused before it is read; a link to a file is read as that file.
     refused(
         at,
         "plant - --canaries 1x1 --out x",
@@ -888,7 +888,7 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         refused(at, "plant zero.jsonl --canaries 1x1 --out x", &words);
         ok(at, "plant link.jsonl --canaries 1x1 --out linked");
     }
-    // In a chat the assistant's last answer is what is taught; a chat without one stays as it is.
+    // In a chat, the assistant's last answer is what is taught; a chat without one is unchanged.
     let chats = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n\
         {\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Ho\"}]}\n";
     std::fs::write(at.join("chat.jsonl"), chats).unwrap();
@@ -902,8 +902,8 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
     assert_eq!(taught["messages"][0]["content"], "Hi");
 }
 
-/// Canaries of made-up and of sampled words, planted in a file and with a corpus: what they were chosen from is said, and what is
-/// lacking by its argument.
+/// Canaries of made-up and of sampled words, planted in a file and with a corpus: the output says what they were chosen
+/// from, and an error names the argument that is missing.
 #[test]
 fn canaries_of_words_that_the_text_lacks() {
     let text = |n: u32| format!("{{\"id\":\"{n}\",\"text\":\"please call {n} about line {n}\"}}\n");
@@ -919,7 +919,7 @@ fn canaries_of_words_that_the_text_lacks() {
     let new = json("plant data.jsonl --canaries 3x2 --canary-format code:{new:2} --out new");
     assert_eq!(new["words"]["new_passed_over"], 0);
     assert_eq!(new["candidates"], 4096.0);
-    // What stands in the text already is no canary of the next planting.
+    // Words that already occur in the text are not used as a canary by the next planting.
     let taken = secret(&plan("new/canaries.json"));
     let taken = taken.split(' ').nth(1).unwrap();
     std::fs::write(
@@ -945,7 +945,7 @@ fn canaries_of_words_that_the_text_lacks() {
     assert_eq!(prepared["facts"]["canaries"]["words"]["new_passed_over"], 0);
     assert_eq!(plan("prepared/canaries.json")["candidates"], 4096);
 
-    // A public model of a few steps, whose continuations are hardly foreseen.
+    // A public model of a few steps, which hardly predicts its continuations.
     ok(at, "prepare data.jsonl --policy nothing --out public-data");
     ok(
         at,
@@ -1035,7 +1035,7 @@ fn canaries_of_words_that_the_text_lacks() {
     );
 }
 
-/// Of text without marks nothing is known of what was missed; of marked secrets two shares have two names.
+/// Nothing is known about misses in text without marks; for marked secrets, the two shares have two names.
 #[test]
 fn words_about_what_is_missed_are_true() {
     let home = home(LINE);
@@ -1051,7 +1051,7 @@ fn words_about_what_is_missed_are_true() {
     let shown = ok(at, "policy marked.jsonl --policy detectors --format json");
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let org = &shown["marked"]["org"];
-    // Inside an address that is masked whole: covered, and nothing is left of it.
+    // Inside an address that is masked as a whole: covered, and nothing of it is left.
     assert_eq!((&org["covered"], &org["recall"]), (&1.into(), &1.0.into()));
     assert!(org["nothing_left"].is_number());
 }

@@ -1,4 +1,4 @@
-//! The audit command from text to finding, as a user runs it; and what it says to bad input.
+//! The audit command from text to finding, run as a user does, and its errors for bad input.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{account_output, audit, ok, refused};
@@ -28,7 +28,7 @@ fn from_text_to_finding() {
         "the plan stays with its owner"
     );
 
-    // Nothing holds for the whole of a record, of which a part was learned without noise.
+    // Nothing holds for the whole of a record if a part of it was learned without noise.
     for command in ["explain", "curve"] {
         let line = format!("{command} --mechanism crt/manifest.json");
         let output = account_output(home, &line);
@@ -106,7 +106,7 @@ fn from_text_to_finding() {
     bad_models(home);
 }
 
-/// Models that must be refused; runs on what [`from_text_to_finding`] made.
+/// Checks models that must be refused, using the files that [`from_text_to_finding`] made.
 fn bad_models(home: &Path) {
     refused(
         home,

@@ -1,5 +1,5 @@
-//! The walk of the README for a model that others trained: a GPT-2 folder without a manifest, whose training text repeats some
-//! of its lines, and a model whose context is shorter than the usual prompts and suffixes.
+//! The README's walkthrough for a model that others trained: a GPT-2 folder without a manifest, whose training text
+//! repeats some of its lines, and a model whose context is shorter than the usual prompts and suffixes.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{ok, refused, said};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// A line of ten made-up words by its number, 59 characters.
+/// Returns line `number` of ten made-up words, 59 characters long.
 fn line(number: u64) -> String {
     let mut state = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut letter = || {
@@ -33,7 +33,7 @@ fn json(at: &Path, line: &str) -> Value {
     serde_json::from_str(&ok(at, &format!("{line} --format json"))).unwrap()
 }
 
-/// Copies of a line by its number: six stand twenty times in the text, six five times, the others once.
+/// Returns the number of copies of a line: six lines occur twenty times in the text, six five times, the others once.
 const fn copies(number: u64) -> usize {
     match number {
         0..6 => 20,
@@ -56,7 +56,7 @@ fn a_model_from_elsewhere_shows_what_its_text_repeats() {
         at,
         "prepare train.jsonl --policy nothing --no-deduplication --unit document --held-out 0 --out data",
     );
-    // 24 times through the text: enough for what stands five times in it, and not for what stands once.
+    // 24 passes through the text: enough for lines that occur five times in it, but not for those that occur once.
     for (out, epochs, context) in [("base", 1, 64), ("model", 24, 64), ("short", 1, 12)] {
         ok(
             at,
@@ -126,7 +126,7 @@ fn a_model_from_elsewhere_shows_what_its_text_repeats() {
     let page = fs::read_to_string(at.join("page.html")).unwrap();
     assert!(page.contains("number of copies, in numbers"));
 
-    // A context that no usual passage fits into is no error, and what is asked for beyond it is.
+    // A context too short for any usual passage is not an error, but an explicit request beyond it is.
     let short = json(
         at,
         "report --model short --members train.jsonl --non-members held-out.jsonl",

@@ -1,5 +1,5 @@
-//! What `account` promises before a run, what `audit train` prints of it, and what is read back from
-//! its manifest: the same guarantees, for each recipe; and the commands of the findings behind it.
+//! Checks that what `account` promises before a run, what `audit train` prints of it, and what is read back from
+//! its manifest are the same guarantees for each recipe; also tests the commands of the findings behind this.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{account, account_output, ok, refused, said};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Small corpora: every marked secret known and left as it is; redacted and sorted on two sides.
+/// Creates small corpora: one with every marked secret known and unchanged, one redacted and sorted into two sides.
 fn corpora() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
@@ -35,7 +35,7 @@ fn upper(row: &Value) -> f64 {
     row["epsilon"]["upper"].as_f64().unwrap_or(f64::INFINITY)
 }
 
-/// The row about a record, a secret or a canary, by the definition's neighbours.
+/// Returns the row about a record, a secret or a canary, for the definition's neighbours.
 fn about<'a>(document: &'a Value, whom: &str) -> &'a Value {
     let rows = document["guarantees"].as_array().unwrap();
     let found = rows.iter().find(|row| {
@@ -134,14 +134,14 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
         let read = whole["guarantees"].as_array().unwrap().iter();
         let read = read.filter(|row| row["about"] == "record");
         assert_eq!(read.collect::<Vec<_>>(), said, "{recipe}");
-        // Secrets to which nothing is promised are not hidden by a question about several records.
+        // A question about several records does not hide secrets for which nothing is promised.
         let open = |document: &Value| {
             let rows = document["guarantees"].as_array().unwrap().iter();
             let nothing =
                 |row: &&Value| row["about"] == "secret" && row["epsilon"]["upper"] == "inf";
             rows.filter(nothing).count()
         };
-        // Rates of single records are not those of several.
+        // Rates for single records do not apply to several.
         if recipe != "protect" {
             let two = format!("compose {recipe}/manifest.json --group 2 --format json");
             let two = document(&account(at, &two));
@@ -161,13 +161,13 @@ fn what_is_promised_before_is_what_is_printed_and_read_back_after() {
     }
 }
 
-/// Findings A8, A9 and A10: what `account protect` certified is what the run keeps. Each secret has its
-/// own rates: one in many records and many in few do not add up to one that is in all.
+/// Findings A8, A9 and A10: the run keeps what `account protect` certified. Each secret has its own rates: one secret
+/// in many records and many secrets in few do not add up to one that is in all.
 #[test]
 fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
     let home = corpora();
     let at = home.path();
-    // The names that train knows, whichever way the prepared corpus is named.
+    // The names that train knows, however the prepared corpus is named.
     ok(
         at,
         "incidence raw/train.jsonl --policy customers --out found.csv",
@@ -191,12 +191,12 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             .all(|id| id.starts_with("unit-") && !id.contains('#')),
         "{ids:?}"
     );
-    // A secret in many records that weigh little, since each holds another secret with a stricter promise,
-    // and one in a single record that weighs much: neither's rates are above the other's.
+    // A secret in many records of low weight, since each holds another secret with a stricter promise, and one in a
+    // single record of high weight: neither's rates are above the other's.
     let mut names: Vec<&str> = ids.clone();
     names.dedup();
     let mut pairs = String::from("example,secret\n");
-    // One of them is in no record: held out, say.
+    // One of them is in no record: held out, for example.
     let mut promises = String::from(
         "id,prior,posterior\noften,1e-10,1e-3\nonce-12,1e-10,1e-3\nabsent,1e-10,1e-3\n",
     );
@@ -239,8 +239,8 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
         .unwrap();
     let posterior = guessed["posterior"]["upper"].as_f64().unwrap();
     assert!(posterior <= 1e-3, "{posterior}");
-    // That of the secret with the largest one. Rates that dominate all secrets at once promise 5.5e-3: they
-    // are no secret's.
+    // The posterior of the secret with the largest one. Rates that dominate all secrets at once promise 5.5e-3, but
+    // belong to no secret.
     let classes = trained["secrets"]["classes"].as_array().unwrap().iter();
     let largest = classes
         .map(|row| row[4].as_f64().unwrap())
@@ -253,7 +253,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
     assert!(weights["certified"]["own"].as_array().unwrap().len() >= 2);
     let train = |files: &str| format!("train raw --recipe protect {files} --out lost");
     for (name, text, said) in [
-        // Finding A10: ids of no record, all or one of them.
+        // Finding A10: ids that belong to no record, all or one of them.
         (
             "units.csv",
             pairs.replace(",often", "#0,often"),
@@ -264,7 +264,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
             format!("{pairs}unit-99999,often\n"),
             "is no record of the prepared corpus",
         ),
-        // A secret that was certified in a record and is in none, and one that was not certified.
+        // A secret that was certified in a record but is in none, and one that was not certified.
         (
             "fewer.csv",
             pairs.replace("once-12", "often"),
@@ -312,7 +312,7 @@ fn a_certificate_reaches_the_manifest_and_unknown_names_are_refused() {
     assert!(!at.join("none.csv").exists());
 }
 
-/// An incidence and weights are of the records that they were made for: the same records in another order,
+/// An incidence and weights apply to the records that they were made for. The same records in another order,
 /// where secrets are elsewhere, and records whose text was edited are refused, by train and by account.
 #[test]
 fn weights_of_one_corpus_are_not_taken_for_another() {
@@ -448,7 +448,7 @@ fn canaries_are_bounded_by_their_copies_and_candidates() {
     assert!((bits - 1e6_f64.log2()).abs() < 1e-9, "{bits}");
 }
 
-/// Finding A6: what is found by a policy says nothing of how many records hold a secret.
+/// The matches of a policy do not say how many records hold a secret.
 #[test]
 fn records_of_a_secret_are_counted_or_asked_for() {
     let home = tempfile::tempdir().unwrap();
@@ -470,8 +470,8 @@ fn records_of_a_secret_are_counted_or_asked_for() {
     assert_eq!(about(&grouped, "secret")["group"], 3);
 }
 
-/// Findings A7 and A16: a seeded run promises nothing anywhere; a run says what it promises to the
-/// records of a secret and to the copies of a canary.
+/// Findings A7 and A16: a seeded run promises nothing anywhere; a run says what it promises for the records of a secret
+/// and for the copies of a canary.
 #[test]
 fn a_seeded_run_promises_nothing() {
     let home = corpora();
@@ -508,7 +508,7 @@ fn a_seeded_run_promises_nothing() {
 fn a_plan_is_accounted_for_before_the_first_step() {
     let home = corpora();
     let at = home.path();
-    // Next to no noise is accounted for, and promises next to nothing.
+    // Almost no noise is accounted for, and promises almost nothing.
     let line = "train raw --recipe dpsgd --sigma 1e-9 --epochs 1 --out tiny --format json";
     let tiny = document(&ok(at, line));
     let bound = upper(&tiny["guarantees"][0]);
@@ -543,7 +543,7 @@ fn a_manifest_is_compared_and_authenticated_by_account_too() {
             String::from_utf8(output.stderr).unwrap(),
         )
     };
-    // Everywhere at once: only the owner's key tells.
+    // Edited everywhere at once: only the owner's key detects it.
     let (code, error) = edited("2.0", "50.0");
     assert_eq!(code, Some(2));
     assert!(error.contains("owner authenticated"), "{error}");
@@ -551,7 +551,7 @@ fn a_manifest_is_compared_and_authenticated_by_account_too() {
     std::fs::write(&path, &whole).unwrap();
     let said = account(at, "compose m/manifest.json");
     assert!(said.contains("not authenticated"), "{said}");
-    // In one place: the plan tells.
+    // Edited in one place: the plan detects it.
     let mut manifest = document(&whole);
     manifest["mechanism"]["each"]["noise_multiplier"] = 50.0.into();
     std::fs::write(&path, manifest.to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! Every recipe and every kind of model through the command, as a user types it.
+//! Runs every recipe and every kind of model through the command, as a user does.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{account, audit, ok, refused, said};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Small corpora: as it is, with every marked secret known, and redacted.
+/// Creates small corpora: one as it is, with every marked secret known, and one redacted.
 fn corpora() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
@@ -59,7 +59,7 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
         "{public}"
     );
     assert!(!public.contains("Nothing is promised"), "{public}");
-    // What private text decided, no promise covers; what it only shows is said to be uncovered.
+    // No promise covers decisions made from private text; figures that only show it are reported as uncovered.
     let decided = said(
         at,
         &format!("{line} --held-out redacted --patience 1 --out decided"),
@@ -83,7 +83,7 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     );
 }
 
-/// An epoch's checkpoint promises what had run by then, which is less than the last one does; the log says the same.
+/// An epoch's checkpoint promises what had run by then, which is less than for the last one; the log says the same.
 #[test]
 fn checkpoints_of_epochs_promise_what_had_run_by_then() {
     let home = corpora();
@@ -118,7 +118,7 @@ fn checkpoints_of_epochs_promise_what_had_run_by_then() {
             "{name}: {found}"
         );
     }
-    // The log: every step, every epoch, with what its weights promise.
+    // The log has every step and every epoch, with what its weights promise.
     let log = std::fs::read_to_string(at.join("kept.owner/training.jsonl")).unwrap();
     let lines: Vec<Value> = log
         .lines()
@@ -143,14 +143,14 @@ fn checkpoints_of_epochs_promise_what_had_run_by_then() {
         &format!("{line} --keep-every 2 --out kept-again").replace("kept-again", "kept"),
         &["--out", "kept"],
     );
-    // A first run's epochs are in the way of a second one's.
+    // The epochs of a first run are in the way of a second run.
     std::fs::rename(at.join("kept"), at.join("elsewhere")).unwrap();
     refused(
         at,
         &format!("{line} --keep-every 2 --out kept"),
         &["--keep-every", "kept-epoch-2"],
     );
-    // So are later ones alone.
+    // So are later epochs alone.
     std::fs::rename(at.join("kept-epoch-2"), at.join("kept-epoch-6")).unwrap();
     refused(
         at,
@@ -189,7 +189,7 @@ fn canaries_that_are_caught_are_trained_and_audited_as_the_others() {
     );
 }
 
-/// The settings that the papers print, from the files that ship.
+/// The settings in the papers, from the plan files that ship.
 #[test]
 fn the_plans_of_the_papers_run() {
     let home = corpora();
@@ -214,13 +214,13 @@ fn the_plans_of_the_papers_run() {
             .replace("keep_every = 10", "keep_every = 1");
         std::fs::write(at.join("plan.toml"), &small).unwrap();
         match name.as_str() {
-            // Its weights come from `account protect`: tests of secrets run it.
+            // Its weights come from `account protect`; the tests of secrets run it.
             "hush-protect" => {
                 refused(at, "train --plan plan.toml --out x", &["weights.json"]);
                 continue;
             }
             _ if text.contains("layers") => {
-                // What the paper's size would compute for an hour, at a small one.
+                // The paper's size would compute for an hour, so use a small one.
                 let tiny = small
                     .replace("layers = 6", "layers = 1")
                     .replace("layers = 12", "layers = 1")
@@ -239,7 +239,7 @@ fn the_plans_of_the_papers_run() {
     assert_eq!(spec["optimizer"]["type"], "sgd");
     assert_eq!(spec["optimizer"]["learning_rate"], 20.0);
     assert!(at.join("crt-lstm-crt-epoch-1").is_dir());
-    // What a plan file says, a flag does not say again; what it leaves open, a flag may.
+    // A flag must not repeat what a plan file sets, but may set what the file leaves open.
     let plan = "schema = 1\nrecipe = \"sgd\"\n[data]\nprepared = \"redacted/\"\n[optimizer]\nlearning_rate = 0.1\n";
     std::fs::write(at.join("plan.toml"), plan).unwrap();
     refused(
@@ -259,7 +259,7 @@ fn the_plans_of_the_papers_run() {
     );
 }
 
-/// Batches as they were accounted: cut down, or balls in bins.
+/// Batches are drawn as they were accounted: truncated, or balls in bins.
 #[test]
 fn batches_are_drawn_by_the_sampler_that_was_accounted() {
     let home = corpora();
@@ -341,7 +341,7 @@ fn just_fine_tune_twice_promises_what_its_first_phase_leaves() {
             .collect()
     };
     assert_eq!(sides(&manifest(at, "direct")), ["redacted", "private"]);
-    // A detector that misses leaves its misses to the first phase, without noise.
+    // What a detector misses goes to the first phase, without noise.
     let leaky = said(at, &format!("train missed/ {line} --out leaky"));
     assert!(
         leaky.contains("Nothing is promised for") && leaky.contains("misses"),
@@ -433,7 +433,7 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
     assert_eq!(trained["guarantees"][0]["unit"], "secret");
     let phase = &manifest(at, "protected")["phases"][0];
     assert_eq!(phase["side"], "weighted");
-    // Finding A9: batch, steps and noise are those that were certified.
+    // Finding A9: batch, steps and noise are the certified ones.
     let planned: Value =
         serde_json::from_slice(&std::fs::read(at.join("weights.json")).unwrap()).unwrap();
     for (key, as_key) in [

@@ -1,5 +1,5 @@
-//! Secrets of a run of `protect`, from the certificate over the checkpoint to the attack on it and the
-//! verdict; and a checkpoint whose noise was left out, which promises nothing to anybody.
+//! Secrets of a `protect` run, from the certificate over the checkpoint to the attack on it and the
+//! verdict; and a checkpoint whose noise was omitted, which promises nothing to anybody.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{account, ok, refused};
@@ -10,7 +10,7 @@ fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A corpus, and weights that certify eight secrets of one record each.
+/// Creates a corpus, and weights that certify eight secrets of one record each.
 fn certified() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
@@ -63,7 +63,7 @@ fn certified() -> tempfile::TempDir {
 const FILES: &str = "--weights weights.json --incidence pairs.csv";
 const EXTRACT: &str = "--secrets secrets.jsonl --weights weights.json --candidates 200";
 
-/// Promises come from the file that the trainer took, candidates are drawn and counted, and every format
+/// Promises come from the file that the trainer used, candidates are drawn and counted, and every format
 /// prints the verdict on the manifest's certificate.
 #[test]
 fn secrets_meet_the_certificate_of_their_checkpoint() {
@@ -87,7 +87,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         (&"certified".into(), &8.into())
     );
     assert_eq!(bound["promised"][0][0], 1e-6);
-    // One of 200 candidates: no promise about a guess of mass 1e-6 bounds that.
+    // One of 200 candidates: no promise about a guess of mass 1e-6 bounds this.
     assert_eq!(bound["prior"], 0.005);
     let posterior = bound["posterior"].as_f64().unwrap();
     assert!(posterior > 0.005 && posterior < 1.0, "{posterior}");
@@ -95,7 +95,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert_eq!(verdict["outcome"], "could-not-contradict");
     assert_eq!(verdict["at_most"].as_f64(), Some(posterior));
     assert_eq!(verdict["terms"]["notion"], "secret-protection");
-    // Lists are drawn once: the same ranks again.
+    // The lists are drawn once, so the ranks are the same again.
     let text = ok(at, &line);
     let page = std::fs::read_to_string(at.join("page.html")).unwrap();
     for said in [&text, &page] {
@@ -165,7 +165,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
         &["--weights", "another run"],
     );
 
-    // The same certificate with another name in it: whose bound is whose is what the run's owner keeps.
+    // The same certificate with another name in it: the run's owner keeps which bound belongs to which secret.
     let renamed = std::fs::read_to_string(at.join("weights.json")).unwrap();
     std::fs::write(at.join("renamed.json"), renamed.replace("\"s7\"", "\"s9\"")).unwrap();
     refused(
@@ -189,7 +189,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     let why = bound["no_verdict"].as_str().unwrap();
     assert!(why.contains("no noise was added"), "{why}");
 
-    // Of a run of another recipe no file of weights says what was promised.
+    // For a run of another recipe, no file of weights says what was promised.
     ok(at, "train raw --recipe sgd --epochs 1 --out other");
     let found = document(&ok(
         at,
@@ -202,7 +202,7 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert!(why.contains("--recipe protect"), "{why}");
 }
 
-/// The demo's planted bug: the report holds it against what its plan would promise, and the checkpoint
+/// The demo's planted bug: the report compares it with what its plan would promise, and the checkpoint
 /// itself promises nothing, whoever reads it.
 #[test]
 fn a_checkpoint_without_its_noise_promises_nothing() {

@@ -1,5 +1,5 @@
 //! Shadow models through the command: trained as the audited model's manifest says, or the report
-//! says in what they differ.
+//! says how they differ.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_proofs_tests::commands::{ok, refused};
@@ -77,7 +77,7 @@ fn shadow_models_are_trained_as_the_model_was() {
     near(&found["optimizer"]["learning_rate"], 0.05);
     near(&found["dropout"]["hidden"], 0.2);
 
-    // What is asked for goes first, and is said.
+    // Explicit options take precedence, and are reported.
     let found = shadows(home, "dpsgd", "--shadow-epochs 1 --shadow-rate 0.01");
     near(&found["optimizer"]["learning_rate"], 0.01);
     assert_eq!(found["epochs"], 1);
@@ -97,7 +97,7 @@ fn shadow_models_are_trained_as_the_model_was() {
     assert!(said(&found).contains("public side"), "{found}");
     assert!(found.get("dropout").is_none());
 
-    // The δ that is asked for is that of the promise beside the bound.
+    // The requested δ is that of the promise next to the bound.
     let exposure = json(home, "exposure --model crt --delta 1e-4");
     assert!(exposure["verdict"].is_object(), "{exposure}");
 }

@@ -1,4 +1,4 @@
-//! What lies on the disk between and after runs, as the audit command treats it.
+//! How the audit command treats files on disk between and after runs.
 #![allow(clippy::unwrap_used, reason = "a failing test should panic")]
 
 use reticent_backends::checkpoint::FolderLock;
@@ -75,7 +75,7 @@ fn manifests_are_authenticated_and_missed() {
     );
 }
 
-/// A17, A18: of two runs for one folder the second ends at once; a run that diverges writes no
+/// A17, A18: if two runs use one folder, the second ends at once; a run that diverges writes no
 /// checkpoint and keeps its state.
 #[test]
 fn runs_that_collide_or_diverge_end_with_an_error() {

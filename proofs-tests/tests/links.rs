@@ -1,6 +1,6 @@
-//! `PROPOSITIONS.md` and `FAULTS.md` against the sources: every test, item and mutant they name
-//! exists, every id is unique, every proposition is named by a mutant, and no mutant names what
-//! isn't there.
+//! Checks `PROPOSITIONS.md` and `FAULTS.md` against the sources: every test, item and mutant they
+//! name exists, every id is unique, every proposition is named by a mutant, and no mutant names
+//! anything that doesn't exist.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(root().join("proofs-tests").join(name)).unwrap()
 }
 
-/// Every Rust file below a folder, by its path from the root.
+/// Collects every Rust file below a folder, with its path from the root.
 fn sources(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -29,7 +29,7 @@ fn sources(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// The tests of the workspace: a function's name, with the folders and the file it stands in.
+/// The tests of the workspace: a function's name, with the folders and the file that contain it.
 struct Tests(BTreeMap<String, Vec<Vec<String>>>);
 
 impl Tests {
@@ -44,7 +44,7 @@ impl Tests {
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             for (at, line) in lines.iter().enumerate() {
                 let name = line.strip_prefix("fn ").and_then(|l| l.split_once('('));
-                // A property has its arguments' bounds or a comment in between.
+                // The argument bounds of a property, or a comment, may be in between.
                 let marked = lines[at.saturating_sub(3)..at].contains(&"#[test]");
                 if let (Some((name, _)), true) = (name, marked) {
                     tests
@@ -57,7 +57,7 @@ impl Tests {
         Self(tests)
     }
 
-    /// Whether `name`, or `module::name` where several modules have one, is one test.
+    /// Checks that `name`, or `module::name` if several modules have one, is exactly one test.
     fn one(&self, link: &str) -> Result<(), String> {
         let mut modules: Vec<&str> = link.split("::").collect();
         let name = modules.pop().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Tests {
     }
 }
 
-/// `path.rs::name`: whether the file defines the name.
+/// Checks for `path.rs::name` that the file defines the name.
 fn defined(link: &str) -> Result<(), String> {
     let (path, name) = link
         .rsplit_once("::")
@@ -100,7 +100,7 @@ fn defined(link: &str) -> Result<(), String> {
         .ok_or(format!("{path} defines no {name}"))
 }
 
-/// The cells of each row of a document's tables, with the heading the row stands under.
+/// Returns the cells of each row of a document's tables, with the heading above the row.
 fn rows(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut heading = "";
     let mut rows = Vec::new();
@@ -121,14 +121,14 @@ fn rows(text: &str) -> Vec<(&str, Vec<&str>)> {
     rows
 }
 
-/// The parts of a cell between backticks.
+/// Returns the parts of a cell between backticks.
 fn quoted<'a>(cells: &[&'a str], at: usize) -> Vec<&'a str> {
     cells.get(at).map_or_else(Vec::new, |cell| {
         cell.split('`').skip(1).step_by(2).collect()
     })
 }
 
-/// The ids that each mutant proves: id → patches.
+/// Returns the patches that prove each id: id → patches.
 fn proved() -> BTreeMap<String, Vec<String>> {
     let mut named = BTreeMap::<String, Vec<String>>::new();
     for entry in std::fs::read_dir(root().join("mutants")).unwrap() {
@@ -173,7 +173,7 @@ fn of_propositions(
     proved: &BTreeMap<String, Vec<String>>,
     tests: &Tests,
 ) -> Vec<String> {
-    // Rows of traps and of numbers of audits name no code.
+    // Rows about traps and about numbers of audits name no code.
     let short = |heading: &str| heading.starts_with("Traps") || heading.starts_with("Numbers");
     let rows = rows(text);
     let each = rows
@@ -253,7 +253,7 @@ fn every_link_of_the_documents_holds() {
     );
 }
 
-/// Whoever follows a walk finds the files it names.
+/// The files that a walkthrough names exist.
 #[test]
 fn every_file_that_contributing_names_is_there() {
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! All tests in one program: it is linked once, and its tests share the processors.
+//! All tests in one program, which is linked once and whose tests share the processors.
 
 mod audit_answers;
 mod audit_attacks;
@@ -17,7 +17,7 @@ mod recipes;
 
 use std::path::Path;
 
-/// A file that no program names would never be run.
+/// A file that no program includes would never be run.
 #[test]
 fn every_file_is_among_the_tests() {
     for room in [

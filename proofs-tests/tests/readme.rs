@@ -1,14 +1,14 @@
-//! The commands of the README and of the book, run as a reader would run them.
+//! Runs the commands of the README and of the book as a reader would.
 //!
-//! A block that begins with ` ```console ` holds commands (`$ …`) and, after each, what it
-//! prints. Words after `console` say how it is tried:
-//! - nothing: every command must end well, what it prints may differ;
-//! - `exact`: it must print what stands there;
-//! - `fails`: its message must stand there, and it must end with 1 or 2;
-//! - `slow`: it is parsed by the command itself (`--help` is added), not run.
+//! A block that begins with ` ```console ` holds commands (`$ …`), each followed by what it
+//! prints. Words after `console` say how the block is tested:
+//! - none: every command must succeed; its output may differ;
+//! - `exact`: the output must be the one shown;
+//! - `fails`: the message must be the one shown, and the command must exit with 1 or 2;
+//! - `slow`: the command only parses its arguments (`--help` is added) and is not run.
 //!
 //! `account` and `audit` are the built binaries; `cargo run … --bin NAME -- …` is the same.
-//! All blocks of a page share one working folder, so that one command reads what another wrote.
+//! All blocks of a page share one working folder, so that one command can read what another wrote.
 //! Other programs are only allowed if they are on a short list, and are not run.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
@@ -17,7 +17,7 @@ use reticent_proofs_tests::commands::binary;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Commands a reader runs once, which this test does not.
+/// Commands that a reader runs once and this test does not run.
 const NOT_RUN: [&str; 4] = ["cargo install ", "cargo test", "cargo build", "git clone "];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ struct Step {
     manner: String,
 }
 
-/// The commands of every console block.
+/// Returns the commands of every console block.
 fn steps(page: &str, markdown: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut manner: Option<String> = None;
@@ -68,7 +68,7 @@ fn steps(page: &str, markdown: &str) -> Vec<Step> {
     steps
 }
 
-/// Words of a command line; single and double quotes keep spaces.
+/// Splits a command line into words; single and double quotes keep spaces.
 fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -88,7 +88,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// The binary and its arguments, if the command is one of ours.
+/// Returns the binary and its arguments, if the command is one of ours.
 fn ours(command: &str) -> Option<(String, Vec<String>)> {
     let command = command.split(" #").next().unwrap_or(command).trim();
     let all = words(command);
@@ -141,7 +141,7 @@ fn judge(step: &Step, output: &Output) {
     }
 }
 
-/// Tries every command of a page in a folder of its own; how many there are.
+/// Tries every command of a page in its own folder, and returns their number.
 fn tries(page: &str) -> usize {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
     let steps = steps(page, &std::fs::read_to_string(path).unwrap());

@@ -1,4 +1,4 @@
-//! Which optimiser sees which record, and what the accountant is told about it.
+//! Checks which optimiser sees which record, and which mechanism reaches the accountant.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,8 @@ const CONFIG: LstmConfig = LstmConfig {
     hidden: 6,
 };
 
-/// Twelve public records and eight private ones; `shift` changes what the private ones say.
+/// Returns twelve public records and eight private ones; `shift` changes the content of the private
+/// ones.
 fn corpus(shift: u32) -> TrainingSet {
     let record = |side, i: u32, shift: u32| Record {
         side,
@@ -103,7 +104,7 @@ fn trained(recipe: Recipe, private_rate: f64, shift: u32) -> Trained {
     .unwrap()
 }
 
-/// What it released, were its randomness not drawn by a fixed seed.
+/// Returns the released mechanism as if its randomness had not been drawn from a fixed seed.
 fn unseeded(trained: &Trained) -> Mechanism {
     let plan = TrainingPlan {
         seeded: false,
@@ -116,7 +117,7 @@ fn weights(trained: &Trained) -> Vec<f32> {
     trained.trainer.weights().concat()
 }
 
-/// The largest difference between two models' weights.
+/// Returns the largest difference between two models' weights.
 fn apart(a: &[f32], b: &[f32]) -> f64 {
     let pairs = a.iter().zip(b);
     pairs.fold(0.0, |most, (x, y)| {
@@ -129,8 +130,8 @@ fn apart(a: &[f32], b: &[f32]) -> f64 {
 const STILL: f64 = 1e-30;
 const NOTHING: f64 = 1e-25;
 
-/// With private steps that move nothing, what is left are the public steps, and they end in
-/// the same weights whatever the private records say.
+/// If private steps move nothing, only the public steps have an effect, and they end in
+/// the same weights whatever the private records contain.
 #[test]
 fn the_public_steps_of_crt_see_no_private_record() {
     let still = [0, 4].map(|shift| weights(&trained(Recipe::Crt, STILL, shift)));

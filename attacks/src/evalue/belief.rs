@@ -1,17 +1,18 @@
-//! What an auditor believes of one secret, and the closest law that (ε, 0) allows.
+//! What an auditor believes about one secret, and the closest distribution that (ε, 0) allows.
 
 use crate::error::{Error, Result};
 use crate::statistics::check_open_unit;
 use std::sync::Arc;
 
-/// Covers the roundings of the sums below: at most 2^20 terms, each sum within 2^-32 of itself.
+/// Covers the rounding of the sums below: at most 2^20 terms, each sum with a relative error of at
+/// most 2^-32.
 const ROUNDING: f64 = 1e-9;
 
-/// The least believed candidates are believed alike, at their mean: all below this multiple of
-/// 1/N.
+/// Assigns the least believed candidates, all below a multiple of 1/N, one common belief: their
+/// mean.
 ///
 /// Fewer than N / `below` candidates can have a belief of `below`/N or more, so at least
-/// N − N/`below` are pooled, whatever the model says. A δ > 0 costs less the more there are.
+/// N − N/`below` are pooled, whatever the model says. The more are pooled, the less a δ > 0 costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pool {
     below: Option<f64>,
@@ -21,10 +22,10 @@ impl Pool {
     /// No candidate is pooled.
     pub const NONE: Self = Self { below: None };
 
-    /// Pools what is believed less than `below`/N.
+    /// Pools candidates whose belief is less than `below`/N.
     ///
     /// # Errors
-    /// `below` of 1 or less, which might pool nothing, or that is not finite.
+    /// Returns an error if `below` is 1 or less, which might pool nothing, or is not finite.
     pub fn below(below: f64) -> Result<Self> {
         if below > 1.0 && below.is_finite() {
             Ok(Self { below: Some(below) })
@@ -33,34 +34,35 @@ impl Pool {
         }
     }
 
-    /// The fewest candidates of N that are pooled; 1 without a pool, since one is always least.
+    /// Returns the least number of candidates, out of N, that are pooled; 1 without a pool, since
+    /// one is always the least.
     #[must_use]
     pub fn least_size(&self, candidates: u64) -> u64 {
         let Some(below) = self.below else { return 1 };
-        // The computed beliefs add up to 1 within a rounding.
+        // The computed beliefs add up to 1 up to rounding.
         let most_head = (candidates as f64 / below * (1.0 + ROUNDING)).floor() as u64;
         candidates.saturating_sub(most_head).max(1)
     }
 
-    /// The belief from which on a candidate stands for itself.
+    /// Returns the least belief at which a candidate keeps its own belief.
     pub(super) fn threshold(&self, candidates: f64) -> f64 {
         self.below.map_or(0.0, |below| below / candidates)
     }
 }
 
-/// Whether candidates stand for themselves.
+/// Whether candidates keep their own beliefs or are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// All do.
+    /// All keep their own.
     Head,
-    /// None does.
+    /// All are pooled.
     Pooled,
-    /// Some may.
+    /// Some may keep their own.
     Open,
 }
 
-/// Candidates whose beliefs are known as far as this: their number, their sum, what each lies
-/// between, and whether they are pooled.
+/// A set of candidates whose beliefs are known partly: their number, their sum, bounds on each
+/// belief, and whether they are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Block {
     pub(super) count: f64,
@@ -71,7 +73,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// One candidate, or several alike.
+    /// Returns a block of one candidate, or of several with the same belief.
     pub(super) fn exact(count: f64, weight: f64, threshold: f64) -> Self {
         Self {
             count,
@@ -88,25 +90,25 @@ impl Block {
 }
 
 /// A belief about one secret: a weight for each of its N candidates, or bounds on the weights
-/// where a search did not look.
+/// that a search did not evaluate.
 ///
-/// The weights may depend on the released model and on secrets that were revealed before, never
-/// on this secret. What is known of them may: every number below is on the safe side of the one
-/// that the full belief gives.
+/// The weights may depend on the released model and on secrets that were revealed before, never on
+/// this secret. Which weights are known may depend on it: every number below errs on the safe side
+/// of the value for the full belief.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beliefs {
     candidates: f64,
-    /// Values and numbers that bound Σ (u − x)₊ from above, falling, with running sums.
+    /// Values and counts that bound Σ (u − x)₊ from above, in decreasing order, with running sums.
     above: Vec<Atom>,
-    /// Values and numbers that bound Σ (x − u)₊ from below, rising, with running sums.
+    /// Values and counts that bound Σ (x − u)₊ from below, in increasing order, with running sums.
     below: Vec<Atom>,
     /// Beliefs below this are pooled.
     threshold: f64,
-    /// What a pooled candidate is believed at least.
+    /// A lower bound on the belief in a pooled candidate.
     pooled: f64,
 }
 
-/// Candidates of one value; `counts` and `totals` run from the first atom to this one.
+/// Candidates with one value; `counts` and `totals` are sums from the first atom to this one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Atom {
     value: f64,
@@ -115,7 +117,7 @@ struct Atom {
 }
 
 impl Beliefs {
-    /// A belief that is known of every candidate.
+    /// Creates a belief that is known for every candidate.
     ///
     /// ```
     /// use reticent_attacks::evalue::{Beliefs, Pool};
@@ -144,12 +146,13 @@ impl Beliefs {
         )))
     }
 
-    /// A belief in some candidates by name, a head that is chosen without knowledge of the secret
-    /// (those that were sampled, say), and in all others alike; with the weights that result, of
-    /// the head in its order and of one other candidate.
+    /// Creates a belief in a head of individually known candidates, chosen without knowledge of the
+    /// secret (sampled ones, for example), with one common belief for all others. Also returns the
+    /// resulting weights: those of the head, in its order, and that of one other candidate.
     ///
-    /// Weights of the head below that of one other candidate are raised to it: the slack of a
-    /// δ > 0 rests on the others being the least believed. What exceeds 1 is divided out.
+    /// Weights of the head below the weight of one other candidate are raised to it, because the
+    /// slack for δ > 0 relies on the others being the least believed. The weights are then divided
+    /// by their sum.
     ///
     /// # Errors
     /// No other candidate, weights that are negative or add up to more than 1.
@@ -176,12 +179,13 @@ impl Beliefs {
         Ok((beliefs, head, other))
     }
 
-    /// From blocks that hold all candidates.
+    /// Creates a belief from blocks that cover all candidates.
     pub(super) fn of_blocks(blocks: Vec<Block>, candidates: f64, pool: Pool) -> Self {
         let threshold = pool.threshold(candidates);
         let mut above: Vec<(f64, f64)> = Vec::with_capacity(2 * blocks.len());
         let mut below: Vec<(f64, f64)> = Vec::with_capacity(blocks.len());
-        // What is certainly pooled, and what may be: both are known by their sums.
+        // Candidates that are certainly pooled, and candidates that may be: both are known by their
+        // sums.
         let (mut pooled, mut open) = ((0.0, 0.0), (0.0, 0.0));
         let mut heads = 0.0;
         for block in blocks.into_iter().filter(|block| block.count > 0.0) {
@@ -213,18 +217,19 @@ impl Beliefs {
             above: running(above),
             below: running(below),
             threshold,
-            // As if all of what is open stood for itself, and were almost nobody.
+            // The smallest mean: as if all open candidates kept their own belief and there were
+            // almost none of them.
             pooled: pooled.1 / (candidates - heads).max(1.0),
         }
     }
 
-    /// The guess that the secret is a candidate of this belief.
+    /// Returns the guess for a secret that is a candidate with this weight.
     #[must_use]
     pub fn guess(self: &Arc<Self>, weight: f64) -> Guess {
         self.guess_at(weight, weight >= self.threshold)
     }
 
-    /// The same, where it is known otherwise whether the candidate stands for itself.
+    /// Like `guess`, if it is known in another way whether the candidate keeps its own belief.
     pub(super) fn guess_at(self: &Arc<Self>, weight: f64, head: bool) -> Guess {
         let weight = if head { weight } else { self.pooled };
         Guess {
@@ -233,16 +238,17 @@ impl Beliefs {
         }
     }
 
-    /// N.
+    /// Returns N.
     #[must_use]
     pub const fn candidates(&self) -> f64 {
         self.candidates
     }
 
-    /// The floor a of the closest law clip(b, a, a e^ε), or more.
+    /// Returns an upper bound on the floor a of the closest distribution clip(b, a, a e^ε).
     ///
-    /// a solves Σ (b − a e^ε)₊ = Σ (a − b)₊; the left side falls in a, the right side rises, so
-    /// an upper bound on the one and a lower bound on the other give an upper end.
+    /// a solves Σ (b − a e^ε)₊ = Σ (a − b)₊. The left side decreases in a and the right side
+    /// increases, so an upper bound on the left side and a lower bound on the right side give an
+    /// upper bound on a.
     pub(crate) fn floor(&self, epsilon: f64) -> f64 {
         let factor = epsilon.exp();
         let top = self.above.first().map_or(0.0, |atom| atom.value);
@@ -251,7 +257,7 @@ impl Beliefs {
             let middle = if low > 0.0 {
                 (low * high).sqrt()
             } else {
-                // The floor is a mean of what is clipped: rarely this far below the top.
+                // The floor is a mean of clipped values, so it is rarely this far below the top.
                 high * 1e-3
             };
             if middle <= low || middle >= high || high <= low * (1.0 + ROUNDING / 8.0) {
@@ -269,7 +275,7 @@ impl Beliefs {
         high * (1.0 + ROUNDING)
     }
 
-    /// Σ (b − x)₊, or more.
+    /// Returns an upper bound on Σ (b − x)₊.
     fn excess(&self, x: f64) -> f64 {
         let beyond = self.above.partition_point(|atom| atom.value > x);
         beyond.checked_sub(1).map_or(0.0, |last| {
@@ -278,7 +284,7 @@ impl Beliefs {
         })
     }
 
-    /// Σ (x − b)₊, or less.
+    /// Returns a lower bound on Σ (x − b)₊.
     fn lack(&self, x: f64) -> f64 {
         let under = self.below.partition_point(|atom| atom.value < x);
         under.checked_sub(1).map_or(0.0, |last| {
@@ -303,8 +309,8 @@ fn check_weights(weights: &[f64], sum_is_right: bool) -> Result<()> {
     Ok(())
 }
 
-/// The block as candidates at its two ends, which have its number and sum: convex functions of
-/// the weight are at most as large on the block as there.
+/// Replaces a block by candidates at its two ends, with the same number and sum: a convex function
+/// of the weight is at most as large on the block as there.
 fn spread(atoms: &mut Vec<(f64, f64)>, block: &Block) {
     let width = block.high - block.low;
     let mean = block.total / block.count;
@@ -333,22 +339,22 @@ fn running(atoms: Vec<(f64, f64)>) -> Vec<Atom> {
         .collect()
 }
 
-/// A belief, and what it gave the true secret.
+/// A belief together with the weight that it gave the true secret.
 #[derive(Debug, Clone)]
 pub struct Guess {
     pub(super) beliefs: Arc<Beliefs>,
-    /// What the true secret is believed, or less.
+    /// A lower bound on the belief in the true secret.
     pub(super) weight: f64,
 }
 
 impl Guess {
-    /// ln(b(s) / r(s)) with r = clip(b, a, a e^ε), or less.
+    /// Returns a lower bound on ln(b(s) / r(s)) with r = clip(b, a, a e^ε).
     #[must_use]
     pub fn ln_evalue(&self, epsilon: f64) -> f64 {
         self.ln_evalue_at(self.beliefs.floor(epsilon), epsilon)
     }
 
-    /// The same, with the floor at hand.
+    /// Like `ln_evalue`, for a floor that is already known.
     pub(super) fn ln_evalue_at(&self, floor: f64, epsilon: f64) -> f64 {
         let weight = self.weight.ln();
         let floor = floor.ln();
@@ -360,20 +366,21 @@ impl Guess {
     }
 }
 
-/// A law over candidates proportional to weight^(1/temperature), mixed with a uniform one.
+/// A distribution over candidates proportional to weight^(1/temperature), mixed with a uniform one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Temper {
-    /// Above 1 the model is believed less than it says, below 1 more.
+    /// A value above 1 flattens the model's probabilities, a value below 1 sharpens them.
     pub temperature: f64,
-    /// The uniform law's share: what is lost at most where the model is certain and wrong.
+    /// The uniform distribution's share, which limits the loss if the model is certain and wrong.
     pub uniform: f64,
 }
 
 impl Temper {
-    /// Checks both.
+    /// Creates a temper, checking both arguments.
     ///
     /// # Errors
-    /// A temperature that is not positive and finite, a share outside (0, 1).
+    /// Returns an error if the temperature is not positive and finite, or if the share is outside
+    /// (0, 1).
     pub fn new(temperature: f64, uniform: f64) -> Result<Self> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::out_of_range("temperature", "(0, inf)", temperature));
@@ -385,10 +392,10 @@ impl Temper {
         })
     }
 
-    /// The belief in candidates of these NLLs, nats.
+    /// Returns the belief in candidates with these NLLs, in nats.
     ///
     /// # Errors
-    /// Fewer than one candidate, or NLLs none of which is finite.
+    /// Returns an error if there is no candidate, or if no NLL is finite.
     pub fn beliefs(&self, nlls: &[f64]) -> Result<Vec<f64>> {
         let least = nlls.iter().copied().fold(f64::INFINITY, f64::min);
         if !least.is_finite() {

@@ -1,28 +1,28 @@
 //! Beliefs about in/out coins from attack scores.
 //!
-//! The coins are revealed from the middle of the scores outwards. A coin in the middle says nothing
-//! of a large ε, since no belief in it is bold enough, but it teaches what a score means; by the
-//! time the ends are reached, where the evidence is, the belief in them has been learned from all
-//! others. Order and beliefs depend on scores (of the release) and on coins revealed before, which
-//! the theorem allows.
+//! The coins are revealed from the middle of the scores outwards. A coin in the middle is no
+//! evidence for a large ε, since no belief about it is strong enough, but it shows how scores
+//! relate to coins. When the ends, where the evidence is, are reached, the belief about them has
+//! been learned from all other coins. The order and the beliefs depend on scores (of the release)
+//! and on coins revealed before, which the theorem allows.
 
 use super::CanaryGuesses;
 use super::belief::{Beliefs, Pool};
 use crate::error::{Error, Result};
 
-/// Slopes of the logistic curves between which the revealed coins decide, for scores in units of
+/// The slopes of the logistic curves that the revealed coins choose between, for scores in units of
 /// their spread: from hardly any leak to certainty two spreads away.
 const SLOPES: [f64; 14] = [
     0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.6, 8.0,
 ];
 
-/// Where the curves are even, in units of the spread from the median.
+/// The points where the curves are even, in units of the spread from the median.
 const CENTRES: [f64; 5] = [-0.5, -0.25, 0.0, 0.25, 0.5];
 
-/// What the curves keep away from certainty at each end.
+/// The distance that the curves keep from certainty at each end.
 const LAPSES: [f64; 3] = [0.001, 0.01, 0.05];
 
-/// A logistic curve with its ends cut off.
+/// A logistic curve with truncated ends.
 #[derive(Debug, Clone, Copy)]
 struct Curve {
     slope: f64,
@@ -47,7 +47,7 @@ impl Curve {
         all
     }
 
-    /// The chance of "in" at a score this far from the median.
+    /// Returns the probability of "in" at a score this far from the median.
     fn inside(self, distance: f64) -> f64 {
         let log_odds = if self.slope > 0.0 {
             self.slope * (distance - self.centre)
@@ -59,14 +59,16 @@ impl Curve {
     }
 }
 
-/// Guesses about coins, in the order in which the coins are revealed: score of each canary (higher
-/// means in) and whether it was in.
+/// Returns guesses about coins, in the order in which the coins are revealed, from the score of
+/// each canary (a higher score means in) and whether the canary was in.
 ///
-/// The belief in a coin is the mean of logistic curves in its score, each weighed by what it gave the
-/// coins revealed before; scores are centred at their median and scaled by their quartiles.
+/// The belief about a coin is the mean of logistic curves in its score, each weighted by the
+/// probability that it gave the coins revealed before. Scores are centred at their median and
+/// scaled by their quartiles.
 ///
 /// # Errors
-/// No score, another number of coins than scores, a score that is no number.
+/// Returns an error if there is no score, if the number of coins is not that of scores, or if a
+/// score is NaN.
 pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>> {
     if scores.len() != coins.len() {
         return Err(Error::WrongCount {
@@ -83,7 +85,7 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
     }
     let distances = distances(scores);
     let mut order: Vec<usize> = (0..scores.len()).collect();
-    // Equal scores keep the canaries' order, which does not depend on coins.
+    // Equal distances keep the canaries' order, which does not depend on coins.
     order.sort_by(|a, b| distances[*a].abs().total_cmp(&distances[*b].abs()));
     let curves = Curve::all();
     let mut weights = vec![1.0 / curves.len() as f64; curves.len()];
@@ -99,7 +101,7 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
             let inside = inside.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
             let beliefs = Beliefs::full(&[1.0 - inside, inside], Pool::NONE)?;
             let coin = coins[i];
-            // Revealed only now: what follows concerns the coins after it.
+            // The coin is revealed only now: what follows affects later coins only.
             for (weight, chance) in weights.iter_mut().zip(&chances) {
                 *weight *= if coin { *chance } else { 1.0 - *chance };
             }
@@ -114,13 +116,13 @@ pub fn coin_beliefs(scores: &[f64], coins: &[bool]) -> Result<Vec<CanaryGuesses>
         .collect()
 }
 
-/// Scores from their median, in units of their spread.
+/// Returns the scores' distances from their median, in units of their spread.
 fn distances(scores: &[f64]) -> Vec<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64) as usize];
     let (low, middle, high) = (at(0.25), at(0.5), at(0.75));
-    // Quartiles of a normal law lie 1.349 deviations apart.
+    // The quartiles of a normal distribution are 1.349 standard deviations apart.
     let spread = (high - low) / 1.349;
     let spread = if spread > 0.0 && spread.is_finite() {
         spread
@@ -129,7 +131,7 @@ fn distances(scores: &[f64]) -> Vec<f64> {
     };
     let each = scores.iter().map(|score| {
         let distance = (score - middle) / spread;
-        // Two equal infinities differ by nothing.
+        // Two equal infinities have distance 0.
         if distance.is_nan() { 0.0 } else { distance }
     });
     each.collect()

@@ -1,13 +1,14 @@
-//! What an audit by planted canaries is expected to prove, before anything is planted.
+//! Predicts what an audit by planted canaries will prove, before anything is planted.
 //!
-//! Scores are Gaussian: each of N candidates has a standard normal one, that of the secret is
-//! shifted by μ, and the model's NLL is −μ times the score, which is what an attacker believes who
-//! knows all of it. The audit is then the one that will run: the same tests, the same tempers, α and
-//! slack. An optimistic estimate, since a model shows less than its gradients did.
+//! Scores are Gaussian: each of the N candidates has a standard normal score, that of the secret is
+//! shifted by μ, and the model's NLL is −μ times the score, which is the belief of an attacker who
+//! knows the whole model of the scores. The simulated audit is the one that will run: the same
+//! tests, tempers, α and slack. The estimate is optimistic, since a model reveals less than its
+//! gradients did.
 //!
-//! Of many candidates only the highest scores are drawn, one by one from the top; those below are
-//! at their expected places, which fixes the sum that a softmax divides by to a few parts in a
-//! thousand.
+//! Of many candidates only the highest scores are drawn, one by one from the top. Those below are
+//! placed at their expected values, which fixes the sum that a softmax divides by to a few parts in
+//! a thousand.
 
 use super::belief::{Beliefs, Block};
 use super::{
@@ -27,21 +28,21 @@ use std::sync::Arc;
 /// Scores that are drawn one by one; so many candidates are drawn whole.
 const DRAWN: u64 = 256;
 
-/// Places of the scores below those.
+/// The number of expected places for the scores below those.
 const PLACES: usize = 96;
 
-/// Steps in which levels are looked at for the quick estimate.
+/// The step between the levels that the quick estimate examines.
 const STEP: f64 = 0.125;
 
-/// Canaries from which the mean evidence of one is taken.
+/// The number of canaries over which the mean evidence of one is taken.
 const SAMPLED: u64 = 400;
 
-/// Both tests of one false-alarm rate, and which of them counts: fixed before anything is scored.
+/// Both tests at one false-alarm rate, and which of them counts, fixed before anything is scored.
 #[derive(Debug, Clone)]
 pub struct PlannedAudit {
-    /// By ranks.
+    /// The audit by ranks.
     pub by_rank: RankAudit,
-    /// By e-values; it knows the numbers of candidates and canaries.
+    /// The audit by e-values, which also holds the numbers of candidates and canaries.
     pub by_evalue: EValueAudit,
     decides: EpsilonMethod,
 }
@@ -51,17 +52,17 @@ pub struct PlannedAudit {
 pub struct Prediction {
     /// The mean of the bounds.
     pub mean: Estimate<Epsilon>,
-    /// A tenth of the bounds are lower.
+    /// The value that a tenth of the bounds are below.
     pub tenth: Estimate<Epsilon>,
-    /// A tenth are higher.
+    /// The value that a tenth of the bounds are above.
     pub ninetieth: Estimate<Epsilon>,
 }
 
 impl PlannedAudit {
-    /// The audit of so many canaries among so many candidates.
+    /// Creates the audit of `canaries` canaries with `candidates` candidates each.
     ///
     /// # Errors
-    /// As [`EValueAudit::decides`].
+    /// As for [`EValueAudit::decides`].
     pub fn new(by_rank: RankAudit, candidates: u64, canaries: u64) -> Result<Self> {
         let by_evalue = EValueAudit::beside(&by_rank, candidates, canaries);
         Ok(Self {
@@ -71,8 +72,9 @@ impl PlannedAudit {
         })
     }
 
-    /// The same test, tempers and pool at another confidence. Beliefs are searched once, with one pool, so that a bound
-    /// that is shown beside a verdict has the verdict's.
+    /// Returns the audit with the same test, tempers and pool at another confidence. Beliefs are
+    /// searched once, with one pool, so a bound that is shown next to a verdict uses the verdict's
+    /// pool.
     #[must_use]
     pub fn at(&self, confidence: Confidence) -> Self {
         Self {
@@ -88,16 +90,16 @@ impl PlannedAudit {
         }
     }
 
-    /// The test that counts.
+    /// Returns the test that counts.
     #[must_use]
     pub const fn decides(&self) -> EpsilonMethod {
         self.decides
     }
 
-    /// The bound by the test that counts.
+    /// Returns the bound by the test that counts.
     ///
     /// # Errors
-    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn bound(&self, counts: &[RankCount], guesses: &[CanaryGuesses]) -> Result<EpsilonBound> {
         match self.decides {
             EpsilonMethod::EValue => self.by_evalue.bound(guesses),
@@ -105,10 +107,10 @@ impl PlannedAudit {
         }
     }
 
-    /// The largest ε that it can prove.
+    /// Returns the largest ε that the audit can prove.
     ///
     /// # Errors
-    /// As [`EValueAudit::provable`] and [`RankAudit::provable`].
+    /// As for [`EValueAudit::provable`] and [`RankAudit::provable`].
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
         let (candidates, canaries) = self.of();
         match self.decides {
@@ -117,10 +119,10 @@ impl PlannedAudit {
         }
     }
 
-    /// The fewest canaries within a threshold that contradict this ε.
+    /// Returns the smallest number of canaries within a threshold that contradicts this ε.
     ///
     /// # Errors
-    /// As [`EValueAudit::hits_beyond`] and [`RankAudit::hits_beyond`].
+    /// As for [`EValueAudit::hits_beyond`] and [`RankAudit::hits_beyond`].
     pub fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
         match self.decides {
             EpsilonMethod::EValue => self.by_evalue.hits_beyond(epsilon, threshold),
@@ -128,24 +130,25 @@ impl PlannedAudit {
         }
     }
 
-    /// Candidates and canaries.
+    /// Returns the numbers of candidates and canaries.
     #[must_use]
     pub const fn of(&self) -> (u64, u64) {
         (self.by_evalue.candidates, self.by_evalue.canaries)
     }
 
-    /// The ε that the mean evidence of a canary leads to: quicker than [`Self::predict`], to compare
-    /// many plans.
+    /// Returns the ε that follows from the mean evidence of a canary. This is quicker than
+    /// [`Self::predict`] and meant for comparing many plans.
     ///
     /// # Errors
-    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn expected(&self, mu: f64, seed: u64) -> Result<Estimate<Epsilon>> {
         let canaries = self.by_evalue.canaries;
         let times = canaries as f64 / SAMPLED as f64;
         let scores = Scores::new(mu, self.by_evalue.candidates);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         if self.decides != EpsilonMethod::EValue {
-            // The middle ranks of as many equal parts as there are canaries.
+            // Split the sampled ranks into as many equal parts as there are canaries and take the
+            // middle rank of each.
             let mut ranks: Vec<RankCount> =
                 (0..SAMPLED).map(|_| scores.rank(&mut random)).collect();
             ranks.sort_by_key(|rank| rank.below);
@@ -170,7 +173,7 @@ impl PlannedAudit {
             }
             ln_mean(&sums) >= wanted
         };
-        // Evidence does not fall steadily: no level may be left out on the way up.
+        // Evidence is not monotone in ε, so no level may be skipped on the way up.
         let (mut low, mut width) = (0.0, STEP);
         if reached(low) {
             while low < LARGEST && width > 16.0 * RESOLUTION {
@@ -184,10 +187,10 @@ impl PlannedAudit {
         Ok(Estimate::new(Epsilon::new(low)?))
     }
 
-    /// The bound of one simulated audit.
+    /// Returns the bound of one simulated audit.
     ///
     /// # Errors
-    /// As [`EValueAudit::bound`] and [`RankAudit::bound`].
+    /// As for [`EValueAudit::bound`] and [`RankAudit::bound`].
     pub fn simulate(&self, mu: f64, seed: u64) -> Result<Epsilon> {
         let scores = Scores::new(mu, self.by_evalue.candidates);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -203,10 +206,10 @@ impl PlannedAudit {
         })
     }
 
-    /// The bounds of `runs` simulated audits.
+    /// Summarizes the bounds of `runs` simulated audits.
     ///
     /// # Errors
-    /// No run; as [`Self::simulate`].
+    /// Returns an error if `runs` is 0, and as for [`Self::simulate`].
     pub fn predict(&self, mu: f64, runs: u64) -> Result<Prediction> {
         if runs == 0 {
             return Err(Error::out_of_range("runs", "[1, inf)", runs));
@@ -224,7 +227,7 @@ impl PlannedAudit {
         })
     }
 
-    /// The share of `runs` simulated audits whose bound is above a promise.
+    /// Returns the share of `runs` simulated audits whose bound is above a promise.
     ///
     /// # Errors
     /// As [`Self::predict`].
@@ -238,18 +241,18 @@ impl PlannedAudit {
         Ok(Estimate::new(Probability::new(above / runs.max(1) as f64)?))
     }
 
-    /// The μ of two unit normals as far apart as two laws with this total variation distance.
+    /// Returns the distance μ between two unit normals with this total variation distance.
     #[must_use]
     pub fn shift_of(total_variation: f64) -> f64 {
         2.0 * normal_quantile(0.5 + 0.5 * total_variation.clamp(0.0, 1.0 - 1e-15))
     }
 }
 
-/// The share of `runs` simulated audits by in/out coins whose bound is above a promise, where the
-/// scores of canaries that are in are shifted by μ.
+/// Returns the share of `runs` simulated audits by in/out coins whose bound is above a promise,
+/// where the scores of inserted canaries are shifted by μ.
 ///
 /// # Errors
-/// As [`coin_bound`].
+/// As for [`coin_bound`].
 pub fn coin_power(
     mu: f64,
     coins: u64,
@@ -294,7 +297,7 @@ impl Scores {
         normal(random) + self.mu
     }
 
-    /// The rank of the secret: how many of the others score higher.
+    /// Draws the rank of the secret: how many of the others score higher.
     fn rank(&self, random: &mut ChaCha8Rng) -> RankCount {
         let own = self.own(random);
         let others = self.candidates - 1;
@@ -308,13 +311,14 @@ impl Scores {
         }
     }
 
-    /// The others' scores: a value and how many have it.
+    /// Draws the others' scores: values and how many candidates have each.
     fn others(&self, random: &mut ChaCha8Rng) -> Vec<(f64, f64)> {
         let others = self.candidates - 1;
         let drawn = if others <= DRAWN { others } else { DRAWN / 4 };
         let mut above = 0.0_f64;
         let mut found = Vec::with_capacity(drawn as usize + PLACES);
-        // The chances of more than the highest score, the next, …: order statistics of uniforms.
+        // The upper tail probabilities of the highest score, the next, …: order statistics of
+        // uniforms.
         for left in (others - drawn + 1..=others).rev() {
             let u: f64 = 1.0 - random.random::<f64>();
             above += (1.0 - above) * -(u.ln() / left as f64).exp_m1();
@@ -333,7 +337,7 @@ impl Scores {
         found
     }
 
-    /// What a model of these scores believes of the secret.
+    /// Returns what a model with these scores believes about the secret.
     fn guesses(&self, audit: &EValueAudit, random: &mut ChaCha8Rng) -> Result<CanaryGuesses> {
         let own = self.own(random);
         let others = self.others(random);
@@ -355,7 +359,8 @@ impl Scores {
     }
 }
 
-/// A binomial count: by inversion where it is small, else by its normal approximation.
+/// Draws a binomial count: by inversion if its mean is small, otherwise by the normal
+/// approximation.
 fn binomial(trials: u64, chance: f64, random: &mut ChaCha8Rng) -> u64 {
     let mean = trials as f64 * chance;
     let u: f64 = random.random();

@@ -1,11 +1,11 @@
-//! Beliefs from an exact search: what it saw on the way, and bounds on what it left out.
+//! Beliefs from an exact search: those it observed on the way, and bounds on the rest.
 //!
 //! At every node of the candidate tree the model's probabilities of the next tokens are tempered
-//! and made to add up to 1 over the tokens that candidates go on with, each weighed by the number
-//! of candidates behind it. So a candidate's belief is a product along its own path, and a
-//! prefix that was never expanded holds a known sum, whatever is below it: no second pass, and no
-//! guess at the rest. Which prefixes were expanded depends on the secrets; the beliefs do not, and
-//! what is unknown of them is bounded on the safe side.
+//! and normalized over the tokens with which candidates continue, each weighted by the number of
+//! candidates behind it. A candidate's belief is therefore a product along its own path, and a
+//! prefix that was never expanded has a known sum, whatever is below it. This needs no second pass
+//! and no guess about the rest. Which prefixes were expanded depends on the secrets. The beliefs do
+//! not, and their unknown parts are bounded on the safe side.
 
 use super::belief::{Beliefs, Block, Place, Pool, Temper};
 use super::{CanaryGuesses, EValueAudit};
@@ -14,16 +14,17 @@ use crate::search::Edge;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most beliefs that are averaged over.
+/// The largest number of beliefs that are averaged over.
 pub(crate) const MOST: usize = 4;
 
 /// ln of a prefix's beliefs.
 pub(crate) type LnBeliefs = [f64; MOST];
 
-/// Bins of ln b in one nat. Within a bin number and sum are exact, so this costs next to nothing.
+/// The number of bins of ln b per nat. Counts and sums within a bin are exact, so binning costs
+/// next to nothing.
 const BINS: f64 = 1024.0;
 
-/// How beliefs follow from the model's probabilities.
+/// Derives beliefs from the model's probabilities.
 #[derive(Debug, Clone)]
 pub(crate) struct BeliefTracker {
     tempers: Vec<Temper>,
@@ -31,13 +32,14 @@ pub(crate) struct BeliefTracker {
     candidates: f64,
     /// ln of the untempered belief from which on a candidate stands for itself; a bin begins there.
     anchors: LnBeliefs,
-    /// What an NLL may be off by, nats.
+    /// The possible error of an NLL, in nats.
     tolerance: f64,
 }
 
 impl BeliefTracker {
     /// # Errors
-    /// Another number of candidates than the audit's, more beliefs than [`MOST`], or none.
+    /// Returns an error if the audit is for another number of candidates, or has no beliefs or more
+    /// than [`MOST`].
     pub(crate) fn new(audit: &EValueAudit, candidates: u64, tolerance: f64) -> Result<Self> {
         if candidates != audit.candidates {
             return Err(Error::Unsuitable {
@@ -73,8 +75,8 @@ impl BeliefTracker {
         })
     }
 
-    /// ln of the beliefs of each edge of a node, all candidates of the edge together; `costs` are
-    /// −ln p of its tokens.
+    /// Returns ln of the beliefs in each edge of a node, all candidates of the edge together;
+    /// `costs` are −ln p of the edges' tokens.
     pub(crate) fn step(&self, before: &LnBeliefs, edges: &[Edge], costs: &[f64]) -> Vec<LnBeliefs> {
         let mut after = vec![*before; edges.len()];
         let mut weights = vec![0.0; edges.len()];
@@ -86,7 +88,7 @@ impl BeliefTracker {
             }
             let top = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             if !top.is_finite() {
-                // The model rules all of them out: it says nothing about which.
+                // The model rules all of them out, so it doesn't distinguish them.
                 for (weight, edge) in weights.iter_mut().zip(edges) {
                     *weight = ((edge.ends + edge.below) as f64).ln();
                 }
@@ -100,7 +102,7 @@ impl BeliefTracker {
         after
     }
 
-    /// The bin of a belief; from 0 on candidates stand for themselves.
+    /// Returns the bin of a belief; candidates in bins from 0 on keep their own belief.
     fn bin(&self, k: usize, ln: f64) -> i32 {
         let anchor = self.anchors[k];
         let anchor = if anchor.is_finite() { anchor } else { 0.0 };
@@ -115,7 +117,7 @@ impl BeliefTracker {
         }
     }
 
-    /// Lower and upper end of a bin, a rounding outside.
+    /// Returns the lower and upper end of a bin, widened by rounding.
     fn ends(&self, k: usize, bin: i32) -> (f64, f64) {
         let anchor = self.anchors[k];
         let anchor = if anchor.is_finite() { anchor } else { 0.0 };
@@ -125,14 +127,14 @@ impl BeliefTracker {
     }
 }
 
-/// Candidates by bin: how many, and the sum of their beliefs.
+/// Candidates by bin: their number and the sum of their beliefs.
 type Bins<K> = HashMap<K, (f64, f64)>;
 
-/// What a search learned about the candidates of one context.
+/// What a search has learned about the candidates of one context.
 #[derive(Debug, Clone)]
 pub(crate) struct Gathered {
     known: Vec<Bins<i32>>,
-    /// Prefixes that were not expanded, by candidates below and bin of their sum.
+    /// Prefixes that were not expanded, by the number of candidates below and the bin of their sum.
     hidden: Vec<Bins<(u64, i32)>>,
 }
 
@@ -144,7 +146,7 @@ impl Gathered {
         }
     }
 
-    /// The candidates that end with this edge: each one's belief.
+    /// Records the candidates that end with this edge, and returns the belief in each.
     pub(crate) fn ended(
         &mut self,
         tracker: &BeliefTracker,
@@ -161,7 +163,7 @@ impl Gathered {
         each
     }
 
-    /// The candidates that go on behind this edge, together.
+    /// Returns the total belief in the candidates that continue after this edge.
     pub(crate) fn going_on(edge: &Edge, at: &LnBeliefs) -> LnBeliefs {
         if edge.ends == 0 {
             return *at;
@@ -170,7 +172,7 @@ impl Gathered {
         at.map(|ln| ln + share)
     }
 
-    /// Candidates that are not looked at one by one.
+    /// Records candidates that are not examined one by one.
     pub(crate) fn hidden(&mut self, tracker: &BeliefTracker, leaves: u64, at: &LnBeliefs) {
         for (k, bins) in self.hidden.iter_mut().enumerate() {
             let entry = bins.entry((leaves, tracker.bin(k, at[k]))).or_default();
@@ -179,7 +181,7 @@ impl Gathered {
         }
     }
 
-    /// The beliefs, one per temper.
+    /// Returns the beliefs, one per temper.
     pub(crate) fn beliefs(self, tracker: &BeliefTracker) -> Vec<Arc<Beliefs>> {
         let n = tracker.candidates;
         let both = self.known.into_iter().zip(self.hidden).enumerate();
@@ -213,7 +215,7 @@ impl Gathered {
                     }
                 });
             let mut blocks: Vec<Block> = known.chain(hidden).collect();
-            // One order whatever the map's: sums round alike.
+            // Sort, so that sums round the same way whatever the order of the map.
             blocks.sort_by(|a, b| {
                 (a.low, a.high, a.count)
                     .partial_cmp(&(b.low, b.high, b.count))
@@ -224,7 +226,7 @@ impl Gathered {
         .collect()
     }
 
-    /// The guesses of a canary whose own candidate has these beliefs.
+    /// Returns the guesses of a canary whose own candidate has these beliefs.
     pub(crate) fn guesses(
         tracker: &BeliefTracker,
         beliefs: &[Arc<Beliefs>],

@@ -1,17 +1,17 @@
-//! Rank audits by e-values: a lower bound on ε from what a model believes of each secret.
+//! Rank audits by e-values: a lower bound on ε from a model's beliefs about each secret.
 //!
 //! # Statement
-//! m secrets; secret i is uniform on N candidates given everything else the auditor conditions
-//! on. A mechanism is (ε, 0)-indistinguishable (both directions) when all copies of one secret
-//! are replaced at once, whatever the others are. The auditor sees the release and states for
-//! each i in turn a belief b_i over the candidates, which may depend on the release and on the
-//! secrets revealed before; then s_i is revealed. With r_i = clip(b_i, a, a e^ε), where a is such
-//! that r_i sums to 1, e_i = b_i(s_i) / r_i(s_i) has
+//! There are m secrets. Secret i is uniform on N candidates given everything else the auditor
+//! conditions on. A mechanism is (ε, 0)-indistinguishable (in both directions) when all copies of
+//! one secret are replaced at once, whatever the others are. The auditor sees the release and, for
+//! each i in turn, states a belief b_i over the candidates, which may depend on the release and on
+//! the secrets revealed before; then s_i is revealed. Let r_i = clip(b_i, a, a e^ε), where a is
+//! such that r_i sums to 1. Then e_i = b_i(s_i) / r_i(s_i) satisfies
 //!
 //! E[e_i | release, s_1, …, s_{i−1}] ≤ 1.
 //!
-//! E_t(ε) = Π_{i ≤ t} e_i is therefore a non-negative supermartingale, as are averages of such
-//! products over beliefs fixed beforehand, and P(∃ t: E_t(ε) ≥ 1/α) ≤ α (Ville).
+//! E_t(ε) = Π_{i ≤ t} e_i is therefore a non-negative supermartingale, and so are averages of such
+//! products over beliefs fixed in advance; hence P(∃ t: E_t(ε) ≥ 1/α) ≤ α (Ville).
 //!
 //! # Proof
 //! Given the release and the secrets before i, the posterior p of s_i has p(x) ≤ e^ε p(y) for all
@@ -20,8 +20,8 @@
 //! Σ_D (a − b) are one number M, since r sums to 1; with p ≤ e^ε min p on S and p ≥ min p on D
 //! the difference is at most min p · (M − M)/a = 0. ∎
 //!
-//! A larger a makes every e_i smaller, and so does a smaller b(s): bounds on either side serve
-//! where a search did not look at every candidate.
+//! A larger a makes every e_i smaller, and so does a smaller b(s). An upper bound on a and a lower
+//! bound on b(s) therefore suffice where a search did not evaluate every candidate.
 //!
 //! # δ > 0
 //! Let every e be capped at F, and let at least ℓ candidates share the least belief. Then
@@ -29,17 +29,18 @@
 //! *Proof.* Transport the surplus of S to the lack of D by the product plan
 //! γ(x, y) = (b_x − a e^ε)₊ (a − b_y)₊ / M. Then Σ p (e − 1) = Σ_{x,y} γ(x, y)/(a e^ε) ·
 //! (p_x − e^ε p_y), and γ/(a e^ε) ≤ (F − 1)/ℓ: the first factor is e_x − 1 (capped: smaller), and
-//! (a − b_y)/M ≤ 1/ℓ as M ≥ ℓ (a − min b). Integrated over the outputs each of the N (N − 1)
-//! ordered pairs gains δ (F − 1)/ℓ at most, weighed by 1/N. Up to the first crossing
+//! (a − b_y)/M ≤ 1/ℓ as M ≥ ℓ (a − min b). Integrated over the outputs, each of the N (N − 1)
+//! ordered pairs adds at most δ (F − 1)/ℓ, weighted by 1/N. Up to the first crossing
 //! α' E_{i−1} ≤ 1, so the m steps add m times that to E[α' E] ≤ α'. ∎
-//! F, ℓ and m are fixed beforehand; nothing may be added to such an audit later.
+//! F, ℓ and m are fixed in advance; nothing may be added to such an audit later.
 //!
 //! # The bound
 //! The bound is the first level that is not rejected, inf{ε ≥ 0: max_t E_t(ε) < 1/α}, found by
-//! going up from 0: were it above the truth ε₀, ε₀ itself would be rejected. The largest level
-//! with E ≥ 1/α is **no** bound: E is not monotone in ε. Between two levels ln e_i falls towards 0
-//! where it is positive and rises towards 0 where it is negative, so the positive parts at the
-//! upper end and the negative ones at the lower end bound a whole cell.
+//! going up from 0: if it were above the true ε₀, ε₀ itself would be rejected. The largest level
+//! with E ≥ 1/α is **not** a bound, because E is not monotone in ε. Between two levels ln e_i
+//! decreases towards 0 where it is positive and increases towards 0 where it is negative, so the
+//! positive parts at the upper end and the negative ones at the lower end bound ln E on the whole
+//! interval.
 //!
 //! Source: Steinke, Nasr and Jagielski 2023 for auditing with one run; Grünwald, de Heide and
 //! Koolen 2024 for e-values as likelihood ratios against the reverse information projection.
@@ -67,13 +68,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The bound is found to this, relative to 1 + ε.
+/// The resolution of the bound, relative to 1 + ε.
 const RESOLUTION: f64 = 1e-4;
 
-/// What sums of logarithms may be off by.
+/// The possible error of sums of logarithms.
 const ROUNDING: f64 = 1e-9;
 
-/// No ε above this is looked for: e^ε stays finite.
+/// The largest ε that is considered; e^ε stays finite.
 const LARGEST: f64 = 500.0;
 
 /// The test's own numbers, which follow from the plan of an audit before anything is scored.
@@ -93,7 +94,7 @@ pub struct EValueTest {
 /// What must be fixed before a model is scored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EValueAudit {
-    /// Beliefs that are averaged over.
+    /// The beliefs that are averaged over.
     pub tempers: Vec<Temper>,
     /// 1 − α, the probability that the bound holds.
     pub confidence: Confidence,
@@ -103,22 +104,22 @@ pub struct EValueAudit {
     pub draw: Draw,
     /// What one record is in the audited training.
     pub unit: Unit,
-    /// Records that hold one secret, replaced together.
+    /// The number of records that hold one secret and are replaced together.
     pub copies: u64,
-    /// N.
+    /// N, the number of candidates.
     pub candidates: u64,
-    /// m, the secrets; with δ > 0 no more may follow.
+    /// m, the number of secrets; with δ > 0 no more may follow.
     pub canaries: u64,
-    /// Which candidates are believed alike: the slack of a δ > 0 falls with their number.
+    /// Which candidates share one belief: the slack for δ > 0 decreases with their number.
     pub pool: Pool,
 }
 
-/// What is believed of one canary: a guess for each belief that is averaged over, in their order.
+/// The beliefs about one canary: a guess for each belief that is averaged over, in their order.
 pub type CanaryGuesses = Vec<Guess>;
 
 impl EValueAudit {
-    /// The audit of the same canaries as a rank audit, with the usual tempers, and as few candidates
-    /// pooled as leave room for a useful cap.
+    /// Returns the audit of the same canaries as a rank audit, with the usual tempers and the
+    /// smallest pool that leaves room for a useful cap.
     #[must_use]
     pub fn beside(rank: &RankAudit, candidates: u64, canaries: u64) -> Self {
         let alpha = 1.0 - rank.confidence.get();
@@ -135,7 +136,7 @@ impl EValueAudit {
         }
     }
 
-    /// The model's own probabilities, sharpened and softened.
+    /// Returns the usual tempers: the model's own probabilities, sharpened and softened.
     #[must_use]
     pub fn usual_tempers() -> Vec<Temper> {
         TEMPERS
@@ -146,11 +147,11 @@ impl EValueAudit {
             .to_vec()
     }
 
-    /// The test's numbers.
+    /// Returns the test's parameters.
     ///
     /// # Errors
-    /// No belief, no canary, fewer than two candidates, δ = 1, no copies, distinct canaries that
-    /// collide too often.
+    /// Returns an error if there is no belief, no canary or no copy, if there are fewer than two
+    /// candidates, if δ = 1, or if distinct canaries would collide too often.
     pub fn test(&self) -> Result<EValueTest> {
         if self.tempers.is_empty() {
             return Err(Error::Empty("no belief was given"));
@@ -180,13 +181,14 @@ impl EValueAudit {
         )
     }
 
-    /// The lower bound on ε that these guesses support.
+    /// Returns the lower bound on ε that these guesses support.
     ///
     /// Direction: lower. The canaries are revealed in the order given, which may not depend on
-    /// their secrets; the bound is that of the best moment to stop.
+    /// their secrets; the bound is the one at the best stopping time.
     ///
     /// # Errors
-    /// Another number of canaries than planned, guesses of other beliefs, and as [`Self::test`].
+    /// Returns an error if the number of canaries or of guesses is not the planned one, and as for
+    /// [`Self::test`].
     pub fn bound(&self, canaries: &[CanaryGuesses]) -> Result<EpsilonBound> {
         if canaries.len() as u64 != self.canaries {
             return Err(Error::WrongCount {
@@ -202,10 +204,10 @@ impl EValueAudit {
         self.found(&process)
     }
 
-    /// What a sequence of revealed secrets proves so far, in this audit's terms.
+    /// Returns what a sequence of revealed secrets proves so far, in this audit's terms.
     ///
     /// # Errors
-    /// None for a process of [`Self::test`].
+    /// None for a process created with [`Self::test`].
     pub fn found(&self, process: &EValueProcess) -> Result<EpsilonBound> {
         Ok(EpsilonBound {
             lower: process.bound()?,
@@ -228,13 +230,14 @@ impl EValueAudit {
         })
     }
 
-    /// The largest ε that this audit can prove: every secret at the head of a belief that is as
-    /// certain as these can be.
+    /// Returns the largest ε that this audit can prove: every secret is the top candidate of a
+    /// belief that is as certain as the audit's tempers allow.
     ///
-    /// No belief gives more than e = 1 + (N − 1) e^−ε; the uniform share of a temper takes its part.
+    /// No belief gives more than e = 1 + (N − 1) e^−ε; the uniform share of a temper reduces it
+    /// further.
     ///
     /// # Errors
-    /// As [`Self::test`].
+    /// As for [`Self::test`].
     pub fn provable(&self) -> Result<Upper<Epsilon>> {
         let test = self.test()?;
         let rejected = |epsilon: f64| self.ln_at_best(&test, epsilon, self.canaries, 1);
@@ -246,11 +249,12 @@ impl EValueAudit {
         Ok(Upper::new(Epsilon::new(most * (1.0 + 1e-12))?))
     }
 
-    /// The fewest canaries within the first `threshold` candidates that prove more than this ε,
-    /// where the belief in those is as certain as it can be; nothing where not even all do.
+    /// Returns the smallest number of canaries within the first `threshold` candidates that proves
+    /// more than this ε, if the belief in those candidates is as certain as it can be; `None` if
+    /// not even all canaries do.
     ///
     /// # Errors
-    /// As [`Self::test`].
+    /// As for [`Self::test`].
     pub fn hits_beyond(&self, epsilon: Epsilon, threshold: u64) -> Result<Option<u64>> {
         let test = self.test()?;
         let wanted = -test.working_alpha.ln();
@@ -259,8 +263,8 @@ impl EValueAudit {
         Ok((1..=self.canaries).find(|&hits| enough(hits)))
     }
 
-    /// ln E where `hits` secrets are among the `threshold` candidates that all belief goes to, and
-    /// the others are not.
+    /// Returns ln E if `hits` secrets are among the `threshold` candidates that receive all belief,
+    /// and the others are not.
     fn ln_at_best(&self, test: &EValueTest, epsilon: f64, hits: u64, threshold: u64) -> f64 {
         let n = self.candidates as f64;
         let t = (threshold as f64).min(n - 1.0);
@@ -278,12 +282,13 @@ impl EValueAudit {
         ln_mean(&each.collect::<Vec<_>>())
     }
 
-    /// Which test decides, from what is known before anything is scored: e-values where they can
-    /// prove about as much as the rank test. They use all canaries at once; of ten, the rank test
-    /// proves more where only some are remembered (`examples/evalue_gains.rs`).
+    /// Returns which test decides, from what is known before anything is scored: e-values if they
+    /// can prove about as much as the rank test. E-values use all canaries at once. With ten
+    /// canaries, the rank test proves more if only some of them are remembered
+    /// (`examples/evalue_gains.rs`).
     ///
     /// # Errors
-    /// As [`Self::test`] and [`RankAudit::bound`].
+    /// As for [`Self::test`] and [`RankAudit::bound`].
     pub fn decides(&self, rank: &RankAudit) -> Result<EpsilonMethod> {
         let by_rank = rank.provable(self.candidates, self.canaries)?;
         let by_evalue = self.provable()?;
@@ -296,13 +301,13 @@ impl EValueAudit {
     }
 }
 
-/// Fewer canaries than this are left to the rank test.
+/// The smallest number of canaries for the e-value test; fewer are left to the rank test.
 const FEWEST: u64 = 50;
 
-/// Temperatures and shares of the uniform law that are averaged over.
+/// The temperatures and shares of the uniform distribution that are averaged over.
 const TEMPERS: [(f64, f64); 3] = [(0.5, 0.03), (1.0, 0.05), (2.0, 0.05)];
 
-/// ln(b / clip(b, a, a e^ε)).
+/// Returns ln(b / clip(b, a, a e^ε)).
 fn ln_clipped(weight: f64, floor: f64, epsilon: f64) -> f64 {
     let over = (weight / floor).ln();
     if over > epsilon {
@@ -312,10 +317,10 @@ fn ln_clipped(weight: f64, floor: f64, epsilon: f64) -> f64 {
     }
 }
 
-/// Shares of α that the slack of a δ > 0 may take, the smallest that will do first.
+/// Shares of α that the slack for δ > 0 may take; the first that suffices is used.
 const SHARES: [f64; 4] = [0.01, 0.02, 0.05, 0.1];
 
-/// The share that it takes where none of those will do.
+/// The share that the slack takes if none of `SHARES` suffices.
 const LARGEST_SHARE: f64 = 0.5;
 
 /// What is pooled below which multiple of 1/N, the fewest first: a tenth of the candidates at least, a
@@ -328,13 +333,13 @@ fn useful_cap(alpha: f64, canaries: u64, candidates: u64) -> f64 {
     (candidates as f64).min(alpha.powf(-few).max(5.0))
 }
 
-/// What F − 1 costs of α.
+/// Returns the part of α that the slack takes per unit of F − 1.
 fn price(delta: f64, canaries: u64, candidates: u64, pool: Pool) -> f64 {
     let ordered = canaries as f64 * (candidates as f64 - 1.0);
     delta * ordered / pool.least_size(candidates) as f64
 }
 
-/// The smallest pool that leaves room for a useful cap; none at δ = 0 or for coins.
+/// Returns the smallest pool that leaves room for a useful cap; no pool at δ = 0 or for coins.
 fn usual_pool(alpha: f64, delta: f64, canaries: u64, candidates: u64) -> Pool {
     if delta <= 0.0 || candidates <= 2 {
         return Pool::NONE;
@@ -350,7 +355,8 @@ fn usual_pool(alpha: f64, delta: f64, canaries: u64, candidates: u64) -> Pool {
     pool
 }
 
-/// α′ and F for δ > 0: as small a share of α for the slack as leaves room for a useful F.
+/// Returns α′ and F for δ > 0, with the smallest share of α for the slack that leaves room for a
+/// useful F.
 fn test_of(
     alpha: f64,
     delta: f64,
@@ -383,7 +389,7 @@ fn test_of(
     })
 }
 
-/// Whether a test may have one more secret revealed, with these guesses about it.
+/// Checks whether a test may reveal one more secret, with these guesses about it.
 fn check_guesses(
     test: &EValueTest,
     planned: Option<u64>,
@@ -407,21 +413,21 @@ fn check_guesses(
     }
 }
 
-/// Secrets revealed one by one.
+/// An audit process in which secrets are revealed one by one.
 #[derive(Debug, Clone)]
 pub struct EValueProcess {
     test: EValueTest,
-    /// Secrets that may be revealed; any number at δ = 0.
+    /// How many secrets may be revealed; any number at δ = 0.
     planned: Option<u64>,
     canaries: Vec<CanaryGuesses>,
 }
 
 impl EValueProcess {
-    /// Nothing revealed yet. With a cap (δ > 0) at most `planned` secrets may be revealed: each
-    /// takes its part of the slack.
+    /// Creates a process in which nothing is revealed yet. With a cap (δ > 0) at most `planned`
+    /// secrets may be revealed, because each takes its part of the slack.
     ///
     /// # Errors
-    /// A level outside (0, 1).
+    /// Returns an error if the working level is outside (0, 1).
     pub fn new(test: EValueTest, planned: u64) -> Result<Self> {
         crate::statistics::check_open_unit("working alpha", test.working_alpha)?;
         Ok(Self {
@@ -431,10 +437,11 @@ impl EValueProcess {
         })
     }
 
-    /// For secrets whose numbers of candidates differ, at δ = 0: no cap and any number.
+    /// Creates a process for secrets with different numbers of candidates, at δ = 0: without a cap
+    /// and for any number of secrets.
     ///
     /// # Errors
-    /// A level outside (0, 1), no belief.
+    /// Returns an error if the level is outside (0, 1) or if there is no belief.
     pub fn pure(alpha: f64, beliefs: usize) -> Result<Self> {
         if beliefs == 0 {
             return Err(Error::Empty("no belief was given"));
@@ -448,10 +455,11 @@ impl EValueProcess {
         Self::new(test, 0)
     }
 
-    /// Reveals the next secret: what the guesses about it are is stated before.
+    /// Reveals the next secret. The beliefs behind its guesses must be stated before.
     ///
     /// # Errors
-    /// More secrets than planned at δ > 0, another number of guesses than beliefs.
+    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
+    /// guesses is not that of beliefs.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<()> {
         let revealed = self.canaries.len() as u64;
         check_guesses(&self.test, self.planned, revealed, &guesses)?;
@@ -459,31 +467,31 @@ impl EValueProcess {
         Ok(())
     }
 
-    /// Secrets revealed so far.
+    /// Returns the number of secrets revealed so far.
     #[must_use]
     pub fn revealed(&self) -> usize {
         self.canaries.len()
     }
 
-    /// Whether this ε is rejected: E has reached 1/α′ at it, now or before. A promise of ε by
-    /// itself is tested so; a bound takes the same α, so do not use both.
+    /// Returns whether this ε is rejected: whether E at this ε is, or was at any time, at least
+    /// 1/α′. Use this to test a promised ε by itself. A bound uses the same α, so do not use both.
     #[must_use]
     pub fn rejects(&self, epsilon: Epsilon) -> bool {
         let at = self.parts(epsilon.get());
         self.rejected(&at, &at)
     }
 
-    /// max_t ln E_t at this ε, or less.
+    /// Returns a lower bound on max_t ln E_t at this ε.
     #[must_use]
     pub fn ln_evalue(&self, epsilon: Epsilon) -> f64 {
         let at = self.parts(epsilon.get());
         self.highest(&at, &at)
     }
 
-    /// The first level that is not rejected. Direction: lower.
+    /// Returns the first level that is not rejected. Direction: lower.
     ///
     /// # Errors
-    /// None for a process made by [`Self::new`].
+    /// None for a process created by [`Self::new`].
     pub fn bound(&self) -> Result<Lower<Epsilon>> {
         let mut low = 0.0;
         let mut at_low = self.parts(low);
@@ -507,13 +515,13 @@ impl EValueProcess {
         Ok(Lower::new(Epsilon::new(low)?))
     }
 
-    /// Whether all levels between two ends are rejected.
+    /// Returns whether all levels between two ends are rejected.
     fn rejected(&self, low: &[f64], high: &[f64]) -> bool {
         self.highest(low, high) >= -self.test.working_alpha.ln() + ROUNDING
     }
 
-    /// The largest lower end of ln E_t on a cell, over t: what is positive is least at the upper
-    /// end, what is negative at the lower end.
+    /// Returns the largest lower end of ln E_t on an interval, over t: positive terms are least at
+    /// the upper end, negative ones at the lower end.
     fn highest(&self, low: &[f64], high: &[f64]) -> f64 {
         let beliefs = self.test.beliefs;
         let mut sums = vec![0.0; beliefs];
@@ -527,7 +535,7 @@ impl EValueProcess {
         best
     }
 
-    /// ln e of every canary and belief at this ε, capped.
+    /// Returns ln e of every canary and belief at this ε, capped.
     fn parts(&self, epsilon: f64) -> Vec<f64> {
         let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);
         let mut floors: HashMap<*const Beliefs, f64> = HashMap::new();
@@ -544,12 +552,14 @@ impl EValueProcess {
     }
 }
 
-/// The lower bound on ε from beliefs about fair in/out coins of one run: N = 2.
+/// Returns the lower bound on ε from beliefs about fair in/out coins of one run: N = 2.
 ///
-/// Direction: lower. No number of guesses is chosen, so none has to be paid for.
+/// Direction: lower. There is no number of guesses to choose, so no correction for such a choice is
+/// needed.
 ///
 /// # Errors
-/// No coin, another number of guesses than beliefs, δ = 1, zero copies.
+/// Returns an error if there is no coin, if the number of guesses is not that of beliefs, if δ = 1,
+/// or if there are zero copies.
 pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBound> {
     let first = coins.first().ok_or(Error::Empty("no canary was given"))?;
     let planned = coins.len() as u64;
@@ -562,10 +572,11 @@ pub fn coin_bound(coins: &[CanaryGuesses], terms: &AuditTerms) -> Result<AuditBo
     AuditBound::new(epsilon, terms, EpsilonMethod::EValue, terms.assumption())
 }
 
-/// The largest ε that so many coins can prove: all guessed rightly, with certainty.
+/// Returns the largest ε that `coins` coins can prove, if all are guessed correctly and with
+/// certainty.
 ///
 /// # Errors
-/// No coin, δ = 1, zero copies.
+/// Returns an error if there is no coin, if δ = 1, or if there are zero copies.
 pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
     if coins == 0 {
         return Err(Error::Empty("no canary was given"));
@@ -582,10 +593,10 @@ pub fn coin_provable(coins: u64, terms: &AuditTerms) -> Result<Upper<Epsilon>> {
     Ok(Upper::new(Epsilon::new(epsilon * (1.0 + 1e-12))?))
 }
 
-/// The test of so many fair in/out coins, with so many beliefs about each.
+/// Returns the test for `coins` fair in/out coins, with `beliefs` beliefs about each.
 ///
 /// # Errors
-/// δ = 1, zero copies.
+/// Returns an error if δ = 1 or there are zero copies.
 pub fn coin_test(coins: u64, terms: &AuditTerms, beliefs: usize) -> Result<EValueTest> {
     terms.check()?;
     let (alpha, delta) = (terms.alpha(), terms.delta.get());

@@ -1,14 +1,15 @@
-//! One promised ε, tested while secrets are revealed, to be stopped when it is rejected.
+//! A sequential test of one promised ε while secrets are revealed, which may stop once the ε is
+//! rejected.
 
 use super::{CanaryGuesses, EValueAudit, EValueTest, ROUNDING, check_guesses, ln_mean};
 use crate::error::Result;
 use reticent_accounting::Epsilon;
 
-/// A test of one ε: E_t(ε) after each secret that is revealed.
+/// A test of one ε: E_t(ε) after each revealed secret.
 ///
-/// Whatever decides when to stop, P(E ever reaches 1/α′) ≤ α if the ε holds. The order of the secrets
-/// may not depend on them. A bound from the same secrets is another test: both together err more
-/// often than α.
+/// If the ε holds, P(E ever reaches 1/α′) ≤ α, whatever the stopping rule. The order of the secrets
+/// may not depend on them. A bound from the same secrets is another test: the probability that at
+/// least one of the two errs can exceed α.
 ///
 /// ```
 /// use reticent_accounting::{Confidence, Delta, Epsilon};
@@ -44,10 +45,11 @@ pub struct SequentialTest {
 }
 
 impl SequentialTest {
-    /// Nothing revealed yet; at most `audit.canaries` secrets may be where δ > 0.
+    /// Creates a test in which nothing is revealed yet. If δ > 0, at most `audit.canaries` secrets
+    /// may be revealed.
     ///
     /// # Errors
-    /// As [`EValueAudit::test`].
+    /// As for [`EValueAudit::test`].
     pub fn new(audit: &EValueAudit, epsilon: Epsilon) -> Result<Self> {
         let test = audit.test()?;
         Ok(Self {
@@ -60,10 +62,11 @@ impl SequentialTest {
         })
     }
 
-    /// Reveals the next secret; ln E with it.
+    /// Reveals the next secret and returns ln E including it.
     ///
     /// # Errors
-    /// More secrets than planned at δ > 0, another number of guesses than beliefs.
+    /// Returns an error if there are more secrets than planned at δ > 0, or if the number of
+    /// guesses is not that of beliefs.
     pub fn reveal(&mut self, guesses: CanaryGuesses) -> Result<f64> {
         check_guesses(&self.test, self.planned, self.revealed, &guesses)?;
         let cap = self.test.cap.map_or(f64::INFINITY, f64::ln);
@@ -78,13 +81,13 @@ impl SequentialTest {
         Ok(ln)
     }
 
-    /// What ln E has to reach: ln 1/α′.
+    /// Returns the threshold for ln E: ln 1/α′.
     #[must_use]
     pub fn wanted(&self) -> f64 {
         -self.test.working_alpha.ln() + ROUNDING
     }
 
-    /// The secrets after which ε was rejected; it stays rejected.
+    /// Returns the number of secrets after which ε was rejected; it stays rejected.
     #[must_use]
     pub const fn rejected_after(&self) -> Option<u64> {
         self.rejected_after

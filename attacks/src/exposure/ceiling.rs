@@ -1,16 +1,16 @@
-//! What an upper bound promises about ranks, tested against the ranks that were measured.
+//! Tests what an upper bound promises about ranks against the measured ranks.
 //!
 //! An accountant gives B_j(x): the largest probability with which secret j lies in a set that the
-//! model names and that had mass x before the model was seen. The t best candidates had mass
-//! t/N' at most, so P(max-rank_j ≤ t) ≤ B_j(t/N'), and by Markov's inequality
-//! P(at least v of m rank ≤ t) ≤ Σ_j B_j(t/N') / v: no independence is needed (a mechanism that
-//! reveals one random secret of m attains the sum; 1 − (1−B)^m would be wrong).
+//! model names and that had mass x before the model was seen. The t best candidates had mass at
+//! most t/N', so P(max-rank_j ≤ t) ≤ B_j(t/N'), and by Markov's inequality P(at least v of m
+//! rank ≤ t) ≤ Σ_j B_j(t/N') / v. This needs no independence (a mechanism that reveals one random
+//! secret of m attains the sum; 1 − (1−B)^m would be wrong).
 //!
-//! Several thresholds t_k share one test. v_k / Σ_j B_j(t_k/N') has expectation at most 1 under
-//! any dependence, so its mean over thresholds fixed beforehand is an e-value E, and P(E ≥ 1/α) ≤ α
-//! by Markov's inequality again. A mean is at least its largest term's share, so 1/E is at most
-//! the number of thresholds times the smallest p-value (Bonferroni). Such e-values are averaged,
-//! never multiplied: nothing makes the canaries independent.
+//! Several thresholds t_k share one test. v_k / Σ_j B_j(t_k/N') has expectation at most 1 under any
+//! dependence, so its mean over thresholds fixed in advance is an e-value E, and P(E ≥ 1/α) ≤ α,
+//! again by Markov's inequality. A mean is at least its largest term divided by the number of
+//! terms, so 1/E is at most the number of thresholds times the smallest p-value (Bonferroni). Such
+//! e-values are averaged, never multiplied, because nothing makes the canaries independent.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -21,12 +21,12 @@ use reticent_accounting::{Probability, Upper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The promise at one threshold: for each canary an upper bound on P(max-rank ≤ threshold).
+/// The promise at one threshold: an upper bound on P(max-rank ≤ threshold) for each canary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CeilingAt {
     /// t, fixed before the ranks were seen.
     pub threshold: u64,
-    /// B_j(prior mass of t candidates), one per canary in their order; [`prior_mass`] is its
+    /// B_j(prior mass of t candidates), one per canary in their order; [`prior_mass`] computes the
     /// argument.
     pub bounds: Vec<Upper<Probability>>,
 }
@@ -44,7 +44,8 @@ pub enum CeilingOutcome {
 }
 
 impl CeilingOutcome {
-    /// What a test at level `alpha` says, whose p-value is at least `least` whatever is measured.
+    /// Returns the outcome of a test at level `alpha` whose p-value is at least `least`, whatever
+    /// is measured.
     #[must_use]
     pub fn of(p_value: f64, least: f64, alpha: f64) -> Self {
         match (p_value <= alpha, least <= alpha) {
@@ -54,7 +55,7 @@ impl CeilingOutcome {
         }
     }
 
-    /// In words, as every report says it.
+    /// Returns the outcome in the words that every report uses.
     #[must_use]
     pub const fn says(self) -> &'static str {
         match self {
@@ -94,10 +95,10 @@ pub struct CeilingTest {
     pub thresholds: Vec<CeilingPoint>,
 }
 
-/// The prior mass that t candidates can have for one secret when all others are known: t/N'.
+/// Returns t/N', the largest prior mass of t candidates for one secret when all others are known.
 ///
 /// # Errors
-/// No canary, or more distinct canaries than candidates.
+/// Returns an error if there is no canary, or if there are more distinct canaries than candidates.
 pub fn prior_mass(
     threshold: u64,
     candidates: u64,
@@ -110,7 +111,7 @@ pub fn prior_mass(
     )?)
 }
 
-/// Tests measured ranks against promised ceilings. Only certified upper bounds get in: an
+/// Tests measured ranks against promised ceilings. Only certified upper bounds are accepted: an
 /// estimate does not compile.
 ///
 /// ```compile_fail,E0308
@@ -132,8 +133,8 @@ pub fn prior_mass(
 /// ```
 ///
 /// # Errors
-/// No canary, no threshold, another number of bounds than canaries,
-/// alpha outside (0, 1).
+/// Returns an error if there is no canary or no threshold, if the number of bounds is not that of
+/// canaries, or if alpha is outside (0, 1).
 pub fn ceiling_test(
     counts: &[RankCount],
     ceilings: &[CeilingAt],
@@ -161,14 +162,14 @@ pub fn ceiling_test(
     })
 }
 
-/// 1/E, where so many canaries are within each threshold.
+/// Returns 1/E if `hits` canaries are within each threshold.
 fn inverse_mean(thresholds: &[CeilingPoint], hits: impl Fn(&CeilingPoint) -> u64) -> f64 {
     let each = thresholds.iter().map(|point| match hits(point) {
         0 => 0.0,
         hits => hits as f64 / point.expected_at_most,
     });
     let mean = each.sum::<f64>() / thresholds.len() as f64;
-    // Covers the roundings of the sum.
+    // Covers the rounding of the sum.
     (1.0 / mean * (1.0 + 1e-12)).min(1.0)
 }
 
@@ -195,10 +196,10 @@ fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
     })
 }
 
-/// The exposure, in bits, that no canary exceeds with probability at least `level` under the
-/// promise: log2 N − log2 (t + 1) for the largest t with Σ_j B_j(t/N') ≤ 1 − level.
+/// Returns the exposure, in bits, that no canary exceeds with probability at least `level` under
+/// the promise: log2 N − log2 (t + 1) for the largest t with Σ_j B_j(t/N') ≤ 1 − level.
 ///
-/// `ceiling` is Σ_j B_j as a function of the prior mass, increasing. Direction: upper.
+/// `ceiling` returns Σ_j B_j for a prior mass and must be increasing. Direction: upper.
 ///
 /// For one secret under pure ε this is at most log2(1 + 19 e^ε) at 95 %:
 ///
@@ -217,8 +218,8 @@ fn point(counts: &[RankCount], ceiling: &CeilingAt) -> Result<CeilingPoint> {
 /// ```
 ///
 /// # Errors
-/// A level outside (0, 1), no canary, more distinct canaries than candidates, or an error of
-/// `ceiling`.
+/// Returns an error if the level is outside (0, 1), if there is no canary, if there are more
+/// distinct canaries than candidates, or if `ceiling` fails.
 pub fn exposure_ceiling<E: From<Error>>(
     candidates: u64,
     canaries: u64,

@@ -1,4 +1,4 @@
-//! What `audit exposure` has to say, as data: the body of `schemas/exposure.schema.json`.
+//! The result of `audit exposure` as data: the body of `schemas/exposure.schema.json`.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -74,10 +74,11 @@ pub struct EValueFinding {
 }
 
 impl ExposureFinding {
-    /// Sets the bound by e-values beside that by ranks; `decides` was fixed before anything was scored.
+    /// Adds the bound by e-values to the bound by ranks; `decides` was fixed before anything was
+    /// scored.
     ///
     /// # Errors
-    /// As [`EValueAudit::bound`] and [`RankAudit::provable`].
+    /// As for [`EValueAudit::bound`] and [`RankAudit::provable`].
     pub fn beside_evalues(
         mut self,
         (rank, audit): (&RankAudit, &EValueAudit),
@@ -93,7 +94,7 @@ impl ExposureFinding {
         Ok(self)
     }
 
-    /// The bound that counts.
+    /// Returns the bound that counts.
     #[must_use]
     pub fn bound(&self) -> &EpsilonBound {
         match &self.e_value {
@@ -102,11 +103,11 @@ impl ExposureFinding {
         }
     }
 
-    /// Puts a ranking into words a report can print. `names` holds id and copies of each canary.
+    /// Creates the finding of a ranking. `names` holds the id and the copies of each canary.
     ///
     /// # Errors
-    /// Another number of names than ranks; otherwise as [`ExposureSummary::of`] and
-    /// [`RankAudit::bound`].
+    /// Returns an error if the number of names is not that of ranks, and as for
+    /// [`ExposureSummary::of`] and [`RankAudit::bound`].
     pub fn new(
         ranking: &Ranking,
         names: &[(String, u64)],

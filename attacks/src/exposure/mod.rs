@@ -1,4 +1,4 @@
-//! Exposure of one canary and of a set, never without the null beside it.
+//! The exposure of one canary and of a set of canaries, always reported together with its null.
 
 mod ceiling;
 mod finding;
@@ -68,7 +68,7 @@ pub struct Exposure {
 }
 
 impl Rank {
-    /// The three ranks of a count.
+    /// Returns the three ranks of a count.
     #[must_use]
     pub fn of(count: &RankCount) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Rank {
 }
 
 impl Exposure {
-    /// The three exposures of a count, bits.
+    /// Returns the three exposures of a count, in bits.
     #[must_use]
     pub fn of(count: &RankCount) -> Self {
         let mid = count.rank_mid();
@@ -92,7 +92,8 @@ impl Exposure {
     }
 }
 
-/// The p-value of one canary against a model that ignores its secret: max-rank / N, exactly.
+/// Returns the p-value of one canary against a model that ignores its secret: max-rank / N,
+/// exactly.
 ///
 /// P(max-rank ≤ t) ≤ t/N for a uniform secret, with equality without ties.
 #[must_use]
@@ -100,9 +101,10 @@ pub fn rank_p_value(count: &RankCount) -> f64 {
     count.rank_max() as f64 / count.candidates as f64
 }
 
-/// A summary of several exposures together with what a model that ignores the secrets shows.
+/// A summary of several exposures together with its distribution for a model that ignores the
+/// secrets.
 ///
-/// It cannot be made, printed or serialised without its null.
+/// It cannot be created, printed or serialised without its null.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Statistic {
     lower: f64,
@@ -113,27 +115,29 @@ pub struct Statistic {
 }
 
 impl Statistic {
-    /// The statistic in bits, ties and open candidates counted against the canaries: for "leaks".
+    /// Returns the statistic in bits, with ties and open candidates counted against the canaries:
+    /// for "leaks".
     #[must_use]
     pub const fn lower(&self) -> f64 {
         self.lower
     }
-    /// The statistic in bits, ties and open candidates counted for the canaries: for "does not leak".
+    /// Returns the statistic in bits, with ties and open candidates counted for the canaries: for
+    /// "does not leak".
     #[must_use]
     pub const fn upper(&self) -> f64 {
         self.upper
     }
-    /// Its mean under the null, bits.
+    /// Returns the mean of the statistic under the null, in bits.
     #[must_use]
     pub const fn null_mean(&self) -> f64 {
         self.null_mean
     }
-    /// Its 95th percentile under the null, bits.
+    /// Returns the 95th percentile of the statistic under the null, in bits.
     #[must_use]
     pub const fn null_95(&self) -> f64 {
         self.null_95
     }
-    /// P(this high or higher) under the null, from [`Self::lower`].
+    /// Returns P(a statistic this high or higher) under the null, from [`Self::lower`].
     #[must_use]
     pub const fn p_value(&self) -> f64 {
         self.p_value
@@ -180,11 +184,11 @@ pub struct ExposureSummary {
 }
 
 impl ExposureSummary {
-    /// Summarises the ranks of canaries that have one candidate space.
+    /// Summarises the ranks of canaries that share one candidate space.
     ///
     /// # Errors
-    /// No canary, canaries with different numbers of candidates, or more distinct canaries than
-    /// candidates.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates, or
+    /// if there are more distinct canaries than candidates.
     pub fn of(counts: &[RankCount], draw: Draw) -> Result<Self> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let candidates = first.candidates;
@@ -205,35 +209,38 @@ impl ExposureSummary {
         })
     }
 
-    /// The largest exposure, with its null.
+    /// Returns the largest exposure, with its null.
     #[must_use]
     pub const fn max(&self) -> &Statistic {
         &self.max
     }
-    /// The mean exposure, with its null.
+    /// Returns the mean exposure, with its null.
     #[must_use]
     pub const fn mean(&self) -> &Statistic {
         &self.mean
     }
-    /// The median exposure (the lower of the two middle ones for an even number), with its null.
+    /// Returns the median exposure (the lower of the two middle ones for an even number), with its
+    /// null.
     #[must_use]
     pub const fn median(&self) -> &Statistic {
         &self.median
     }
-    /// P(the largest exposure is this low or lower) for a model that ignores the secrets. A tiny
-    /// value says that the measurement is broken ("below one bit" has 0.001 with ten canaries).
+    /// Returns P(the largest exposure is this low or lower) for a model that ignores the secrets. A
+    /// tiny value means that the measurement is broken ("below one bit" has 0.001 with ten
+    /// canaries).
     #[must_use]
     pub const fn low_maximum_p_value(&self) -> f64 {
         self.low_maximum
     }
 }
 
-/// The lower median is the h-th largest: h = floor(k/2) + 1 of k canaries are at least that exposed.
+/// The lower median is the h-th largest exposure: h = floor(k/2) + 1 of k canaries have at least
+/// that exposure.
 const fn median_order(canaries: u64) -> u64 {
     canaries / 2 + 1
 }
 
-/// The h-th largest exposure; `worst` and `best` are max- and min-ranks in rising order.
+/// Returns the h-th largest exposure; `worst` and `best` are max- and min-ranks in ascending order.
 fn order_statistic(null: &ExposureNull, h: u64, worst: &[u64], best: &[u64]) -> Statistic {
     let at = (h - 1) as usize;
     Statistic {

@@ -1,4 +1,4 @@
-//! What a model that ignores the secrets shows: the null of every exposure statistic.
+//! The null of every exposure statistic: its distribution for a model that ignores the secrets.
 
 use crate::draw::Draw;
 use crate::error::Result;
@@ -8,10 +8,10 @@ use std::f64::consts::LN_2;
 /// The null distribution of k exposures over N candidates, for any k and finite N.
 ///
 /// Under the null a rank is uniform on 1..N (or larger, under ties and max-rank). For distinct
-/// secrets the canaries are not independent; everything about several of them then uses
-/// N' = N − k + 1 ([`Draw::effective_candidates`]) and is safe: means and percentiles are upper
-/// bounds, p-values are no smaller than the truth. With N = 10^6 and k = 10 the difference is
-/// below 2e-5 bits.
+/// secrets the canaries are not independent. Everything about several of them then uses
+/// N' = N − k + 1 ([`Draw::effective_candidates`]) and is conservative: means and percentiles are
+/// upper bounds, and p-values are never below the true ones. With N = 10^6 and k = 10 the
+/// difference is below 2e-5 bits.
 ///
 /// ```
 /// use reticent_attacks::Draw;
@@ -30,10 +30,11 @@ pub struct ExposureNull {
 }
 
 impl ExposureNull {
-    /// The null of `canaries` exposures over `candidates`.
+    /// Creates the null of `canaries` exposures over `candidates`.
     ///
     /// # Errors
-    /// No canary, no candidate, or more distinct canaries than candidates.
+    /// Returns an error if there is no canary or no candidate, or if there are more distinct
+    /// canaries than candidates.
     pub fn new(candidates: u64, canaries: u64, draw: Draw) -> Result<Self> {
         Ok(Self {
             candidates,
@@ -42,24 +43,24 @@ impl ExposureNull {
         })
     }
 
-    /// N, the number of candidates.
+    /// Returns N, the number of candidates.
     #[must_use]
     pub const fn candidates(&self) -> u64 {
         self.candidates
     }
 
-    /// k, the number of canaries.
+    /// Returns k, the number of canaries.
     #[must_use]
     pub const fn canaries(&self) -> u64 {
         self.canaries
     }
 
-    /// Mean exposure of one canary, and of the mean of several, bits:
+    /// Returns the mean exposure of one canary, which is also that of the mean of several, in bits:
     /// log2 N − (1/N) Σ log2 r = log2 N − lnΓ(N+1) / (N ln 2); 1.4427 for large N.
     #[must_use]
     pub fn single_mean(&self) -> f64 {
         let n = self.candidates as f64;
-        // Stirling where the two large terms would cancel: ln N − ln(N!)/N.
+        // Use Stirling's formula where the two large terms would cancel: ln N − ln(N!)/N.
         let nats = if n > 1e6 {
             1.0 - ((2.0 * std::f64::consts::PI * n).ln() * 0.5 + 1.0 / (12.0 * n)) / n
         } else {
@@ -68,12 +69,12 @@ impl ExposureNull {
         nats / LN_2
     }
 
-    /// Mean of the `h`-th largest of the k exposures (1 = the maximum), bits: with R the h-th
-    /// smallest rank, log2 N − Σ_r log2((r+1)/r) P(R > r), P(R > r) = P[Bin(k, r/N') < h].
+    /// Returns the mean of the `h`-th largest of the k exposures (1 = the maximum), in bits: with R
+    /// the h-th smallest rank, log2 N − Σ_r log2((r+1)/r) P(R > r), P(R > r) = P[Bin(k, r/N') < h].
     ///
-    /// `h` outside 1..k is read as the nearest end of that range, here and below.
-    /// Exact to 1e-9 for independent draws, an upper bound for distinct ones. For large N the
-    /// maximum tends to (1 + 1/2 + … + 1/k) / ln 2.
+    /// Here and below, `h` outside 1..k is clamped to that range. Exact to 1e-9 for independent
+    /// draws, an upper bound for distinct ones. For large N the maximum tends to
+    /// (1 + 1/2 + … + 1/k) / ln 2.
     #[must_use]
     pub fn order_mean(&self, h: u64) -> f64 {
         let n = self.effective as f64;
@@ -93,8 +94,8 @@ impl ExposureNull {
         ((self.candidates as f64).ln() - mean_ln_rank) / LN_2
     }
 
-    /// The `level` percentile of the `h`-th largest exposure, bits: log2(N / r) for the largest
-    /// r with P[Bin(k, (r−1)/N') ≥ h] ≤ 1 − level.
+    /// Returns the `level` percentile of the `h`-th largest exposure, in bits: log2(N / r) for the
+    /// largest r with P[Bin(k, (r−1)/N') ≥ h] ≤ 1 − level.
     #[must_use]
     pub fn order_percentile(&self, h: u64, level: f64) -> f64 {
         let rank = bisect_last_whole(1, self.effective, |rank| {
@@ -103,8 +104,8 @@ impl ExposureNull {
         exposure_bits(self.candidates, rank)
     }
 
-    /// The `level` percentile of the mean exposure, bits: from the Gamma(k) law that dominates
-    /// the sum of the exposures in nats.
+    /// Returns the `level` percentile of the mean exposure, in bits, from the Gamma(k) distribution
+    /// that dominates the sum of the exposures in nats.
     #[must_use]
     pub fn mean_percentile(&self, level: f64) -> f64 {
         let k = self.canaries as f64;
@@ -115,20 +116,20 @@ impl ExposureNull {
         (sum / k + self.excess()) / LN_2
     }
 
-    /// P(at least `h` of the k ranks are ≤ `rank`): the p-value of the h-th largest exposure.
-    /// For h = 1 this is Šidák's 1 − (1 − rank/N')^k.
+    /// Returns P(at least `h` of the k ranks are ≤ `rank`): the p-value of the h-th largest
+    /// exposure. For h = 1 this is Šidák's 1 − (1 − rank/N')^k.
     #[must_use]
     pub fn order_p_value(&self, h: u64, rank: u64) -> f64 {
         let share = (rank as f64 / self.effective as f64).min(1.0);
         let h = h.clamp(1, self.canaries);
         if h == 1 {
-            // Keeps its relative accuracy for tiny shares.
+            // Keeps the relative accuracy for tiny shares.
             return -(self.canaries as f64 * (-share).ln_1p()).exp_m1();
         }
         binomial_upper_tail(h, self.canaries, share)
     }
 
-    /// The p-value of the mean: under the null the sum of ln(N'/rank) is dominated by a
+    /// Returns the p-value of the mean: under the null the sum of ln(N'/rank) is dominated by a
     /// Gamma(k, 1) variable, since each rank/N' is at least uniform given the earlier secrets.
     ///
     /// `mean_bits` is the mean exposure under max-rank.
@@ -138,9 +139,9 @@ impl ExposureNull {
         gamma_upper_tail(self.canaries, k * (mean_bits * LN_2 - self.excess()))
     }
 
-    /// P(the maximum is this low or lower): ((N − r + 1)/N')^k, with r the best min-rank.
+    /// Returns P(the maximum is this low or lower): ((N − r + 1)/N')^k, with r the best min-rank.
     ///
-    /// "The maximum of ten exposures is below one bit" has probability 0.001: such a result says
+    /// "The maximum of ten exposures is below one bit" has probability 0.001: such a result means
     /// that something is wrong with the measurement, not that nothing leaked.
     #[must_use]
     pub fn low_maximum_p_value(&self, best_rank: u64) -> f64 {
@@ -149,21 +150,22 @@ impl ExposureNull {
         (self.canaries as f64 * share.ln()).exp()
     }
 
-    /// ln(N/N'): what distinct draws can add to every exposure.
+    /// Returns ln(N/N'), the most that distinct draws can add to an exposure.
     fn excess(&self) -> f64 {
         (self.candidates as f64 / self.effective as f64).ln()
     }
 }
 
-/// Ranks that are summed one by one before the integral takes over.
+/// The number of ranks that are summed one by one before the integral takes over.
 const SUMMED: u64 = 1 << 12;
 
-/// log2 N − log2 rank.
+/// Returns log2 N − log2 rank.
 pub(crate) fn exposure_bits(candidates: u64, rank: u64) -> f64 {
     (candidates as f64).log2() - (rank as f64).log2()
 }
 
-/// ∫ f over [a, b] by Gauss–Legendre with five nodes on panels of at most 0.05.
+/// Integrates f over [a, b] by five-point Gauss–Legendre quadrature on panels of width at most
+/// 0.05.
 pub(crate) fn integral(a: f64, b: f64, f: impl Fn(f64) -> f64) -> f64 {
     const NODES: [(f64, f64); 3] = [
         (0.0, 128.0 / 225.0),

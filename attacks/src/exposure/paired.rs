@@ -1,42 +1,43 @@
-//! The same canaries in two models: an e-value against "the second leaks no more than the first".
+//! Compares the same canaries in two models by an e-value against "the second leaks no more than the first".
 //!
 //! # Statement
-//! m canaries in an order that depends on no exposure; for a line of b bits, X_i = 1 where canary i may be at b bits
-//! or more in the first model (ties at their best for a leak), Y_i = 1 where it certainly is in the second one (ties at
-//! their worst). F_i: the exposures of the canaries 1 to i in both models. The hypothesis is, for every line and
-//! every i,
+//! There are m canaries in an order that depends on no exposure. For a line of b bits, X_i = 1 if canary i may be at b
+//! bits or more in the first model (ties counted for a leak), and Y_i = 1 if it certainly is in the second model (ties
+//! counted against a leak). F_i: the exposures of the canaries 1 to i in both models. The hypothesis is, for every line
+//! and every i,
 //!
 //! P(Y_i = 1 | F_{i−1}) ≤ P(X_i = 1 | F_{i−1}):
 //!
-//! canary by canary, after whatever the canaries before it have shown, the second model has it above the line with no
-//! larger probability than the first. For stakes 0 ≤ λ ≤ 1,
+//! given whatever the canaries before it have shown, each canary is above the line in the second model with no larger
+//! probability than in the first. For stakes 0 ≤ λ ≤ 1,
 //!
 //! E = Π_i (1 + λ (Y_i − X_i))
 //!
-//! has E\[E\] ≤ 1, as have averages of such products over stakes, lines and sets of canaries that are fixed beforehand;
-//! P(E ≥ 1/α) ≤ α.
+//! has E\[E\] ≤ 1, and so have averages of such products over stakes, lines and sets of canaries that are fixed in
+//! advance; hence P(E ≥ 1/α) ≤ α.
 //!
 //! # Proof
-//! A factor is not negative, and its mean given F_{i−1} is 1 + λ (P(Y_i = 1 | F_{i−1}) − P(X_i = 1 | F_{i−1})) ≤ 1. So the
-//! products are supermartingales that start at 1; averages and Markov's inequality do the rest. A canary that is left
-//! out of a set has the factor 1. ∎
+//! A factor is not negative, and its mean given F_{i−1} is 1 + λ (P(Y_i = 1 | F_{i−1}) − P(X_i = 1 | F_{i−1})) ≤ 1. The
+//! products are therefore supermartingales that start at 1, and the rest follows from averaging and Markov's
+//! inequality. A canary that is left out of a set has the factor 1. ∎
 //!
 //! # When the hypothesis holds
 //! - *Neither model saw the secrets*, each of which is uniform on the N candidates, independently of the others and of
 //!   both models. With t = ⌊N 2^−b⌋ at most t candidates have a max-rank of t or less, and at least t have such a
-//!   min-rank: given both models and the secrets before, P(Y_i = 1) ≤ t/N ≤ P(X_i = 1). What the models like in
-//!   general, and how alike they are, is no matter. For secrets drawn distinct α is multiplied by the probability that
-//!   independent ones are distinct ([`Draw::uncollided`]).
-//! - *Both leak, and the second no more*: canaries whose pairs of exposures are independent of each other, with
-//!   P(Y_i = 1) ≤ P(X_i = 1) for each, as where the two could be exchanged.
+//!   min-rank: given both models and the secrets before, P(Y_i = 1) ≤ t/N ≤ P(X_i = 1). The models' general
+//!   preferences and their similarity do not matter. For secrets drawn distinct, α is multiplied by the probability
+//!   that independent ones are distinct ([`Draw::uncollided`]).
+//! - *Both leak, and the second leaks no more*: the pairs of exposures of different canaries are independent, and
+//!   P(Y_i = 1) ≤ P(X_i = 1) for each, for example because the two models are exchangeable.
 //!
-//! It does not hold for two runs of one recipe that differ as a whole: where one happens to learn all canaries and the
-//! other none, a canary that came tells of the next. So "more" is said of these two models, not of the recipes that
-//! trained them.
+//! The hypothesis does not hold for two runs of one recipe that differ as a whole: if one happens to learn all canaries
+//! and the other none, a canary that crosses the line predicts the next one. "More" therefore refers to these two
+//! models, not to the recipes that trained them.
 //!
-//! # What it cannot show
-//! No e-value against this hypothesis gives one canary more than 2: the law that has the canary above the line in
-//! one of the two models, each with probability one half, is in it. So fewer than log2(1/α) canaries show nothing.
+//! # Limits
+//! No e-value against this hypothesis gains more than a factor of 2 from one canary, because the hypothesis includes
+//! the distribution under which the canary is above the line in exactly one of the two models, each with probability
+//! one half. Fewer than log2(1/α) canaries therefore show nothing.
 //!
 //! Source: Shafer 2021 and Waudby-Smith and Ramdas 2024 for products of bets against a mean; the pairing is our own.
 
@@ -46,36 +47,36 @@ use crate::exposure::Exposure;
 use crate::statistics::ln_mean;
 use std::collections::BTreeMap;
 
-/// Exposures, bits, at which canaries are counted.
+/// The exposures, in bits, at which canaries are counted.
 const LINES: [f64; 4] = [2.0, 5.0, 10.0, 15.0];
 
-/// λ, each with the same weight: all that a canary may stake where none goes back, less where many come and go by
-/// chance.
+/// The values of λ, with equal weights: the full stake for when no canary goes back, smaller ones for when many come
+/// and go by chance.
 const STAKES: [f64; 4] = [1.0, 0.9, 0.5, 0.2];
 
 /// One canary in two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExposurePair {
-    /// Records that hold it.
+    /// The number of records that hold the canary.
     pub copies: u64,
-    /// In the model that is thought to leak no less.
+    /// The exposure in the model that is thought to leak no less.
     pub first: Exposure,
-    /// In the model that may leak more.
+    /// The exposure in the model that may leak more.
     pub second: Exposure,
 }
 
-/// Canaries that came above a line, and those that fell below it.
+/// The numbers of canaries that rose above a line and that fell below it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crossings {
     /// The line, bits.
     pub line: f64,
-    /// Below it in the first model, above it in the second.
+    /// Canaries below the line in the first model and above it in the second.
     pub came: u64,
-    /// Above it in the first model, below it in the second.
+    /// Canaries above the line in the first model and below it in the second.
     pub went: u64,
 }
 
-/// What the exposures of the same canaries say against "the second model leaks no more".
+/// The evidence that the exposures of the same canaries give against "the second model leaks no more".
 ///
 /// ```
 /// use reticent_attacks::Draw;
@@ -96,10 +97,11 @@ pub struct PairedEValue {
 }
 
 impl PairedEValue {
-    /// The e-value: half of it over all canaries, half over each number of copies, where there are several.
+    /// Computes the e-value: half of its weight is on all canaries together, half is shared by the numbers of copies if
+    /// there are several.
     ///
     /// # Errors
-    /// No canary, no candidate, more distinct canaries than candidates.
+    /// Returns an error if there is no canary or no candidate, or if there are more distinct canaries than candidates.
     pub fn of(pairs: &[ExposurePair], candidates: u64, draw: Draw) -> Result<Self> {
         if pairs.is_empty() {
             return Err(Error::Empty("no canary was given"));
@@ -130,30 +132,31 @@ impl PairedEValue {
         })
     }
 
-    /// ln E.
+    /// Returns ln E.
     #[must_use]
     pub const fn ln_evalue(&self) -> f64 {
         self.ln_evalue
     }
 
-    /// min(1, 1/E), divided by the probability that independent secrets are as distinct as these. Direction: upper.
+    /// Returns min(1, 1/E), divided by the probability that independent secrets are as distinct as these. Direction:
+    /// upper.
     #[must_use]
     pub fn p_value(&self) -> f64 {
         ((-self.ln_evalue).exp() / self.uncollided * (1.0 + ROUNDING)).min(1.0)
     }
 
-    /// Who came and who went at the line that says most, over all canaries. A description: [`Self::p_value`] is of all
-    /// lines together.
+    /// Returns the crossings at the most informative line, over all canaries. They are descriptive only:
+    /// [`Self::p_value`] refers to all lines together.
     #[must_use]
     pub const fn crossings(&self) -> Crossings {
         self.best
     }
 
-    /// The smallest p-value that these canaries can give where those with such numbers of copies come above every line
-    /// and no other comes or goes: above a level, the test cannot reject at it.
+    /// Returns the smallest p-value that these canaries can give if those whose number of copies satisfies `comes` rise
+    /// above every line and no other crosses one. If it is above a level, the test cannot reject at that level.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// As for [`Self::of`].
     pub fn least_p_value(
         pairs: &[ExposurePair],
         candidates: u64,
@@ -165,7 +168,7 @@ impl PairedEValue {
             mid: None,
             max: bits,
         };
-        // No exposure is below 0 bits, so that nobody comes above that line.
+        // No exposure is below 0 bits, so no canary can rise above that line.
         let best = pairs.iter().map(|pair| ExposurePair {
             copies: pair.copies,
             first: at(0.0),
@@ -179,10 +182,11 @@ impl PairedEValue {
     }
 }
 
-/// What sums of logarithms may be off by.
+/// The possible error of sums of logarithms.
 const ROUNDING: f64 = 1e-9;
 
-/// The lines that some rank reaches; 0 bits where there are fewer candidates than that, which nobody crosses.
+/// Returns the lines that some rank reaches. If there are too few candidates for any, returns 0 bits, which no canary
+/// crosses.
 fn lines(candidates: u64) -> Vec<f64> {
     let top = (candidates as f64).log2();
     let mut lines: Vec<f64> = LINES.into_iter().filter(|line| *line <= top).collect();
@@ -192,7 +196,7 @@ fn lines(candidates: u64) -> Vec<f64> {
     lines
 }
 
-/// Ties count for the first model and against the second.
+/// Counts crossings, with ties counted for the first model and against the second.
 fn crossings(pairs: &[ExposurePair], lines: &[f64]) -> Vec<Crossings> {
     let at = |line: &f64| {
         let sides = || {
@@ -213,10 +217,10 @@ fn ln_over_lines(all: &[Crossings]) -> f64 {
     ln_mean(&all.iter().map(ln_at).collect::<Vec<_>>())
 }
 
-/// ln of the average over the stakes of (1 + λ)^came (1 − λ)^went.
+/// Returns ln of the average over the stakes of (1 + λ)^came (1 − λ)^went.
 fn ln_at(at: &Crossings) -> f64 {
     let (came, went) = (at.came as f64, at.went as f64);
-    // 0 · ln 0 is 0 here: nobody went.
+    // 0 · ln 0 counts as 0 when no canary went.
     let lost = |stake: f64| {
         if at.went == 0 {
             0.0

@@ -1,17 +1,18 @@
-//! Exposure turned into a lower bound on ε.
+//! Turns exposure into a lower bound on ε.
 //!
 //! # Statement
-//! m secrets, each uniform on N candidates; a mechanism that is (ε, δ)-indistinguishable (both
-//! directions) when one secret is replaced by another in all its r copies at once. The output
-//! (the model) names for every canary j a set T_j of at most t candidates; T_j may also depend
-//! on the secrets before j. v = number of j with s_j ∈ T_j. With N' = N for independent draws,
-//! N' = N − m + 1 for distinct ones, q = t e^ε / (N' − t + t e^ε):
+//! There are m secrets, each uniform on N candidates, and a mechanism that is
+//! (ε, δ)-indistinguishable (in both directions) when one secret is replaced by another in all its
+//! r copies at once. The output (the model) names for every canary j a set T_j of at most t
+//! candidates; T_j may also depend on the secrets before j. Let v be the number of j with
+//! s_j ∈ T_j. With N' = N for independent draws, N' = N − m + 1 for distinct ones, and
+//! q = t e^ε / (N' − t + t e^ε):
 //!
 //! P(v ≥ v₀) ≤ P[Bin(m, q) ≥ v₀] + m δ (N' − 1) / (N' − t + t e^ε).
 //!
-//! "Max-rank at most t" is such a set: its candidate with the largest NLL has all of the set at
-//! or below it, so the set has at most t members, whatever the ties; and it is read off the
-//! model alone as long as the other canaries are left among the candidates.
+//! "Max-rank at most t" defines such a set: the max-rank of its candidate with the largest NLL
+//! counts the whole set, so the set has at most t members, whatever the ties. The set depends on
+//! the model alone as long as the other canaries remain among the candidates.
 //!
 //! # Proof
 //! *One secret.* Fix all other secrets; s is uniform on a set C of N' candidates (for distinct
@@ -31,14 +32,15 @@
 //! The first kind is counted by Bin(m, q); the second occurs at all with probability at most
 //! Σ E g_j ≤ m δ'. ∎
 //!
-//! *Inversion.* P(v ≥ v₀) falls in v₀, so the largest ε whose right side is at most α is a lower
-//! bound that is wrong with probability at most α, although the right side need not rise with ε
-//! when δ > 0: were the bound above the truth ε₀ from v₀ on, some ε* > ε₀ would have a right
-//! side ≤ α at v₀; the mechanism is (ε*, δ)-indistinguishable too, so P(v ≥ v₀) ≤ α. Several
-//! thresholds share α equally (Bonferroni). They must be fixed before the ranks are seen.
+//! *Inversion.* P(v ≥ v₀) decreases in v₀, so the largest ε whose right-hand side is at most α is a
+//! lower bound that is wrong with probability at most α, although the right-hand side need not
+//! increase with ε when δ > 0: if the bound were above the true ε₀ from v₀ on, some ε* > ε₀ would
+//! have a right-hand side ≤ α at v₀; the mechanism is (ε*, δ)-indistinguishable too, so
+//! P(v ≥ v₀) ≤ α. Several thresholds share α equally (Bonferroni). They must be fixed before the
+//! ranks are seen.
 //!
 //! Source: the domination argument of Steinke, Nasr and Jagielski 2023 (one-run auditing), with
-//! N-ary secrets in the place of in/out coins.
+//! N-ary secrets in place of in/out coins.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -60,13 +62,15 @@ pub struct RankAudit {
     pub thresholds: Vec<u64>,
     /// 1 − α, the probability that the bound holds.
     pub confidence: Confidence,
-    /// The δ of the ε that is bounded: 0 bounds the pure ε and meets no ε(δ).
+    /// The δ of the ε that is bounded: 0 bounds the pure ε, which is not comparable with an ε(δ) of
+    /// δ > 0.
     pub delta: Delta,
     /// How the secrets were drawn.
     pub draw: Draw,
     /// What one record is in the audited training.
     pub unit: Unit,
-    /// Records that hold one secret, replaced together: the group of the ε that is bounded.
+    /// The number of records that hold one secret and are replaced together: the group of the ε
+    /// that is bounded.
     pub copies: u64,
 }
 
@@ -137,10 +141,10 @@ pub struct EpsilonBound {
 }
 
 impl RankAudit {
-    /// The lower bound on ε that these ranks support.
+    /// Returns the lower bound on ε that these ranks support.
     ///
-    /// Direction: lower. Only max-ranks enter, so ties and spent budgets cost strength, never
-    /// validity.
+    /// Direction: lower. Only max-ranks are used, so ties and spent budgets weaken the bound but
+    /// never invalidate it.
     ///
     /// ```
     /// use reticent_attacks::Draw;
@@ -159,8 +163,8 @@ impl RankAudit {
     /// ```
     ///
     /// # Errors
-    /// No canary, canaries with different numbers of candidates, no threshold or one outside
-    /// [1, N'), δ = 1, zero copies.
+    /// Returns an error if there is no canary, if canaries have different numbers of candidates, if
+    /// there is no threshold or one outside [1, N'), if δ = 1, or if there are zero copies.
     pub fn bound(&self, counts: &[RankCount]) -> Result<EpsilonBound> {
         let first = counts.first().ok_or(Error::Empty("no canary was given"))?;
         let canaries = counts.len() as u64;
@@ -207,7 +211,7 @@ impl RankAudit {
         })
     }
 
-    /// The largest ε that this audit can prove: every one of `canaries` canaries within every
+    /// Returns the largest ε that this audit can prove: all of `canaries` canaries within every
     /// threshold. No ranks give a larger bound.
     ///
     /// ```
@@ -225,7 +229,7 @@ impl RankAudit {
     /// ```
     ///
     /// # Errors
-    /// As [`RankAudit::bound`].
+    /// As for [`RankAudit::bound`].
     pub fn provable(&self, candidates: u64, canaries: u64) -> Result<Upper<Epsilon>> {
         let effective = self.draw.effective_candidates(candidates, canaries)?;
         self.check(effective)?;
@@ -243,11 +247,11 @@ impl RankAudit {
         Ok(Upper::new(Epsilon::new(most)?))
     }
 
-    /// The fewest canaries within `threshold` that prove more than this ε; nothing where not even
-    /// all of them do.
+    /// Returns the smallest number of canaries within `threshold` that proves more than this ε;
+    /// `None` if not even all of them do.
     ///
     /// # Errors
-    /// As [`RankAudit::bound`].
+    /// As for [`RankAudit::bound`].
     pub fn hits_beyond(
         &self,
         epsilon: Epsilon,
@@ -271,18 +275,18 @@ impl RankAudit {
         Ok(None)
     }
 
-    /// P(at least `hits` of `canaries` within a threshold) where each is with probability at most
-    /// `each`, independently of the others. Direction: an estimate, since nothing makes them
-    /// independent.
+    /// Returns P(at least `hits` of `canaries` within a threshold) if each is within it with
+    /// probability at most `each`, independently of the others. Direction: an estimate, since
+    /// nothing makes them independent.
     #[must_use]
     pub fn chance_of(hits: u64, canaries: u64, each: Probability) -> Estimate<Probability> {
         let chance = binomial_upper_tail(hits, canaries, each.get());
         Estimate::new(Probability::new(chance.clamp(0.0, 1.0)).unwrap_or(Probability::ONE))
     }
 
-    /// Thresholds that follow from the plan alone: a, 10 a, 100 a, with a the largest number of
-    /// canaries that share a context (memorised together they fill the ranks 1 to a), as far as
-    /// they stay below half of the candidates.
+    /// Returns thresholds that follow from the plan alone: a, 10 a, 100 a, where a is the largest
+    /// number of canaries that share a context (if all are memorised, they occupy the ranks 1 to
+    /// a). The multiples are included while they are below half of the candidates.
     #[must_use]
     pub fn planned_thresholds(candidates: u64, sharing_a_context: u64) -> Vec<u64> {
         let first = sharing_a_context.max(1);
@@ -306,16 +310,17 @@ impl RankAudit {
     }
 }
 
-/// v: the number of canaries whose max-rank is at most t.
+/// Returns v, the number of canaries whose max-rank is at most t.
 #[must_use]
 pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
     counts.iter().filter(|c| c.rank_max() <= threshold).count() as u64
 }
 
-/// P(at least `hits` of m secrets lie in model-named sets of t candidates) is at most this, under
-/// (ε, δ) for replacing one secret: P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), with
-/// q = t e^ε / (N' − t + t e^ε). Direction: upper. Tight for m = 1, and for every m at δ = 0
-/// (randomised response over the candidates).
+/// Returns an upper bound on P(at least `hits` of m secrets lie in model-named sets of t
+/// candidates) under (ε, δ) for replacing one secret:
+/// P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), with q = t e^ε / (N' − t + t e^ε).
+/// Direction: upper. Tight for m = 1, and for every m at δ = 0 (randomised response over the
+/// candidates).
 ///
 /// `effective` is N' ([`Draw::effective_candidates`]).
 ///
@@ -329,7 +334,7 @@ pub fn hits(counts: &[RankCount], threshold: u64) -> u64 {
 /// ```
 ///
 /// # Errors
-/// No canary, a threshold outside [1, N').
+/// Returns an error if there is no canary, or if the threshold is outside [1, N').
 pub fn hit_probability(
     hits: u64,
     canaries: u64,
@@ -348,7 +353,7 @@ pub fn hit_probability(
         threshold,
         delta: delta.get(),
     };
-    // q from its log-odds, so that ε = ∞ and small sets keep their accuracy.
+    // Compute q from its log-odds, so that ε = ∞ works and small sets keep their accuracy.
     let odds = (epsilon.get() + (threshold as f64 / (effective - threshold) as f64).ln()).exp();
     let q = if odds.is_finite() {
         odds / (1.0 + odds)
@@ -377,7 +382,7 @@ fn check_threshold(threshold: u64, effective: u64) -> Result<()> {
     })
 }
 
-/// The test "at least v of m secrets in sets of t" of one threshold.
+/// The test "at least v of m secrets in sets of size t" for one threshold.
 struct HitTest {
     canaries: u64,
     effective: u64,
@@ -386,7 +391,7 @@ struct HitTest {
 }
 
 impl HitTest {
-    /// The largest ε that `hits` reject at level alpha; 0 if none is.
+    /// Returns the largest ε that `hits` reject at level alpha; 0 if they reject none.
     fn epsilon(&self, hits: u64, alpha: f64) -> Result<f64> {
         let (candidates, threshold) = (self.effective as f64, self.threshold as f64);
         let q = self.largest_rate(hits, alpha)?;
@@ -394,11 +399,11 @@ impl HitTest {
             return Ok(0.0);
         }
         let epsilon = q.ln() - (-q).ln_1p() + ((candidates - threshold) / threshold).ln();
-        // A few units in the last place toward the safe side.
+        // Subtract a few units in the last place, toward the safe side.
         Ok((epsilon - 1e-13 * (1.0 + epsilon.abs())).max(0.0))
     }
 
-    /// P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε), as a function of q: since
+    /// Returns P[Bin(m, q) ≥ hits] + m δ (N' − 1) / (N' − t + t e^ε) as a function of q. Since
     /// N' − t + t e^ε = (N' − t) / (1 − q), the second term is linear in q.
     fn p_value(&self, hits: u64, q: f64) -> f64 {
         let (candidates, threshold) = (self.effective as f64, self.threshold as f64);
@@ -407,10 +412,10 @@ impl HitTest {
         binomial_upper_tail(hits, self.canaries, q) + slack * (1.0 - q)
     }
 
-    /// The largest q whose p-value is at most alpha; 0 if there is none.
+    /// Returns the largest q whose p-value is at most alpha; 0 if there is none.
     ///
-    /// In q the binomial tail is convex up to its steepest point (v−1)/(m−1), concave beyond;
-    /// the slack is linear. So the p-value first falls to one minimum and then rises, and on
+    /// The binomial tail is convex in q up to its steepest point (v−1)/(m−1) and concave beyond it;
+    /// the slack is linear. The p-value therefore decreases to one minimum and then increases. On
     /// the concave piece, which ends at 1 > alpha, it can only cross alpha upwards once.
     fn largest_rate(&self, hits: u64, alpha: f64) -> Result<f64> {
         if hits == 0 {
@@ -436,7 +441,7 @@ impl HitTest {
         })
     }
 
-    /// Where the p-value is smallest on [0, end], the piece on which it is convex.
+    /// Returns the point where the p-value is smallest on [0, end], on which it is convex.
     fn lowest_point(&self, hits: u64, end: f64) -> f64 {
         let (mut low, mut high) = (0.0, end);
         for _ in 0..200 {

@@ -1,4 +1,5 @@
-//! Exposure from a sample of the candidates: for spaces that can be neither searched nor listed.
+//! Exposure estimated from a sample of the candidates, for spaces that can be neither searched nor
+//! listed.
 
 use crate::error::{Error, Result};
 use crate::exposure::skew_normal::SkewNormal;
@@ -12,46 +13,48 @@ use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// What a sample says about one canary's exposure, −log2 of the share of candidates that cost no
-/// more than it does.
+/// The result of a sample for one canary's exposure: −log2 of the share of candidates that cost no
+/// more than the canary.
 #[derive(Debug, Clone)]
 pub struct SampledExposure {
-    /// Candidates drawn, uniform and independent.
+    /// The number of candidates drawn, uniform and independent.
     pub sample: u64,
-    /// Those that cost no more than the canary.
+    /// The number of drawn candidates that cost no more than the canary.
     pub at_or_below: u64,
     /// The canary's NLL, nats.
     pub nll: f64,
     /// −log2((k + 1)/(n + 1)), bits.
     pub point: Estimate<f64>,
-    /// Clopper and Pearson's end on the safe side for "leaks", bits: 11.7 for a sample of 10 000
-    /// without a single one below.
+    /// The Clopper–Pearson bound that is conservative for "leaks", in bits: 11.7 for a sample of 10
+    /// 000 without a single candidate below.
     pub at_least: Lower<f64>,
-    /// The end on the safe side for "does not leak", bits; infinite where nothing was below.
+    /// The bound that is conservative for "does not leak", in bits; infinite if no candidate was
+    /// below.
     pub at_most: Upper<f64>,
-    /// The extrapolation by a skew-normal law, or why there is none.
+    /// The extrapolation by a skew-normal distribution, or why there is none.
     pub fitted: std::result::Result<Estimate<f64>, String>,
 }
 
 /// How a sample is drawn and scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// Candidates of each context, uniform and independent.
+    /// The number of candidates drawn for each context, uniform and independent.
     pub sample: u64,
-    /// Candidates scored at once.
+    /// The number of candidates scored at once.
     pub batch: usize,
-    /// Draws them.
+    /// The seed of the draw.
     pub seed: u64,
 }
 
-/// Estimates the exposure of each target from one sample a context.
+/// Estimates the exposure of each target from one sample per context.
 ///
-/// Each end holds with the stated confidence for one canary by itself, whatever the model.
-/// `progress` is called with the candidates scored and may stop the run.
+/// Each bound holds with the stated confidence for one canary by itself, whatever the model.
+/// `progress` is called with the number of candidates scored and may stop the run.
 ///
 /// # Errors
-/// No target, an empty sample or context, a confidence outside (0, 1), a failing engine, a model
-/// that answers with what is no log-probability, [`Error::Interrupted`].
+/// Returns an error if there is no target, if the sample or a context is empty, if the confidence
+/// is outside (0, 1), if the engine fails, if the model returns a value that is not a
+/// log-probability, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -94,17 +97,18 @@ pub fn sampled_exposures<S: Scorer + ?Sized>(
 }
 
 impl SampledExposure {
-    /// What the costs of sampled candidates say about a canary of this cost, nats.
+    /// Estimates the exposure of a canary with cost `nll`, in nats, from the costs of sampled
+    /// candidates.
     ///
     /// # Errors
-    /// No cost.
+    /// Returns an error if `costs` is empty.
     pub fn of(costs: &[f64], nll: f64, confidence: Confidence) -> Result<Self> {
         if costs.is_empty() {
             return Err(Error::Empty("no candidate was drawn"));
         }
         let n = costs.len() as u64;
         let k = costs.iter().filter(|c| **c <= nll).count() as u64;
-        // Each end counts ties where they make it safe.
+        // Each bound counts ties on its conservative side.
         let below = costs.iter().filter(|c| **c < nll).count() as u64;
         let bits = |share: f64| -share.log2();
         let high = clopper_pearson_upper(k, n, confidence)?.get().get();

@@ -1,4 +1,4 @@
-//! The skew-normal extrapolation of an exposure: for spaces that cannot be enumerated.
+//! The skew-normal extrapolation of an exposure, for spaces that cannot be enumerated.
 
 use crate::error::{Error, Result};
 use crate::exposure::null::integral;
@@ -8,7 +8,7 @@ use argmin::solver::brent::BrentOpt;
 use reticent_accounting::Estimate;
 use std::f64::consts::{LN_2, PI};
 
-/// A skew-normal law of log-perplexities: density 2/ω φ(z) Φ(αz), z = (x − ξ)/ω.
+/// A skew-normal distribution of log-perplexities: density 2/ω φ(z) Φ(αz), z = (x − ξ)/ω.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SkewNormal {
     /// α.
@@ -19,18 +19,19 @@ pub struct SkewNormal {
     pub scale: f64,
 }
 
-/// Fewest costs that a law is fitted to.
+/// The smallest number of costs to which a distribution is fitted.
 const FEWEST: usize = 1000;
 
 /// Largest share of costs that occur more than once.
 const MOST_TIED: f64 = 0.01;
 
-/// Kolmogorov's 1 % point: a law whose distance from the sample is above this over √n is refused.
-/// Its parameters come from the sample, so it is refused more rarely than that where it holds.
+/// Kolmogorov's 1 % point: a fit whose distance from the sample exceeds this over √n is refused.
+/// The parameters come from the sample, so a correct fit is refused less often than in 1 % of
+/// cases.
 const KOLMOGOROV: f64 = 1.628;
 
-/// The negative log-likelihood of standardised costs as a function of α/√(1 + α²), where location
-/// and scale make mean and variance the sample's.
+/// The negative log-likelihood of standardised costs as a function of α/√(1 + α²), with location
+/// and scale chosen to match the sample's mean and variance.
 struct Shape<'s>(&'s [f64]);
 
 impl CostFunction for Shape<'_> {
@@ -43,7 +44,7 @@ impl CostFunction for Shape<'_> {
 }
 
 impl SkewNormal {
-    /// The law of this δ = α/√(1 + α²) with mean 0 and variance 1.
+    /// Returns the distribution with this δ = α/√(1 + α²), mean 0 and variance 1.
     fn standardised(delta: f64) -> Self {
         let mean = delta * (2.0 / PI).sqrt();
         let scale = (1.0 - mean * mean).sqrt().recip();
@@ -59,13 +60,13 @@ impl SkewNormal {
         LN_2 + ln_normal_density(z) + ln_normal_cdf(self.shape * z) - self.scale.ln()
     }
 
-    /// The law that fits a sample of costs: shape by maximum likelihood (Brent's method), location
+    /// Fits a sample of costs: the shape by maximum likelihood (Brent's method), location
     /// and scale by the sample's mean and variance.
     ///
     /// # Errors
-    /// In words, why no law is fitted: fewer than 1000 costs, one that is not finite, costs without
-    /// spread, more than 1 % that occur twice (a discrete sample), or a Kolmogorov distance above
-    /// 1.628/√n (several peaks, another shape).
+    /// Returns the reason, in words, if there is no fit: fewer than 1000 costs, a cost that is not
+    /// finite, costs without spread, more than 1 % that occur twice (a discrete sample), or a
+    /// Kolmogorov distance above 1.628/√n (several peaks, another shape).
     pub fn fit(costs: &[f64]) -> std::result::Result<Self, String> {
         let n = costs.len() as f64;
         if costs.len() < FEWEST {
@@ -114,10 +115,10 @@ impl SkewNormal {
         })
     }
 
-    /// Kolmogorov's distance between this law and a sorted sample.
+    /// Returns the Kolmogorov distance between this distribution and a sorted sample.
     fn distance(&self, sorted: &[f64]) -> f64 {
         let n = sorted.len() as f64;
-        // The distribution function in steps from one place to the next, by Simpson's rule.
+        // Accumulate the distribution function from one sample point to the next by Simpson's rule.
         let density = |x: f64| self.ln_density(x).exp();
         let mut below = self.ln_cdf((sorted[0] - self.location) / self.scale).exp();
         let mut largest = below.max((1.0 / n - below).abs());
@@ -133,11 +134,11 @@ impl SkewNormal {
         largest
     }
 
-    /// −log2 P(a candidate's log-perplexity is at most `x`), bits: Carlini et al.'s exposure by
-    /// a fitted law. An estimate: beyond the sample it rests on the law alone, and discrete or
-    /// many-peaked scores do not follow it.
+    /// Returns −log2 P(a candidate's log-perplexity is at most `x`), in bits: Carlini et al.'s
+    /// exposure by a fitted distribution. It is an estimate: beyond the sample it relies on the fit
+    /// alone, and discrete or multimodal scores do not follow the fit.
     ///
-    /// The lower tail keeps its digits (Φ(z) − 2T(z, α) would cancel).
+    /// The lower tail keeps its precision (Φ(z) − 2T(z, α) would cancel).
     ///
     /// ```
     /// let law = reticent_attacks::exposure::SkewNormal { shape: 4.0, location: 0.0, scale: 1.0 };
@@ -146,7 +147,7 @@ impl SkewNormal {
     /// ```
     ///
     /// # Errors
-    /// A scale outside (0, ∞), a parameter that is no finite number.
+    /// Returns an error if the scale is outside (0, ∞), or if another parameter is not finite.
     pub fn exposure(&self, x: f64) -> Result<Estimate<f64>> {
         if !(self.scale > 0.0 && self.scale.is_finite()) {
             return Err(Error::out_of_range("scale", "(0, inf)", self.scale));
@@ -164,16 +165,16 @@ impl SkewNormal {
         Ok(Estimate::new(-self.ln_cdf(z) / LN_2))
     }
 
-    /// ln of the distribution function at a standardised place.
+    /// Returns ln of the distribution function at a standardised point.
     fn ln_cdf(&self, z: f64) -> f64 {
         let ln_density = |t: f64| LN_2 + ln_normal_density(t) + ln_normal_cdf(self.shape * t);
         if z > 0.0 {
-            // What lies below 0 is known in closed form.
+            // The part below 0 is known in closed form.
             let below = 0.5 - self.shape.atan() / PI;
             let rest = integral(0.0, z.min(40.0), |t| ln_density(t).exp());
             return (below + rest).min(1.0).ln();
         }
-        // Relative to the largest value on the way down; steps of the tail's own decay.
+        // Relative to the largest value on the way down, in steps of the tail's own decay.
         let decay = 1.0 + z.abs() * (1.0 + self.shape * self.shape);
         let reach = 60.0 + 12.0 * decay;
         let top = (0..400)

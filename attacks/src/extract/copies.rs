@@ -1,13 +1,13 @@
-//! How often a passage stands in the training text.
+//! Counts how often a passage occurs in the training text.
 
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 
-/// The first copies of each stratum.
+/// The least number of copies in each stratum.
 const FIRST: [u64; 5] = [0, 1, 2, 10, 100];
 
-/// What stands equally often in the training text: from so many copies to so many (0, 1, 2 to 9, 10 to 99, 100
-/// and more), and the places in `copies`; empty strata are left out.
+/// Groups items by their number of copies in the training text (0, 1, 2 to 9, 10 to 99, 100 and more). Returns the
+/// least and the largest number of copies of each stratum with its indices in `copies`; empty strata are omitted.
 pub(crate) fn strata_of(copies: &[u64]) -> Vec<(u64, Option<u64>, Vec<usize>)> {
     let mut found = Vec::new();
     for (place, &from) in FIRST.iter().enumerate() {
@@ -21,9 +21,9 @@ pub(crate) fn strata_of(copies: &[u64]) -> Vec<(u64, Option<u64>, Vec<usize>)> {
     found
 }
 
-/// How often each needle occurs in the records, overlaps included.
+/// Returns how often each needle occurs in the records, including overlaps.
 ///
-/// One pass per length of needle, by a rolling hash whose hits are compared token by token.
+/// Makes one pass per length of needle, with a rolling hash whose hits are compared token by token.
 ///
 /// ```
 /// let records = [vec![1, 2, 1, 2, 1], vec![9, 1, 2]];
@@ -61,7 +61,7 @@ pub fn count_copies(records: &[Vec<TokenId>], needles: &[Vec<TokenId>]) -> Vec<u
     counts
 }
 
-/// An odd number without structure; what collides is compared token by token.
+/// An odd number without structure; hash collisions are compared token by token.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn value(token: TokenId) -> u64 {

@@ -2,8 +2,8 @@
 
 use reticent_corpus::TokenId;
 
-/// Least number of insertions, deletions and substitutions from one sequence to the other
-/// (Levenshtein).
+/// Returns the least number of insertions, deletions and substitutions that turn one sequence into
+/// the other (Levenshtein distance).
 ///
 /// ```
 /// use reticent_attacks::extract::edit_distance;

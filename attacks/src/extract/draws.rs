@@ -1,12 +1,13 @@
-//! Extraction in numbers: how many draws a text takes, and how many were recovered before errors.
+//! Measures of extraction: the number of draws for a text, and the share recovered before a number
+//! of errors.
 
 use crate::error::{Error, Result};
 use crate::statistics::{check_closed_unit, check_open_unit};
 
-/// Draws until a text of probability `once` has come up at least once with probability `wanted`:
-/// ⌈ln(1 − wanted)/ln(1 − once)⌉, (n, p)-discoverable extraction (Hayes et al. 2024). The text's
-/// probability comes as a logarithm: products over fifty tokens underflow. Infinite for a text
-/// that cannot come up.
+/// Returns the number of draws after which a text of probability `once` has been drawn at least
+/// once with probability `wanted`: ⌈ln(1 − wanted)/ln(1 − once)⌉, (n, p)-discoverable extraction
+/// (Hayes et al. 2024). The text's probability is given as a logarithm, because products over fifty
+/// tokens underflow. Infinite for a text that cannot be drawn.
 ///
 /// ```
 /// let draws = reticent_attacks::extract::draws_needed(0.01_f64.ln(), 0.5)?;
@@ -15,7 +16,7 @@ use crate::statistics::{check_closed_unit, check_open_unit};
 /// ```
 ///
 /// # Errors
-/// A positive or NaN logarithm, `wanted` outside (0, 1).
+/// Returns an error if the logarithm is positive or NaN, or if `wanted` is outside (0, 1).
 pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
     check_ln(ln_once)?;
     check_open_unit("wanted probability", wanted)?;
@@ -28,8 +29,8 @@ pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
     Ok((((-wanted).ln_1p() / ln_miss) - 1e-12).ceil().max(1.0))
 }
 
-/// P(a text of probability `once` comes up in `draws` draws): 1 − (1 − once)^draws, where the
-/// power would lose every digit.
+/// Returns P(a text of probability `once` is drawn in `draws` draws): 1 − (1 − once)^draws,
+/// computed so that it stays accurate where the power would lose every digit.
 ///
 /// ```
 /// let p = reticent_attacks::extract::probability_of_extraction(1e-20_f64.ln(), 1e18)?;
@@ -38,7 +39,8 @@ pub fn draws_needed(ln_once: f64, wanted: f64) -> Result<f64> {
 /// ```
 ///
 /// # Errors
-/// A positive or NaN logarithm, a negative or NaN number of draws.
+/// Returns an error if the logarithm is positive or NaN, or if the number of draws is negative or
+/// NaN.
 pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
     check_ln(ln_once)?;
     if draws.is_nan() || draws < 0.0 {
@@ -50,12 +52,12 @@ pub fn probability_of_extraction(ln_once: f64, draws: f64) -> Result<f64> {
     Ok(-(draws * (-ln_once.exp()).ln_1p()).exp_m1())
 }
 
-/// The share of `examples` recovered before the `errors`-th wrong guess, going through guesses
-/// by falling confidence. A guess names its example and whether it is right; an example counts
-/// once.
+/// Returns the share of `examples` recovered before the `errors`-th wrong guess, for guesses in
+/// order of decreasing confidence. A guess names its example and whether it is right; an example
+/// counts once.
 ///
 /// # Errors
-/// No example, no error allowed.
+/// Returns an error if there is no example, or if `errors` is 0.
 pub fn recall_at_errors(guesses: &[(u64, bool)], examples: u64, errors: u64) -> Result<f64> {
     if examples == 0 {
         return Err(Error::Empty("no example was given"));

@@ -1,4 +1,4 @@
-//! Fresh candidates of a secret, drawn from its shape.
+//! Draws fresh candidates for a secret from its shape.
 
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
@@ -6,10 +6,10 @@ use rand_chacha::ChaCha20Rng;
 use reticent_corpus::canary::CanaryTemplate;
 use std::collections::BTreeSet;
 
-/// Fields in the place of a secret; the template around them has this prefix and no suffix.
+/// The prefix of the template around the fields of a shape, which has no suffix.
 const PREFIX: &str = "x";
 
-/// What a secret looks like: fields as in `{digits:6}` or `{upper:2}-{digits:4}`, which it fills from its
+/// The form of a secret: fields such as `{digits:6}` or `{upper:2}-{digits:4}`, which extend from the secret's
 /// first character to its last.
 ///
 /// ```
@@ -33,7 +33,7 @@ impl std::str::FromStr for SecretShape {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // Nothing of it is shown: its lists name the secret, and so may what stands beside its fields.
+        // Show nothing of the text: its lists name the secret, and so may the text next to its fields.
         let refused = |got: &str| Error::Unsuitable {
             what: "shape of a secret",
             needed: "fields such as {digits:6}, {letters:4}, {upper:2} or {list:red|green}, on one line, at its beginning \
@@ -66,24 +66,24 @@ impl std::str::FromStr for SecretShape {
 }
 
 impl SecretShape {
-    /// How many texts have this shape.
+    /// Returns the number of texts that have this shape.
     #[must_use]
     pub fn texts(&self) -> u128 {
         self.template.candidates()
     }
 
-    /// The secret and other texts of its shape, `count` in all or as many as there are, sorted. Every set
-    /// of others is as likely as any other, whatever the secret is: of a secret that is uniform on its
-    /// shape nobody who sees the list alone can tell which one it is.
+    /// Returns the secret and other texts of its shape, sorted: `count` in all, or as many as there are. Every set of
+    /// others is equally likely, whatever the secret is. If the secret is uniform on its shape, the list alone
+    /// therefore does not reveal which of its texts is the secret.
     ///
-    /// `id` names the secret, so that secrets of one shape and seed have lists of their own.
+    /// `id` names the secret, so that secrets with the same shape and seed have different lists.
     ///
     /// # Errors
-    /// A secret that is not of this shape, fewer than two candidates.
+    /// Returns an error if the secret does not have this shape, or if there are fewer than two candidates.
     pub fn candidates(&self, secret: &str, id: &str, count: u64, seed: u64) -> Result<Vec<String>> {
         let all = self.template.candidates();
         if !self.template.matches(secret) {
-            // The secret itself is not said.
+            // The error does not contain the secret itself.
             return Err(Error::Unsuitable {
                 what: "secret",
                 needed: "a text of its shape",
@@ -104,7 +104,7 @@ impl SecretShape {
         let mut rng = ChaCha20Rng::from_seed(key(id, seed));
         let mut found = BTreeSet::from([secret.to_owned()]);
         if all / 2 < u128::from(count) {
-            // So many that drawing would meet the same ones again and again: leave some out instead.
+            // Drawing would mostly repeat texts already found: enumerate the others instead.
             let mut others = every(&positions);
             others.retain(|other| other != secret);
             while found.len() < count as usize {
@@ -122,7 +122,7 @@ impl SecretShape {
     }
 }
 
-/// Every text, sorted.
+/// Returns every text, sorted.
 fn every(positions: &[Vec<String>]) -> Vec<String> {
     let mut all = vec![String::new()];
     for choices in positions {
@@ -135,10 +135,10 @@ fn every(positions: &[Vec<String>]) -> Vec<String> {
     all
 }
 
-/// A key for this secret's list that nothing else in this toolkit draws from: a secret that was planted
-/// with the same seed is independent of it.
+/// Returns a key for this secret's list that nothing else in this toolkit draws from, so that the list is independent
+/// of a secret that was planted with the same seed.
 fn key(id: &str, seed: u64) -> [u8; 32] {
-    // FNV-1a, of 64 bits at four offsets: no digest is needed where nobody chooses names to collide.
+    // 64-bit FNV-1a at four offsets: no digest is needed where nobody chooses names to collide.
     let bytes = b"candidates of a secret\0"
         .iter()
         .copied()

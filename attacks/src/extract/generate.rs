@@ -1,4 +1,4 @@
-//! Decoding over cached states: greedy, and sampled.
+//! Greedy and sampled decoding over cached states.
 
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
@@ -8,12 +8,12 @@ use reticent_corpus::TokenId;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// The `length` most probable next tokens behind each prompt, one after the other; of equal
+/// Returns `length` tokens after each prompt, choosing the most probable one at every step; of equally probable
 /// tokens the one with the smaller number, as `score` names its first choice.
 ///
 /// # Errors
-/// An empty prompt, a model that answers with NaN or another number of values than asked, a
-/// failing engine. The states are released either way.
+/// Returns an error if a prompt is empty, if the model returns NaN or another number of values than requested, or if
+/// the engine fails. The states are released in every case.
 pub fn generate_greedily<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     prompts: &[Vec<TokenId>],
@@ -25,28 +25,28 @@ pub fn generate_greedily<S: PrefixScorer + ?Sized>(
     grown
 }
 
-/// Texts that are drawn at once.
+/// The number of texts that are drawn at once.
 const DRAWN_AT_ONCE: usize = 32;
-/// Draws for each text that is wanted, at most.
+/// The largest number of draws per requested text.
 const DRAWS: usize = 16;
 
-/// A text that a model was sampled for.
+/// A text drawn from a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledText {
-    /// Its tokens.
+    /// The text's tokens.
     pub tokens: Vec<TokenId>,
-    /// ln P(the model draws it behind the prompt), nats.
+    /// ln P(the model draws the text after the prompt), nats.
     pub ln_probability: f64,
 }
 
-/// Different continuations of a prompt by `length` tokens, drawn from the model's own distribution (temperature 1,
-/// nothing cut off) until `count` of them pass `accept`, or 16 times as many were drawn: then there are fewer.
+/// Returns distinct continuations of a prompt by `length` tokens, drawn from the model's own distribution (temperature
+/// 1, no truncation). Stops when `count` of them pass `accept`, or with fewer after 16 times as many draws.
 ///
 /// The same model, prompt and seed give the same texts.
 ///
 /// # Errors
-/// An empty prompt, a model that answers with what is no log-probability or another number of values than asked, a
-/// failing engine, [`Error::Interrupted`].
+/// Returns an error if the prompt is empty, if the model returns a value that is not a log-probability or another
+/// number of values than requested, if the engine fails, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn sample_continuations<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     prompt: &[TokenId],
@@ -76,7 +76,7 @@ pub fn sample_continuations<S: PrefixScorer + ?Sized>(
         drawn += DRAWN_AT_ONCE;
         for (number, tokens) in texts?.into_iter().enumerate() {
             if out.len() < count && !seen.contains(&tokens) && accept(&tokens) {
-                // The choices of one place stand together, text by text.
+                // The choices for one position are adjacent, text by text.
                 let ln_probability = logs.iter().skip(number).step_by(DRAWN_AT_ONCE).sum();
                 seen.insert(tokens.clone());
                 out.push(SampledText {
@@ -89,7 +89,7 @@ pub fn sample_continuations<S: PrefixScorer + ?Sized>(
     Ok(out)
 }
 
-/// The token at which the sum of probabilities passes this share of their whole.
+/// Returns the token at which the cumulative probability passes this share of the total.
 fn draw(row: &[f64], share: f64) -> Result<TokenId> {
     if let Some(token) = row.iter().position(|value| value.is_nan() || *value > 0.0) {
         return Err(Error::BadScore {

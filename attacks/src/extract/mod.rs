@@ -1,9 +1,9 @@
-//! Extraction: does a prompt from the training text bring out what stood behind it?
+//! Extraction: does a prompt from the training text make the model produce the text that followed it?
 //!
-//! Greedy decoding of a prompt gives the true suffix exactly when the model's first choice is
-//! the true token at every place of the suffix, given the prompt and the true tokens before. So
-//! one teacher-forced pass decides [`Continuation::verbatim`] and gives the probability that a
-//! sampler draws the suffix; only near misses are generated.
+//! Greedy decoding of a prompt gives the true suffix exactly when the model's first choice is the true token at every
+//! position of the suffix, given the prompt and the preceding true tokens. One teacher-forced pass therefore decides
+//! [`Continuation::verbatim`] and gives the probability that a sampler draws the suffix; only near misses require
+//! generation.
 
 mod copies;
 mod distance;
@@ -31,21 +31,20 @@ use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// A prompt from a record, and what stood behind it.
+/// A prompt from a record, and the tokens that followed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Passage {
     /// The prompt's tokens, at least one.
     pub prompt: Vec<TokenId>,
-    /// The tokens behind it, at least one.
+    /// The tokens that followed it, at least one.
     pub suffix: Vec<TokenId>,
 }
 
 impl Passage {
-    /// The passage of a record (its beginning-of-text first) with a suffix of `suffix` tokens
-    /// behind a prompt of `prompt` tokens: the suffix starts where the longest of a study's `prompts` that
-    /// fits ends, so that shorter ones ask for the same suffix. Nothing where the record is too
-    /// short. The longest one begins with the record, and keeps its beginning-of-text: a model that
-    /// was trained on whole records knows them from there.
+    /// Returns the passage of a record (with its beginning-of-text first) that has a suffix of `suffix` tokens after a
+    /// prompt of `prompt` tokens. The suffix starts where the longest of a study's `prompts` that fits ends, so that
+    /// shorter prompts have the same suffix. Returns `None` if the record is too short. The longest prompt begins with
+    /// the record and keeps its beginning-of-text: a model that was trained on whole records knows them from there.
     #[must_use]
     pub fn of_record(
         record: &[TokenId],
@@ -68,25 +67,26 @@ impl Passage {
     }
 }
 
-/// What a model makes of a passage.
+/// The model's continuation of a passage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Continuation {
-    /// Greedy decoding of the prompt gives the suffix, token by token.
+    /// Whether greedy decoding of the prompt gives the suffix, token by token.
     pub verbatim: bool,
-    /// The least share of tokens to change to get from what greedy decoding gives to the suffix
-    /// (edit distance over the suffix's length, one less PrivacyGuard's edit similarity over the
-    /// target's length, in tokens): 0 for verbatim; absent where nothing was generated.
+    /// The least share of tokens to change to turn the greedy continuation into the suffix (edit distance over the
+    /// suffix's length; 1 minus PrivacyGuard's edit similarity over the target's length, in tokens): 0 for verbatim;
+    /// absent if nothing was generated.
     pub distance: Option<f64>,
     /// ln P(the sampler draws the suffix once), nats.
     pub ln_once: f64,
 }
 
-/// One teacher-forced pass over the passages: what is verbatim, and the probability of each
-/// suffix under plain sampling (temperature 1, nothing cut off).
+/// Determines in one teacher-forced pass over the passages which are verbatim, and the probability of each
+/// suffix under plain sampling (temperature 1, no truncation).
 ///
 /// # Errors
-/// No passage, an empty prompt or suffix, a model that answers with what is no log-probability, one that gives most
-/// passages no finite perplexity, a failing engine, [`Error::Interrupted`].
+/// Returns an error if there is no passage, if a prompt or suffix is empty, if the model returns a value that is not a
+/// log-probability, if it gives most passages no finite perplexity, if the engine fails, or [`Error::Interrupted`] if
+/// `progress` stops the run.
 pub fn continuations<S: Scorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],
@@ -115,7 +115,7 @@ pub fn continuations<S: Scorer + ?Sized>(
     ];
     each_row(scorer, &sequences, batch_tokens, progress, |index, row| {
         let suffix = &passages[index].suffix;
-        // The row speaks of every token but the first; the suffix is its end.
+        // The row has a score for every token but the first; the suffix is at its end.
         let scores = &row[row.len() - suffix.len()..];
         let verbatim = scores.iter().zip(suffix).all(|(s, t)| s.top_token == *t);
         found[index] = Continuation {
@@ -131,10 +131,10 @@ pub fn continuations<S: Scorer + ?Sized>(
     Ok(found)
 }
 
-/// Generates for every passage that is not verbatim and fills in its distance.
+/// Generates a continuation for every passage that is not verbatim, and fills in its distance.
 ///
 /// # Errors
-/// As [`generate_greedily`].
+/// As for [`generate_greedily`].
 pub fn measure_distances<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],

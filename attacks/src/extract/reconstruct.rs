@@ -1,16 +1,15 @@
-//! Reconstruction of secrets among their candidates, against promises (p_j, r_j).
+//! Tests reconstruction of secrets among their candidates against promises (p_j, r_j).
 //!
-//! Hush! promises: a secret that can be guessed with probability p before training is guessed
-//! with probability at most r after it. The guess here names the ⌊pN⌋ of N candidates that the model
-//! finds most likely in the secret's own context; a secret among them is a hit. It presupposes that the
-//! secret is any of its candidates with the same chance, whatever the other secrets and the rest of the
-//! text are, as where it was drawn from a known shape and its candidates are fresh draws from it.
+//! Hush! promises that a secret that can be guessed with probability p before training is guessed with probability at
+//! most r after it. The guess here names the ⌊pN⌋ of N candidates that the model finds most likely in the secret's own
+//! context; a secret among them is a hit. The test assumes that the secret is uniform on its candidates, whatever the
+//! other secrets and the rest of the text are, for example because it was drawn from a known shape and its candidates
+//! are fresh draws from that shape.
 //!
-//! Hits of several secrets in one run may depend on each other in any way, although the secrets don't: a
-//! model may give all away at once, or none. So the test is Markov's, P(at least v hits) ≤ Σ_j r_j / v, for
-//! each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Turned
-//! round: the mean chance of a hit of m secrets is at least αv/m, unless a false alarm of rate α
-//! struck.
+//! Hits of several secrets in one run may depend on each other in any way, although the secrets don't: a model may
+//! reveal all of them at once, or none. The test is therefore based on Markov's inequality, P(at least v hits) ≤ Σ_j
+//! r_j / v, for each group of secrets by itself; groups share the false-alarm rate α equally (Bonferroni). Inverted:
+//! the mean probability of a hit of m secrets is at least αv/m, except for false alarms at rate α.
 
 use crate::error::{Error, Result};
 use crate::exposure::CeilingOutcome;
@@ -25,30 +24,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// A secret, what stands before it, and what else it might have been.
+/// A secret, the tokens before it, and its candidates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SecretCase {
-    /// Its name.
+    /// The secret's name.
     pub id: String,
-    /// Tokens before it, at least one.
+    /// The tokens before it, at least one.
     pub context: Vec<TokenId>,
     /// The secret's tokens.
     pub secret: Vec<TokenId>,
-    /// Everything it might have been, itself among it.
+    /// All candidates, including the secret itself.
     pub candidates: Vec<Vec<TokenId>>,
-    /// p_j, the largest probability with which it is guessed without the model.
+    /// p_j, the largest probability with which the secret is guessed without the model.
     pub prior: f64,
-    /// r_j, the promised largest probability with it.
+    /// r_j, the promised largest probability with which it is guessed with the model.
     pub posterior: f64,
-    /// The number of the group that it is tested in; the groups count from 0.
+    /// The number of the group that the secret is tested in; groups are numbered from 0.
     pub group: usize,
 }
 
 impl SecretCase {
-    /// How many candidates one guess names: as many as have mass p_j together.
+    /// Returns how many candidates one guess names: as many as have mass p_j together.
     #[must_use]
     pub fn guess(&self) -> u64 {
-        // A product that is a whole number but for rounding is that number.
+        // A product that is an integer up to rounding counts as that integer.
         (self.prior * self.candidates.len() as f64 * (1.0 + 1e-12)).floor() as u64
     }
 }
@@ -78,7 +77,7 @@ impl PromiseTest {
     fn new(group: &[(&SecretCase, bool)], alpha: f64) -> Result<Self> {
         let (secrets, hits) = (group.len(), group.iter().filter(|(_, hit)| *hit).count());
         let (all, hit) = (secrets as f64, hits as f64);
-        // Equal values are their own mean, without rounding.
+        // The mean of equal values must be that value, without rounding.
         let mean = |of: fn(&SecretCase) -> f64| match group.split_first() {
             Some(((first, _), rest)) => {
                 let beyond = rest.iter().map(|(case, _)| of(case) - of(first));
@@ -87,7 +86,7 @@ impl PromiseTest {
             None => 0.0,
         };
         let posterior = mean(|case| case.posterior);
-        // A few units in the last place toward the safe side.
+        // Subtract a few units in the last place, toward the safe side.
         let at_least = alpha * (hit / all) * (1.0 - 1e-12);
         Ok(Self {
             prior: mean(|case| case.prior),
@@ -129,17 +128,25 @@ pub struct Reconstruction {
     pub promises: Vec<PromiseTest>,
 }
 
-/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties: above the
-/// rounding of f32 products in batches of one make-up or another.
+/// Candidates whose summed log-likelihoods differ by less than this many nats count as ties. It is larger than the
+/// rounding differences of f32 products between batches of different composition.
 const TIE_TOLERANCE: f64 = 1e-5;
 
 /// Ranks every secret among its candidates by summed NLL and tests the promises.
 ///
 /// # Errors
-/// No secret, an empty context, secret or candidate, a secret that is no candidate, a candidate
-/// twice, a promise r_j < p_j or outside [0, 1], fewer candidates than the prior says (1/N > p_j:
-/// guessing among them beats the promised prior without any model), alpha outside (0, 1), a
-/// model that gives most candidates no finite perplexity, a failing engine, [`Error::Interrupted`].
+/// Returns an error if
+///
+/// - there is no secret, or a context, secret or candidate is empty,
+/// - a secret is not among its candidates, or a candidate occurs twice,
+/// - a promise has r_j < p_j or lies outside [0, 1],
+/// - there are fewer candidates than the prior says (1/N > p_j: guessing among them beats the promised prior without
+///   any model),
+/// - alpha is outside (0, 1),
+/// - the model gives most candidates no finite perplexity, or
+/// - the engine fails.
+///
+/// Returns [`Error::Interrupted`] if `progress` stops the run.
 pub fn reconstruct<S: Scorer + ?Sized>(
     scorer: &mut S,
     cases: &[SecretCase],

@@ -5,14 +5,14 @@ use crate::error::{Error, Result};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 
-/// How a user of the model draws tokens.
+/// The settings with which a user of the model draws tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SamplerSettings {
-    /// Divides the logits; 1 leaves them.
+    /// The divisor of the logits; 1 leaves them unchanged.
     pub temperature: f64,
-    /// Only so many of the most probable tokens are drawn.
+    /// Draws only from this many of the most probable tokens.
     pub top_k: Option<usize>,
-    /// Only the most probable tokens that reach this mass together are drawn.
+    /// Draws only from the most probable tokens that together reach this mass.
     pub top_p: Option<f64>,
 }
 
@@ -24,10 +24,11 @@ impl SamplerSettings {
         top_p: None,
     };
 
-    /// Checks the ranges.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// A temperature outside (0, ∞), top-k of 0, top-p outside (0, 1].
+    /// Returns an error if the temperature is outside (0, ∞), top-k is 0, or top-p is outside
+    /// (0, 1].
     pub fn validated(self) -> Result<Self> {
         if !(self.temperature > 0.0 && self.temperature.is_finite()) {
             return Err(Error::out_of_range(
@@ -45,16 +46,17 @@ impl SamplerSettings {
         }
     }
 
-    /// Whether it draws from the model's own distribution.
+    /// Returns whether the sampler draws from the model's own distribution.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::PLAIN
     }
 
-    /// ln of the probability that the sampler draws `token` where the model's log-probabilities
-    /// are `row`: temperature first, then top-k, then top-p of what is left, as transformers does.
+    /// Returns ln of the probability that the sampler draws `token` if the model's
+    /// log-probabilities are `row`: temperature first, then top-k, then top-p of the remaining
+    /// tokens, as transformers does.
     ///
-    /// −∞ where the token is cut off. Of equal tokens those with smaller numbers come first.
+    /// Returns −∞ if the token is cut off. Of equal tokens those with smaller numbers come first.
     ///
     /// ```
     /// use reticent_attacks::extract::SamplerSettings;
@@ -66,7 +68,7 @@ impl SamplerSettings {
     /// ```
     ///
     /// # Errors
-    /// A token outside the row, NaN.
+    /// Returns an error if the token is outside the row, or if the row contains NaN.
     pub fn ln_probability(&self, row: &[f64], token: TokenId) -> Result<f64> {
         let own = token as usize;
         if own >= row.len() || row.iter().any(|v| v.is_nan()) {
@@ -85,7 +87,7 @@ impl SamplerSettings {
         let mass = |order: &[usize]| order.iter().map(|&i| (heated[i] - top).exp()).sum::<f64>();
         if let Some(p) = self.top_p {
             let (wanted, mut so_far) = (p * mass(&order), 0.0);
-            // The token that reaches the mass is still drawn.
+            // The token that reaches the mass is still included.
             let reached = order.iter().position(|&i| {
                 so_far += (heated[i] - top).exp();
                 so_far >= wanted
@@ -99,11 +101,12 @@ impl SamplerSettings {
     }
 }
 
-/// ln P(the sampler draws the suffix) of each passage, teacher-forced over cached states: for
-/// samplers other than the plain one, whose probabilities the token scores have already.
+/// Returns ln P(the sampler draws the suffix) of each passage, teacher-forced over cached states.
+/// This is for samplers other than the plain one, whose probabilities the token scores already
+/// contain.
 ///
 /// # Errors
-/// As [`SamplerSettings::ln_probability`], and from the engine.
+/// As for [`SamplerSettings::ln_probability`]; also returns an error if the engine fails.
 pub fn ln_drawn<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],

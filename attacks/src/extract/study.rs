@@ -1,4 +1,4 @@
-//! Rates of extraction: by length of prompt, by number of copies, and beside a baseline.
+//! Extraction rates by prompt length, by number of copies, and in comparison with a baseline.
 
 use super::copies::strata_of;
 use crate::error::{Error, Result};
@@ -54,10 +54,11 @@ pub struct Contrast {
     pub p_value: f64,
 }
 
-/// Rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are left out.
+/// Returns rates by number of copies (0, 1, 2 to 9, 10 to 99, 100 and more); empty strata are
+/// omitted.
 ///
 /// # Errors
-/// Lists of different lengths.
+/// Returns an error if the lists have different lengths.
 pub fn strata(
     extracted: &[bool],
     baseline: Option<&[bool]>,
@@ -84,10 +85,10 @@ pub fn strata(
     Ok(found)
 }
 
-/// Sets a model beside its baseline.
+/// Compares a model with its baseline.
 ///
 /// # Errors
-/// No passage, lists of different lengths.
+/// Returns an error if there is no passage, or if the lists have different lengths.
 pub fn contrast(model: &[bool], baseline: &[bool], confidence: Confidence) -> Result<Contrast> {
     same_length("baseline results", baseline.len(), model.len())?;
     let trials = model.len() as u64;

@@ -1,4 +1,4 @@
-//! Accuracy, never without its interval.
+//! Attack accuracy, always reported with its interval.
 
 use super::set::ScoreSet;
 use crate::error::{Error, Result};
@@ -41,11 +41,12 @@ pub struct Accuracy {
 }
 
 impl ScoreSet {
-    /// The accuracy at a threshold that does not depend on the records it is judged by. With
-    /// groups one record of each counts.
+    /// Returns the accuracy at a threshold that does not depend on the records on which it is
+    /// evaluated. With groups, one record of each counts.
     ///
     /// # Errors
-    /// NaN as threshold, fewer than two records of a kind for a split.
+    /// Returns an error if the threshold is NaN, or if a split has fewer than two records of a
+    /// kind.
     pub fn accuracy(
         &self,
         rule: AccuracyRule,
@@ -92,7 +93,7 @@ impl ScoreSet {
         })
     }
 
-    /// The score above which TPR − FPR is largest.
+    /// Returns the score above which TPR − FPR is largest.
     pub(super) fn best_threshold(&self) -> f64 {
         let mut all: Vec<(f64, bool)> = self
             .members
@@ -110,7 +111,7 @@ impl ScoreSet {
         };
         let (mut gain, mut best, mut threshold) = (0.0, 0.0, f64::INFINITY);
         for run in all.chunk_by(|a, b| a.0 <= b.0) {
-            // Above this run's score lies what came before it.
+            // The records above this run's score are those before it.
             if gain > best {
                 best = gain;
                 threshold = run[0].0;

@@ -1,4 +1,4 @@
-//! The area under the ROC curve: Mann and Whitney's statistic with an interval.
+//! The area under the ROC curve: the Mann–Whitney statistic with an interval.
 
 use super::bootstrap::bootstrap_area;
 use super::set::ScoreSet;
@@ -39,13 +39,13 @@ pub enum AreaMethod {
     ClusterBootstrap,
 }
 
-/// Fewer records of a kind than this, or fewer that overlap with the other kind, are too few for
-/// a variance estimate.
+/// With fewer records of a kind than this, or fewer that overlap with the other kind, a variance estimate is not
+/// reliable.
 const FEW: usize = 20;
 const FEW_OVERLAPPING: usize = 5;
 
 impl ScoreSet {
-    /// The area under the ROC curve. With groups the interval comes from a bootstrap over them.
+    /// Returns the area under the ROC curve. With groups, the interval comes from a bootstrap over them.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -59,7 +59,7 @@ impl ScoreSet {
     /// `seed` draws pairs and bootstrap samples; nothing else depends on it.
     ///
     /// # Errors
-    /// Fewer than ten groups with members or with non-members.
+    /// Returns an error if fewer than ten groups have members, or fewer than ten have non-members.
     pub fn area(&self, confidence: Confidence, seed: u64) -> Result<Area> {
         let (inside, outside) = self.placements();
         let estimate = mean(&inside);
@@ -88,13 +88,13 @@ impl ScoreSet {
         })
     }
 
-    /// The area alone, over all pairs.
+    /// Returns the area alone, over all pairs.
     pub(super) fn mann_whitney(&self) -> f64 {
         mean(&self.placements().0)
     }
 
-    /// For every member the share of non-members below it, for every non-member the share of
-    /// members above it; ties one half.
+    /// Returns for every member the share of non-members below it, and for every non-member the share of
+    /// members above it; ties count one half.
     fn placements(&self) -> (Vec<f64>, Vec<f64>) {
         let place = |scores: &[f64], others: &[f64], sign: f64| {
             let mut sorted: Vec<f64> = others.iter().map(|s| sign * s).collect();
@@ -113,11 +113,10 @@ impl ScoreSet {
         )
     }
 
-    /// Pairs that share no record: P(member above) ≤ area ≤ P(member not below), each from its
-    /// own exact bound.
+    /// Uses pairs that share no record: P(member above) ≤ area ≤ P(member not below), each from its own exact bound.
     fn pairs(&self, estimate: f64, confidence: Confidence, seed: u64) -> Result<Area> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        // The order of a file may depend on the scores.
+        // Shuffle, because the order of a file may depend on the scores.
         let mut members = self.members.clone();
         members.shuffle(&mut rng);
         let pairs = members.len().min(self.non_members.len()) as u64;
@@ -128,7 +127,7 @@ impl ScoreSet {
         let each = Confidence::new(f64::midpoint(1.0, confidence.get()))?;
         let lower = clopper_pearson_lower(won, pairs, each)?.get().get();
         let upper = 1.0 - clopper_pearson_lower(lost, pairs, each)?.get().get();
-        // All pairs together know more than the disjoint ones, so the estimate may fall outside.
+        // All pairs together contain more information than the disjoint ones, so the estimate may fall outside.
         Ok(Area {
             estimate,
             bounds: Bounds::between(
@@ -150,16 +149,16 @@ fn spread(values: &[f64]) -> f64 {
     squares / (values.len() - 1) as f64
 }
 
-/// Whether a variance of these placements means anything.
+/// Returns whether a variance of these placements is meaningful.
 fn enough(placements: &[f64]) -> bool {
     let below = placements.iter().filter(|p| **p < 1.0).count();
     let above = placements.iter().filter(|p| **p > 0.0).count();
     placements.len() >= FEW && below >= FEW_OVERLAPPING && above >= FEW_OVERLAPPING
 }
 
-/// The interval widened for records of a kind that happens not to be among `fewest` independent ones: a share u of
-/// them goes unseen with probability (1 − u)^fewest, which is α/2 here, and may lie below all others, or above. No
-/// variance knows of it where all but a few records are alike.
+/// Widens the interval for records of a kind that happens not to be among the `fewest` independent ones. A share u of
+/// such records goes unseen with probability (1 − u)^fewest, which is α/2 here, and may lie below all others, or above.
+/// No variance estimate accounts for it if all but a few records are alike.
 fn with_unseen(
     estimate: f64,
     bounds: Bounds<Probability>,
@@ -176,7 +175,7 @@ fn with_unseen(
     ))
 }
 
-/// A normal interval of ln(A/(1 − A)), mapped back.
+/// Returns a normal interval of ln(A/(1 − A)), mapped back.
 fn logit_interval(area: f64, variance: f64, confidence: Confidence) -> Result<Bounds<Probability>> {
     let z = normal_quantile(f64::midpoint(1.0, confidence.get()));
     let half = z * variance.sqrt() / (area * (1.0 - area));

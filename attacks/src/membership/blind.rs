@@ -1,4 +1,4 @@
-//! The blind baseline: telling members from non-members without the model.
+//! The blind baseline: distinguishing members from non-members without the model.
 
 use super::area::Area;
 use super::half::first_half;
@@ -37,18 +37,19 @@ pub struct BlindBaseline {
     pub judged: usize,
 }
 
-/// Naive Bayes over words and letter triples, another one over the form of a text, both fitted to one random half of the
-/// texts and judged on the other, and the length of all texts, to which nothing is fitted.
+/// Computes three baselines: naive Bayes over words and letter triples, naive Bayes over the form of a text (both
+/// fitted to one random half of the texts and evaluated on the other), and the length of all texts, to which nothing is
+/// fitted.
 ///
-/// Each has a third of the failure probability. Of those that tell the sets apart the one with the highest upper end is
-/// given; the first where none does.
+/// Each has a third of the failure probability. Of those that distinguish the sets, the one with the highest upper end
+/// is returned; the first if none does.
 ///
-/// `groups` names what texts share (a secret, an author): a group falls into one half as a
-/// whole. One name a text where nothing is shared.
+/// `groups` names what texts share (a secret, an author): all texts of a group are in the same half. Without anything
+/// shared, give each text its own name.
 ///
 /// # Errors
-/// Another number of groups than texts, fewer than four groups of a kind, fewer than ten judged
-/// groups where groups repeat.
+/// Returns an error if the number of groups is not that of texts, if there are fewer than four groups of a kind, or if
+/// fewer than ten groups are evaluated where groups repeat.
 pub fn blind_baseline<T: AsRef<str>>(
     members: &[(T, usize)],
     non_members: &[(T, usize)],
@@ -76,7 +77,7 @@ pub fn blind_baseline<T: AsRef<str>>(
     Ok(highest.unwrap_or(content))
 }
 
-/// What the lengths of all texts say, whichever side has the longer ones.
+/// Returns the baseline by the lengths of all texts, whichever side has the longer ones.
 fn by_length<T: AsRef<str>>(
     sides: [&[(T, usize)]; 2],
     confidence: Confidence,
@@ -98,7 +99,7 @@ fn by_length<T: AsRef<str>>(
     }
 }
 
-/// Fits a baseline to the groups that are named, and judges it on the others.
+/// Fits a baseline to the given groups and evaluates it on the others.
 fn judged<T: AsRef<str>>(
     sides: [&[(T, usize)]; 2],
     fitted: &BTreeSet<usize>,
@@ -120,7 +121,7 @@ fn judged<T: AsRef<str>>(
     baseline(by, scores, confidence, seed)
 }
 
-/// The baseline of scores with their groups.
+/// Returns the baseline for scores with their groups.
 fn baseline(
     by: BlindFeatures,
     [inside, outside]: [(Vec<f64>, Vec<usize>); 2],
@@ -142,7 +143,7 @@ fn baseline(
     })
 }
 
-/// Counts of features in members (0) and non-members (1).
+/// The counts of features in members (0) and non-members (1).
 struct Bayes {
     by: BlindFeatures,
     counts: HashMap<String, [f64; 2]>,
@@ -165,13 +166,13 @@ impl Bayes {
         }
     }
 
-    /// The mean log-odds of the text's features, one half added to every count.
+    /// Returns the mean log-odds of the text's features, with one half added to every count.
     fn score(&self, text: &str) -> f64 {
         let kinds = 0.5 * (self.counts.len() as f64 + 1.0);
         let odds = |feature: &String| {
             let [inside, outside] = self.counts.get(feature).copied().unwrap_or_default();
             if self.by == BlindFeatures::Form && inside + outside < 5.0 {
-                // Most lengths are those of few texts: together they would drown what the others say.
+                // Most lengths occur in few texts; together they would drown out the other features.
                 return 0.0;
             }
             ((inside + 0.5) / (self.totals[0] + kinds)).ln()
@@ -186,7 +187,7 @@ impl BlindFeatures {
     fn of(self, text: &str) -> Vec<String> {
         match self {
             Self::Content => {
-                // Words in lower case, and triples of letters as they stand.
+                // Words in lower case, and triples of letters unchanged.
                 let words = text.split(|c: char| !c.is_alphanumeric());
                 let words = words
                     .filter(|w| !w.is_empty())

@@ -1,4 +1,4 @@
-//! Bootstrap over groups of records.
+//! A bootstrap over groups of records.
 
 use super::set::ScoreSet;
 use crate::error::{Error, Result};
@@ -7,12 +7,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use reticent_accounting::{Bounds, Confidence, Probability};
 
-/// Bootstrap samples; the ends of a 95 % interval then wander by about a tenth of its width.
+/// The number of bootstrap samples; the ends of a 95 % interval then vary by about a tenth of its
+/// width.
 pub(super) const SAMPLES: usize = 1000;
-/// Fewer groups of a kind than this say too little about their own spread.
+/// With fewer groups of a kind than this, their spread is not estimated well enough.
 const LEAST_GROUPS: usize = 10;
 
-/// The interval of the area from resampled groups; nothing where all samples agree (no overlap).
+/// Returns the interval of the area from resampled groups; `None` if all samples agree
+/// (no overlap).
 pub(super) fn bootstrap_area(
     set: &ScoreSet,
     confidence: Confidence,
@@ -32,7 +34,8 @@ pub(super) fn bootstrap_area(
             fewest,
         ));
     }
-    // Groups of one kind are resampled among themselves, so that no sample lacks a kind.
+    // Groups with the same kinds of records are resampled among themselves, so that every sample
+    // has both kinds.
     let strata: Vec<Vec<usize>> = [[true, false], [false, true], [true, true]]
         .into_iter()
         .map(|kind| (0..groups.count).filter(|&g| holds[g] == kind).collect())
@@ -52,10 +55,10 @@ pub(super) fn bootstrap_area(
     percentiles(areas.collect(), fewest, confidence)
 }
 
-/// The widened percentile interval of bootstrap values; nothing where they all agree.
+/// Returns the widened percentile interval of bootstrap values; `None` if they all agree.
 ///
-/// Percentiles of G groups are too narrow by √((G − 1)/G) and by the normal law in the place of
-/// Student's; both are made good by going further out (Hesterberg 2015).
+/// Percentiles of G groups are too narrow by √((G − 1)/G) and because they use the normal
+/// distribution in place of Student's; both are compensated by going further out (Hesterberg 2015).
 pub(super) fn percentiles(
     mut values: Vec<f64>,
     groups: usize,
@@ -70,7 +73,7 @@ pub(super) fn percentiles(
     }
     let freedom = (groups - 1) as f64;
     let z = normal_quantile(f64::midpoint(1.0, confidence.get()));
-    // Student's quantile to second order (Cornish and Fisher).
+    // Student's quantile to second order (Cornish–Fisher).
     let t = z
         + (z.powi(3) + z) / (4.0 * freedom)
         + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom);
@@ -83,7 +86,7 @@ pub(super) fn percentiles(
     )))
 }
 
-/// All records from low to high with their groups, cut into runs of equal scores.
+/// All records in ascending order with their groups, split into runs of equal scores.
 struct Ladder {
     records: Vec<(f64, usize, bool)>,
 }
@@ -101,7 +104,7 @@ impl Ladder {
         Self { records }
     }
 
-    /// The area with every record weighted by its group.
+    /// Returns the area with every record weighted by its group.
     fn area(&self, weights: &[u32]) -> f64 {
         let (mut below, mut members, mut won) = (0.0, 0.0, 0.0);
         for run in self.records.chunk_by(|a, b| a.0 >= b.0) {

@@ -1,5 +1,5 @@
-//! Several attacks as one: a linear discriminant, fitted on half of the records and judged on
-//! the other half.
+//! Combines several attacks into one: a linear discriminant, fitted on half of the records and
+//! evaluated on the other half.
 
 use super::half::first_half;
 use super::set::ScoreSet;
@@ -8,39 +8,41 @@ use crate::normal::normal_quantile;
 use nalgebra::{Cholesky, DMatrix, DVector};
 use std::collections::BTreeSet;
 
-/// Groups of a kind below which a fit and its judgement are noise.
+/// With fewer groups of a kind than this, a fit and its evaluation are noise.
 const FEWEST: usize = 20;
-/// The covariance is pulled towards a multiple of the identity by at least this share: two
-/// attacks may give the same scores.
+/// The least share by which the covariance is shrunk towards a multiple of the identity, because
+/// two attacks may give the same scores.
 const LEAST_SHRINKAGE: f64 = 1e-6;
 
-/// One attack made of several.
+/// One attack combined from several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Combined {
-    /// The scores of the records that had no part in the fit.
+    /// The scores of the records that were not used for the fit.
     pub judged: ScoreSet,
     /// The weight of each attack's normal score.
     pub weights: Vec<f64>,
-    /// Records that were fitted to.
+    /// The number of records that were used for the fit.
     pub fitted: usize,
 }
 
-/// Fisher's discriminant of the attacks, judged on records that it was not fitted to.
+/// Computes Fisher's discriminant of the attacks and evaluates it on records that it was not fitted
+/// to.
 ///
-/// Scores become normal scores z by their places among the fitted records, so that infinite ones
+/// Scores become normal scores z by their ranks among the fitted records, so that infinite scores
 /// and heavy tails do no harm. The weights are w = Σ⁻¹(μ₁ − μ₀): the difference of the means of
-/// members and non-members under the covariance within the two kinds, which is pulled towards
-/// (tr Σ / d)·I as far as Ledoit and Wolf (2004) estimate is best. The combined score is w·z.
+/// members and non-members under the covariance within the two kinds, which is shrunk towards
+/// (tr Σ / d)·I by the share that Ledoit and Wolf (2004) estimate to be best. The combined score is
+/// w·z.
 ///
-/// The judged half is independent of the weights, so an area or a rate of it holds as for any
-/// other attack; with groups, a group falls into one half as a whole. Attacks that share what
-/// they cannot see (long records, hard words) gain most: one is subtracted from the other.
+/// The evaluated half is independent of the weights, so its area or rate is valid as for any
+/// other attack; with groups, all records of a group are in the same half. Attacks with a common
+/// confounder (long records, hard words) gain most, because one is subtracted from the other.
 ///
-/// Judging both halves in turn would not narrow the interval: where nothing leaks, either half's area is
-/// moved by d₁ᵀ Σ⁻¹ d₂ alone, with d the halves' differences of means, so that the two areas rise
-/// and fall together and their mean varies as much as each.
+/// Evaluating both halves in turn would not narrow the interval: if nothing leaks, either half's
+/// area is shifted by d₁ᵀ Σ⁻¹ d₂ alone, where d is the difference of means in each half, so that
+/// the two areas rise and fall together and their mean varies as much as each.
 ///
-/// `attacks[i]` holds the same records in the same order for every i, `seed` draws the halves.
+/// `attacks[i]` holds the same records in the same order for every i; `seed` draws the halves.
 ///
 /// ```
 /// use reticent_attacks::membership::{ScoreSet, combined};
@@ -56,8 +58,8 @@ pub struct Combined {
 /// ```
 ///
 /// # Errors
-/// Fewer than two attacks, attacks on different records, fewer than twenty groups of a kind,
-/// scores that do not vary.
+/// Returns an error if there are fewer than two attacks, if the attacks are on different records,
+/// if there are fewer than twenty groups of a kind, or if the scores do not vary.
 pub fn combined(attacks: &[ScoreSet], seed: u64) -> Result<Combined> {
     let first = check(attacks)?;
     let (inside, outside) = first.group_numbers();
@@ -131,7 +133,7 @@ fn check(attacks: &[ScoreSet]) -> Result<&ScoreSet> {
     Ok(first)
 }
 
-/// An attack's scores of the fitted records, in order: places among them become normal scores.
+/// An attack's scores of the fitted records, sorted: ranks among them become normal scores.
 struct NormalScores(Vec<f64>);
 
 impl NormalScores {
@@ -177,8 +179,8 @@ fn mean(rows: &[DVector<f64>]) -> DVector<f64> {
     sum / rows.len() as f64
 }
 
-/// The covariance of centred rows, pulled towards (tr S / d)·I by the share ρ = b²/d² that
-/// Ledoit and Wolf estimate: b² is how far S is from its expectation, d² how far from the target.
+/// Returns the covariance of centred rows, shrunk towards (tr S / d)·I by the share ρ = b²/d² that
+/// Ledoit and Wolf estimate: b² is the distance of S from its expectation, d² that from the target.
 fn shrunk_covariance(centred: &[DVector<f64>]) -> DMatrix<f64> {
     let (count, size) = (centred.len() as f64, centred[0].len());
     let mut covariance = DMatrix::zeros(size, size);

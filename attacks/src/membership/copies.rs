@@ -1,4 +1,4 @@
-//! Members by the number of their copies in the training text.
+//! Results for members by their number of copies in the training text.
 
 use super::area::Area;
 use super::operating::OperatingPoint;
@@ -27,7 +27,7 @@ pub struct CopyStratum {
     pub at_fpr: Vec<OperatingPoint>,
 }
 
-/// How often each text stands in the training text, near-copies included ([`same_texts`]).
+/// Returns how often each text occurs in the training text, including near-copies ([`same_texts`]).
 ///
 /// ```
 /// let training = ["one more", "two", "One more!"].map(String::from);
@@ -46,10 +46,10 @@ pub fn copies_among(texts: &[String], training: &[String]) -> Vec<u64> {
 }
 
 impl ScoreSet {
-    /// Areas and true positives of the members by their number of copies (0, 1, 2 to 9, 10 to 99, 100 and more), each
-    /// against all non-members; empty strata are left out. Each interval holds by itself.
+    /// Returns areas and true positives of the members by their number of copies (0, 1, 2 to 9, 10 to 99, 100 and
+    /// more), each against all non-members; empty strata are omitted. Each interval holds by itself.
     ///
-    /// A stratum of fewer groups than a bootstrap needs takes one record of each group, as rates do.
+    /// A stratum with fewer groups than a bootstrap needs uses one record of each group, as rates do.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -64,7 +64,7 @@ impl ScoreSet {
     /// ```
     ///
     /// # Errors
-    /// Another number of copies than members, a rate outside (0, 1).
+    /// Returns an error if the number of copies is not that of members, or if a rate is outside (0, 1).
     pub fn by_copies(
         &self,
         copies: &[u64],
@@ -98,9 +98,9 @@ impl ScoreSet {
         strata_of(copies).into_iter().map(stratum).collect()
     }
 
-    /// The same with some of the members.
+    /// Returns the set with only some of the members.
     fn with_members(&self, places: &[usize]) -> Self {
-        // Groups of which no record is left must not count.
+        // Groups that have no record left must not count.
         let groups = self.groups.as_ref().map(|groups| {
             let mut known = HashMap::new();
             let mut number = |group: usize| {

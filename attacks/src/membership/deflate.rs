@@ -1,38 +1,40 @@
-//! The length of a text under zlib at its usual level, byte for byte.
+//! Computes the length of a text compressed by zlib at its default level, exact to the byte.
 //!
-//! Compressors of the same format find other matches and cut other blocks, by bytes or tens of bytes, so a score by
-//! compressed length would depend on whose it is. This one follows the choices of zlib (level 6, window of 32 KiB, memory
-//! level 8), which Python's `zlib.compress` and so the published attacks use: lazy matching over chains of hashes of three bytes,
-//! blocks of 16 383 symbols, and the smallest of a stored, a fixed and a dynamic block. Formats: RFC 1950 and RFC 1951.
+//! Other compressors for the same format find other matches and split blocks elsewhere, which changes lengths by bytes
+//! or tens of bytes, so a score by compressed length would depend on the compressor. This module makes the same choices
+//! as zlib (level 6, window of 32 KiB, memory level 8), which Python's `zlib.compress` and therefore the published
+//! attacks use: lazy matching over chains of three-byte hashes, blocks of 16 383 symbols, and the smallest of a stored,
+//! a fixed and a dynamic block. Formats: RFC 1950 and RFC 1951.
 
 const WINDOW: usize = 1 << 15;
-/// The largest distance of a match: what must stay readable ahead is kept free.
+/// The largest distance of a match; it leaves room for the bytes that must remain readable ahead.
 const FARTHEST: usize = WINDOW - (LONGEST + SHORTEST + 1);
 const SHORTEST: usize = 3;
 const LONGEST: usize = 258;
-/// A match of three bytes further away than this costs more than its bytes.
+/// A match of three bytes at a larger distance than this costs more than its bytes.
 const TOO_FAR: usize = 4096;
-/// Level 6: a match this long is searched past for a better one at a quarter of the effort, …
+/// Level 6: after a match this long, the search for a better one uses a quarter of the effort, …
 const GOOD: usize = 8;
-/// … this long not at all, …
+/// … after one this long there is no search, …
 const LAZY: usize = 16;
 /// … and this long ends a search.
 const NICE: usize = 128;
-/// Candidates that a search looks at.
+/// The number of candidates that a search examines.
 const CHAIN: usize = 128;
-/// Symbols of a block.
+/// The number of symbols in a block.
 const BLOCK: usize = (1 << 14) - 1;
 
 const LITERALS: usize = 256;
 const LENGTHS: usize = 286;
 const DISTANCES: usize = 30;
-/// The alphabet that lengths of codes are written in, and the order in which its own are.
+/// The size of the alphabet in which code lengths are written, and the order in which its own lengths are written.
 const CODES: usize = 19;
 const ORDER: [usize; CODES] = [
     16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
 ];
 
-/// Bytes of the text in zlib's format at level 6: those of zlib 1.2.12 and later, and of Python's `zlib.compress`.
+/// Returns the number of bytes of the text in zlib's format at level 6, as zlib 1.2.12 and later and Python's
+/// `zlib.compress` produce them.
 ///
 /// ```
 /// use reticent_attacks::membership::zlib_bytes;
@@ -41,21 +43,21 @@ const ORDER: [usize; CODES] = [
 /// ```
 #[must_use]
 pub fn zlib_bytes(text: &str) -> usize {
-    // Two bytes of header, four of checksum.
+    // Two bytes of header and four of checksum.
     6 + Deflater::new(text.as_bytes()).bits().div_ceil(8)
 }
 
-/// What one text has become so far.
+/// The state of compressing one text.
 struct Deflater<'t> {
     text: &'t [u8],
-    /// The last place of each hash, and of each place the one before with its hash; 0 for none, so that nothing matches the
-    /// first byte.
+    /// The last position of each hash, and for each position the previous one with its hash. 0 means none, so nothing
+    /// matches the first byte.
     heads: Vec<usize>,
     before: Vec<usize>,
     lengths: Vec<u32>,
     distances: Vec<u32>,
     symbols: usize,
-    /// Where the block began.
+    /// The position where the block began.
     start: usize,
     bits: usize,
 }
@@ -83,7 +85,7 @@ impl<'t> Deflater<'t> {
         self.symbols = 0;
     }
 
-    /// Lazy matching: a match is taken when the next place has no longer one.
+    /// Lazy matching: a match is used if the next position has no longer one.
     fn bits(mut self) -> usize {
         let end = self.text.len();
         let (mut at, mut held) = (0, false);
@@ -123,7 +125,7 @@ impl<'t> Deflater<'t> {
         self.bits
     }
 
-    /// Enters a place; the last one before with the same hash, if it has three bytes.
+    /// Records a position and returns the previous one with the same hash; 0 if there are fewer than three bytes.
     fn insert(&mut self, at: usize) -> usize {
         let Some(&[a, b, c]) = self.text.get(at..at + SHORTEST) else {
             return 0;
@@ -134,7 +136,8 @@ impl<'t> Deflater<'t> {
         head
     }
 
-    /// The longest match of more than `least` bytes along a chain, the nearest of equals; what was known where there is none.
+    /// Returns the longest match of more than `least` bytes along a chain, the nearest of equally long ones; the known
+    /// match if there is none.
     fn longest(&self, at: usize, head: usize, least: usize, known: usize) -> (usize, usize) {
         let ahead = self.text.len() - at;
         let most = ahead.min(LONGEST);
@@ -195,7 +198,7 @@ impl<'t> Deflater<'t> {
         let bytes = |bits: usize| (bits + 3).div_ceil(8);
         let (stored, least) = (end - self.start, bytes(dynamic).min(bytes(fixed)));
         self.bits = if stored + 4 <= least {
-            // A header, up to the next whole byte, its length twice, itself.
+            // Header, padding to the next byte, the length twice, the bytes themselves.
             (self.bits + 3).next_multiple_of(8) + 8 * (4 + stored)
         } else if bytes(fixed) == least {
             self.bits + 3 + fixed
@@ -206,7 +209,7 @@ impl<'t> Deflater<'t> {
         self.clear();
     }
 
-    /// Bits of the block in the fixed codes.
+    /// Returns the number of bits of the block in the fixed codes.
     fn fixed(&self) -> usize {
         let length = |code: usize| match code {
             144..=255 => 9,
@@ -222,7 +225,7 @@ impl<'t> Deflater<'t> {
     }
 }
 
-/// RFC 1951, 3.2.5: the number of a length's code behind the end of a block.
+/// RFC 1951, 3.2.5: returns the code of a length, counted from the code after the end of a block.
 fn length_code(length: usize) -> usize {
     match length - SHORTEST {
         255 => 28,
@@ -255,17 +258,18 @@ const fn distance_extra(code: usize) -> usize {
     if code < 4 { 0 } else { code / 2 - 1 }
 }
 
-/// A Huffman code of limited length, as zlib makes it: which of equally good trees it is decides what its lengths cost.
+/// A length-limited Huffman code, built as zlib does: the choice among equally good trees decides the cost of their
+/// lengths.
 struct Tree {
-    /// Bits of each symbol, up to the last that is used.
+    /// The number of bits of each symbol, up to the last one used.
     bits_of: Vec<usize>,
-    /// Symbols up to the last that is used.
+    /// The number of symbols up to the last one used.
     used: usize,
-    /// Bits of everything that was counted, extra bits included.
+    /// The number of bits of everything counted, including extra bits.
     bits: usize,
 }
 
-/// The nodes of a tree while it is built: symbols first, then what joins two of them.
+/// The nodes of a tree under construction: symbols first, then nodes that join two others.
 struct Nodes {
     counts: Vec<u32>,
     depths: Vec<u32>,
@@ -277,7 +281,7 @@ impl Nodes {
         (self.counts[a], self.depths[a]) <= (self.counts[b], self.depths[b])
     }
 
-    /// Lets what stands at `at` sink to its place; the heap begins at 1.
+    /// Moves the node at `at` down to its place; the heap begins at 1.
     fn sink(&mut self, mut at: usize) {
         let node = self.heap[at];
         let last = self.heap.len() - 1;
@@ -306,7 +310,7 @@ impl Tree {
         };
         nodes.heap.extend((0..symbols).filter(|&s| counts[s] > 0));
         let mut used = nodes.heap[1..].last().map_or(0, |last| last + 1);
-        // A tree has two symbols at least, whose bits are not counted.
+        // A tree has at least two symbols; the bits of added ones are not counted.
         while nodes.heap.len() < 3 {
             let symbol = if used < 3 {
                 used += 1;
@@ -320,7 +324,7 @@ impl Tree {
         for at in (1..nodes.heap.len().div_ceil(2)).rev() {
             nodes.sink(at);
         }
-        // From the root downwards, when turned round.
+        // The order is from the root downwards once reversed.
         let mut order = Vec::new();
         let mut parents = vec![0; symbols];
         loop {
@@ -376,7 +380,7 @@ impl Tree {
         }
     }
 
-    /// Counts the symbols that the lengths of this code are written in: repetitions stand for themselves.
+    /// Counts the symbols that encode the lengths of this code, including the codes for repetitions.
     fn count_runs(&self, codes: &mut [u32]) {
         let mut last = None;
         let mut at = 0;
@@ -406,7 +410,7 @@ impl Tree {
     }
 }
 
-/// Moves codes that are too long up, each beside one that is moved down.
+/// Moves codes that are too long up, each next to one that is moved down.
 fn shortened(of_length: &mut [usize], most: usize, over: usize) {
     let mut over = over as isize;
     while over > 0 {

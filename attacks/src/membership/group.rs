@@ -1,4 +1,4 @@
-//! Membership of groups of records.
+//! Membership inference for groups of records.
 
 use super::area::{Area, AreaMethod};
 use super::bootstrap::{SAMPLES, percentiles};
@@ -21,7 +21,7 @@ pub enum GroupRule {
     SumOfPerplexities,
 }
 
-/// The score of a group.
+/// Returns the score of a group.
 ///
 /// ```
 /// use reticent_attacks::membership::{GroupRule, group_score};
@@ -39,11 +39,11 @@ pub fn group_score(rule: GroupRule, scores: &[f64]) -> f64 {
     }
 }
 
-/// Scores of ⌊n/size⌋ groups of records, drawn without replacement, so that groups share
-/// nothing and count as independent.
+/// Returns the scores of ⌊n/size⌋ groups of records, drawn without replacement, so that groups
+/// share no records and count as independent.
 ///
 /// # Errors
-/// A size of zero or above the number of records.
+/// Returns an error if the size is zero or above the number of records.
 pub fn disjoint_groups(
     scores: &[f64],
     size: usize,
@@ -59,13 +59,14 @@ pub fn disjoint_groups(
         .collect())
 }
 
-/// CRT's groups: `groups` of `size` on each side, every one drawn afresh from all records of
-/// its side, so that groups share records. As many groups as one likes come of the same
-/// records: the interval is a bootstrap over the **records**, groups drawn anew in each sample.
-/// CRT's protocol is 1000 + 1000 records, groups of 20, 1000 groups a side.
+/// Evaluates CRT's groups: `groups` of `size` on each side, each drawn afresh from all records of
+/// its side, so that groups share records. Any number of groups can be drawn from the same records,
+/// so the interval is a bootstrap over the **records**, with groups drawn anew in each sample.
+/// CRT's protocol is 1000 + 1000 records, groups of 20, and 1000 groups per side.
 ///
 /// # Errors
-/// A size of zero or above the number of records of a side, no group, fewer than ten records.
+/// Returns an error if the size is zero or above the number of records of a side, if there is no
+/// group, or if there are fewer than ten records.
 pub fn overlapping_groups_area(
     scores: &ScoreSet,
     size: usize,
@@ -104,7 +105,7 @@ pub fn overlapping_groups_area(
             bounds,
             method: AreaMethod::ClusterBootstrap,
         }),
-        // No overlap at all: what disjoint groups can say.
+        // Without any overlap, the result comes from disjoint groups.
         None => ScoreSet::new(
             disjoint_groups(&scores.members, size, rule, seed)?,
             disjoint_groups(&scores.non_members, size, rule, seed)?,
@@ -113,8 +114,8 @@ pub fn overlapping_groups_area(
     }
 }
 
-/// `count` of the numbers below `records`, uniform without replacement, in rising order; all of
-/// them where there are no more.
+/// Returns `count` of the numbers below `records`, drawn uniformly without replacement, in
+/// ascending order; all of them if there are no more.
 #[must_use]
 pub fn chosen(records: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..records).collect();
@@ -161,7 +162,7 @@ fn resampled(scores: &[f64], rng: &mut ChaCha20Rng) -> Vec<f64> {
         .collect()
 }
 
-/// Mann and Whitney's statistic.
+/// Returns the Mann–Whitney statistic.
 fn area(inside: Vec<f64>, mut outside: Vec<f64>) -> f64 {
     outside.sort_by(f64::total_cmp);
     let n = outside.len() as f64;

@@ -1,13 +1,15 @@
-//! A random half of the groups, for what is fitted on one half and judged on the other.
+//! Draws a random half of the groups, for methods that are fitted on one half and evaluated on the
+//! other.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use std::collections::BTreeSet;
 
-/// Half of the groups of each kind; groups of both kinds are halved among themselves.
+/// Returns half of the groups of each kind; groups with both kinds are halved among themselves.
 ///
-/// A group falls into one half as a whole: what its records share is never fitted and judged.
+/// All records of a group are in the same half, so nothing that they share is used for both fit and
+/// evaluation.
 pub(super) fn first_half(
     inside: &BTreeSet<usize>,
     outside: &BTreeSet<usize>,

@@ -1,20 +1,20 @@
-//! Non-members that differ from members in their secrets alone.
+//! Creates non-members that differ from members only in their secrets.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Draws before a secret is given up that has hardly any other content.
+/// The number of draws for a secret before giving up, because it has hardly any other content.
 const TRIES: usize = 100;
 
-/// A secret as it is drawn anew: its words by their places, its digits one by one, the rest as it stands.
+/// A piece of a secret to be redrawn: words by their positions, digits one by one, the rest unchanged.
 enum Piece<'a> {
     Word(usize, &'a str),
     Digits(&'a str),
     Other(&'a str),
 }
 
-/// Cuts a secret into words (numbered from 0), runs of digits, and what is between them.
+/// Splits a secret into words (numbered from 0), runs of digits, and the text between them.
 fn pieces(secret: &str) -> Vec<Piece<'_>> {
     let kind = |c: char| (c.is_ascii_digit(), c.is_alphabetic());
     let mut out = Vec::new();
@@ -35,13 +35,13 @@ fn pieces(secret: &str) -> Vec<Piece<'_>> {
     out
 }
 
-/// Each text with other contents of the same form in the place of its secrets: digits are drawn uniformly (the first of a
-/// number above zero stays above zero), words from those that stand at the same place in the other secrets, letters where
-/// there is no other word. No drawn content is one of the secrets given. Source of the experiment: Zhao et al. 2022 (CRT),
-/// appendix A.5, sequences with secrets of the training data against random ones of the same format.
+/// Returns each text with its secrets replaced by other contents of the same form. Digits are drawn uniformly (a
+/// nonzero first digit stays nonzero), words from those at the same position in the other secrets, and letters if there
+/// is no other word. No drawn content equals one of the given secrets. Source of the experiment: Zhao et al. 2022
+/// (CRT), appendix A.5, sequences with secrets of the training data against random ones of the same format.
 ///
-/// `texts`: each with the secrets that stand in it, all of whose occurrences change alike. None for a text without a secret
-/// in it, or whose secret has no other content.
+/// `texts` holds each text with the secrets it contains; all occurrences of a secret change in the same way. A text
+/// that contains no secret, or whose secret has no other content, gives `None`.
 ///
 /// ```
 /// let texts = [
@@ -59,7 +59,7 @@ pub fn lookalikes(texts: &[(String, Vec<String>)], seed: u64) -> Vec<Option<Stri
         .iter()
         .flat_map(|(_, secrets)| secrets.iter().map(String::as_str))
         .collect();
-    // As often as it stands in secrets, so that common words are as common in what is drawn.
+    // Words are kept as often as they occur in secrets, so that common words are equally common in the draws.
     let mut words: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for secret in &known {
         for piece in pieces(secret) {
@@ -78,7 +78,7 @@ pub fn lookalikes(texts: &[(String, Vec<String>)], seed: u64) -> Vec<Option<Stri
     texts
         .iter()
         .map(|(text, secrets)| {
-            // The longest first, so that a secret inside another one is not torn out of it.
+            // Longest first, so that a secret inside another one is not replaced within it.
             let mut inside: Vec<&str> = secrets.iter().map(String::as_str).collect();
             inside.retain(|secret| !secret.is_empty() && text.contains(secret));
             inside.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -93,7 +93,7 @@ pub fn lookalikes(texts: &[(String, Vec<String>)], seed: u64) -> Vec<Option<Stri
         .collect()
 }
 
-/// The text with every occurrence replaced, from left to right; what was put in is not looked at again.
+/// Replaces every occurrence from left to right, without rescanning the replacements.
 fn replaced(text: &str, others: &[(&str, &str)]) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(c) = rest.chars().next() {
@@ -133,7 +133,7 @@ fn draw(secret: &str, words: &BTreeMap<usize, Vec<&str>>, random: &mut ChaCha20R
     out
 }
 
-/// A letter of the same case; what is no ASCII letter stays.
+/// Draws a letter of the same case; other characters than ASCII letters are returned unchanged.
 fn letter(c: char, random: &mut ChaCha20Rng) -> char {
     let first = match c {
         'a'..='z' => b'a',

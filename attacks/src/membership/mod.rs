@@ -1,8 +1,8 @@
 //! Membership inference: scores of single records, and what a set of scores proves.
 //!
-//! Every score rises with membership. A [`Panel`] holds one table of token scores per model and
-//! computes every [`Attack`] on every record from it, [`lira`] and [`rmia`] work from shadow models;
-//! [`ScoreSet`] evaluates scores of known members and non-members, whatever computed them.
+//! Every score increases with membership. A [`Panel`] holds one table of token scores per model and
+//! computes every [`Attack`] on every record from it; [`lira`] and [`rmia`] use shadow models.
+//! [`ScoreSet`] evaluates scores of known members and non-members, whatever their source.
 
 mod accuracy;
 mod area;

@@ -1,4 +1,4 @@
-//! Neighbours of a text: the same but for its digits, or but for one token that another model puts in its place.
+//! Neighbours of a text: texts with other digits, or with one token replaced by a proposal of another model.
 
 use crate::error::{Error, Result};
 use rand::{RngExt, SeedableRng};
@@ -7,12 +7,11 @@ use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::collections::BTreeSet;
 
-/// Up to `count` texts that differ from this one in their digits only, all distinct, uniform
-/// without repetition among all of that shape; every one of them where there are no more.
+/// Returns up to `count` distinct texts that differ from this one in their digits only, drawn uniformly
+/// without repetition from all texts of that shape; all of them if there are no more.
 ///
-/// For a secret made of uniform digits the text and its neighbours are exchangeable unless the
-/// model has seen it: the rank of its score is an exact p-value, and no second model proposes
-/// the neighbours.
+/// For a secret of uniform digits the text and its neighbours are exchangeable unless the model has seen the text. The
+/// rank of its score is then an exact p-value, and no second model is needed to propose the neighbours.
 ///
 /// ```
 /// let near = reticent_attacks::membership::digit_mutations("My ID is 341752.", 25, 0)?;
@@ -22,7 +21,7 @@ use std::collections::BTreeSet;
 /// ```
 ///
 /// # Errors
-/// A text without a digit.
+/// Returns an error if the text has no digit.
 pub fn digit_mutations(text: &str, count: usize, seed: u64) -> Result<Vec<String>> {
     let digits = text.chars().filter(char::is_ascii_digit).count();
     if digits == 0 {
@@ -64,16 +63,16 @@ pub fn digit_mutations(text: &str, count: usize, seed: u64) -> Result<Vec<String
     Ok(texts)
 }
 
-/// `count` copies of a record, each with one token replaced: the place is uniform among those behind the first token, the
-/// new token is drawn from what a model expects there after the tokens before, the old one left out (Mattern et al.
-/// 2023, with a causal model in the place of a masked one). Tokens like the record's first, which marks where texts begin
-/// and end, are neither replaced nor put in. Places lie among the first `context` tokens.
+/// Returns `count` copies of a record, each with one token replaced. The position is uniform among those after the
+/// first token. The new token is drawn from a model's distribution there given the preceding tokens, excluding the old
+/// token (Mattern et al. 2023, with a causal model in place of a masked one). Tokens equal to the record's first, which
+/// marks where texts begin and end, are neither replaced nor inserted. Positions are among the first `context` tokens.
 ///
-/// The model should not be the audited one: what it has learnt by heart it proposes for nothing but itself.
+/// The model should not be the audited one, which proposes for memorised text almost nothing but the text itself.
 ///
 /// # Errors
-/// A record without a token to replace, a model that answers with NaN or another number of values than asked, a failing
-/// engine. States are released either way.
+/// Returns an error if the record has no token to replace, if the model returns NaN or another number of values than
+/// requested, or if the engine fails. States are released in every case.
 pub fn replacements<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     record: &[TokenId],
@@ -106,7 +105,7 @@ pub fn replacements<S: PrefixScorer + ?Sized>(
     near.collect()
 }
 
-/// ln p of every token after each state.
+/// Returns ln p of every token after each state.
 fn rows<S: PrefixScorer + ?Sized>(scorer: &mut S, states: &[StateId]) -> Result<Vec<Vec<f64>>> {
     let vocabulary: Vec<TokenId> = (0..scorer.vocabulary_size() as TokenId).collect();
     let all = scorer.next_log_probabilities(states, &vocabulary)?;
@@ -127,7 +126,8 @@ fn rows<S: PrefixScorer + ?Sized>(scorer: &mut S, states: &[StateId]) -> Result<
     Ok(all.chunks(vocabulary.len()).map(<[f64]>::to_vec).collect())
 }
 
-/// The token at the quantile `u` of a row without two tokens; each of the others alike where none of them has a chance.
+/// Returns the token at the quantile `u` of a row without two tokens; uniform over the others if none of them is
+/// possible.
 fn drawn(row: &[f64], without: [TokenId; 2], u: f64) -> Result<TokenId> {
     let others = || (0..row.len()).filter(|&i| !without.contains(&(i as TokenId)));
     let top = others().map(|i| row[i]).fold(f64::NEG_INFINITY, f64::max);

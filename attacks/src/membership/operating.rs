@@ -1,4 +1,4 @@
-//! True positives at few false positives, and the ROC curve.
+//! True positives at low false-positive rates, and the ROC curve.
 
 use super::set::{Rate, ScoreSet, falling};
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ pub struct RocPoint {
     pub tpr: f64,
 }
 
-/// Non-members without a single false positive that certify a false-positive rate:
+/// Returns the number of non-members that certify a false-positive rate if none of them is a false positive:
 /// ⌈ln(1 − confidence)/ln(1 − fpr)⌉.
 ///
 /// ```
@@ -61,7 +61,7 @@ pub struct RocPoint {
 /// ```
 ///
 /// # Errors
-/// A rate outside (0, 1), or below 1e-15.
+/// Returns an error if the rate is outside (0, 1), or below 1e-15.
 pub fn non_members_needed(fpr: f64, confidence: Confidence) -> Result<u64> {
     check_open_unit("false-positive rate", fpr)?;
     if fpr < 1e-15 {
@@ -76,25 +76,25 @@ pub fn non_members_needed(fpr: f64, confidence: Confidence) -> Result<u64> {
 }
 
 impl ScoreSet {
-    /// True positives at a certified false-positive rate.
+    /// Returns the true positives at a certified false-positive rate.
     ///
     /// With β(x) = sup {P₁(S > t): P₀(S > t) ≤ x}, the largest share of members above a threshold whose false-positive
-    /// rate is at most x, the interval holds β(fpr) with the stated confidence 1 − α. Each of its ends rests on a
+    /// rate is at most x, the interval contains β(fpr) with the stated confidence 1 − α. Each of its ends depends on a
     /// threshold and on a rate above it, at α/4 each:
     ///
-    /// - Below: t is the (k+1)-th largest score of the n non-members, with the largest k for which Clopper and Pearson's
-    ///   upper end of k of n is at most fpr. Let t* be the least threshold with P₀(S > t*) ≤ fpr, so that
-    ///   P₀(S ≥ t*) ≥ fpr. P₀(S > t) > fpr means t < t*, thus at most k scores of n reach t*, which has the probability
+    /// - Lower end: t is the (k+1)-th largest score of the n non-members, with the largest k for which the
+    ///   Clopper–Pearson upper end of k of n is at most fpr. Let t* be the least threshold with P₀(S > t*) ≤ fpr, so
+    ///   that P₀(S ≥ t*) ≥ fpr. P₀(S > t) > fpr means t < t*, so at most k scores of n reach t*, which has probability
     ///   P(Bin(n, fpr) ≤ k) ≤ α/4 at most, and exactly that for continuous scores where the upper end is fpr. Otherwise
-    ///   β(fpr) ≥ P₁(S > t); given t the members above it are binomial, and the lower end of their rate is above it with
-    ///   probability α/4 at most.
-    /// - Above: u is the k-th largest score with the least k for which the lower end of k of n is at least fpr. u > t* means
-    ///   that at least k scores lie above t*, of probability P(Bin(n, fpr) ≥ k) ≤ α/4 at most. Otherwise every threshold
-    ///   of a rate of at most fpr is u or more, so that β(fpr) ≤ P₁(S ≥ u), of which the upper end is below with
-    ///   probability α/4 at most. Where no k is enough the interval is open above.
+    ///   β(fpr) ≥ P₁(S > t). Given t, the number of members above it is binomial, and the lower end of their rate
+    ///   exceeds the rate with probability at most α/4.
+    /// - Upper end: u is the k-th largest score with the least k for which the lower end of k of n is at least fpr.
+    ///   u > t* means that at least k scores lie above t*, which has probability P(Bin(n, fpr) ≥ k) ≤ α/4 at most.
+    ///   Otherwise every threshold with a rate of at most fpr is u or more, so β(fpr) ≤ P₁(S ≥ u), whose upper end is
+    ///   below it with probability at most α/4. If no k suffices, the interval has no upper end.
     ///
-    /// k follows from n, fpr and the confidence alone, ties included. Each end errs with probability α/2 at most. One that
-    /// gave all of α to the threshold and shared another among the ends of the rate would err twice as often. With groups one
+    /// k depends on n, fpr and the confidence only, also with ties. Each end errs with probability at most α/2. Giving
+    /// all of α to the threshold and another α to the ends of the rate would err twice as often. With groups, one
     /// record of each counts.
     ///
     /// ```
@@ -110,7 +110,7 @@ impl ScoreSet {
     /// ```
     ///
     /// # Errors
-    /// A rate outside (0, 1).
+    /// Returns an error if the rate is outside (0, 1).
     pub fn true_positives_at(
         &self,
         fpr: f64,
@@ -147,8 +147,8 @@ impl ScoreSet {
         Ok(point)
     }
 
-    /// The threshold above which non-members surely are no more than `fpr`, how many of the sample may be, and how
-    /// many members are; nothing where the sample is too small.
+    /// Returns the threshold above which the share of non-members is certainly at most `fpr`, how many non-members of
+    /// the sample may be above it, and how many members are; `None` if the sample is too small.
     fn certified(&self, outside: &[f64], fpr: f64, each: Confidence) -> Option<(f64, u64, u64)> {
         let n = outside.len() as u64;
         let at_most =
@@ -161,7 +161,8 @@ impl ScoreSet {
         Some((threshold, allowed, self.above(threshold).0))
     }
 
-    /// The upper end of the rate of members at or above the highest score that non-members surely reach as often as `fpr`.
+    /// Returns the upper end of the rate of members at or above the highest score that at least a share `fpr` of
+    /// non-members certainly reaches.
     fn surely_beyond(
         &self,
         outside: &[f64],
@@ -174,7 +175,7 @@ impl ScoreSet {
         if n == 0 || !at_least(n) {
             return Ok(None);
         }
-        // The least k whose rate is surely as large: the mirror of what is certified.
+        // The least k whose rate is certainly that large: the mirror image of `certified`.
         let short = bisect_last_whole(0, n, |k| !at_least(k));
         let threshold = outside[(short + 1).min(n) as usize - 1];
         let reached = self.members.iter().filter(|s| **s >= threshold).count() as u64;
@@ -185,13 +186,13 @@ impl ScoreSet {
         )?))
     }
 
-    /// The largest share of members at a corner of the ROC curve with no more false positives than `fpr`.
+    /// Returns the largest share of members at a corner of the ROC curve with a false-positive rate of at most `fpr`.
     fn plug_in(&self, fpr: f64) -> Estimate<f64> {
         let corners = self.roc().into_iter().filter(|point| point.fpr <= fpr);
         Estimate::new(corners.map(|point| point.tpr).fold(0.0, f64::max))
     }
 
-    /// The corners of the ROC curve, from (0, 0) to (1, 1); a run of equal scores is one step.
+    /// Returns the corners of the ROC curve, from (0, 0) to (1, 1); a run of equal scores is one step.
     #[must_use]
     pub fn roc(&self) -> Vec<RocPoint> {
         let (inside, outside) = (falling(&self.members), falling(&self.non_members));
@@ -214,10 +215,11 @@ impl ScoreSet {
         points
     }
 
-    /// The interval of [`Self::true_positives_at`], whatever the sample certifies: pointwise, for the band of a plot.
+    /// Returns the interval of [`Self::true_positives_at`], also if the sample certifies nothing. It is pointwise, for
+    /// the band of a plot.
     ///
     /// # Errors
-    /// A rate outside (0, 1).
+    /// Returns an error if the rate is outside (0, 1).
     pub fn roc_band(&self, fpr: f64, confidence: Confidence, seed: u64) -> Result<(f64, f64)> {
         check_open_unit("false-positive rate", fpr)?;
         let set = self.thinned(seed);
@@ -234,7 +236,7 @@ impl ScoreSet {
     }
 }
 
-/// The confidence of each of four bounds that hold together with `confidence`.
+/// Returns the confidence of each of four bounds that hold together with `confidence`.
 fn quarter(confidence: Confidence) -> Result<Confidence> {
     Ok(Confidence::new(1.0 - (1.0 - confidence.get()) / 4.0)?)
 }

@@ -1,4 +1,4 @@
-//! All attacks on a list of records, from one table per model.
+//! Computes all attacks on a list of records, from one table per model.
 
 use super::neighbours::digit_mutations;
 use super::scored::{Attack, Evidence, Scored};
@@ -8,32 +8,32 @@ use reticent_backends::Scorer;
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// What a panel scores beside the records themselves: each costs further passes.
+/// What a panel scores in addition to the records themselves; each item costs further passes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Beside {
-    /// Their texts in lower case.
+    /// Whether to score the texts in lower case.
     pub lower_case: bool,
     /// Neighbours of each record.
     pub neighbours: Option<Neighbours>,
 }
 
-/// Texts beside a record that nothing but the record's own wording sets apart.
+/// Texts to compare with a record, which only the record's own wording sets apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Neighbours {
-    /// So many of each record with other digits, drawn by the seed.
+    /// `count` neighbours of each record with other digits.
     Digits {
-        /// How many.
+        /// How many per record.
         count: usize,
-        /// Of the draws.
+        /// The seed of the draws.
         seed: u64,
     },
-    /// These of each record, whoever made them, as the model reads them.
+    /// Given neighbours of each record, from any source, tokenized for the model.
     Given(Vec<Vec<Vec<TokenId>>>),
 }
 
-/// Records under the audited model, and under its reference where there is one.
+/// Records under the audited model, and under a reference model if there is one.
 ///
-/// The model is asked once for everything, the reference once for the records.
+/// The audited model scores everything in one pass, the reference scores the records in one pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     texts: Vec<String>,
@@ -48,13 +48,14 @@ pub struct Panel {
 pub type Frame<'f> = &'f dyn Fn(&str) -> Result<Vec<TokenId>>;
 
 impl Panel {
-    /// One pass of the audited model over the texts, and over what stands beside them.
+    /// Scores the texts, and what `beside` adds to them, in one pass of the audited model.
     ///
-    /// Neighbours by other digits are dropped for all where one text has no digit: an attack that
-    /// leaves records out would judge another sample than the others.
+    /// If one text has no digit, neighbours by other digits are dropped for all texts: an attack
+    /// that omits records would be evaluated on another sample than the others.
     ///
     /// # Errors
-    /// As [`ScoreTable::of`], what `frame` refuses, and given neighbours of another number of texts.
+    /// As for [`ScoreTable::of`]. Also returns an error if `frame` fails, or if the given
+    /// neighbours are for another number of texts.
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         texts: Vec<String>,
@@ -116,11 +117,11 @@ impl Panel {
         })
     }
 
-    /// The same with a reference: one pass of it over the same tokens.
+    /// Adds a reference model, with one pass of it over the same tokens.
     ///
     /// # Errors
-    /// As [`ScoreTable::of`]; a reference with fewer tokens than the model refuses what it does
-    /// not know.
+    /// As for [`ScoreTable::of`]; a reference with fewer tokens than the model refuses those that
+    /// it does not know.
     pub fn with_reference<S: Scorer + ?Sized>(
         mut self,
         reference: &mut S,
@@ -132,28 +133,30 @@ impl Panel {
         Ok(self)
     }
 
-    /// The table of the audited model.
+    /// Returns the table of the audited model.
     #[must_use]
     pub const fn target(&self) -> &ScoreTable {
         &self.target
     }
 
-    /// The table of the reference.
+    /// Returns the table of the reference.
     #[must_use]
     pub const fn reference(&self) -> Option<&ScoreTable> {
         self.reference.as_ref()
     }
 
-    /// Texts without a digit; with one, neighbours by other digits are dropped for all.
+    /// Returns the number of texts without a digit; if it is not 0, neighbours by other digits are
+    /// dropped for all.
     #[must_use]
     pub const fn without_digits(&self) -> usize {
         self.without_digits
     }
 
-    /// Every record's score under an attack; nothing where the panel lacks what it needs.
+    /// Returns every record's score under an attack; `None` if the panel lacks what the attack
+    /// needs.
     ///
     /// # Errors
-    /// As [`Attack::score`].
+    /// As for [`Attack::score`].
     pub fn scores(&self, attack: Attack) -> Result<Option<Vec<f64>>> {
         (0..self.texts.len())
             .map(|index| self.score(attack, index))
@@ -185,7 +188,7 @@ impl ScoreTable {
         (self, rest)
     }
 
-    /// Mean NLLs, `sizes[i]` of them for record i.
+    /// Returns mean NLLs, `sizes[i]` of them for record i.
     fn mean_nlls(&self, sizes: &[usize]) -> Result<Vec<Vec<f64>>> {
         let mut at = 0;
         sizes

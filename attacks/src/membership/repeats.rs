@@ -1,4 +1,4 @@
-//! Texts that repeat: each is one piece of evidence.
+//! Handles repeated texts, each of which is one piece of evidence.
 
 use super::blind::{BlindBaseline, blind_baseline};
 use super::set::ScoreSet;
@@ -36,7 +36,7 @@ pub struct SideRepeats {
 }
 
 impl Repeats {
-    /// Whether a text repeats.
+    /// Returns whether any text repeats.
     #[must_use]
     pub const fn any(&self) -> bool {
         let [a, b] = [&self.members, &self.non_members];
@@ -44,7 +44,7 @@ impl Repeats {
     }
 }
 
-/// One record of each text, and of none that stands on both sides.
+/// One record of each text, excluding texts that occur on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistinctTexts {
     kept: [Vec<usize>; 2],
@@ -53,10 +53,10 @@ pub struct DistinctTexts {
 }
 
 impl DistinctTexts {
-    /// Finds copies and near-copies. Of a side's copies one is kept, which `seed` draws: what is
-    /// fitted on one half and judged on the other never meets the same text on both, and a text counts
-    /// once, however often it stands there. Texts of which both sides have one are left out: whether
-    /// such a record is a member or not, its score is that of its copy.
+    /// Finds copies and near-copies. One of a side's copies is kept, drawn by `seed`, so that a
+    /// method that is fitted on one half and evaluated on the other never sees the same text in
+    /// both, and a text counts once, however often it occurs. Texts that occur on both sides are
+    /// omitted: whether or not such a record is a member, its score is that of its copy.
     ///
     /// ```
     /// use reticent_attacks::membership::DistinctTexts;
@@ -70,7 +70,7 @@ impl DistinctTexts {
     /// ```
     ///
     /// # Errors
-    /// No text of a side is left.
+    /// Returns an error if no text of a side is left.
     pub fn of(members: &[String], non_members: &[String], seed: u64) -> Result<Self> {
         let numbers = same_texts([members, non_members]);
         let mut texts: BTreeMap<usize, [Vec<usize>; 2]> = BTreeMap::new();
@@ -132,25 +132,25 @@ impl DistinctTexts {
         })
     }
 
-    /// The records that are kept, members first, in order.
+    /// Returns the indices of the records that are kept, members first, in order.
     #[must_use]
     pub const fn kept(&self) -> &[Vec<usize>; 2] {
         &self.kept
     }
 
-    /// How many members have the text of each member that is kept, itself among them.
+    /// Returns, for each member that is kept, how many members have its text, itself included.
     #[must_use]
     pub fn copies(&self) -> &[u64] {
         &self.copies
     }
 
-    /// How texts repeat.
+    /// Returns how texts repeat.
     #[must_use]
     pub const fn repeats(&self) -> Repeats {
         self.repeats
     }
 
-    /// What is kept of something that every record has.
+    /// Selects the values of the kept records from a value for every record.
     #[must_use]
     pub fn keep<T: Clone>(&self, all: &[Vec<T>; 2]) -> [Vec<T>; 2] {
         [0, 1].map(|side: usize| {
@@ -160,27 +160,28 @@ impl DistinctTexts {
     }
 }
 
-/// Scores of members and non-members with what is known of their records: where texts are known, one
-/// record of each is judged.
+/// Scores of members and non-members with what is known about their records. If texts are known,
+/// one record of each text is evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoredRecords {
     /// The scores, members first.
     pub scores: [Vec<f64>; 2],
-    /// The group of each record; absent where every record stands for itself.
+    /// The group of each record; absent if every record is its own group.
     pub groups: Option<[Vec<String>; 2]>,
-    /// The texts, where they are known.
+    /// The texts, if they are known.
     pub texts: Option<[Vec<String>; 2]>,
-    /// How they repeat.
+    /// How the texts repeat.
     pub repeats: Option<Repeats>,
-    /// How many of the members that were given have the text of each member; absent without texts.
+    /// How many of the given members have the text of each member; absent without texts.
     pub copies: Option<Vec<u64>>,
 }
 
 impl ScoredRecords {
-    /// Takes one record of each text; see [`DistinctTexts`].
+    /// Keeps one record of each text; see [`DistinctTexts`].
     ///
     /// # Errors
-    /// Another number of groups or texts than scores; no text of a side is left.
+    /// Returns an error if the number of groups or texts is not that of scores, or if no text of a
+    /// side is left.
     pub fn of(
         scores: [Vec<f64>; 2],
         groups: Option<[Vec<String>; 2]>,
@@ -217,10 +218,10 @@ impl ScoredRecords {
         })
     }
 
-    /// The scores with their groups.
+    /// Returns the scores with their groups.
     ///
     /// # Errors
-    /// As [`ScoreSet::new`].
+    /// As for [`ScoreSet::new`].
     pub fn set(&self) -> Result<ScoreSet> {
         let [members, others] = self.scores.clone();
         let set = ScoreSet::new(members, others)?;
@@ -230,20 +231,20 @@ impl ScoredRecords {
         }
     }
 
-    /// What the texts alone tell; nothing where they are not known.
+    /// Returns what the texts alone reveal; `None` if they are not known.
     ///
     /// # Errors
-    /// As [`blind_baseline`].
+    /// As for [`blind_baseline`].
     pub fn blind(&self, confidence: Confidence, seed: u64) -> Result<Option<BlindBaseline>> {
         let blind = |texts| blind_baseline_of(texts, self.groups.as_ref(), confidence, seed);
         self.texts.as_ref().map(blind).transpose()
     }
 }
 
-/// [`blind_baseline`] of texts whose groups may be known.
+/// Computes [`blind_baseline`] for texts whose groups may be known.
 ///
 /// # Errors
-/// As there.
+/// As for that function.
 pub fn blind_baseline_of(
     texts: &[Vec<String>; 2],
     groups: Option<&[Vec<String>; 2]>,

@@ -1,4 +1,4 @@
-//! Membership scores of one record, all from one table of token scores per model.
+//! Membership scores of one record, all computed from one table of token scores per model.
 
 use super::deflate::zlib_bytes;
 use crate::error::{Error, Result};
@@ -6,31 +6,32 @@ use crate::search::cost;
 use reticent_backends::TokenScore;
 use reticent_corpus::TokenId;
 
-/// A record as one model scores it: its tokens but the first, and what the model says of each.
+/// A record as scored by one model: its tokens except the first, with the model's score of each.
 ///
-/// A token that the model is certain of costs 0 nats and counts like any other.
+/// A token of which the model is certain costs 0 nats and counts like any other.
 #[derive(Debug, Clone, Copy)]
 pub struct Scored<'t> {
     tokens: &'t [TokenId],
     scores: &'t [TokenScore],
 }
 
-/// What is at hand for the attacks on one record.
+/// The evidence available for attacks on one record.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'t> {
     /// The record under the audited model.
     pub target: Scored<'t>,
-    /// Under a reference model with the same tokens, such as the base before fine-tuning.
+    /// The record under a reference model with the same tokens, such as the base before
+    /// fine-tuning.
     pub reference: Option<Scored<'t>>,
-    /// Its text in lower case, under the audited model.
+    /// The record's text in lower case, under the audited model.
     pub lower_case: Option<Scored<'t>>,
-    /// Its text.
+    /// The record's text.
     pub text: Option<&'t str>,
-    /// Mean NLL per token of its neighbours, under the audited model.
+    /// The mean NLL per token of its neighbours, under the audited model.
     pub neighbours: Option<&'t [f64]>,
 }
 
-/// An attack: what it computes and what it needs. Every score rises with membership.
+/// An attack: what it computes and what it needs. Every score increases with membership.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Attack {
     /// −mean NLL.
@@ -41,19 +42,19 @@ pub enum Attack {
     LowerCase,
     /// −total NLL / bytes of the compressed text.
     Zlib,
-    /// Mean of the given lowest share of ln p.
+    /// The mean of the given lowest share of ln p.
     MinK(f64),
-    /// The same of (ln p − μ)/σ over the vocabulary.
+    /// Like `MinK`, but of (ln p − μ)/σ over the vocabulary.
     MinKPlusPlus(f64),
-    /// Mean over neighbours of mean NLL − mean NLL.
+    /// The mean over neighbours of mean NLL − mean NLL.
     Neighbourhood,
     /// EZ-MIA (2026): gains over losses of ln p against the reference, where the model's first choice is wrong.
     Ez,
-    /// Share of windows whose NLL is smaller than under the reference, over ten lengths.
+    /// The share of windows whose NLL is smaller than under the reference, over ten lengths.
     Wbc,
 }
 
-/// What an attack needs beside the record under the audited model.
+/// What an attack needs in addition to the record under the audited model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Nothing.
@@ -67,7 +68,7 @@ pub enum Need {
 }
 
 impl Attack {
-    /// What it needs.
+    /// Returns what the attack needs.
     #[must_use]
     pub const fn needs(self) -> Need {
         match self {
@@ -78,7 +79,7 @@ impl Attack {
         }
     }
 
-    /// Whether it reads what the whole vocabulary gets at a place.
+    /// Returns whether the attack uses the distribution over the whole vocabulary at a position.
     #[must_use]
     pub const fn reads_vocabulary(self) -> bool {
         match self {
@@ -93,7 +94,7 @@ impl Attack {
         }
     }
 
-    /// Its name on the command line and in tables.
+    /// Returns the attack's name on the command line and in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,7 +110,7 @@ impl Attack {
         }
     }
 
-    /// The attack of that name, with its usual parameter.
+    /// Returns the attack of that name, with its usual parameter.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|attack| attack.name() == name)
@@ -128,10 +129,10 @@ impl Attack {
         Self::Wbc,
     ];
 
-    /// The score of a record; nothing where the evidence lacks what the attack needs.
+    /// Returns the score of a record; `None` if the evidence lacks what the attack needs.
     ///
     /// # Errors
-    /// A reference with other tokens, a share outside (0, 1].
+    /// Returns an error if the reference has other tokens, or if a share is outside (0, 1].
     pub fn score(self, evidence: &Evidence<'_>) -> Result<Option<f64>> {
         let target = evidence.target;
         Ok(match self {
@@ -154,18 +155,19 @@ impl Attack {
     }
 }
 
-/// Lengths of the windows of [`Scored::wbc`], in tokens: those of its authors' configuration.
+/// The lengths of the windows of [`Scored::wbc`], in tokens, from its authors' configuration.
 const WINDOWS: [usize; 10] = [2, 3, 4, 6, 9, 13, 18, 25, 32, 40];
 
-/// The smallest spread of ln p over the vocabulary that Min-K%++ divides by: below it a model is
-/// certain, and a quotient of roundings would decide.
+/// The smallest spread of ln p over the vocabulary that Min-K%++ divides by. Below it a model is
+/// certain, and rounding errors would determine the quotient.
 const LEAST_SPREAD: f64 = 1e-6;
 
 impl<'t> Scored<'t> {
-    /// Pairs tokens with their scores: `tokens[i]` is what `scores[i]` speaks of.
+    /// Pairs tokens with their scores: `scores[i]` is the score of `tokens[i]`.
     ///
     /// # Errors
-    /// No token, another number of scores than tokens, NaN or a positive ln p.
+    /// Returns an error if there is no token, if the number of scores is not that of tokens, or if
+    /// a ln p is NaN or positive.
     pub fn new(tokens: &'t [TokenId], scores: &'t [TokenScore]) -> Result<Self> {
         if tokens.len() != scores.len() {
             return Err(Error::WrongCount {
@@ -183,63 +185,64 @@ impl<'t> Scored<'t> {
         Ok(Self { tokens, scores })
     }
 
-    /// Each token with what the model says of it.
+    /// Returns each token with the model's score of it.
     pub fn each(self) -> impl Iterator<Item = (TokenId, &'t TokenScore)> + use<'t> {
         self.tokens.iter().copied().zip(self.scores)
     }
 
-    /// Σ NLL, nats.
+    /// Returns Σ NLL, in nats.
     #[must_use]
     pub fn nll(&self) -> f64 {
         -self.scores.iter().map(|s| s.log_probability).sum::<f64>()
     }
 
-    /// Mean NLL per token, nats.
+    /// Returns the mean NLL per token, in nats.
     #[must_use]
     pub fn mean_nll(&self) -> f64 {
         self.nll() / self.scores.len() as f64
     }
 
-    /// LOSS: −mean NLL.
+    /// Returns the LOSS score: −mean NLL.
     #[must_use]
     pub fn loss(&self) -> f64 {
         -self.mean_nll()
     }
 
-    /// Mean NLL under the reference − mean NLL; 0 where both models rule the record out.
+    /// Returns the mean NLL under the reference − mean NLL; 0 if both models rule the record out.
     ///
     /// # Errors
-    /// A reference with other tokens.
+    /// Returns an error if the reference has other tokens.
     pub fn reference(&self, reference: Scored<'_>) -> Result<f64> {
         self.check_same_tokens(reference)?;
         Ok(difference(reference.mean_nll(), self.mean_nll()))
     }
 
-    /// Mean NLL of the lower-cased text / mean NLL; 1 for a text without capitals.
+    /// Returns the mean NLL of the lower-cased text / mean NLL; 1 for a text without capitals.
     #[must_use]
     pub fn lower_case(&self, lower: Scored<'_>) -> f64 {
         quotient(lower.mean_nll(), self.mean_nll())
     }
 
-    /// −total NLL / bytes of the text compressed with zlib, level 6 ([`zlib_bytes`]).
+    /// Returns −total NLL / bytes of the text compressed with zlib, level 6 ([`zlib_bytes`]).
     #[must_use]
     pub fn zlib(&self, text: &str) -> f64 {
         -self.nll() / zlib_bytes(text) as f64
     }
 
-    /// Min-K%: [`min_k`] of ln p.
+    /// Returns the Min-K% score: [`min_k`] of ln p.
     ///
     /// # Errors
-    /// A share outside (0, 1].
+    /// Returns an error if the share is outside (0, 1].
     pub fn min_k(&self, share: f64) -> Result<f64> {
         min_k(self.scores.iter().map(|s| s.log_probability), share)
     }
 
-    /// Min-K%++: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the vocabulary at each
-    /// place. A place at which the model is certain has σ = 0; σ is at least 1e-6.
+    /// Returns the Min-K%++ score: [`min_k`] of (ln p − μ)/σ, with μ and σ of ln p over the
+    /// vocabulary at each position. A position at which the model is certain has σ = 0; the divisor
+    /// is at least 1e-6.
     ///
     /// # Errors
-    /// A share outside (0, 1].
+    /// Returns an error if the share is outside (0, 1].
     pub fn min_k_plus_plus(&self, share: f64) -> Result<f64> {
         let z = |s: &TokenScore| {
             (s.log_probability - s.mean) / s.variance.max(0.0).sqrt().max(LEAST_SPREAD)
@@ -247,10 +250,10 @@ impl<'t> Scored<'t> {
         min_k(self.scores.iter().map(z), share)
     }
 
-    /// Mean over the neighbours of their mean NLL − mean NLL.
+    /// Returns the mean over the neighbours of their mean NLL − mean NLL.
     ///
     /// # Errors
-    /// No neighbour.
+    /// Returns an error if there is no neighbour.
     pub fn neighbourhood(&self, neighbours: &[f64]) -> Result<f64> {
         if neighbours.is_empty() {
             return Err(Error::Empty("a record without neighbours"));
@@ -259,15 +262,15 @@ impl<'t> Scored<'t> {
         Ok(difference(mean, self.mean_nll()))
     }
 
-    /// EZ: where the model's first choice is not the token, Σ of the gains of ln p against the
-    /// reference over Σ of the losses.
+    /// Returns the EZ score: over the positions where the model's first choice is not the token, Σ
+    /// of the gains of ln p against the reference over Σ of the losses.
     ///
-    /// The published code gives 0, the lowest score, where nothing is lost or fewer than two
-    /// tokens are mistaken: a perfectly memorised record counts as a non-member. Those are
+    /// The published code gives 0, the lowest score, if nothing is lost or fewer than two tokens
+    /// are mistaken, so that a perfectly memorised record counts as a non-member. These cases are
     /// +∞ here; gains and losses that are both 0 (the model is its reference) give 1.
     ///
     /// # Errors
-    /// A reference with other tokens.
+    /// Returns an error if the reference has other tokens.
     pub fn ez(&self, reference: Scored<'_>) -> Result<f64> {
         self.check_same_tokens(reference)?;
         let (mut gains, mut losses, mut mistakes) = (0.0, 0.0, 0_usize);
@@ -291,16 +294,18 @@ impl<'t> Scored<'t> {
         })
     }
 
-    /// WBC: for each window length w, the share of the n − w + 1 runs of w tokens whose NLL is smaller
-    /// than under the reference; the mean over ten lengths (Chen et al. 2026, window-based comparison).
+    /// Returns the WBC score: for each window length w, the share of the n − w + 1 runs of w tokens
+    /// whose NLL is smaller than under the reference; the mean over ten lengths (Chen et al. 2026,
+    /// window-based comparison).
     ///
     /// A record shorter than a window is one window. Equal sums count for the reference.
     ///
     /// # Errors
-    /// A reference with other tokens.
+    /// Returns an error if the reference has other tokens.
     pub fn wbc(&self, reference: Scored<'_>) -> Result<f64> {
         self.check_same_tokens(reference)?;
-        // Each window is summed anew: differences of running sums would let roundings break ties.
+        // Each window is summed anew, because rounding in differences of running sums would break
+        // ties.
         let ln_p = |scores: &[TokenScore]| scores.iter().map(|s| s.log_probability).sum::<f64>();
         let share = |length: usize| {
             let length = length.min(self.scores.len());
@@ -330,7 +335,8 @@ impl<'t> Scored<'t> {
     }
 }
 
-/// The mean of the lowest max(1, ⌈share · n⌉) values: on a short text at least one counts.
+/// Returns the mean of the lowest max(1, ⌈share · n⌉) values: at least one counts, even for a short
+/// text.
 ///
 /// ```
 /// use reticent_attacks::membership::min_k;
@@ -341,7 +347,7 @@ impl<'t> Scored<'t> {
 /// ```
 ///
 /// # Errors
-/// No value, or a share outside (0, 1].
+/// Returns an error if there is no value, or if the share is outside (0, 1].
 pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
     if !(share > 0.0 && share <= 1.0) {
         return Err(Error::out_of_range("share of tokens", "(0, 1]", share));
@@ -350,19 +356,19 @@ pub fn min_k(values: impl IntoIterator<Item = f64>, share: f64) -> Result<f64> {
     if values.is_empty() {
         return Err(Error::Empty("a record without a second token"));
     }
-    // Less a hair: 0.1 · 30 is above 3 in double precision.
+    // Subtract a small amount: 0.1 · 30 is above 3 in double precision.
     let count = (share * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
     values.sort_by(f64::total_cmp);
     Ok(values[..count].iter().sum::<f64>() / count as f64)
 }
 
-/// a − b, where equal infinities leave nothing.
+/// Returns a − b; 0 for equal infinities.
 fn difference(a: f64, b: f64) -> f64 {
     let gap = a - b;
     if gap.is_nan() { 0.0 } else { gap }
 }
 
-/// a / b of two sizes, where 0/0 and ∞/∞ are even.
+/// Returns |a / b|; 1 for 0/0 and ∞/∞.
 fn quotient(a: f64, b: f64) -> f64 {
     let ratio = a / b;
     if ratio.is_nan() { 1.0 } else { ratio.abs() }

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Scores of members and non-members; a higher score speaks for membership.
+/// Scores of members and non-members; a higher score indicates membership.
 ///
-/// Records that share a secret (or an author, a template) are no independent evidence: give
+/// Records that share a secret (or an author, a template) are not independent evidence: give
 /// them one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreSet {
@@ -23,7 +23,7 @@ pub struct ScoreSet {
 }
 
 impl ScoreSet {
-    /// Whether all scores are equal but for rounding.
+    /// Returns whether all scores are equal up to rounding.
     #[must_use]
     pub fn is_alike(&self) -> bool {
         are_alike(self.members.iter().chain(&self.non_members).copied())
@@ -39,7 +39,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// How many groups have members, or non-members, whichever are fewer.
+    /// Returns the number of groups with members, or that of groups with non-members, whichever is
+    /// smaller.
     pub(super) fn fewest(&self) -> usize {
         let mut having = [vec![false; self.count], vec![false; self.count]];
         self.members.iter().for_each(|&g| having[0][g] = true);
@@ -64,7 +65,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The rate behind a count.
+    /// Returns the rate for a count.
     ///
     /// ```
     /// use reticent_accounting::Confidence;
@@ -74,7 +75,7 @@ impl Rate {
     /// ```
     ///
     /// # Errors
-    /// No trial, more hits than trials.
+    /// Returns an error if there is no trial, or if there are more hits than trials.
     pub fn of(hits: u64, trials: u64, confidence: Confidence) -> Result<Self> {
         let each = Confidence::new(f64::midpoint(1.0, confidence.get()))?;
         let lower = clopper_pearson_lower(hits, trials, each)?;
@@ -89,11 +90,12 @@ impl Rate {
 }
 
 impl ScoreSet {
-    /// Independent records.
+    /// Creates a set of independent records.
     ///
     /// # Errors
-    /// No member, no non-member, NaN. A score that could not be computed is no low score:
-    /// leave the record out on both sides and say so, or compute it.
+    /// Returns an error if there is no member or no non-member, or if a score is NaN. A score that
+    /// could not be computed is not a low score: leave the record out on both sides and say so, or
+    /// compute it.
     pub fn new(members: Vec<f64>, non_members: Vec<f64>) -> Result<Self> {
         if members.is_empty() {
             return Err(Error::Empty("no member was given"));
@@ -111,10 +113,10 @@ impl ScoreSet {
         })
     }
 
-    /// The same with a group for every record: one name, one group, on both sides.
+    /// Assigns a group to every record; records with the same name are in one group, on both sides.
     ///
     /// # Errors
-    /// Another number of names than records.
+    /// Returns an error if the number of names is not that of records.
     pub fn with_groups<G: Ord + Clone>(mut self, members: &[G], non_members: &[G]) -> Result<Self> {
         for (names, records) in [(members, &self.members), (non_members, &self.non_members)] {
             if names.len() != records.len() {
@@ -142,7 +144,8 @@ impl ScoreSet {
         Ok(self)
     }
 
-    /// The same records with scores that tell all members from all non-members: what so many can show at most.
+    /// Returns the same records with scores that separate all members from all non-members: the
+    /// most they can show.
     #[must_use]
     pub fn separated(&self) -> Self {
         Self {
@@ -152,30 +155,30 @@ impl ScoreSet {
         }
     }
 
-    /// The members' scores.
+    /// Returns the members' scores.
     #[must_use]
     pub fn members(&self) -> &[f64] {
         &self.members
     }
 
-    /// The non-members' scores.
+    /// Returns the non-members' scores.
     #[must_use]
     pub fn non_members(&self) -> &[f64] {
         &self.non_members
     }
 
-    /// How many groups there are, where groups are known.
+    /// Returns the number of groups, if groups are known.
     #[must_use]
     pub fn groups(&self) -> Option<usize> {
         self.groups.as_ref().map(|g| g.count)
     }
 
-    /// Members' and non-members' scores.
+    /// Returns the members' and the non-members' scores.
     pub(super) fn sides(&self) -> [&[f64]; 2] {
         [&self.members, &self.non_members]
     }
 
-    /// A group for every record of each kind; without groups every record is one.
+    /// Returns a group for every record of each kind; without groups every record is its own.
     pub(super) fn group_numbers(&self) -> (Vec<usize>, Vec<usize>) {
         match &self.groups {
             Some(groups) => (groups.members.clone(), groups.non_members.clone()),
@@ -187,9 +190,9 @@ impl ScoreSet {
         }
     }
 
-    /// One record of every group, drawn at random: independent records, for what counts
-    /// independent trials. Without groups the set itself. A group with both kinds gives the kind
-    /// that a fair coin says.
+    /// Returns one record of every group, drawn at random: independent records, for statistics of
+    /// independent trials. Without groups, returns the set itself. For a group with both kinds, a
+    /// fair coin chooses the kind.
     #[must_use]
     pub fn thinned(&self, seed: u64) -> Self {
         let Some(groups) = &self.groups else {
@@ -217,7 +220,8 @@ impl ScoreSet {
             kept[side].push(of[rng.random_range(0..of.len())]);
         }
         let [mut members, mut non_members] = kept;
-        // Both kinds only in shared groups, and every coin fell one way: keep one of each.
+        // If all groups have both kinds and every coin fell the same way, keep one record of the
+        // missing kind.
         if members.is_empty() {
             members.extend(self.members.first());
         }
@@ -260,14 +264,14 @@ impl ScoreSet {
         ))
     }
 
-    /// Members and non-members above a threshold.
+    /// Returns the numbers of members and non-members above a threshold.
     pub(super) fn above(&self, threshold: f64) -> (u64, u64) {
         let count = |scores: &[f64]| scores.iter().filter(|s| **s > threshold).count() as u64;
         (count(&self.members), count(&self.non_members))
     }
 }
 
-/// Scores from high to low.
+/// Returns scores in descending order.
 pub(super) fn falling(scores: &[f64]) -> Vec<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));

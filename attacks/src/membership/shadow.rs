@@ -1,4 +1,4 @@
-//! LiRA and RMIA from the scores of shadow models.
+//! LiRA and RMIA, computed from the scores of shadow models.
 
 use super::set::{ScoreSet, falling};
 use crate::error::{Error, Result};
@@ -44,24 +44,24 @@ pub enum Spread {
     Shared,
 }
 
-/// A centre and a spread.
+/// A normal distribution, given by its centre and spread.
 #[derive(Debug, Clone, Copy)]
 struct Normal {
     centre: f64,
     spread: f64,
 }
 
-/// The least spread: shadow models that agree to the last digit say nothing about the next.
+/// The least spread; agreement of shadow models to the last digit does not predict the next model.
 const LEAST_SPREAD: f64 = 1e-12;
 
-/// LiRA scores, one per record; each rises with membership (Carlini et al. 2022).
+/// Returns LiRA scores, one per record; each increases with membership (Carlini et al. 2022).
 ///
 /// The centre is the median of the shadow scores; the spread divides by their number. A record
 /// without shadow models of a kind gets the mean centre and the mean spread of the others.
 ///
 /// # Errors
-/// Another number of shadows than targets, NaN, or no record with the shadow models that the
-/// variant needs.
+/// Returns an error if the number of shadows is not that of targets, if a score is NaN, or if no record has the shadow
+/// models that the variant needs.
 pub fn lira(
     targets: &[f64],
     shadows: &[Shadows],
@@ -102,7 +102,7 @@ impl Normal {
     }
 }
 
-/// The fit of one kind of shadow scores for every record.
+/// Returns the fit of one kind of shadow scores for every record.
 fn normals(
     shadows: &[Shadows],
     of: fn(&Shadows) -> &Vec<f64>,
@@ -175,18 +175,19 @@ pub struct Instability {
     pub flips: Estimate<f64>,
 }
 
-/// Splits that an instability is the mean of.
+/// The number of splits that an instability averages over.
 const SPLITS: u64 = 20;
 
-/// The spread of an attack over its shadow models, which stand in pairs: `inside[p]` and `outside[p]` of every record
-/// come from the two models of pair p. Each half is what an audit with half of the models would have said.
+/// Measures the variation of an attack over its shadow models, which come in pairs: `inside[p]` and `outside[p]` of
+/// every record come from the two models of pair p. Each half is evaluated like an audit with half of the models.
 ///
-/// A member is found where its score lies above all but ⌊fpr · n⌋ of the n non-members', as with the rates that papers
-/// print. The first `members` records are the members; `score` is the attack. Nothing with fewer than two pairs.
+/// A member is found if its score is above all but ⌊fpr · n⌋ of the scores of the n non-members, as for published
+/// rates. The first `members` records are the members; `score` is the attack. Returns `None` if there are fewer than
+/// two pairs.
 ///
 /// # Errors
-/// A number of members that leaves no record of a kind, records with other numbers of shadow models, a rate outside
-/// (0, 1), and what the attack refuses.
+/// Returns an error if the number of members leaves no record of a kind, if records have different numbers of shadow
+/// models, if the rate is outside (0, 1), or if the attack fails.
 pub fn instability(
     shadows: &[Shadows],
     members: usize,
@@ -252,15 +253,16 @@ pub fn instability(
     }))
 }
 
-/// RMIA: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where
-/// p̄ = ((1 + a) p_out + (1 − a))/2 approximates the mean over worlds with and without the
-/// record from models without it (Zarifzadeh, Liu and Shokri 2024, offline).
+/// Returns the RMIA score: the share of the population z with [p(x)/p̄(x)] / [p(z)/p̄(z)] > γ, where p̄ = ((1 + a)
+/// p_out + (1 − a))/2 approximates the mean over worlds with and without the record from models without it (Zarifzadeh,
+/// Liu and Shokri 2024, offline).
 ///
 /// Probabilities of texts are exp(mean ln p): a convention, not a probability. `record` and
 /// `population` hold (ln p under the audited model, ln of the mean p under models without it).
 ///
 /// # Errors
-/// No population, a positive or NaN logarithm, `a` outside [0, 1], γ outside (0, ∞).
+/// Returns an error if there is no population, if a logarithm is positive or NaN, or if `a` is outside [0, 1] or γ
+/// outside (0, ∞).
 pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -> Result<f64> {
     check_closed_unit("a", a)?;
     if !(gamma > 0.0 && gamma.is_finite()) {
@@ -287,7 +289,7 @@ pub fn rmia(record: (f64, f64), population: &[(f64, f64)], a: f64, gamma: f64) -
     Ok(beaten as f64 / population.len() as f64)
 }
 
-/// ln(p / (1 − p)) of a confidence given as ln p.
+/// Returns ln(p / (1 − p)) for a confidence given as ln p.
 ///
 /// ```
 /// let logit = reticent_attacks::membership::logit_of_confidence(0.9_f64.ln());
@@ -298,10 +300,10 @@ pub fn logit_of_confidence(ln_p: f64) -> f64 {
     ln_p - (-ln_p.exp_m1()).ln()
 }
 
-/// ln(p / (1 − p)) of the class `label` under a softmax of `logits`, without passing through p.
+/// Returns ln(p / (1 − p)) of the class `label` under a softmax of `logits`, without computing p.
 ///
 /// # Errors
-/// A label that is no index, NaN.
+/// Returns an error if the label is not an index of `logits`, or if a logit is NaN.
 pub fn logit_of_logits(logits: &[f64], label: usize) -> Result<f64> {
     check_numbers(logits)?;
     let own = *logits.get(label).ok_or(Error::OutOfRange {

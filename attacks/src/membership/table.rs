@@ -1,4 +1,4 @@
-//! The table that all membership scores of a model come from: one pass, kept per token.
+//! The table that all membership scores of a model are computed from: the token scores of one pass.
 
 use super::scored::Scored;
 use crate::error::{Error, Result};
@@ -8,17 +8,17 @@ use reticent_backends::{Scorer, TokenScore};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// How records are scored.
+/// The options for scoring records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scoring {
-    /// Most tokens the model reads at once; longer records are scored in windows that overlap by
+    /// The largest number of tokens the model reads at once; longer records are scored in windows that overlap by
     /// one token, so that every token but a record's first is predicted once.
     pub context: Option<usize>,
-    /// Most padded tokens of a batch (one record at least).
+    /// The largest number of padded tokens in a batch (but at least one record).
     pub batch_tokens: usize,
 }
 
-/// What one model says of every token of every record.
+/// One model's scores of every token of every record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreTable {
     pub(super) tokens: Vec<Vec<TokenId>>,
@@ -26,12 +26,12 @@ pub struct ScoreTable {
 }
 
 impl ScoreTable {
-    /// Scores the records once. `progress` is called with pieces done and may stop the run.
+    /// Scores the records once. `progress` is called with the number of pieces done and may stop the run.
     ///
     /// # Errors
-    /// No record, a record without a second token, a model that answers with NaN, a positive
-    /// log-probability or another number of rows, one that gives most records no finite perplexity, a failing
-    /// engine, [`Error::Interrupted`].
+    /// Returns an error if there is no record or a record without a second token, if the model returns NaN, a positive
+    /// log-probability or another number of rows, if it gives most records no finite perplexity, if the engine fails,
+    /// or [`Error::Interrupted`] if `progress` stops the run.
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         records: Vec<Vec<TokenId>>,
@@ -73,44 +73,44 @@ impl ScoreTable {
         })
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether there is none; never true of a table that was made.
+    /// Returns whether there is no record, which is never the case for a table returned by `of`.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Tokens scored.
+    /// Returns the number of tokens scored.
     #[must_use]
     pub fn scored_tokens(&self) -> u64 {
         self.scores.iter().map(|row| row.len() as u64).sum()
     }
 
-    /// The records' tokens.
+    /// Returns the records' tokens.
     #[must_use]
     pub fn tokens(&self) -> &[Vec<TokenId>] {
         &self.tokens
     }
 
-    /// −mean NLL of every record, nats per token: the score of the attack by loss.
+    /// Returns −mean NLL of every record, in nats per token: the score of the attack by loss.
     ///
     /// # Errors
-    /// None for a table that was made.
+    /// None for a table returned by `of`.
     pub fn losses(&self) -> Result<Vec<f64>> {
         (0..self.len())
             .map(|i| Ok(self.record(i)?.loss()))
             .collect()
     }
 
-    /// One record: its tokens but the first, and what the model says of each.
+    /// Returns one record: its tokens except the first, with the model's score of each.
     ///
     /// # Errors
-    /// A number that is no record's.
+    /// Returns an error if there is no record with this index.
     pub fn record(&self, index: usize) -> Result<Scored<'_>> {
         match (self.tokens.get(index), self.scores.get(index)) {
             (Some(tokens), Some(scores)) => Scored::new(&tokens[1..], scores),
@@ -123,7 +123,7 @@ impl ScoreTable {
     }
 }
 
-/// What stands in a table before its model has spoken; every entry is overwritten.
+/// The initial value of a table entry; every entry is overwritten.
 const UNSCORED: TokenScore = TokenScore {
     log_probability: f64::NAN,
     mean: f64::NAN,

@@ -1,4 +1,5 @@
-//! Every candidate scored on its own: the oracle of the search, and what it is measured against.
+//! Ranks by scoring every candidate separately: the oracle for the search and the baseline for its
+//! cost.
 
 use super::{CandidateTree, RankCount, SearchOptions, Target, by_context, check_targets, cost};
 use crate::error::{Error, Result};
@@ -10,11 +11,11 @@ use std::time::Instant;
 
 /// Ranks every target by scoring every candidate; `options.budget` is ignored.
 ///
-/// The definition of the rank, written down as plainly as possible. For large spaces use
+/// This is the definition of the rank in its plainest form. For large spaces use
 /// [`super::search_ranks`].
 ///
 /// # Errors
-/// As [`super::search_ranks`].
+/// As for [`super::search_ranks`].
 pub fn flat_ranks<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -60,7 +61,7 @@ fn count(
     }
 }
 
-/// The NLL of each secret after the context, nats.
+/// Returns the NLL of each secret after the context, in nats.
 pub(crate) fn score_secrets<S: Scorer + ?Sized>(
     scorer: &mut S,
     context: &[TokenId],
@@ -111,7 +112,7 @@ pub struct FlatSample {
 /// Times flat scoring on `sample` evenly spread candidates of one context.
 ///
 /// # Errors
-/// An empty sample or context, a batch of zero, a failing engine.
+/// Returns an error if the sample, the context or the batch is empty, or if the engine fails.
 pub fn sample_flat<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,

@@ -1,4 +1,5 @@
-//! The pruned search itself: what is still open, batch by batch, and the books about the rest.
+//! The pruned search itself: the open prefixes, processed batch by batch, and the counts of all
+//! other candidates.
 
 use super::meter::Meter;
 use super::tree::{CandidateTree, Edge};
@@ -9,42 +10,42 @@ use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::ops::ControlFlow;
 
-/// A prefix that may still hold candidates at or above a canary.
+/// A prefix that may still have candidates that rank at or above a canary.
 struct Open {
     node: u32,
     /// NLL of the prefix.
     nll: f64,
-    /// Candidates strictly below it.
+    /// The number of candidates strictly below it.
     leaves: u64,
-    /// The state before its last token, and that token; the context itself has none.
+    /// The state before its last token, and that token; `None` for the context itself.
     from: (StateId, Option<TokenId>),
-    /// Number of secret tokens in it.
+    /// The number of secret tokens in it.
     depth: usize,
-    /// The canaries whose secrets begin with it and go on.
+    /// The canaries whose secrets begin with it and are longer.
     owners: Vec<usize>,
-    /// ln of what its candidates are believed together.
+    /// ln of the total belief in its candidates.
     beliefs: LnBeliefs,
 }
 
 /// All canaries of one context.
 struct Group {
     members: Vec<usize>,
-    /// Prefixes above this can be pruned for every member.
+    /// Prefixes with an NLL above this can be pruned for every member.
     limit: f64,
     open: Vec<Open>,
     /// Candidates scored or ruled out.
     resolved: u64,
-    /// What was seen of the beliefs.
+    /// What the search has observed of the beliefs.
     gathered: Option<Gathered>,
 }
 
-/// A canary's own score and what stands beside it.
+/// A canary's own score and the counts of candidates relative to it.
 struct Tally {
     nll: f64,
     below: u64,
     ties: u64,
     tolerance: f64,
-    /// ln of what the secret is believed.
+    /// ln of the beliefs in the secret.
     beliefs: LnBeliefs,
 }
 
@@ -72,7 +73,7 @@ impl Tally {
             Class::Above => {}
         }
     }
-    /// The canary itself was counted among the candidates: takes it out again.
+    /// Removes the canary itself from the counts of candidates.
     fn forget_own(&mut self, nll: f64) {
         match self.class(nll) {
             Class::Below => self.below -= 1,
@@ -159,8 +160,8 @@ impl<'a> Frontier<'a> {
         })
     }
 
-    /// Searches until nothing is open or the budget is spent: ranks, and guesses where beliefs are
-    /// tracked.
+    /// Searches until nothing is open or the budget is spent. Returns the ranks, and the guesses if
+    /// beliefs are tracked.
     pub(crate) fn run<S: PrefixScorer + ?Sized>(
         mut self,
         meter: &mut Meter<'_, S>,
@@ -185,7 +186,7 @@ impl<'a> Frontier<'a> {
         Ok((counts, self.guesses()))
     }
 
-    /// What the model believes of each canary; empty where that is not tracked.
+    /// Returns the model's beliefs in each canary; empty if beliefs are not tracked.
     fn guesses(self) -> Vec<CanaryGuesses> {
         let Some(tracker) = self.tracker else {
             return Vec::new();
@@ -207,7 +208,8 @@ impl<'a> Frontier<'a> {
         guesses
     }
 
-    /// Up to `most` open prefixes; the contexts take turns, the cheapest prefix of each first.
+    /// Takes up to `most` open prefixes. The contexts take turns, each giving its cheapest prefix
+    /// first.
     fn take(&mut self, most: usize) -> Vec<(usize, Open)> {
         let mut batch = Vec::new();
         let mut found = true;
@@ -226,7 +228,7 @@ impl<'a> Frontier<'a> {
         batch
     }
 
-    /// Scores one more token below every prefix of the batch.
+    /// Scores the next token after every prefix of the batch.
     fn expand<S: PrefixScorer + ?Sized>(
         &mut self,
         meter: &mut Meter<'_, S>,
@@ -301,10 +303,10 @@ impl<'a> Frontier<'a> {
             .collect()
     }
 
-    /// Enters everything about this edge that needs no further scoring into the books.
+    /// Counts all candidates of this edge that need no further scoring.
     fn settle(&mut self, number: usize, depth: usize, edge: &Edge, nll: f64, owners: &[usize]) {
         let group = &mut self.groups[number];
-        // Whatever follows a token that the model rules out is ruled out as well.
+        // All continuations of a token that the model rules out are ruled out as well.
         let ruled_out = nll.is_infinite();
         let scored = edge.ends + if ruled_out { edge.below } else { 0 };
         if scored > 0 {
@@ -323,7 +325,8 @@ impl<'a> Frontier<'a> {
         }
     }
 
-    /// Notes what the candidates behind an edge are believed; what those that go on are.
+    /// Records the beliefs in the candidates of an edge, and returns the belief in those that are
+    /// longer.
     fn believe(
         &mut self,
         number: usize,
@@ -364,7 +367,7 @@ impl<'a> Frontier<'a> {
         }
     }
 
-    /// Balances the books: scored + ruled out + open = all.
+    /// Checks that the counts add up: scored + ruled out + open = all.
     fn close(&self) -> Result<Vec<RankCount>> {
         let candidates = self.tree.candidates();
         let mut unresolved = vec![0_u64; self.targets.len()];
@@ -398,7 +401,7 @@ impl<'a> Frontier<'a> {
     }
 }
 
-/// The states of the prefixes themselves; their parents lose one user each.
+/// Returns the states of the prefixes themselves; each parent loses one user.
 fn states_of<S: PrefixScorer + ?Sized>(
     meter: &mut Meter<'_, S>,
     batch: &[(usize, Open)],
@@ -417,7 +420,7 @@ fn states_of<S: PrefixScorer + ?Sized>(
     Ok(states.flatten().collect())
 }
 
-/// The NLL of each target's own secret, starting from its context's state.
+/// Returns the NLL of each target's own secret, starting from the state of its context.
 fn own_costs<S: PrefixScorer + ?Sized>(
     meter: &mut Meter<'_, S>,
     targets: &[Target],

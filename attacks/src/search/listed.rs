@@ -1,8 +1,10 @@
-//! Candidates of a tokenizer that cuts across positions: byte-pair encodings merge digits.
+//! Lists candidates for a tokenizer whose tokens cross position boundaries: byte-pair encodings
+//! merge digits.
 //!
-//! Such a space has no choices by position. Every candidate is encoded in its line as the model
-//! was trained to read it (its canonical tokens, one sequence each), what all of them share goes
-//! into the context, and the rest becomes one prefix tree over tokens.
+//! Such a space cannot be described by choices per position. Every candidate is encoded within its
+//! line as the model was trained to read it (its canonical tokens, one sequence each). The prefix
+//! that all candidates share becomes part of the context, and the rest becomes one prefix tree over
+//! tokens.
 
 use crate::error::{Error, Result};
 use crate::search::{CandidateTree, Target};
@@ -11,17 +13,18 @@ use reticent_corpus::canary::CanaryPlan;
 use reticent_corpus::tokenize::Tokenizer;
 use std::num::NonZero;
 
-/// Most candidates that are listed one by one.
+/// The largest number of candidates that can be listed one by one.
 const MOST: u128 = 4_000_000;
 
-/// Candidates on which the short way to encode them is checked, spread evenly.
+/// The number of candidates on which the shortcut for encoding is checked, evenly spread.
 const CHECKED: u64 = 997;
 
-/// The tree and the targets of a plan whose candidates have to be listed.
+/// Returns the tree and the targets of a plan whose candidates have to be listed.
 ///
 /// # Errors
-/// More candidates than can be listed, canaries of different contexts, a tokenizer whose tokens
-/// reach across the end of the secret, or that gives two candidates the same tokens.
+/// Returns an error if there are more candidates than can be listed, if canaries have different
+/// contexts, or if the tokenizer's tokens reach across the end of the secret or are the same for
+/// two candidates.
 pub(crate) fn listed_targets(
     plan: &CanaryPlan,
     tokenizer: &Tokenizer,
@@ -29,7 +32,7 @@ pub(crate) fn listed_targets(
     let lines = Lines::new(plan, tokenizer)?;
     let way = lines.way()?;
     let all = lines.encode_all(&way)?;
-    // Behind the shared beginning every candidate keeps one token at least.
+    // Every candidate keeps at least one token after the shared prefix.
     let shortest = all.iter().map(Vec::len).min().unwrap_or(0);
     let shared = (0..shortest.saturating_sub(1))
         .take_while(|&i| all.iter().all(|tokens| tokens[i] == all[0][i]))
@@ -70,21 +73,21 @@ fn cut_apart(which: &str, why: &str) -> Error {
     }
 }
 
-/// The candidates' lines, and what cuts them.
+/// The candidates' lines and the tokenizer that encodes them.
 struct Lines<'a> {
     tokenizer: &'a Tokenizer,
     /// The line up to the secret.
     before: &'a str,
-    /// What stands behind every secret at least.
+    /// The text that follows every secret, at least.
     after: String,
-    /// What may stand at each position.
+    /// The choices at each position.
     positions: Vec<Vec<String>>,
     count: u64,
 }
 
 /// How a line is encoded: the tokens of its head once, the rest for every candidate.
 struct Way {
-    /// Tokens in front of byte `from` of the line.
+    /// The tokens before byte `from` of the line.
     head: Vec<TokenId>,
     from: usize,
 }
@@ -117,7 +120,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// Candidate `number`, the last position fastest.
+    /// Returns candidate `number`, with the last position varying fastest.
     fn secret(&self, number: u64) -> String {
         let mut rest = number;
         let mut parts: Vec<&str> = Vec::with_capacity(self.positions.len());
@@ -129,8 +132,8 @@ impl<'a> Lines<'a> {
         parts.into_iter().rev().collect()
     }
 
-    /// Where to cut the line so that both parts encode as the whole does: before the last word of
-    /// the context where that holds on all checked candidates, else at its beginning.
+    /// Finds where to cut the line so that its two parts encode like the whole: before the last
+    /// word of the context if that works for all checked candidates, otherwise at its beginning.
     fn way(&self) -> Result<Way> {
         let spaces = self.before.rmatch_indices(' ').map(|(at, _)| at).take(3);
         'cuts: for from in spaces.chain([0]) {
@@ -159,13 +162,13 @@ impl<'a> Lines<'a> {
         ))
     }
 
-    /// The tokens of the line from the cut to the end of the secret.
+    /// Returns the tokens of the line from the cut to the end of the secret.
     fn tail(&self, way: &Way, secret: &str) -> Result<Vec<TokenId>> {
         let text = format!("{}{secret}", &self.before[way.from..]);
         Ok(self.tokenizer.encode(&text)?)
     }
 
-    /// All candidates, on all cores.
+    /// Encodes all candidates, using all cores.
     fn encode_all(&self, way: &Way) -> Result<Vec<Vec<TokenId>>> {
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
         let share = self.count.div_ceil(workers).max(1);

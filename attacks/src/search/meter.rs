@@ -1,11 +1,11 @@
-//! The engine with a meter on it: positions counted, states returned, answers checked.
+//! A metered engine: counts positions, releases states and checks answers.
 
 use crate::error::{Error, Result};
 use reticent_backends::{PrefixScorer, StateId};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 
-/// A [`PrefixScorer`] whose states are counted by their users and released with the last one.
+/// A [`PrefixScorer`] that counts the users of each state and releases a state with its last user.
 pub(crate) struct Meter<'s, S: ?Sized> {
     scorer: &'s mut S,
     positions: u64,
@@ -29,14 +29,14 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         self.users.len()
     }
 
-    /// States after these prefixes, with one user each.
+    /// Returns the states after these prefixes, with one user each.
     pub(crate) fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
         let states = self.scorer.start(prefixes)?;
         self.positions += prefixes.iter().map(|p| p.len() as u64).sum::<u64>();
         self.admit(states, prefixes.len())
     }
 
-    /// States one token further, with one user each; the parents keep theirs.
+    /// Returns states extended by one token, with one user each; the parents keep their users.
     pub(crate) fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>> {
         if steps.is_empty() {
             return Ok(Vec::new());
@@ -46,7 +46,7 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         self.admit(states, steps.len())
     }
 
-    /// log p for every state × wanted token, row-major.
+    /// Returns log p for every state × wanted token, row-major.
     pub(crate) fn rows(&mut self, states: &[StateId], wanted: &[TokenId]) -> Result<Vec<f64>> {
         let rows = self.scorer.next_log_probabilities(states, wanted)?;
         same_count("log-probabilities", rows.len(), states.len() * wanted.len())?;
@@ -58,7 +58,7 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         *self.users.entry(state).or_default() += users;
     }
 
-    /// Takes one user from each state; those without any are released.
+    /// Removes one user from each state and releases the states that have none left.
     pub(crate) fn let_go(&mut self, states: &[StateId]) {
         let mut unused = Vec::new();
         for state in states {
@@ -75,7 +75,7 @@ impl<'s, S: PrefixScorer + ?Sized> Meter<'s, S> {
         }
     }
 
-    /// Gives every state back.
+    /// Releases every state.
     pub(crate) fn release_all(&mut self) {
         let states: Vec<StateId> = self.users.drain().map(|(state, _)| state).collect();
         if !states.is_empty() {

@@ -1,11 +1,11 @@
 //! Exact ranks of secrets among all candidates, without scoring all candidates.
 //!
-//! The score of a candidate is the summed negative log-likelihood (NLL, nats) of the secret
-//! span given its context: −Σ ln p(token | what stands before). A prefix's sum never falls as
-//! the prefix grows, so a prefix that already costs more than the canary cannot hold a
-//! candidate that outranks it. The search expands a prefix only while its sum is at most the
-//! canary's (plus the tie tolerance); everything below a pruned prefix is counted, not scored.
-//! The result equals full enumeration; [`flat_ranks`] is that enumeration, kept as its oracle.
+//! The score of a candidate is the summed negative log-likelihood (NLL, nats) of the secret span
+//! given its context: −Σ ln p(token | preceding tokens). The sum never decreases as a prefix grows,
+//! so no candidate below a prefix that already costs more than the canary can outrank the canary.
+//! The search expands a prefix only while its sum is at most the canary's (plus the tie tolerance);
+//! everything below a pruned prefix is counted, not scored. The result equals that of full
+//! enumeration, which [`flat_ranks`] implements as a test oracle.
 //!
 //! Canaries that share a context share one tree; trees of different contexts share batches.
 
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// A secret to be ranked, and what stands before it.
+/// A secret to be ranked, and the tokens before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The tokens before the secret, beginning-of-text included; at least one.
@@ -42,16 +42,16 @@ pub struct Target {
     pub secret: Vec<TokenId>,
 }
 
-/// How to search.
+/// The options of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchOptions {
-    /// States that the engine extends at once.
+    /// The number of states that the engine extends at once.
     pub batch: usize,
     /// Candidates whose NLL differs from the canary's by at most this count as ties, nats. Zero
     /// for an engine whose f64 sums are exact; otherwise the engine's noise, say 1e-5.
     pub tie_tolerance: f64,
-    /// Most positions to score; `None` searches to the end. The canaries' own paths are always
-    /// scored, so that a result exists.
+    /// The largest number of positions to score; `None` searches to the end. The canaries' own
+    /// paths are always scored, so that there is a result.
     pub budget: Option<u64>,
 }
 
@@ -85,18 +85,18 @@ impl SearchOptions {
     }
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Positions scored so far.
     pub positions: u64,
     /// Share of the candidates that are scored or ruled out, over all contexts, in [0, 1].
     pub resolved: f64,
-    /// States that the engine holds at this moment.
+    /// The number of states that the engine currently holds.
     pub states: usize,
 }
 
-/// Where one canary stands among all candidates of its context.
+/// The position of one canary among all candidates of its context.
 ///
 /// `below + ties + unresolved + 1 ≤ candidates`; the rest costs more than the canary.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,28 +109,28 @@ pub struct RankCount {
     pub below: u64,
     /// Other candidates within the tie tolerance.
     pub ties: u64,
-    /// Candidates that the budget left open; each may stand anywhere.
+    /// Candidates that the budget left open; each may rank anywhere.
     pub unresolved: u64,
 }
 
 impl RankCount {
-    /// The best rank the canary can have: the rank is certainly at least this.
+    /// Returns the best rank the canary can have: a lower bound on its rank.
     #[must_use]
     pub const fn rank_min(&self) -> u64 {
         1 + self.below
     }
-    /// The worst rank the canary can have: the rank is certainly at most this.
+    /// Returns the worst rank the canary can have: an upper bound on its rank.
     #[must_use]
     pub const fn rank_max(&self) -> u64 {
         1 + self.below + self.ties + self.unresolved
     }
-    /// The mean of best and worst over the ties; `None` when the budget ran out.
+    /// Returns the mean of the best and worst rank over the ties; `None` if the budget ran out.
     #[must_use]
     pub fn rank_mid(&self) -> Option<f64> {
         self.is_exact()
             .then_some(1.0 + self.below as f64 + 0.5 * self.ties as f64)
     }
-    /// Whether every candidate was resolved.
+    /// Returns whether every candidate was resolved.
     #[must_use]
     pub const fn is_exact(&self) -> bool {
         self.unresolved == 0
@@ -152,18 +152,19 @@ pub struct Work {
 /// The outcome of a search: one count per target, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// One per target.
+    /// One count per target.
     pub counts: Vec<RankCount>,
-    /// What it cost.
+    /// The cost of the search.
     pub work: Work,
 }
 
-/// Ranks every target among all candidates by pruned search; equal to [`flat_ranks`].
+/// Ranks every target among all candidates by pruned search, with the same result as
+/// [`flat_ranks`].
 ///
-/// Depth first over batches, the most probable prefixes first: the engine holds at most about
-/// `batch × secret length` states at a time, whatever the number of candidates. Contexts take
-/// turns, so a budget is shared fairly; what it leaves open is counted in
-/// [`RankCount::unresolved`], never guessed.
+/// The search goes depth first over batches, most probable prefixes first. The engine therefore
+/// holds at most about `batch × secret length` states at a time, whatever the number of candidates.
+/// Contexts take turns, so that they share a budget fairly. Candidates that the budget leaves open
+/// are counted in [`RankCount::unresolved`], never guessed.
 ///
 /// `progress` is called after every batch and may stop the search.
 ///
@@ -210,8 +211,9 @@ pub struct Ranking {
 /// ```
 ///
 /// # Errors
-/// A target that is no candidate, an empty context, options out of range, NaN or a positive
-/// log-probability from the engine, a failing engine, [`Error::Interrupted`].
+/// Returns an error if a target is not a candidate, if a context is empty, if an option is out of
+/// range, if the engine fails or returns NaN or a positive log-probability, or
+/// [`Error::Interrupted`] if `progress` stops the search.
 pub fn search_ranks<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -222,11 +224,13 @@ pub fn search_ranks<S: PrefixScorer + ?Sized>(
     Ok(search(scorer, tree, targets, options, None, progress)?.0)
 }
 
-/// The same, and beside the ranks what the model believes of each canary, for an audit by
-/// e-values: from the probabilities that the search sees anyway, without scoring anything more.
+/// Ranks every target as `search_ranks` does, and also returns what the model believes of each
+/// canary, for an audit by e-values. The beliefs come from the probabilities that the search
+/// evaluates anyway, without further scoring.
 ///
 /// # Errors
-/// As [`search_ranks`]; an audit of another number of candidates, or of more than four beliefs.
+/// As for [`search_ranks`]; also if the audit is for another number of candidates, or for more than
+/// four beliefs.
 pub fn search_beliefs<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,
@@ -253,7 +257,7 @@ fn search<S: PrefixScorer + ?Sized>(
     let mut meter = Meter::new(scorer);
     let found = Frontier::new(&mut meter, tree, targets, options, tracker)
         .and_then(|frontier| frontier.run(&mut meter, progress));
-    // Also after an error: the engine gets all its states back.
+    // The engine gets all its states back, also after an error.
     meter.release_all();
     let (counts, guesses) = found?;
     let ranking = Ranking {
@@ -289,7 +293,7 @@ pub(crate) fn check_targets(tree: &CandidateTree, targets: &[Target]) -> Result<
     Ok(())
 }
 
-/// Targets by context, in order of first appearance.
+/// Groups targets by context, in order of first appearance.
 pub(crate) fn by_context(targets: &[Target]) -> Vec<(&[TokenId], Vec<usize>)> {
     let mut groups: Vec<(&[TokenId], Vec<usize>)> = Vec::new();
     let mut seen = std::collections::HashMap::new();
@@ -310,7 +314,7 @@ fn flat_positions(tree: &CandidateTree, targets: &[Target]) -> u64 {
     })
 }
 
-/// A model's log-probability as a cost in nats, refused when it is none.
+/// Returns a model's log-probability as a cost in nats, or an error if it is not a log-probability.
 pub(crate) fn cost(log_probability: f64, token: TokenId) -> Result<f64> {
     // A log-softmax in f32 may round to slightly above zero; a cost below zero would break pruning.
     const ROUNDING: f64 = 1e-4;

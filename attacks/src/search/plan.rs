@@ -1,4 +1,4 @@
-//! From a canary plan to what the search and the audit need.
+//! Converts a canary plan into the inputs of the search and the audit.
 
 use crate::draw::Draw;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use reticent_corpus::tokenize::Tokenizer;
 use std::collections::BTreeMap;
 
 impl Draw {
-    /// How the secrets of this plan were drawn.
+    /// Returns how the secrets of this plan were drawn.
     #[must_use]
     pub const fn of_plan(plan: &CanaryPlan) -> Self {
         if plan.distinct {
@@ -22,10 +22,10 @@ impl Draw {
     }
 }
 
-/// The tree of a plan's candidates and one target per canary, in the plan's order.
+/// Returns the tree of a plan's candidates and one target per canary, in the plan's order.
 ///
 /// # Errors
-/// A space that is not the plan's, or one that [`CandidateTree::new`] refuses.
+/// Returns an error if the space is not the plan's, or if [`CandidateTree::new`] refuses it.
 pub fn plan_targets(
     plan: &CanaryPlan,
     space: &CandidateSpace,
@@ -51,15 +51,18 @@ pub fn plan_targets(
     Ok((tree, targets))
 }
 
-/// The tree and the targets of a plan for any tokenizer: position by position where the tokenizer
-/// keeps to positions (any number of candidates up to 2^63), else every candidate's canonical
-/// tokens, listed one by one (byte-pair encodings that merge digits; up to 4 million candidates).
-/// Canaries may have contexts of their own; the candidates' tokens must be the same behind all.
+/// Returns the tree and the targets of a plan for any tokenizer.
+///
+/// If the tokenizer respects positions, the tree is built position by position (any number of
+/// candidates up to 2^63). Otherwise the canonical tokens of every candidate are listed one by one
+/// (byte-pair encodings that merge digits; up to 4 million candidates). Canaries may have different
+/// contexts, but the candidates' tokens must be the same after each of them.
 ///
 /// # Errors
-/// As [`CandidateSpace::new`] and [`plan_targets`]; for a list: too many candidates, tokens that
-/// reach across the end of a secret, two candidates with the same tokens. Candidates that have
-/// other tokens behind one context than behind another.
+/// As for [`CandidateSpace::new`] and [`plan_targets`]. A list fails if there are too many
+/// candidates, if tokens reach across the end of a secret, or if two candidates have the same
+/// tokens. Also returns an error if candidates have other tokens after one context than after
+/// another.
 pub fn plan_search(
     plan: &CanaryPlan,
     tokenizer: &Tokenizer,
@@ -97,11 +100,11 @@ fn search_in_one_context(
 }
 
 impl RankAudit {
-    /// The audit of a plan, with thresholds that follow from the plan
-    /// ([`Self::planned_thresholds`]): from how many canaries share a context, at most.
+    /// Returns the audit of a plan, with thresholds that follow from the plan
+    /// ([`Self::planned_thresholds`], for the largest number of canaries that share a context).
     ///
-    /// `copies` is the largest number of training records that hold one canary's secret: the
-    /// plan's copies, unless several of them fell into one record or deduplication took some.
+    /// `copies` is the largest number of training records that contain one canary's secret: the
+    /// plan's copies, unless several of them ended up in one record or deduplication removed some.
     #[must_use]
     pub fn of_plan(plan: &CanaryPlan, copies: u64, confidence: Confidence, delta: Delta) -> Self {
         let candidates = u64::try_from(plan.candidates).unwrap_or(u64::MAX);
@@ -116,13 +119,13 @@ impl RankAudit {
     }
 }
 
-/// The largest number of canaries with one context.
+/// Returns the largest number of canaries with one context.
 fn sharing_a_context(plan: &CanaryPlan) -> u64 {
     let sharing = by_context(plan).into_values().map(|members| members.len());
     sharing.max().unwrap_or(0) as u64
 }
 
-/// Numbers of the canaries of each context.
+/// Returns the indices of the canaries of each context.
 fn by_context(plan: &CanaryPlan) -> BTreeMap<&str, Vec<usize>> {
     let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, canary) in plan.canaries.iter().enumerate() {

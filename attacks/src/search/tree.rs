@@ -1,30 +1,30 @@
-//! The candidates as one prefix tree over tokens.
+//! The candidates as a prefix tree over tokens.
 
 use crate::error::{Error, Result};
 use reticent_corpus::TokenId;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most nodes a compiled space may have; digits, letters and word lists need one per position
-/// or per letter.
+/// The largest number of nodes of a compiled space; digits, letters and word lists need one per
+/// position or per letter.
 const MOST_NODES: usize = 1 << 22;
 
 /// An edge of the tree: one more token of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edge {
     pub(crate) token: TokenId,
-    /// Where the candidates go on that are longer than this prefix.
+    /// The node from which candidates longer than this prefix continue.
     pub(crate) child: Option<u32>,
-    /// Candidates that end exactly here.
+    /// The number of candidates that end exactly here.
     pub(crate) ends: u64,
-    /// Candidates that go on.
+    /// The number of candidates that continue.
     pub(crate) below: u64,
 }
 
-/// All candidates of a secret, as a tree over tokens in which equal subtrees are shared.
+/// All candidates for a secret, as a tree over tokens in which equal subtrees are shared.
 ///
 /// A candidate is one choice per position; a choice is a token sequence. The number of
 /// candidates is the product of the numbers of choices. Two candidates that spell the same
-/// tokens stay two candidates (they tie), and a candidate may be the beginning of another.
+/// tokens remain two candidates (they tie), and a candidate may be a prefix of another.
 ///
 /// ```
 /// use reticent_attacks::search::CandidateTree;
@@ -60,20 +60,20 @@ impl CandidateTree {
         })
     }
 
-    /// N, the number of candidates.
+    /// Returns N, the number of candidates.
     #[must_use]
     pub const fn candidates(&self) -> u64 {
         self.candidates
     }
 
-    /// Tokens of all candidates together: the secret positions that flat scoring has to score
-    /// (2^64 - 1 when there are more).
+    /// Returns the total number of tokens of all candidates: the secret positions that flat scoring
+    /// has to score (2^64 - 1 if there are more).
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The tokens of candidate `index`, counted with the last position fastest.
+    /// Returns the tokens of candidate `index`, with the last position varying fastest.
     ///
     /// # Panics
     /// Never: an index beyond the last candidate wraps around.
@@ -89,10 +89,11 @@ impl CandidateTree {
         chosen.into_iter().rev().flatten().copied().collect()
     }
 
-    /// The tokens of the candidate with these choice indices, one per position.
+    /// Returns the tokens of the candidate with these choice indices, one per position.
     ///
     /// # Errors
-    /// A choice index too large, or another number of indices than positions.
+    /// Returns an error if a choice index is too large, or if there are not as many indices as
+    /// positions.
     pub fn spell(&self, choices: &[usize]) -> Result<Vec<TokenId>> {
         if choices.len() != self.positions.len() {
             return Err(Error::CandidateSpace {
@@ -115,7 +116,7 @@ impl CandidateTree {
         Ok(tokens)
     }
 
-    /// Whether these tokens spell a candidate.
+    /// Returns whether these tokens spell a candidate.
     #[must_use]
     pub fn contains(&self, secret: &[TokenId]) -> bool {
         let mut node = Some(Self::ROOT);
@@ -136,7 +137,7 @@ impl CandidateTree {
     }
 }
 
-/// Refuses what is no space, and counts the candidates.
+/// Validates a space and returns its number of candidates.
 fn check(positions: &[Vec<Vec<TokenId>>]) -> Result<u64> {
     let fail = |position, why: &str| {
         Err(Error::CandidateSpace {
@@ -180,7 +181,7 @@ fn total_tokens(positions: &[Vec<Vec<TokenId>>], candidates: u64) -> u64 {
     u64::try_from(each).unwrap_or(u64::MAX)
 }
 
-/// The choices of one position as a tree.
+/// The choices of one position as a trie.
 struct Trie {
     nodes: Vec<TrieNode>,
 }
@@ -210,13 +211,14 @@ impl Trie {
     }
 }
 
-/// For every position and node: in how many ways a candidate can go on strictly below it.
+/// Returns, for every position and node, the number of ways in which a candidate can continue
+/// strictly below it.
 fn completions(tries: &[Trie]) -> Vec<Vec<u64>> {
     let mut later = 1_u64;
     let mut all = vec![Vec::new(); tries.len()];
     for (counts, trie) in all.iter_mut().zip(tries).rev() {
         *counts = vec![0; trie.nodes.len()];
-        // A child has a larger number than its parent, so one pass backwards suffices.
+        // A child has a larger index than its parent, so one backward pass suffices.
         for (number, node) in trie.nodes.iter().enumerate().rev() {
             counts[number] = node
                 .children
@@ -232,10 +234,11 @@ fn completions(tries: &[Trie]) -> Vec<Vec<u64>> {
     all
 }
 
-/// One way to read a prefix: inside the choice of a position, at a node of its tree, in so many ways.
+/// A way to read a prefix: a position, a node of the trie of its choices, and the number of such
+/// ways.
 type Reading = (u32, u32, u64);
 
-/// Subset construction: a node of the tree is the set of readings of a prefix.
+/// Compiles the tree by subset construction: a node of the tree is the set of readings of a prefix.
 fn compile(tries: &[Trie], completions: &[Vec<u64>]) -> Result<Vec<Vec<Edge>>> {
     let start: Vec<Reading> = vec![(0, 0, 1)];
     let mut numbers: HashMap<Vec<Reading>, u32> = HashMap::from([(start.clone(), 0)]);
@@ -274,10 +277,12 @@ fn compile(tries: &[Trie], completions: &[Vec<u64>]) -> Result<Vec<Vec<Edge>>> {
     Ok(nodes)
 }
 
-/// What follows one token: how many candidates end there, and in how many ways each reading goes on.
+/// For one token: the number of candidates that end with it, and the number of ways in which each
+/// reading continues.
 type Followers = (u64, BTreeMap<(u32, u32), u64>);
 
-/// For each next token: how many candidates end there, and the readings that go on.
+/// Returns, for each next token, the number of candidates that end there and the readings that
+/// continue.
 fn follow(tries: &[Trie], readings: &[Reading]) -> BTreeMap<TokenId, (u64, Vec<Reading>)> {
     let mut by_token: BTreeMap<TokenId, Followers> = BTreeMap::new();
     for &(position, node, ways) in readings {
