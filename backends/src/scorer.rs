@@ -14,7 +14,7 @@ pub struct TokenScore {
     pub variance: f64,
     /// The most probable token.
     pub top_token: TokenId,
-    /// The log-probability of [`Self::top_token`], nats.
+    /// The log-probability of the most probable token, nats.
     pub top_log_probability: f64,
 }
 

@@ -120,7 +120,7 @@ impl Owner {
         Self::open(checkpoint)
     }
 
-    /// Like [`Self::open_or_create`], but a new folder takes the key of another checkpoint of the same run, if that has
+    /// Like `open_or_create`, but a new folder takes the key of another checkpoint of the same run, if that has
     /// one, so that both share their seals.
     ///
     /// # Errors
