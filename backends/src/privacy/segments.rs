@@ -22,8 +22,8 @@ pub struct SelectiveBatch<'a>(
     pub(crate) Vec<u32>,
 );
 
-/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token t and predicts token t
-/// + 1; it is sensitive if either token is.
+/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token t and predicts
+/// token t + 1; it is sensitive if either token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// The predictions.
