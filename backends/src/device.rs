@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// Where a model runs.
+/// The device that a model runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
-    /// The processor, all cores.
+    /// The processor, on all cores.
     #[default]
     Cpu,
     /// A CUDA device by number.

@@ -1,4 +1,4 @@
-//! What can go wrong in training and scoring.
+//! Errors of training and scoring.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A token id the model does not know.
+    /// A token id that the model does not know.
     #[error("token {token} is outside the vocabulary of {size} tokens")]
     UnknownToken {
         /// The id.
@@ -17,24 +17,24 @@ pub enum Error {
     /// A prefix without a token, or a sequence too short to score.
     #[error("sequence {index} has {length} tokens; at least {least} needed")]
     TooShort {
-        /// Which one.
+        /// The index of the sequence.
         index: usize,
-        /// How long it is.
+        /// Its length in tokens.
         length: usize,
-        /// The least length.
+        /// The least length in tokens.
         least: usize,
     },
     /// A sequence longer than the model's context.
     #[error("sequence {index} has {length} tokens; the model takes at most {most}")]
     TooLong {
-        /// Which one.
+        /// The index of the sequence.
         index: usize,
-        /// How long it is.
+        /// Its length in tokens.
         length: usize,
-        /// The most tokens.
+        /// The largest length in tokens.
         most: usize,
     },
-    /// A state that was never made, or was released.
+    /// A state that was never created, or was released.
     #[error("state {0} is unknown or was released")]
     UnknownState(u64),
     /// A number outside its range.
@@ -44,26 +44,26 @@ pub enum Error {
         what: &'static str,
         /// The allowed range.
         range: &'static str,
-        /// The value that was offered.
+        /// The value that was given.
         value: f64,
     },
     /// A tensor of the wrong shape.
     #[error("{name} has shape {actual:?}, expected {expected:?}")]
     Shape {
-        /// Which tensor.
+        /// The name of the tensor.
         name: String,
         /// The shape it should have.
         expected: Vec<usize>,
         /// The shape it has.
         actual: Vec<usize>,
     },
-    /// Another worker of the run is gone, or is not what it must be.
+    /// Another worker of the run is gone, or is not as it must be.
     #[error("{0}")]
     Worker(String),
     /// A training set that a recipe can't use.
     #[error("{0}")]
     Unsuitable(String),
-    /// A checkpoint that is truncated, tampered with, or not ours.
+    /// A checkpoint that is truncated, tampered with, or not written by this crate.
     #[error("checkpoint {}: {why}", path.display())]
     Checkpoint {
         /// The file.
@@ -87,30 +87,30 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// A device that is not there.
+    /// A device that is not available.
     #[error("device {device}: {why}")]
     Device {
-        /// The device as it was asked for.
+        /// The device as it was requested.
         device: String,
         /// Why it can't be used.
         why: String,
     },
-    /// A precision that the device, or its engine, does not compute in.
+    /// A precision in which the device, or its engine, does not compute.
     #[error(
         "this device computes in single precision only, got {precision}; bf16 needs a CUDA device \
          that has it"
     )]
     Precision {
-        /// The precision that was asked for.
+        /// The requested precision.
         precision: crate::trainer::Precision,
     },
-    /// Training came to nothing. The last snapshot stays as it is.
+    /// Training diverged. The last snapshot stays as it is.
     #[error(
         "step {step}: {what} is not finite any more; nothing was written. Lower the learning \
          rates, and remove the state folder to begin a new run: what was spent stays spent"
     )]
     Diverged {
-        /// The step, from 1; for a noised gradient that of the private steps, from 0.
+        /// The step, from 1; for a noised gradient the index of the private step, from 0.
         step: u64,
         /// What is not finite.
         what: String,
@@ -121,7 +121,7 @@ pub enum Error {
         /// Steps finished and stored.
         steps: u64,
     },
-    /// A model outside this process answered wrongly, late, or not at all.
+    /// A model outside this process answered wrongly, too late, or not at all.
     #[error("{0}")]
     Outside(String),
     /// The tensor engine failed.

@@ -1,4 +1,5 @@
-//! Files that are whole or absent, and private to their owner, with errors of this crate that name them.
+//! Writes files and folders that are whole or absent and private to their owner, with errors of this crate that name
+//! the path.
 
 use crate::error::{Result, at};
 use reticent_disk::{WholeFolder, private_folder as make_private};
@@ -10,37 +11,37 @@ pub(crate) fn private_folder(path: &Path) -> Result<()> {
     at(path, make_private(path))
 }
 
-/// Makes what was renamed or removed beside a path last.
+/// Syncs the parent folder of a path, so that renames and removals in it are durable.
 pub(crate) fn sync_beside(path: &Path) -> Result<()> {
     at(path, reticent_disk::sync_folder(parent_of(path)))
 }
 
-/// Writes a whole file or none, owner-only.
+/// Writes a file that only its owner can read, whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     at(path, reticent_disk::write_whole(path, bytes))
 }
 
-/// A folder under construction: whole at its place in the end, or not there at all.
+/// A folder under construction: it appears at its place whole, or not at all.
 pub(crate) struct Building(WholeFolder);
 
 impl Building {
-    /// A hidden folder beside the place where it will stand.
+    /// Creates a hidden folder next to its final place.
     pub(crate) fn beside(folder: &Path) -> Result<Self> {
         at(folder, std::fs::create_dir_all(parent_of(folder)))?;
         at(folder, WholeFolder::create(folder)).map(Self)
     }
 
-    /// Where it is being built.
+    /// Returns the folder's path while it is being built.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes a file into it.
+    /// Writes a file into the folder.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         at(&self.path().join(name), self.0.write(name, bytes))
     }
 
-    /// Moves it to its place, which is free or an empty folder.
+    /// Moves the folder to its place, which must be free or an empty folder.
     pub(crate) fn finish(self, folder: &Path) -> Result<()> {
         at(folder, self.0.finish()).map(drop)
     }

@@ -1,19 +1,19 @@
-//! Models, the recipes that train them, and what scores text with them. burn lives here and nowhere else.
+//! Models, the recipes that train them, and the engines that score text with them. Only this crate depends on burn.
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
-//! | [`model`] | the shapes of LSTMs and transformers, each difference a switch |
-//! | [`trainer`] | what an engine offers to be trained: records, updates, dropout, optimisers |
-//! | [`privacy`] | sampling, clipping, noise, the ledger, and the [`Step`](privacy::Step) that alone makes a privatised update |
-//! | [`run`] | a recipe over a corpus, from the first step to a trained model |
-//! | [`checkpoint`] | folders of models: weights, manifest, state to resume from, the owner's key |
-//! | [`hugging_face`] | folders of other libraries, read and written |
-//! | `engine` | the processor's engine (feature `cpu`) and those of devices |
+//! | [`model`] | the architectures of LSTMs and transformers, each difference a switch |
+//! | [`trainer`] | the interface of a trainable engine: records, updates, dropout, optimisers |
+//! | [`privacy`] | sampling, clipping, noise, the ledger; [`Step`](privacy::Step), that alone makes a private update |
+//! | [`run`] | training a recipe on a corpus, from the first step to a trained model |
+//! | [`checkpoint`] | model folders: weights, manifest, resumable state, the owner's key |
+//! | [`hugging_face`] | reading and writing the model folders of other libraries |
+//! | `engine` | the engines of the processor (feature `cpu`) and of devices |
 //!
-//! Attacks see a model through [`Scorer`], [`PrefixScorer`] and [`Logits`]. Without features the crate is traits and
-//! data. With `cpu` it trains and scores on the processor, with `cuda` on NVIDIA devices, with `wgpu` on those of
-//! Vulkan, Metal and DirectX 12; `tcp` trains by several processes; `oracle` adds the slow engine in f64 that tests
-//! compare the others with.
+//! Attacks see a model through [`Scorer`], [`PrefixScorer`] and [`Logits`]. Without features the crate contains only
+//! traits and data types. The feature `cpu` adds training and scoring on the processor, `cuda` on NVIDIA devices, and
+//! `wgpu` on devices of Vulkan, Metal and DirectX 12. `tcp` adds training by several processes. `oracle` adds a slow
+//! engine in f64 that tests compare the others with.
 //!
 //! ```
 //! use reticent_accounting::SamplingRate;
@@ -48,21 +48,21 @@ pub mod run;
 mod scorer;
 pub mod trainer;
 
-// Scorers, and where they run.
+// Scorers, and the devices they run on.
 pub use device::Device;
 pub use scorer::{Logits, PrefixScorer, Scorer, StateId, TokenScore};
 
-// What a recipe is given.
+// The inputs of a recipe.
 pub use material::{Corpus, SecretRates, Sensitive};
 pub use recipe::{PrivateOptions, Schedule, TrainOptions};
 pub use reticent_accounting::training::Recipe;
 
-// Who trains together.
+// Training by several workers.
 pub use collective::{Collective, Local, Threads};
 #[cfg(feature = "tcp")]
 pub use collective::{Tcp, TcpOptions};
 
-// What tests compare with.
+// References for tests.
 #[cfg(feature = "oracle")]
 pub use exact::{exact, exact_logits};
 pub use replay::{Replay, replay};

@@ -1,5 +1,5 @@
-//! What a recipe trains on: the training set, which of its tokens are sensitive, and how often
-//! each record may be drawn.
+//! The data that a recipe trains on: the training set, which of its tokens are sensitive, and how often each record may
+//! be drawn.
 
 use crate::error::{Error, Result};
 use crate::trainer::masking::Masking;
@@ -35,7 +35,7 @@ pub struct Corpus<'a> {
 }
 
 impl<'a> Corpus<'a> {
-    /// A training set of which nothing more is known: enough for `sgd`, `dpsgd` and `crt`.
+    /// Returns a corpus with nothing but a training set: enough for `sgd`, `dpsgd` and `crt`.
     #[must_use]
     pub const fn plain(set: &'a TrainingSet) -> Self {
         Self {
@@ -63,14 +63,14 @@ pub struct Sensitive {
 }
 
 impl Sensitive {
-    /// Spans of token positions, record by record, and the token that stands for a mask.
+    /// Takes the spans of sensitive token positions, record by record, and the token that stands for a mask.
     ///
-    /// `alike` says what is known of the policy. Unless all of it holds, whatever trains on
-    /// the other tokens without noise promises nothing.
+    /// `alike` says what is known of the policy. Unless all of it holds, training on the other tokens without noise has
+    /// no guarantee.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] unless there is one list per record, each ascending, without
-    /// touching spans, and inside its record without the beginning of text.
+    /// Returns [`Error::Unsuitable`] unless there is one list per record, each ascending, without touching spans, and
+    /// inside its record without the beginning of text.
     pub fn new(
         set: &TrainingSet,
         spans: Vec<Vec<Range<usize>>>,
@@ -97,8 +97,8 @@ impl Sensitive {
         Ok(Self { spans, mask, alike })
     }
 
-    /// What the records themselves say: a set prepared without redaction carries what its
-    /// policy found.
+    /// Takes the spans from the records themselves: in a set prepared without redaction they carry what the policy
+    /// found.
     ///
     /// # Errors
     /// As [`Sensitive::new`].
@@ -107,25 +107,25 @@ impl Sensitive {
         Self::new(set, spans, mask, alike)
     }
 
-    /// The spans of a record.
+    /// Returns the spans of a record.
     pub(crate) fn of(&self, record: usize) -> &[Range<usize>] {
         &self.spans[record]
     }
 
-    /// The token of a mask.
+    /// Returns the token of a mask.
     #[must_use]
     pub const fn mask(&self) -> TokenId {
         self.mask
     }
 
-    /// What is known of the policy.
+    /// Returns what is known of the policy.
     #[must_use]
     pub const fn alike(&self) -> RedactedAlike {
         self.alike
     }
 
-    /// The share of tokens that are sensitive, beginnings of text left out. JFT's conservative
-    /// light noise takes it for the miss rate: a detector of recall 0.
+    /// Returns the share of tokens that are sensitive, not counting beginnings of text. JFT's conservative light noise
+    /// takes this share as the miss rate: a detector of recall 0.
     #[must_use]
     pub fn share(&self, set: &TrainingSet) -> Probability {
         let sensitive: usize = self.spans.iter().flatten().map(Range::len).sum();
@@ -134,8 +134,8 @@ impl Sensitive {
         Probability::new(share).expect("a share lies in [0, 1]")
     }
 
-    /// The tokens of a record with one mask in place of each span, and which of them carry no loss: a mask does where a
-    /// token of its span did.
+    /// Returns the tokens of a record with one mask in place of each span, and which of them carry no loss. A mask
+    /// carries a loss if some token of its span did.
     pub(crate) fn redacted(
         &self,
         number: usize,
@@ -155,9 +155,10 @@ impl Sensitive {
     }
 }
 
-/// Ranges of a record's tokens after each of some spans has become one token, which belongs to a range that held all of it.
+/// Maps ranges of a record's tokens to their places after each span has become one token. That token belongs to a range
+/// if the range held the whole span.
 fn moved(ranges: &[Range<usize>], spans: &[Range<usize>]) -> Vec<Range<usize>> {
-    // How many tokens are gone before a place, and the span that holds it.
+    // The number of tokens removed before a position, and the span that contains the position.
     let before = |at: usize| {
         let ended = spans.partition_point(|span| span.end <= at);
         let gone: usize = spans[..ended].iter().map(|span| span.len() - 1).sum();
@@ -187,11 +188,11 @@ pub struct SecretRates {
 }
 
 impl SecretRates {
-    /// Rates by record of the training set, as `account protect` gives them, and the records
-    /// that hold each secret.
+    /// Takes one rate per record of the training set, as `account protect` gives them, and the records that hold each
+    /// secret.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a rate outside [0, 1] or a record that does not exist.
+    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1] or a record that does not exist.
     pub fn new(rates: Vec<f64>, secrets: Vec<Vec<u32>>) -> Result<Self> {
         crate::privacy::random::Rates::each(rates.clone())?;
         let missing = |record: &&u32| **record as usize >= rates.len();
@@ -209,10 +210,10 @@ impl SecretRates {
         })
     }
 
-    /// The same with what is promised for each secret.
+    /// Adds what is promised for each secret.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for another number of promises than secrets.
+    /// Returns [`Error::OutOfRange`] if the numbers of promises and secrets differ.
     pub fn promising(self, promises: Vec<Secret>) -> Result<Self> {
         if promises.len() != self.secrets.len() {
             return Err(Error::OutOfRange {
@@ -224,7 +225,8 @@ impl SecretRates {
         Ok(Self { promises, ..self })
     }
 
-    /// Whether each secret has the promise and at most the rates of a class.
+    /// Returns whether some class covers each secret: with the secret's promise, and rates that are at least the
+    /// secret's.
     pub(crate) fn are_covered(&self, classes: &SecretClasses) -> Result<bool> {
         if self.promises.len() != self.secrets.len() {
             return Ok(false);
@@ -239,14 +241,13 @@ impl SecretRates {
         Ok(classes.first_uncovered(secrets)?.is_none())
     }
 
-    /// By record.
+    /// Returns the rate of each record.
     #[must_use]
     pub fn rates(&self) -> &[f64] {
         &self.rates
     }
 
-    /// Rates that dominate those of every secret
-    /// ([`reticent_accounting::training::dominating_rates`]).
+    /// Returns rates that dominate those of every secret ([`reticent_accounting::training::dominating_rates`]).
     #[must_use]
     pub fn dominating(&self) -> Vec<SamplingRate> {
         dominating_rates(&self.rates, &self.secrets)

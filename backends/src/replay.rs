@@ -1,11 +1,10 @@
-//! Neighbouring inputs, the same randomness: does a recipe keep the sensitivity it declares?
+//! Checks whether a recipe keeps its declared sensitivity, by two runs on neighbouring inputs with the same randomness.
 //!
-//! A run on D is recorded: every value that is about to be noised, and what came out. A run on
-//! a neighbour D' is then replayed against it: each of its noised values is taken for the one
-//! that came out on D. Whatever else it computes must then be the same bit by bit, weights
-//! included, or something of the neighbour went past the noise. The values before noise may
-//! differ by the declared sensitivity, and the draws must be the same in number, length and
-//! deviation. Idea: Cebere et al. 2026; that releases are forced is ours.
+//! A run on D is recorded: every value before noise is added to it, and the noised value. A run on a neighbour D' is
+//! then replayed against the record: each of its noised values is replaced by the recorded one. Everything else that it
+//! computes, weights included, must then be bit-identical; otherwise information about the neighbour bypassed the
+//! noise. The values before noise may differ by the declared sensitivity, and the draws must agree in number, length
+//! and standard deviation. The idea is from Cebere et al. 2026; replacing the releases is ours.
 
 use crate::error::{Error, Result};
 use crate::material::Corpus;
@@ -19,25 +18,25 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// Sums and states that were noised on D.
+    /// The number of sums and states that were noised on D.
     pub releases: usize,
-    /// Calls for noise on D, and on the neighbour.
+    /// The number of calls for noise on D, and on the neighbour.
     pub draws: (usize, usize),
-    /// Whether both runs asked for the same noise: same steps, tensors, lengths, deviations.
+    /// Whether both runs asked for the same noise: the same steps, tensors, lengths and standard deviations.
     pub same_flow: bool,
-    /// Whether both ended in the same weights, bit by bit, given the same releases.
+    /// Whether both runs ended with bit-identical weights, given the same releases.
     pub same_weights: bool,
-    /// The largest distance of what was about to be noised, over what the neighbours allow: the
-    /// declared sensitivity, twice that for replace.
+    /// The largest distance between values before noise, over the distance that the neighbouring relation allows: the
+    /// declared sensitivity, or twice that for replacement.
     pub largest: f64,
 }
 
 impl Replay {
-    /// Whether the declared sensitivity was kept and nothing went past the noise. A relative
-    /// 1e-5 is allowed for the arithmetic of sums.
+    /// Returns whether the declared sensitivity was kept and nothing bypassed the noise. A relative error of 1e-5 is
+    /// allowed for the arithmetic of sums.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.same_flow && self.same_weights && self.largest <= 1.0 + 1e-5
@@ -52,13 +51,13 @@ struct Draw {
     after: Vec<f32>,
 }
 
-/// By step and tensor.
+/// The calls for noise by step and tensor.
 type Tape = BTreeMap<(u64, usize), Draw>;
 
 #[derive(Default)]
 struct Reel {
     tape: Tape,
-    /// Calls that repeat one on the tape.
+    /// The number of calls that repeat one on the tape.
     repeated: usize,
 }
 
@@ -66,7 +65,7 @@ fn open(reel: &Mutex<Reel>) -> MutexGuard<'_, Reel> {
     reel.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Noise that keeps what it is given, and gives back what is on the tape of another run.
+/// A noise source that records its calls and, where it has the tape of another run, returns that run's noised values.
 struct Recorder {
     noise: ChaChaNoise,
     forced: Option<Arc<Tape>>,
@@ -129,14 +128,14 @@ fn recorded(
     })
 }
 
-/// Runs a recipe on a corpus and on its neighbour, and compares.
+/// Runs a recipe on a corpus and on its neighbour, and compares the two runs.
 ///
-/// `make` gives the same fresh model twice. `neighbour` differs from `corpus` as `neighbours`
-/// says and in nothing that the schedule sees, |D_pri| included: one record more takes the
-/// place of a point that is only `<MASK>`. The options must hold a seed.
+/// `make` must create the same fresh model each time. `neighbour` differs from `corpus` as `neighbours` says and in
+/// nothing that the schedule depends on, |D_pri| included: an additional record takes the place of a point that is only
+/// `<MASK>`. The options must hold a seed.
 ///
 /// # Errors
-/// As [`crate::run::train_on`]; options without a seed.
+/// As [`crate::run::train_on`]; also for options without a seed.
 pub fn replay(
     make: &dyn Fn() -> Result<Box<dyn Trainer>>,
     options: &TrainOptions,
@@ -161,7 +160,7 @@ pub fn replay(
     for (&(step, state), (distance, std)) in &distances {
         let sigma = noise_multiplier(&here.schedule, options, step, state.is_some());
         let share = distance.sqrt() / (std / sigma * allowed);
-        // what is no number breaks the promise
+        // NaN counts as a violation
         largest = if share.is_nan() {
             f64::INFINITY
         } else {
@@ -196,7 +195,8 @@ fn same_bits(a: &[Vec<f32>], b: &[Vec<f32>]) -> bool {
     bits(a) == bits(b)
 }
 
-/// Squared distance and deviation of each release: all weights of a step are one, a state one.
+/// Returns the squared distance and the noise's standard deviation for each release. All weights of a step are one
+/// release; each state is one.
 fn distances(a: &Tape, b: &Tape, tensors: usize) -> BTreeMap<(u64, Option<usize>), (f64, f64)> {
     let mut out = BTreeMap::new();
     let nothing = Vec::new();
@@ -213,7 +213,7 @@ fn distances(a: &Tape, b: &Tape, tensors: usize) -> BTreeMap<(u64, Option<usize>
     out
 }
 
-/// σ of a release: that of its stage, or of the states.
+/// Returns σ of a release: that of its stage, or of the states.
 fn noise_multiplier(schedule: &Schedule, options: &TrainOptions, step: u64, state: bool) -> f64 {
     if let (true, TrainRun::Sdp { selective }) = (state, &options.plan.run) {
         return selective.state_noise_multiplier.get();

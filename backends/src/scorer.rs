@@ -1,9 +1,9 @@
-//! The seam between models and attacks: tokens in, nats out.
+//! The interface between models and attacks: tokens in, scores in nats out.
 
 use crate::error::Result;
 use reticent_corpus::TokenId;
 
-/// What a model says about one token in its context.
+/// A model's score of one token in its context.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenScore {
     /// log p(token | context), nats.
@@ -14,7 +14,7 @@ pub struct TokenScore {
     pub variance: f64,
     /// The most probable token.
     pub top_token: TokenId,
-    /// Its log-probability, nats.
+    /// The log-probability of the most probable token, nats.
     pub top_log_probability: f64,
 }
 
@@ -27,52 +27,52 @@ pub trait Scorer: Send {
     /// Row i has `sequences[i].len() - 1` entries. A sequence's scores do not depend on the
     /// other sequences of the call.
     ///
-    /// # Errors
-    /// A token outside the vocabulary, or a failing engine.
+    /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn score(&mut self, sequences: &[Vec<TokenId>]) -> Result<Vec<Vec<TokenScore>>>;
 }
 
-/// A cached state of a [`PrefixScorer`]: "this model after this prefix".
+/// The identifier of a cached state of a [`PrefixScorer`]: the model after it has read a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StateId(pub u64);
 
-/// A scorer that keeps its state after a prefix, so that candidates sharing a prefix share its cost.
+/// A scorer that keeps its state after a prefix, so that candidates with a common prefix share the cost of reading it.
 pub trait PrefixScorer: Scorer {
-    /// States after each prefix (at least one token each).
+    /// Returns the state after each prefix. A prefix has at least one token.
     ///
     /// # Errors
-    /// An empty prefix, a token outside the vocabulary, or a failing engine.
+    /// Returns an error if a prefix is empty, if a token lies outside the vocabulary, or if the engine fails.
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>>;
-    /// States after appending one token to each given state; the parents stay valid.
+    /// Returns the state after appending one token to each given state; the given states stay valid.
     ///
     /// # Errors
-    /// An unknown state, a token outside the vocabulary, or a failing engine.
+    /// Returns an error if a state is unknown, if a token lies outside the vocabulary, or if the engine fails.
     fn extend(&mut self, steps: &[(StateId, TokenId)]) -> Result<Vec<StateId>>;
-    /// log p(token | state) in nats for every state × wanted token, row-major
-    /// (`states.len() × wanted.len()`). A row does not depend on the other rows of the call.
+    /// Returns log p(token | state) in nats for every state × wanted token, row-major (`states.len() × wanted.len()`).
+    /// A row does not depend on the other rows of the call.
     ///
     /// # Errors
-    /// An unknown state, a token outside the vocabulary, or a failing engine.
+    /// Returns an error if a state is unknown, if a token lies outside the vocabulary, or if the engine fails.
     fn next_log_probabilities(
         &mut self,
         states: &[StateId],
         wanted: &[TokenId],
     ) -> Result<Vec<f64>>;
-    /// Forgets states; unknown ones are ignored.
+    /// Releases states; unknown ones are ignored.
     fn release(&mut self, states: &[StateId]);
 }
 
-/// Logits of one sequence, for encoders and decoders alike.
+/// A model that returns the logits of one sequence, for encoders and decoders alike.
 pub trait Logits: Send {
-    /// Row-major logits: tokens × V, or one row of classes. `token_types` is empty (all 0) or as
-    /// long as `tokens`.
+    /// Returns row-major logits: tokens × V, or one row with a value for each class. `token_types` is empty (all 0) or
+    /// as long as `tokens`.
     ///
     /// # Errors
-    /// No token, too many, one outside the vocabulary, or types that do not fit.
+    /// Returns an error if there is no token or there are too many, if one lies outside the vocabulary, or if the types
+    /// do not fit.
     fn logits(&mut self, tokens: &[TokenId], token_types: &[u32]) -> Result<Vec<f64>>;
 }
 
-/// Checks token types against a model and the tokens they stand beside.
+/// Checks token types against a model and the tokens that they belong to.
 #[cfg(feature = "cpu")]
 pub(crate) fn check_token_types(
     model: &crate::model::Model,

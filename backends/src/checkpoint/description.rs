@@ -1,4 +1,4 @@
-//! What a run is, as far as its state must know: what may be resumed is compared with it.
+//! Describes a run for its state: a run can be resumed only if the descriptions agree.
 
 use crate::checkpoint::state::RunIdentity;
 use crate::error::{Error, Result};
@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The description of a run. Options stand in it as they are; text only as digests under the
-/// run's key.
+/// The description of a run. It contains the options in clear, but text only as digests under the run's key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
@@ -20,7 +19,7 @@ pub(crate) struct Description {
     planned: Vec<Planned>,
 }
 
-/// A digest under the run's key, without a copy of the whole text.
+/// Computes a digest under the run's key without copying the whole text.
 fn digest<T: Serialize>(key: &RunKey, what: &str, part: &T) -> Result<(String, String)> {
     let mut keyed = keyed_writer(key.bytes(), what);
     serde_json::to_writer(&mut keyed, part).map_err(|e| Error::Engine(e.to_string()))?;
@@ -55,7 +54,7 @@ impl Description {
                 &corpus.held_out_ignored,
             )?]);
         }
-        // Classes and masked tokens are read in place of next ones.
+        // Classes and masked tokens take the place of next tokens as targets.
         if corpus.held_out_labels.is_some() {
             data.extend([digest(
                 key,
@@ -93,7 +92,7 @@ impl Description {
     }
 }
 
-/// Paths of options that differ.
+/// Collects the paths of options that differ.
 fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
@@ -116,7 +115,7 @@ fn options_differ(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<Str
     }
 }
 
-/// The private steps of a schedule, stage by stage.
+/// Returns the private steps of a schedule, stage by stage.
 fn planned(schedule: &Schedule) -> Vec<Planned> {
     let stages = schedule.stages.iter().enumerate();
     stages

@@ -1,14 +1,14 @@
-//! One process at a time on a folder.
+//! A lock that allows one process at a time to use a folder.
 
 use crate::error::{Result, at};
 use crate::files::sibling;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The lock of a folder: a file `NAME.lock` beside it, removed when this value goes.
+/// The lock of a folder: a file `NAME.lock` beside it, removed when this value is dropped.
 ///
-/// It lies beside the folder and not in it, so that it is held while the folder is made, renamed
-/// or erased.
+/// The lock file lies beside the folder rather than in it, so that the lock stays held while the folder is created,
+/// renamed or erased.
 #[derive(Debug)]
 pub struct FolderLock {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Takes the lock, or fails at once.
+    /// Takes the lock, or fails immediately.
     ///
     /// # Errors
     /// [`crate::Error::Io`] naming the folder: busy, where another process holds it; or the folder that
@@ -26,7 +26,7 @@ impl FolderLock {
         loop {
             let busy = "another process is at work on this folder";
             let file = at(folder, reticent_disk::lock_file(&path, busy))?;
-            // whoever held it before may have removed the file between our opening and locking it
+            // the previous holder may have removed the file between our opening and locking it
             if same_file(&file, &path) {
                 return Ok(Self { path, _file: file });
             }
@@ -36,7 +36,7 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // removed while it is held: whoever opens the path from now on makes a new file
+        // removed while the lock is held: from now on, opening the path creates a new file
         let _ = std::fs::remove_file(&self.path);
     }
 }

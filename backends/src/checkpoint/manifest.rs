@@ -1,4 +1,4 @@
-//! What ran, beside the weights it made. Nothing in it is an unaccounted function of the private text.
+//! The manifest: what ran, stored beside the weights. Nothing in it is an unaccounted function of the private text.
 
 use crate::error::{Error, Result};
 use crate::model::{LoraSpec, TransformerConfig};
@@ -200,7 +200,7 @@ fn is_poisson(sampling: &Sampling) -> bool {
 }
 
 impl Phase {
-    /// The noisy steps that were released; none of a phase without noise.
+    /// Returns the number of noisy steps that were released, or `None` for a phase without noise.
     #[must_use]
     pub const fn private_steps(&self) -> Option<u64> {
         match self {
@@ -217,7 +217,7 @@ impl Phase {
 }
 
 impl Phase {
-    /// σ of the noise that was added to gradients; none of a phase of ordinary steps.
+    /// Returns σ of the noise that was added to gradients, or `None` for a phase of ordinary steps.
     #[must_use]
     pub const fn noise_multiplier(&self) -> Option<f64> {
         match self {
@@ -274,7 +274,7 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// The model of others that they are.
+    /// Returns the foreign base model of these weights, if there is one.
     #[must_use]
     pub const fn base(&self) -> Option<Base> {
         match self {
@@ -385,7 +385,7 @@ pub struct Manifest {
 }
 
 impl Initial {
-    /// Digest of the weights that training began with, where they came from a folder.
+    /// Returns the digest of the weights that training started from, if they came from a folder.
     #[must_use]
     pub fn weights(&self) -> Option<&str> {
         match self {
@@ -396,10 +396,10 @@ impl Initial {
 }
 
 impl Manifest {
-    /// Reads and checks a manifest.
+    /// Parses and checks a manifest.
     ///
     /// # Errors
-    /// JSON that is not a manifest of schema 1.
+    /// Returns an error unless the JSON is a manifest of schema 1.
     pub fn from_json(json: &str) -> std::result::Result<Self, String> {
         let manifest: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
         if manifest.schema != 1 || manifest.kind != "checkpoint" {
@@ -412,11 +412,11 @@ impl Manifest {
         manifest.consistent()
     }
 
-    /// What was released: what the plan says, or for a manifest of an earlier version what its
-    /// phases do.
+    /// Returns what was released: the plan, or for a manifest of an earlier version the run reconstructed from its
+    /// phases.
     ///
     /// # Errors
-    /// Phases that are not those of the recipe.
+    /// Returns an error if the phases are not those of the recipe.
     pub fn planned(&self) -> Result<TrainingPlan> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
@@ -449,7 +449,7 @@ impl Manifest {
         Ok(plan)
     }
 
-    /// Compares what stands here twice. A manifest without a plan gets the mechanism of its phases.
+    /// Compares everything that the manifest states twice. A manifest without a plan gets the mechanism of its phases.
     pub(crate) fn consistent(mut self) -> std::result::Result<Self, String> {
         let plan = self.planned().map_err(|e| e.to_string())?;
         let mechanism = plan.mechanism();
@@ -465,7 +465,7 @@ impl Manifest {
             Initial::Random { .. } | Initial::Pretrained { .. } => None,
         };
         let earlier = plan.continues.as_ref();
-        // Plans of earlier versions say nothing of a base.
+        // Plans of earlier versions do not mention a base.
         if plan.base.is_some() && plan.base != self.initial.base() {
             return differs("initial");
         }
@@ -524,17 +524,17 @@ impl Manifest {
         Ok(self)
     }
 
-    /// The model of others behind it, which no promise covers.
+    /// Returns the foreign base model, which no guarantee covers, if there is one.
     #[must_use]
     pub fn base(&self) -> Option<Base> {
         let planned = self.plan.as_ref().and_then(TrainingPlan::base);
         self.initial.base().or(planned)
     }
 
-    /// The manifest as JSON.
+    /// Returns the manifest as JSON.
     ///
     /// # Errors
-    /// Never in practice; the serialiser's own.
+    /// Returns the serialiser's error, which does not occur in practice.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|e| Error::Engine(e.to_string()))
     }

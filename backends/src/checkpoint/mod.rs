@@ -1,5 +1,5 @@
-//! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`; of an
-//! adapter `adapter_config.json` and `adapter_model.safetensors` in place of the first two.
+//! The checkpoint folder: `config.json`, `model.safetensors`, `tokenizer.json`, `manifest.json`. The folder of an
+//! adapter has `adapter_config.json` and `adapter_model.safetensors` in place of the first two.
 
 pub(crate) mod description;
 pub(crate) mod lock;
@@ -34,15 +34,15 @@ use weights::{Named, from_bytes, notes, read, to_bytes};
 
 /// The file of a model's weights.
 const WEIGHTS: &str = "model.safetensors";
-/// That of its shape.
+/// The file of a model's architecture.
 const CONFIG: &str = "config.json";
 /// The model type of our LSTM in `config.json`.
 const MODEL_TYPE: &str = "reticent-lstm";
 
-/// A loaded checkpoint; every file was checked against the others.
+/// A loaded checkpoint, whose files have been checked against each other.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
-    /// The model's shape.
+    /// The model's architecture.
     pub model: Model,
     /// Its weights, in the order of [`Model::parameters`].
     pub weights: Vec<Vec<f32>>,
@@ -50,17 +50,16 @@ pub struct Checkpoint {
     pub tokenizer: Tokenizer,
     /// What ran.
     pub manifest: Manifest,
-    /// Whether the manifest is known to be its owner's.
+    /// Whether the manifest is known to come from the model's owner.
     pub authentication: Authentication,
 }
 
-/// What weights that we wrote say of themselves, in the header of their file. Software that
-/// writes them again drops it.
+/// The mark in the header of a weights file that this crate wrote. Software that rewrites the file drops the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// How they were trained.
+    /// The recipe that trained the weights.
     pub recipe: String,
-    /// SHA-256 of the manifest that belongs to them, but for their own digest in it.
+    /// SHA-256 of the weights' manifest, computed with the weights' digest left empty.
     pub manifest: String,
 }
 
@@ -68,7 +67,7 @@ impl Mark {
     const RECIPE: &'static str = "reticent.recipe";
     const MANIFEST: &'static str = "reticent.manifest";
 
-    /// The mark of weights whose manifest has no digest of them yet.
+    /// Returns the mark of weights whose digest is not in the manifest yet.
     fn of(manifest: &Manifest) -> Result<Self> {
         let blank = Manifest {
             weights: String::new(),
@@ -87,7 +86,7 @@ impl Mark {
         ])
     }
 
-    /// Of one file; one of the entries is enough to say that it is ours.
+    /// Reads the mark of one file; one of the two entries suffices to identify a file of ours.
     fn in_file(path: &Path) -> Result<Option<Self>> {
         let notes = notes(path)?;
         let of = |name: &str| notes.get(name).cloned();
@@ -100,10 +99,10 @@ impl Mark {
         })
     }
 
-    /// Of any weights in a folder.
+    /// Reads the mark of any weights in a folder.
     ///
     /// # Errors
-    /// A folder or a file that can't be read.
+    /// Returns an error if the folder or a file can't be read.
     pub fn in_folder(folder: &Path) -> Result<Option<Self>> {
         for entry in at(folder, std::fs::read_dir(folder))? {
             let path = at(folder, entry)?.path();
@@ -115,12 +114,12 @@ impl Mark {
         Ok(None)
     }
 
-    /// Compares a manifest with the header of the weights beside it, without reading the weights.
-    /// Nothing is compared where there are none.
+    /// Compares a manifest with the header of the weights beside it, without reading the weights. Without weights
+    /// nothing is compared.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] for a manifest that contradicts itself, or that these weights were not
-    /// written with.
+    /// Returns [`Error::Checkpoint`] for a manifest that contradicts itself, or with which these weights were not
+    /// written.
     pub fn compare(folder: &Path, said: &str) -> Result<()> {
         if folder.join(Kind::of(folder).weights()).exists() {
             let manifest = Manifest::from_json(said).map_err(|why| Error::Checkpoint {
@@ -132,8 +131,7 @@ impl Mark {
         Ok(())
     }
 
-    /// Whether weights have a mark, which must be that of their manifest; those of earlier versions
-    /// have none.
+    /// Returns whether the weights have a mark, which must match their manifest. Weights of earlier versions have none.
     fn marks(folder: &Path, manifest: &Manifest, said: &str) -> Result<bool> {
         let weights = folder.join(Kind::of(folder).weights());
         match (&manifest.digests, Self::in_file(&weights)?) {
@@ -146,7 +144,7 @@ impl Mark {
         }
     }
 
-    /// Whether it is that of a manifest's text.
+    /// Returns whether the mark matches the text of a manifest.
     fn fits(&self, manifest: &Manifest, text: &str) -> bool {
         let own = format!("\"weights\": \"{}\"", manifest.weights);
         let blank = text.replacen(&own, "\"weights\": \"\"", 1);
@@ -154,11 +152,11 @@ impl Mark {
     }
 }
 
-/// What a folder holds.
+/// The kind of a folder's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Model,
-    /// An adapter without the model that it goes on.
+    /// An adapter without its base model.
     Adapter,
 }
 
@@ -200,7 +198,7 @@ struct Config {
     eos_token_id: u32,
 }
 
-/// What the guarantee of a run never covers.
+/// Returns what the guarantee of a run never covers.
 fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> Vec<String> {
     let mut list: Vec<String> = [
         "tuning and choice among runs: compose all runs, or account for the selection",
@@ -251,10 +249,10 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> V
 }
 
 impl Manifest {
-    /// The manifest of what has run on a prepared corpus.
+    /// Creates the manifest of what has run on a prepared corpus.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a plan that says otherwise than the corpus.
+    /// Returns [`Error::Unsuitable`] for a plan that contradicts the corpus.
     pub fn of(prepared: &Prepared, ran: &Ran, initial: Initial) -> Result<Self> {
         let plan = ran.plan.published();
         let recipe = plan.run.recipe();
@@ -291,7 +289,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The mechanism of the private phases alone.
+    /// Returns the mechanism of the private phases alone.
     #[must_use]
     pub const fn mechanism(&self) -> &Mechanism {
         &self.mechanism
@@ -299,12 +297,12 @@ impl Manifest {
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint folder, whole or not at all. `beside`: of the folder that the model began from. `owner`, where
-    /// there is one, has authenticated the manifest by then.
+    /// Writes a checkpoint folder, whole or not at all. `beside` holds the other settings of the folder that the model
+    /// started from. An `owner`, if there is one, authenticates the manifest before the folder appears.
     ///
     /// # Errors
-    /// A folder that exists and is not empty, or can't be written; a tokenizer with more tokens
-    /// than the model.
+    /// Returns an error if the folder exists and is not empty, if it can't be written, or if the tokenizer has more
+    /// tokens than the model.
     pub fn save(
         folder: &Path,
         model: &Model,
@@ -339,8 +337,8 @@ impl Checkpoint {
         )
     }
 
-    /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is what
-    /// the folder says of the model that the adapter goes on: its path, as whoever reads it finds it.
+    /// Writes the folder of a trained adapter as peft reads it, with our manifest, whole or not at all. `base` is the
+    /// path that the folder records for the adapter's base model, as a reader of the folder finds it.
     ///
     /// # Errors
     /// As [`Self::save`].
@@ -371,7 +369,8 @@ impl Checkpoint {
         })
     }
 
-    /// The parameters that the run into a checkpoint folder trained, and their values: the model's, or the adapter's.
+    /// Returns the parameters that the run into a checkpoint folder trained, and their values: the model's, or the
+    /// adapter's.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -391,13 +390,13 @@ impl Checkpoint {
         Ok((lora.parameters(), weights))
     }
 
-    /// Loads a checkpoint folder. Nothing in it is trusted: every file is compared with the
-    /// digests of the others, and the mechanism with the one that follows from the phases. An adapter is merged into
-    /// the base that its folder names.
+    /// Loads a checkpoint folder. Nothing in it is trusted: every file is compared with the digests in the others, and
+    /// the mechanism with the one that follows from the phases. An adapter is merged into the base that its folder
+    /// names.
     ///
     /// # Errors
-    /// [`Error::Io`] for a missing file; [`Error::Checkpoint`] for one that is truncated,
-    /// tampered with, or does not fit the others, or is not the one that its owner authenticated.
+    /// Returns [`Error::Io`] for a missing file; [`Error::Checkpoint`] for a file that is truncated, was tampered with,
+    /// does not fit the others, or is not the one that its owner authenticated.
     pub fn load(folder: &Path) -> Result<Self> {
         if Kind::of(folder) == Kind::Adapter {
             return Self::adapted(Pretrained::load(&adapter::named_base(folder)?)?, folder);
@@ -441,7 +440,7 @@ impl Checkpoint {
         })
     }
 
-    /// An adapter of ours on its base.
+    /// Merges an adapter of ours into its base.
     fn adapted(base: Pretrained, folder: &Path) -> Result<Self> {
         let bad = |name: &str, why: String| Error::Checkpoint {
             path: folder.join(name),
@@ -504,16 +503,16 @@ fn decoder(model: &Model) -> Result<&TransformerConfig> {
     }
 }
 
-/// What a checkpoint folder is written from.
+/// The contents of a checkpoint folder to be written.
 struct Files<'a> {
     kind: Kind,
     config: String,
     tokenizer: String,
-    /// Others, by name, which no digest covers.
+    /// Other files, by name, which no digest covers.
     beside: Vec<(&'static str, Vec<u8>)>,
-    /// The file of the weights with these entries in its header.
+    /// Returns the bytes of the weights file with these entries in its header.
     weights: &'a dyn Fn(BTreeMap<String, String>) -> Result<Vec<u8>>,
-    /// [`weights_digest`] of what is written.
+    /// The [`weights_digest`] of the weights.
     digest: String,
 }
 
@@ -541,7 +540,7 @@ impl Files<'_> {
         }
         let manifest = manifest.to_json()?;
         building.write("manifest.json", manifest.as_bytes())?;
-        // what can't be loaded is not written
+        // a folder that can't be loaded is not written
         if weights_digest(&again(building.path())?) != self.digest {
             return Err(Error::Checkpoint {
                 path: building.path().join(self.kind.weights()),
@@ -556,7 +555,7 @@ impl Files<'_> {
     }
 }
 
-/// The manifest of a checkpoint folder, compared with the files beside it but for the weights.
+/// The manifest of a checkpoint folder, compared with all files beside it except the weights.
 struct Authenticated {
     manifest: Manifest,
     authentication: Authentication,
@@ -588,8 +587,8 @@ impl Authenticated {
     }
 }
 
-/// Weights of ours come with the plan that made them. A manifest of an earlier version promises what
-/// follows from its phases, and says what no digest covers.
+/// Checks that the manifest of marked weights contains the plan that trained them. A manifest of an earlier version
+/// guarantees what follows from its phases, and lists the files that no digest covers.
 fn of_an_earlier_version(manifest: &mut Manifest, marked: bool) -> std::result::Result<(), String> {
     match (&manifest.plan, marked) {
         (None, true) => return Err("lacks the plan that the weights were written with".to_owned()),
@@ -615,27 +614,26 @@ fn compare_digest(folder: &Path, name: &str, bytes: &[u8], expected: &str) -> Re
 /// A model to score or to start from: a checkpoint of ours, or any Hugging Face folder.
 #[derive(Debug, Clone)]
 pub struct Pretrained {
-    /// The model's shape.
+    /// The model's architecture.
     pub model: Model,
     /// Its weights, in the order of [`Model::parameters`].
     pub weights: Vec<Vec<f32>>,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
-    /// What ran, where the folder is ours.
+    /// The manifest, if the folder is ours.
     pub manifest: Option<Manifest>,
-    /// Whether that manifest is known to be its owner's.
+    /// Whether that manifest is known to come from the model's owner.
     pub authentication: Authentication,
-    /// Where there is no manifest: what the weights say of a run of ours that made them. Nothing is
-    /// promised for them.
+    /// The mark of weights that a run of ours trained and that have no manifest. They have no guarantee.
     pub mark: Option<Mark>,
-    /// What its training drops: as its manifest says, where the folder is ours, else as its
-    /// `config.json` asks; why it can't be trained so, where that is not covered. Scoring drops nothing.
+    /// The dropout of its training: as the manifest says if the folder is ours, otherwise as its `config.json` says; or
+    /// the reason why it can't be trained with that dropout. Scoring drops nothing.
     pub dropout: std::result::Result<Dropout, String>,
 }
 
 impl Pretrained {
-    /// Loads a folder. Nothing in it is trusted. The vocabulary of a folder without
-    /// `manifest.json` counts as pretrained: built by others, before and without this text.
+    /// Loads a folder. Nothing in it is trusted. The vocabulary of a folder without `manifest.json` counts as
+    /// pretrained: built by others, before and without this text.
     ///
     /// # Errors
     /// As [`Checkpoint::load`] and [`crate::hugging_face::load_hugging_face`].
@@ -657,7 +655,7 @@ impl Pretrained {
                     .into(),
             });
         }
-        // our LSTM is nobody else's: without its manifest it is damaged
+        // only this crate writes our LSTM: without its manifest the folder is damaged
         let kind = text(folder, "config.json").and_then(|json| kind(folder, &json));
         if folder.join("manifest.json").exists() || kind.is_ok_and(|k| k == MODEL_TYPE) {
             return Ok(Checkpoint::load(folder)?.into());
@@ -690,15 +688,15 @@ impl Pretrained {
         })
     }
 
-    /// The folder of the model that an adapter's own folder names.
+    /// Returns the folder of the base model that an adapter's folder names.
     ///
     /// # Errors
-    /// A folder that holds no adapter alone, or names a base that is not there.
+    /// Returns an error if the folder does not hold only an adapter, or if its base does not exist.
     pub fn base_of(adapter: &Path) -> Result<PathBuf> {
         adapter::named_base(adapter)
     }
 
-    /// What stands beside the weights of a folder from elsewhere.
+    /// Adds tokenizer, mark and dropout to the architecture and weights of a folder that is not ours.
     fn foreign(
         folder: &Path,
         (config, weights): (TransformerConfig, Vec<Vec<f32>>),
@@ -743,10 +741,10 @@ fn text(folder: &Path, name: &str) -> Result<String> {
     })
 }
 
-/// The ids of beginning and end of text in a `config.json` of ours.
+/// Returns the ids of beginning and end of text from a `config.json` of ours.
 fn ends(config: &str) -> Option<[u32; 2]> {
     let config: serde_json::Value = serde_json::from_str(config).ok()?;
-    // Of several the first is the one that records end with.
+    // If there are several, records end with the first.
     let id = |key: &str| {
         let id = config.get(key)?;
         u32::try_from(id.get(0).unwrap_or(id).as_u64()?).ok()
@@ -795,7 +793,7 @@ fn weight_bytes(
     to_bytes(&tensors, &notes)
 }
 
-/// The model type in the text of a `config.json`.
+/// Returns the model type from the text of a `config.json`.
 fn kind(folder: &Path, json: &str) -> Result<String> {
     #[derive(Deserialize)]
     struct Kind {
@@ -808,7 +806,7 @@ fn kind(folder: &Path, json: &str) -> Result<String> {
     Ok(kind.model_type)
 }
 
-/// The shape in `config.json`, ours or Hugging Face's.
+/// Reads the architecture from `config.json`, ours or Hugging Face's.
 fn read_config(folder: &Path) -> Result<Model> {
     let bad = |why: String| Error::Checkpoint {
         path: folder.join("config.json"),
@@ -854,10 +852,10 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
     Ok(weights)
 }
 
-/// Refuses to write over anything.
+/// Checks that a new folder can be created without overwriting anything.
 ///
 /// # Errors
-/// [`Error::Io`] (already exists) for a file or a folder with something in it.
+/// Returns [`Error::Io`] (already exists) for a file or for a folder that is not empty.
 pub fn free_for(folder: &Path) -> Result<()> {
     let taken = || {
         std::io::Error::new(

@@ -1,4 +1,5 @@
-//! What the owner of a model keeps beside it and never publishes: the canary plan and the key that seals it.
+//! The folder of secrets that a model's owner keeps beside it and never publishes: the canary plan and the key that
+//! seals it.
 
 use crate::checkpoint::manifest::CanarySeal;
 use crate::error::{Error, Result, at};
@@ -12,18 +13,18 @@ use serde::Serialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Longest plan or code, in bytes: 256 MiB.
+/// Maximum length of a plan or code, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
 /// The file of the canary plan.
 const PLAN: &str = "canaries.json";
 /// The file of the authentication code of the checkpoint's manifest.
 const CODE: &str = "manifest.code";
-/// What it is a code of.
+/// The purpose of that code.
 const MANIFEST: &[u8] = b"manifest";
-/// The code of the secrets that a run of `protect` was certified for.
+/// The file of the authentication code of the secrets for which a run of `protect` was certified.
 const SECRETS: &str = "secrets.code";
-/// The code of the records that were trained on.
+/// The file of the authentication code of the training records.
 const RECORDS: &str = "records.code";
 
 /// Whether a checkpoint's manifest is known to be the one that its owner wrote.
@@ -42,11 +43,11 @@ pub enum Authentication {
 }
 
 impl Authentication {
-    /// Of the manifest of a checkpoint, as read.
+    /// Checks the manifest of a checkpoint, as read.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] where the owner authenticated another manifest; an owner's key that
-    /// is damaged.
+    /// Returns [`Error::Checkpoint`] if the owner authenticated another manifest, or an error if the owner's key is
+    /// damaged.
     pub fn of(checkpoint: &Path, manifest: &[u8]) -> Result<Self> {
         if !owner_folder(checkpoint).join("key").exists() {
             return Ok(Self::NoKey);
@@ -65,7 +66,7 @@ impl Authentication {
         }
     }
 
-    /// What is to be said where it is not authenticated.
+    /// Returns the caveat for a manifest that is not authenticated.
     #[must_use]
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
@@ -87,7 +88,8 @@ pub struct Owner {
     key: [u8; 32],
 }
 
-/// Where the owner's folder of a checkpoint lies: beside it, or beside the folder that `.` or a link stands for.
+/// Returns the path of a checkpoint's owner's folder: beside the checkpoint, or beside the folder that `.` or a link
+/// resolves to.
 #[must_use]
 pub fn owner_folder(checkpoint: &Path) -> PathBuf {
     let beside = sibling(checkpoint, "owner");
@@ -97,17 +99,17 @@ pub fn owner_folder(checkpoint: &Path) -> PathBuf {
     }
 }
 
-/// Where the state folder of a run into this checkpoint lies.
+/// Returns the path of the state folder of a run into this checkpoint.
 #[must_use]
 pub fn state_folder(checkpoint: &Path) -> PathBuf {
     sibling(checkpoint, "state")
 }
 
 impl Owner {
-    /// Opens the owner's folder of a checkpoint, or makes it with a key from the system.
+    /// Opens the owner's folder of a checkpoint, or creates it with a key from the system.
     ///
     /// # Errors
-    /// A folder that can't be made or a key that is damaged.
+    /// Returns an error if the folder can't be created or the key is damaged.
     pub fn open_or_create(checkpoint: &Path) -> Result<Self> {
         let folder = owner_folder(checkpoint);
         private_folder(&folder)?;
@@ -118,7 +120,8 @@ impl Owner {
         Self::open(checkpoint)
     }
 
-    /// The same with the key of another checkpoint of the same run, where that has one: what one seals the other knows.
+    /// Like `open_or_create`, but a new folder takes the key of another checkpoint of the same run, if that has
+    /// one, so that both share their seals.
     ///
     /// # Errors
     /// As [`Owner::open_or_create`].
@@ -134,7 +137,7 @@ impl Owner {
     /// Opens the owner's folder of a checkpoint.
     ///
     /// # Errors
-    /// No such folder, or a key that is damaged.
+    /// Returns an error if there is no such folder or the key is damaged.
     pub fn open(checkpoint: &Path) -> Result<Self> {
         let folder = owner_folder(checkpoint);
         let path = folder.join("key");
@@ -142,21 +145,23 @@ impl Owner {
         Ok(Self { folder, key })
     }
 
-    /// Where the plan is kept.
+    /// Returns the path of the plan.
     #[must_use]
     pub fn plan_path(&self) -> PathBuf {
         self.folder.join(PLAN)
     }
 
-    /// Whether the owner's folder of a checkpoint has room for a run with this plan, or with none: it holds no other one.
+    /// Checks that the owner's folder of a checkpoint has room for this plan: it holds no other one; with `None`, it
+    /// holds none.
     ///
     /// # Errors
-    /// [`Error::Io`] (already exists) where it holds another plan, without which the model of that plan can't be audited.
+    /// Returns [`Error::Io`] (already exists) if it holds another plan, without which the model of that plan can't be
+    /// audited.
     pub fn has_room_for(plan: Option<&CanaryPlan>, checkpoint: &Path) -> Result<()> {
         free_of_others(&owner_folder(checkpoint), plan)
     }
 
-    /// Keeps the plan and seals it for the manifest, with how training met the canaries.
+    /// Stores the plan and seals it for the manifest, with the numbers on how training met the canaries.
     ///
     /// # Errors
     /// As [`Owner::has_room_for`]; a file that can't be written, or a plan that is no plan.
@@ -175,32 +180,32 @@ impl Owner {
         })
     }
 
-    /// Writes down, under this key, that a manifest is the owner's.
+    /// Stores the code under this key that marks a manifest as the owner's.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// Returns an error if the file can't be written.
     pub(crate) fn authenticate(&self, manifest: &[u8]) -> Result<()> {
         self.keep_code(CODE, MANIFEST, manifest)
     }
 
-    /// Keeps the log of the run, which no guarantee covers.
+    /// Stores the log of the run, which no guarantee covers.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// Returns an error if the file can't be written.
     pub fn keep_log(&self, name: &str, bytes: &[u8]) -> Result<()> {
         write_whole(&self.folder.join(name), bytes)
     }
 
-    /// Writes down, under this key, which secrets the run was certified for: nobody without the key can test a
-    /// guess of their names by it.
+    /// Stores a code under this key of the secrets for which the run was certified. Without the key nobody can use it
+    /// to test a guess of their names.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// Returns an error if the file can't be written.
     pub fn keep_secrets(&self, names: &[u8]) -> Result<()> {
         self.keep_code(SECRETS, b"secrets", names)
     }
 
-    /// Whether these are the secrets that were kept; nothing where none were.
+    /// Returns whether these are the stored secrets, or `None` if none were stored.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -208,16 +213,16 @@ impl Owner {
         self.kept_code(SECRETS, b"secrets", names)
     }
 
-    /// Writes down, under this key, which records were trained on, texts and tokens: nobody without the key can test a
-    /// guess of them by it.
+    /// Stores a code under this key of the texts and tokens of the training records. Without the key nobody can use it
+    /// to test a guess of them.
     ///
     /// # Errors
-    /// A file that can't be written.
+    /// Returns an error if the file can't be written.
     pub fn keep_records(&self, prepared: &Prepared) -> Result<()> {
         self.keep_code(RECORDS, b"records", &names(prepared))
     }
 
-    /// Whether these are the records that were trained on; nothing where they were not written down.
+    /// Returns whether these are the training records, or `None` if none were stored.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -245,10 +250,10 @@ impl Owner {
         keyed_digest(&keyed_digest(&self.key, purpose), bytes)
     }
 
-    /// HMAC-SHA256 of a plan under this key, hexadecimal.
+    /// Returns the HMAC-SHA256 of a plan under this key, hexadecimal.
     ///
     /// # Errors
-    /// A plan that is no plan.
+    /// Returns an error if the plan is invalid.
     pub fn digest(&self, plan: &CanaryPlan) -> Result<String> {
         let json = plan
             .to_json()
@@ -257,7 +262,7 @@ impl Owner {
     }
 }
 
-/// Refuses an owner's folder that holds another plan than this.
+/// Refuses an owner's folder that holds a plan other than this one.
 fn free_of_others(folder: &Path, plan: Option<&CanaryPlan>) -> Result<()> {
     let path = folder.join(PLAN);
     let kept = match read_regular_text(&path, LARGEST) {
@@ -275,7 +280,7 @@ fn free_of_others(folder: &Path, plan: Option<&CanaryPlan>) -> Result<()> {
     )
 }
 
-/// The ids of the records, which digest their texts and tokens, in order.
+/// Returns the ids of the records, which are digests of their texts and tokens, in order.
 fn names(prepared: &Prepared) -> Vec<u8> {
     let mut names = Vec::new();
     for id in prepared.ids() {

@@ -1,7 +1,7 @@
 //! Snapshots of a run: weights, optimisers and position in one file, authenticated by the run's key.
 //!
-//! The file is a safetensors file followed by 32 bytes: HMAC-SHA256 of all before them. It is
-//! written and authenticated tensor by tensor, without a second copy of any.
+//! The file is a safetensors file followed by 32 bytes: the HMAC-SHA256 of all preceding bytes. It is written and
+//! authenticated tensor by tensor, without a second copy of any.
 
 use crate::checkpoint::description::Description;
 use crate::checkpoint::weights::{header, read};
@@ -16,40 +16,40 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the authentication code.
+/// Length of the authentication code in bytes.
 const CODE: usize = 32;
-/// What the code is a code of.
+/// The purpose of the key that makes the code.
 const PURPOSE: &str = "snapshot";
-/// Values turned into bytes at once.
+/// Values converted to bytes at a time.
 const BLOCK: usize = 1 << 16;
 
-/// What a snapshot says beside its tensors.
+/// The metadata of a snapshot, stored beside its tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moment {
     pub(crate) schema: u32,
     /// The name of the key.
     pub(crate) key: String,
-    /// The run that made it.
+    /// The run that took the snapshot.
     pub(crate) run: Description,
     /// Steps finished.
     pub(crate) position: u64,
-    /// Where the ledger stood.
+    /// The state of the ledger.
     pub(crate) ledger: Standing,
-    /// What the held-out text said.
+    /// The results on held-out text.
     pub(crate) held_out: String,
     /// Steps of each optimiser.
     pub(crate) optimizers: Vec<u64>,
 }
 
-/// A tensor to be stored.
+/// A tensor to store.
 pub(crate) struct Stored<'a> {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
     pub(crate) values: &'a [f32],
 }
 
-/// Writes to a file and to the authentication code at once.
+/// A writer to both the file and the authentication code.
 struct Authenticated {
     file: DiskFile,
     code: KeyedWriter,
@@ -97,19 +97,19 @@ pub(crate) fn save(
     at(path, reticent_disk::rename(&part, path))
 }
 
-/// A snapshot whose every byte the run's key has written.
+/// A snapshot authenticated as a whole by the run's key.
 pub(crate) struct Snapshot {
     path: PathBuf,
     bytes: Vec<u8>,
     pub(crate) moment: Moment,
 }
 
-/// The content of a file without its code.
+/// Splits a file into its content and its authentication code.
 fn content(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.len().saturating_sub(CODE))
 }
 
-/// What it says of itself, unchecked.
+/// Parses the metadata, without authenticating it.
 fn moment(bytes: &[u8]) -> std::result::Result<Moment, String> {
     let (_, header) =
         SafeTensors::read_metadata(content(bytes).0).map_err(|e| format!("its header: {e}"))?;
@@ -122,8 +122,8 @@ impl Snapshot {
     /// Reads the snapshot, if there is one.
     ///
     /// # Errors
-    /// [`Error::State`] for one that this key did not write exactly so; `counted` says what the
-    /// ledger counts.
+    /// Returns [`Error::State`] unless this key wrote exactly these bytes; the message includes `counted`, the ledger's
+    /// counts.
     pub(crate) fn open(path: &Path, key: &RunKey, counted: &str) -> Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
@@ -151,7 +151,7 @@ impl Snapshot {
         }))
     }
 
-    /// The values of these tensors, in this order.
+    /// Returns the values of these tensors, in this order.
     pub(crate) fn tensors(&self, names: impl Iterator<Item = String>) -> Result<Vec<Vec<f32>>> {
         let bad = |why: String| Error::State {
             path: self.path.clone(),
@@ -170,7 +170,7 @@ impl Snapshot {
     }
 }
 
-/// The position that a snapshot gives whose key is lost.
+/// Returns the position recorded in a snapshot whose key is lost.
 pub(crate) fn unauthenticated_position(path: &Path) -> Option<u64> {
     let moment = moment(&read(path).ok()?).ok()?;
     Some(moment.position)

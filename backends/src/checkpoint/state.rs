@@ -1,9 +1,9 @@
-//! The state folder of a run under way: key, ledger, snapshot. It stays with its owner, and is
-//! erased when the checkpoint is written.
+//! The state folder of an unfinished run: key, ledger, snapshot. It stays with its owner, and is erased once the
+//! checkpoint is written.
 //!
-//! Key and ledger appear together, by a rename, so that one without the other is damage and never
-//! a run that has just begun. What lies in the folder is compared with the run that wants to go on
-//! from it, and nothing in it is believed that the run's key does not authenticate.
+//! Key and ledger appear together, by a rename, so that a folder with only one of them is damaged and never a run that
+//! has just begun. The content of the folder is compared with the run that is to be resumed from it, and only what the
+//! run's key authenticates is trusted.
 
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::description::Description;
@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 const KEY: &str = "key.json";
 const LEDGER: &str = "ledger.jsonl";
 const SNAPSHOT: &str = "snapshot";
-/// Ending of a state folder that is being made.
+/// Suffix of a state folder that is being created.
 const NEW: &str = "new";
-/// Ending of a state folder that is being erased.
+/// Suffix of a state folder that is being erased.
 const ERASED: &str = "erased";
 
 /// A state folder that is open for one run.
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(crate) key: RunKey,
     pub(crate) ledger: Ledger,
     run: Description,
-    /// Held as long as the folder is open.
+    /// Held while the folder is open.
     _lock: FolderLock,
 }
 
@@ -52,16 +52,16 @@ struct KeyFile {
     key: [u8; 32],
 }
 
-/// What a run is compared with: its options, its data and the weights it starts from.
+/// The identity of a run: its options, its data and the weights it starts from.
 #[derive(Clone, Copy)]
 pub(crate) struct RunIdentity<'a> {
     pub(crate) options: &'a TrainOptions,
     pub(crate) corpus: &'a Corpus<'a>,
     pub(crate) weights: &'a str,
     pub(crate) model: &'a Model,
-    /// What is trained where the model's own weights stay.
+    /// The adapter, if one is trained while the model's own weights stay as they are.
     pub(crate) adapter: Option<&'a Lora>,
-    /// How the sums of a step are added up.
+    /// The number of lanes in which the sums of a step are computed.
     pub(crate) lanes: usize,
     pub(crate) schedule: &'a Schedule,
 }
@@ -73,11 +73,11 @@ impl RunIdentity<'_> {
 }
 
 impl State {
-    /// Opens the folder of this run or creates it.
+    /// Opens the folder of this run, or creates it.
     ///
     /// # Errors
-    /// [`Error::Io`] (busy) where another run is at work on it; [`Error::State`] for the folder
-    /// of another run, for one that is damaged, and for one whose key is lost.
+    /// Returns [`Error::Io`] (busy) if another run uses the folder; [`Error::State`] if the folder belongs to another
+    /// run, is damaged, or has lost its key.
     pub(crate) fn open(folder: &Path, asked: RunIdentity<'_>) -> Result<Self> {
         at(folder, reticent_disk::private_folder(parent_of(folder)))?;
         let lock = FolderLock::take(folder)?;
@@ -100,7 +100,7 @@ impl State {
         })
     }
 
-    /// Stores weights, optimisers, position and what the held-out text said, whole or not at all.
+    /// Stores weights, optimisers, position and the results on held-out text, whole or not at all.
     pub(crate) fn save(
         &self,
         (position, held_out): (u64, &str),
@@ -139,8 +139,8 @@ impl State {
         save(&self.folder.join(SNAPSHOT), &self.key, &moment, &tensors)
     }
 
-    /// Restores the last snapshot; returns the position it was taken at and what the held-out
-    /// text had said (nothing without one).
+    /// Restores the last snapshot. Returns the position at which it was taken and the results on held-out text, or
+    /// `None` without a snapshot.
     pub(crate) fn restore(
         &self,
         trainer: &mut dyn Trainer,
@@ -181,7 +181,7 @@ impl State {
     }
 }
 
-/// The number of the averaged weights behind both optimisers.
+/// The index of the averaged weights, after both optimisers.
 const AVERAGE: usize = 2;
 
 fn moment_name(optimizer: usize, moment: &str, tensor: usize) -> String {
@@ -199,7 +199,7 @@ fn another_run(path: &Path, differ: &[String]) -> Error {
     }
 }
 
-/// Whether nothing lies there.
+/// Returns whether the folder is absent or empty.
 fn is_free(folder: &Path) -> Result<bool> {
     match std::fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -208,7 +208,7 @@ fn is_free(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Makes the folder of a new run: whole under its name, or not there.
+/// Creates the folder of a new run: whole under its name, or not at all.
 fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
     let seed = asked.options.seed;
     let key = seed.map_or_else(RunKey::from_system, |seed| Ok(RunKey::from_seed(seed)))?;
@@ -230,7 +230,7 @@ fn create(folder: &Path, asked: RunIdentity<'_>) -> Result<Description> {
     Ok(run)
 }
 
-/// Key, ledger and description, each authenticated by the key.
+/// Reads key, ledger and description, each authenticated by the key.
 fn authenticated(folder: &Path, seed: Option<u64>) -> Result<(RunKey, Ledger, Description)> {
     let key = read_key(folder, seed)?;
     let path = folder.join(LEDGER);
@@ -272,7 +272,7 @@ fn read_key(folder: &Path, seed: Option<u64>) -> Result<RunKey> {
     }
 }
 
-/// A record whose key is gone: what it counts is shown and believed by nobody.
+/// Returns the error for a record whose key is lost. Its counts are shown, but not trusted.
 fn unauthenticated(folder: &Path, path: &Path, what: &str) -> Error {
     let spent = match unauthenticated_counts(&folder.join(LEDGER)) {
         Some((steps, planned)) => {
@@ -310,8 +310,8 @@ fn remove(folder: &Path) -> Result<()> {
     sync_beside(folder)
 }
 
-/// Removes what killed processes left: folders half made, under whose keys nothing was released,
-/// and folders half erased. Says whether there were any.
+/// Removes what killed processes left behind: partly created folders, under whose keys nothing was released, and partly
+/// erased folders. Returns whether there were any.
 fn clear_leftovers(folder: &Path) -> Result<bool> {
     let mut found = false;
     for ending in [NEW, ERASED] {
@@ -324,12 +324,12 @@ fn clear_leftovers(folder: &Path) -> Result<bool> {
     Ok(found)
 }
 
-/// Erases the state that a finished run left, killed after its checkpoint was written: what was
-/// half erased, and a state whose snapshot holds the weights of the checkpoint. Says whether there
-/// was any. Anything else stays as it is.
+/// Erases the state of a finished run whose process was killed after it wrote its checkpoint: partly erased state, and
+/// a state whose snapshot holds the weights of the checkpoint. Anything else stays as it is. Returns whether anything
+/// was erased.
 ///
 /// # Errors
-/// [`Error::Io`] (busy) where a run is at work on it; a folder that can't be erased.
+/// Returns [`Error::Io`] (busy) if a run uses the state, or an error if the folder can't be erased.
 pub fn erase_finished(checkpoint: &Path) -> Result<bool> {
     let folder = state_folder(checkpoint);
     let endings = [NEW, ERASED].map(|ending| sibling(&folder, ending).exists());
@@ -358,7 +358,7 @@ fn belongs_to(folder: &Path, checkpoint: &Path) -> bool {
         ledger.reaches(&snapshot.moment.ledger)?;
         let names: Vec<String> = parameters.into_iter().map(|p| p.name).collect();
         let averaged = (0..names.len()).map(|i| moment_name(AVERAGE, "first", i));
-        // A run that averages ends with the average of its weights.
+        // A run with a moving average ends with the averaged weights.
         let averaged = snapshot.tensors(averaged).unwrap_or_default();
         let weights = snapshot.tensors(names.into_iter())?;
         Ok(Some(

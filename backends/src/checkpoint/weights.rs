@@ -1,4 +1,4 @@
-//! Tensors in safetensors files: the one format in which weights and snapshots lie on disk.
+//! Reads and writes tensors in safetensors files: the only format for weights and snapshots on disk.
 
 use crate::error::{Error, Result, at};
 use reticent_disk::hexadecimal;
@@ -15,11 +15,11 @@ pub(crate) struct Named {
     pub(crate) values: Vec<f32>,
 }
 
-/// Largest file we read: a checkpoint from elsewhere must not ask for all memory.
+/// The size of the largest file that is read: a foreign checkpoint must not exhaust the memory.
 const LARGEST: u64 = 16 << 30;
 
-/// SHA-256 of weights in checkpoint order, hexadecimal: of each tensor its length, then its
-/// values as little-endian f32.
+/// Returns the SHA-256 of weights in checkpoint order, hexadecimal: for each tensor its length, then its values as
+/// little-endian f32.
 #[must_use]
 pub fn weights_digest(weights: &[Vec<f32>]) -> String {
     let mut digest = Sha256::new();
@@ -35,8 +35,8 @@ pub fn weights_digest(weights: &[Vec<f32>]) -> String {
     hexadecimal(&digest.finalize())
 }
 
-/// The header of a safetensors file of f32 tensors (name, shape, number of values) in this order,
-/// with its length in front. Equal content gives equal bytes.
+/// Returns the header of a safetensors file of f32 tensors (name, shape, number of values) in this order, preceded by
+/// its length. Equal content gives equal bytes.
 pub(crate) fn header<'a>(
     notes: &BTreeMap<String, String>,
     tensors: impl Iterator<Item = (&'a str, &'a [usize], usize)>,
@@ -61,7 +61,7 @@ pub(crate) fn header<'a>(
     Ok(bytes)
 }
 
-/// The bytes of a safetensors file, with text entries in its header.
+/// Returns the bytes of a safetensors file, with text entries in its header.
 pub(crate) fn to_bytes(tensors: &[Named], notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     let mut sorted: Vec<&Named> = tensors.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -74,10 +74,10 @@ pub(crate) fn to_bytes(tensors: &[Named], notes: &BTreeMap<String, String>) -> R
     Ok(bytes)
 }
 
-/// The text entries in the header of a safetensors file, of which no more than the header is read.
+/// Reads the text entries in the header of a safetensors file, and nothing beyond the header.
 pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
     use std::io::Read;
-    // the longest that the format's own library reads
+    // the longest header that the format's own library reads
     const LONGEST: u64 = 100_000_000;
     let bad = |why: String| Error::Checkpoint {
         path: path.to_path_buf(),
@@ -108,7 +108,7 @@ pub(crate) fn notes(path: &Path) -> Result<HashMap<String, String>> {
     Ok(header.notes.unwrap_or_default())
 }
 
-/// The tensors of a safetensors file by name; everything is checked, nothing is trusted.
+/// Parses the tensors of a safetensors file by name; everything is checked, nothing is trusted.
 pub(crate) fn from_bytes(
     path: &Path,
     bytes: &[u8],
@@ -147,7 +147,7 @@ pub(crate) fn each_tensor(
     file.iter().try_for_each(|(name, view)| visit(name, &view))
 }
 
-/// The values of a tensor of type f32, f16 or bf16; all of them finite.
+/// Returns the values of a tensor of type f32, f16 or bf16. All must be finite.
 pub(crate) fn values(path: &Path, name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
     let bad = |why: String| Error::Checkpoint {
         path: path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! Several workers, one noise: sums travel to rank 0, updates travel back.
+//! Data-parallel training with one source of noise: sums travel to rank 0, updates travel back.
 
 #[cfg(feature = "tcp")]
 mod tcp;
@@ -10,30 +10,31 @@ pub use threads::Threads;
 
 use crate::error::{Error, Result};
 
-/// What data-parallel training needs of its workers. All of them call the same methods in the same order.
+/// The operations that data-parallel training needs from its workers. All workers call the same methods in the same
+/// order.
 pub trait Collective: Send {
-    /// This worker's number, from 0.
+    /// Returns this worker's number, from 0.
     fn rank(&self) -> usize;
-    /// Number of workers.
+    /// Returns the number of workers.
     fn world(&self) -> usize;
-    /// On rank 0, `values` becomes the sum over all workers, by pairs of neighbouring ranks: (0 + 1) + (2 + 3).
+    /// On rank 0, replaces `values` by the sum over all workers, by pairs of neighbouring ranks: (0 + 1) + (2 + 3).
     ///
     /// # Errors
-    /// A worker that is gone.
+    /// Returns an error if a worker is gone.
     fn sum_to_zero(&mut self, values: &mut [f32]) -> Result<()>;
-    /// On every worker, `values` becomes rank 0's.
+    /// On every worker, replaces `values` by rank 0's.
     ///
     /// # Errors
-    /// A worker that is gone.
+    /// Returns an error if a worker is gone.
     fn broadcast(&mut self, values: &mut [f32]) -> Result<()>;
-    /// A few bytes of every worker, in the order of ranks, on every worker.
+    /// Returns a few bytes of every worker, in the order of ranks, on every worker.
     ///
     /// # Errors
-    /// A worker that is gone.
+    /// Returns an error if a worker is gone.
     fn exchange(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
 }
 
-/// One worker.
+/// A single worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Local;
 
@@ -55,8 +56,8 @@ impl Collective for Local {
     }
 }
 
-/// Adds neighbours, then the sums of neighbours: where every worker adds up its own part in this way, the result has
-/// the same bits for any number of workers that is a power of two.
+/// Adds neighbouring parts, then neighbouring sums. If every worker sums its own part in this way, the result is
+/// bit-identical for any number of workers that is a power of two.
 fn sum_of_pairs(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
     while parts.len() > 1 {
         let mut sums = Vec::with_capacity(parts.len().div_ceil(2));

@@ -1,7 +1,7 @@
-//! Workers as processes, on one machine or several, over TCP: all of them are connected to rank 0.
+//! Workers as processes, on one machine or several, over TCP. All of them connect to rank 0.
 //!
-//! What travels is sums before noise, and the run's key: links are encrypted and authenticated by a key that all
-//! workers share (Noise, pattern `NNpsk0`), or do not leave the machine.
+//! Sums before noise and the run's key travel over these links. The links are encrypted and authenticated by a key that
+//! all workers share (Noise, pattern `NNpsk0`), or do not leave the machine.
 
 use super::{Collective, gone, sum_of_pairs};
 use crate::error::{Error, Result};
@@ -10,32 +10,32 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// The first thing that workers say to each other, with the version of what follows.
+/// The first message between workers, with the version of the protocol.
 const HELLO: &[u8; 16] = b"reticent-train-1";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
-/// Bytes of a message of the Noise protocol, code included.
+/// Maximum length of a message of the Noise protocol in bytes, authentication code included.
 const MESSAGE: usize = 65_535;
 const CODE: usize = 16;
-/// No frame that is not a tensor is longer: positions, counts, a description.
+/// Maximum length of a frame that is not a tensor: positions, counts, a description.
 const WORDS: u64 = 1 << 30;
-/// How long a caller may take to say who it is, and how many may be at it at once.
+/// How long a caller may take to identify itself, and how many callers may be doing so at once.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const CALLERS: usize = 64;
-/// Bytes of the first frame.
+/// Length of the first frame in bytes.
 const GREETING: u64 = 32;
-/// How often a worker knocks while rank 0 does not listen yet.
+/// How often a worker retries while rank 0 does not listen yet.
 const KNOCK: Duration = Duration::from_millis(100);
 
-/// Which worker this is, and where the others are.
+/// Options of one worker: its rank and how to reach the others.
 #[derive(Clone)]
 pub struct TcpOptions {
     /// This worker's number, from 0.
     pub rank: usize,
     /// Number of workers.
     pub world: usize,
-    /// Where rank 0 listens, host:port.
+    /// The address on which rank 0 listens, host:port.
     pub address: String,
-    /// The secret that all workers share; without it all of them are on this machine.
+    /// The secret that all workers share; without it all of them must be on this machine.
     pub key: Option<[u8; 32]>,
     /// How long a worker may be silent.
     pub patience: Duration,
@@ -55,16 +55,16 @@ impl std::fmt::Debug for TcpOptions {
 pub struct Tcp {
     rank: usize,
     world: usize,
-    /// Rank 0: to ranks 1, 2, …; others: to rank 0.
+    /// On rank 0 the links to ranks 1, 2, …; on others the link to rank 0.
     links: Vec<Link>,
 }
 
 impl Tcp {
-    /// Waits until all workers are there.
+    /// Waits until all workers are connected.
     ///
     /// # Errors
-    /// [`Error::Worker`]: an address that is not there or not this machine's own without a key, a worker that does not
-    /// come in time, is there twice, or has another key.
+    /// Returns [`Error::Worker`] if the address does not exist or, without a key, is not this machine's own, or if a
+    /// worker does not come in time, comes twice, or has another key.
     pub fn connect(options: &TcpOptions) -> Result<Self> {
         let TcpOptions { rank, world, .. } = *options;
         if world == 0 || rank >= world {
@@ -96,13 +96,12 @@ fn address(options: &TcpOptions) -> Result<SocketAddr> {
     Ok(found)
 }
 
-/// A caller, and what came of it.
+/// The number of a caller, and the result of its handshake.
 type Answered = (usize, std::io::Result<(usize, Link)>);
 
-/// Rank 0: the links to ranks 1, 2, …
+/// Rank 0: returns the links to ranks 1, 2, …
 ///
-/// Every caller is answered by a thread of its own and sent away after [`HANDSHAKE`], so that a stranger keeps nobody
-/// waiting.
+/// Every caller is answered by its own thread and disconnected after [`HANDSHAKE`], so that a stranger delays nobody.
 fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     let address = address(options)?;
     let refused = |e: std::io::Error| Error::Worker(format!("can't listen on {address}: {e}"));
@@ -128,7 +127,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
         callers.retain(|(_, stream, since)| {
             let in_time = since.elapsed() < HANDSHAKE;
             if !in_time {
-                // It may be gone already.
+                // The connection may be closed already.
                 let _ = stream.shutdown(Shutdown::Both);
             }
             in_time
@@ -150,7 +149,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
                 callers.push((number, own, Instant::now()));
                 let (tell, options) = (tell.clone(), options.clone());
                 std::thread::spawn(move || {
-                    // Nobody listens any more where all are there.
+                    // Once all workers are connected, nobody receives this any more.
                     let _ = tell.send((number, answer(stream, &options)));
                 });
             }
@@ -167,7 +166,7 @@ fn listen(options: &TcpOptions) -> Result<Vec<Link>> {
     Ok(links.into_iter().flatten().collect())
 }
 
-/// Why a worker may not have come.
+/// Explains why a worker may not have come.
 fn refused_callers(count: usize) -> String {
     match count {
         0 => String::new(),
@@ -177,7 +176,7 @@ fn refused_callers(count: usize) -> String {
     }
 }
 
-/// Takes a caller's rank.
+/// Performs the handshake with a caller, and returns its rank and link.
 fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Link)> {
     stream.set_nonblocking(false)?;
     let mut link = Link::new(stream, options.key.as_ref(), false, HANDSHAKE)?;
@@ -192,7 +191,7 @@ fn answer(stream: TcpStream, options: &TcpOptions) -> std::io::Result<(usize, Li
     Ok((rank as usize, link))
 }
 
-/// Another rank: the link to rank 0.
+/// Other ranks: returns the link to rank 0.
 fn call(options: &TcpOptions) -> Result<Link> {
     let address = address(options)?;
     let began = Instant::now();
@@ -302,14 +301,14 @@ fn read_numbers<const N: usize>(bytes: &[u8]) -> std::io::Result<[u64; N]> {
     numbers.try_into().map_err(|_| broken())
 }
 
-/// A connection to one worker: frames of a length and so many bytes.
+/// A connection to one worker. A frame is a length and that many bytes.
 struct Link {
     stream: TcpStream,
-    /// How long a message of at most [`MESSAGE`] bytes may take, however it comes.
+    /// How long a message of at most [`MESSAGE`] bytes may take in all, however it is split.
     patience: Duration,
-    /// None on one machine.
+    /// `None` on one machine.
     cipher: Option<Box<TransportState>>,
-    /// Bytes that are deciphered and not read yet, last first.
+    /// Decrypted bytes that have not been read yet, last first.
     heard: Vec<u8>,
 }
 
@@ -333,7 +332,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Sends at most a message.
+    /// Sends at most one message.
     fn push(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
         let begun = Instant::now();
         while !bytes.is_empty() {
@@ -348,7 +347,7 @@ impl Link {
         Ok(())
     }
 
-    /// Receives at most a message.
+    /// Receives at most one message.
     fn pull(&mut self, bytes: &mut [u8]) -> std::io::Result<()> {
         let begun = Instant::now();
         let mut filled = 0;
@@ -395,7 +394,7 @@ impl Link {
         state.into_transport_mode().map_err(noise)
     }
 
-    /// A message of the Noise protocol with its length.
+    /// Sends a message of the Noise protocol with its length.
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         let length = u16::try_from(message.len()).map_err(|_| broken())?;
         self.push(&length.to_le_bytes())?;
@@ -464,7 +463,7 @@ impl Link {
         if length > most {
             return Err(broken());
         }
-        // Grows as it comes: a length alone takes no memory.
+        // Grows as the bytes arrive: a length alone allocates nothing.
         let mut words = Vec::new();
         let mut part = vec![0; MESSAGE];
         while (words.len() as u64) < length {

@@ -17,7 +17,7 @@ struct Shared {
 }
 
 impl Threads {
-    /// One collective per worker.
+    /// Returns one collective per worker.
     #[must_use]
     pub fn of(world: usize) -> Vec<Self> {
         let shared = Arc::new(Shared {

@@ -1,4 +1,4 @@
-//! Models on devices beside the processor: one way for all backends of the tensor library.
+//! Models on devices other than the processor, in the same way for all backends of the tensor library.
 
 use super::kernels::Kernels;
 use super::layers::Portable;
@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::trainer::Trainer;
 
-/// A kind of device: how one is found, and how exactly it computes.
+/// A kind of device: how a device is found, and how exactly it computes.
 pub(super) trait Card: Kernels {
     /// Relative error of norms and sums taken from the same values.
     const MARGIN: f64;
-    /// The device of this number, asked for before the tensor library touches it: the library
-    /// panics where there is none.
+    /// Returns the device with this number. It is queried before the tensor library touches it, because the library
+    /// panics if the device does not exist.
     fn find(number: usize) -> Result<Self::Device>;
 }
 
@@ -50,7 +50,7 @@ pub(super) fn missing(device: crate::device::Device, why: String) -> crate::erro
     }
 }
 
-/// Why no device has this number.
+/// Returns the reason why no device has this number.
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub(super) fn beyond(found: usize) -> String {
     match found {

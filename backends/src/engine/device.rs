@@ -1,13 +1,13 @@
-//! What this machine has to run models on.
+//! The devices of this machine on which models can run.
 
 use crate::device::Device;
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
     /// The processor.
     Processor,
-    /// A card with memory of its own.
+    /// A card with its own memory.
     Discrete,
     /// A graphics unit that shares the processor's memory.
     Integrated,
@@ -24,26 +24,26 @@ pub enum DeviceKind {
 pub struct FoundDevice {
     /// Its name for `--device`.
     pub device: Device,
-    /// What its driver calls it.
+    /// Its name according to the driver.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// The driver and its version, where it says so.
+    /// The driver and its version, if known.
     pub driver: Option<String>,
     /// Whether this build can run models on it.
     pub covered: bool,
 }
 
-/// What was found, and why nothing was found elsewhere.
+/// The devices found, and the reasons why none of some kind was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Devices {
-    /// The processor first.
+    /// The devices found, the processor first.
     pub found: Vec<FoundDevice>,
-    /// Kinds of devices of which none was found: the word of `--device`, and the reason.
+    /// Kinds of devices of which none was found: the name for `--device`, and the reason.
     pub missing: Vec<(&'static str, String)>,
 }
 
-/// What this machine has to run models on.
+/// Returns the devices of this machine on which models can run.
 #[must_use]
 pub fn devices() -> Devices {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -62,7 +62,7 @@ pub fn devices() -> Devices {
     all
 }
 
-/// The devices of a kind, or why there is none.
+/// The devices of a kind, or the reason why there is none.
 pub(super) type Probed = std::result::Result<Vec<FoundDevice>, String>;
 
 impl Devices {
@@ -105,12 +105,12 @@ fn wgpu() -> Probed {
     Err(not_built("wgpu"))
 }
 
-/// Why a build does not run models on devices of this kind.
+/// Returns the reason why a build runs no models on devices of this kind.
 pub(super) fn not_built(kind: &str) -> String {
     format!("this build has no {kind} engine; build with `--features {kind}`")
 }
 
-/// What the NVIDIA driver for Linux says of its cards, in the order of the bus.
+/// Returns the names that the NVIDIA driver for Linux reports for its cards, in the order of the bus.
 pub(super) fn nvidia_names() -> Vec<String> {
     let folders = std::fs::read_dir("/proc/driver/nvidia/gpus");
     let mut folders: Vec<_> = folders.into_iter().flatten().flatten().collect();
@@ -130,7 +130,7 @@ fn processor_name() -> String {
     field(&text, "model name").unwrap_or_else(|| std::env::consts::ARCH.into())
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(key, _)| key.trim() == name)?;

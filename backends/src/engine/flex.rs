@@ -1,4 +1,4 @@
-//! The processor: every kernel on plain slices of flex tensors.
+//! The processor's kernels for the LSTM, all on plain slices of flex tensors.
 
 use super::host::contraction::{
     LstmRows, add_row_sum, add_rows, add_weight_sum, by_row, gather, lstm_norms, scale_rows,
@@ -17,7 +17,7 @@ use reticent_corpus::TokenId;
 
 type Matrix = Tensor<Flex, 2>;
 
-/// The values of a tensor, borrowed where they lie in order.
+/// The values of a tensor, borrowed if they are contiguous.
 pub(crate) struct Values(FlexTensor);
 
 impl Values {
@@ -201,8 +201,8 @@ impl Kernels for Flex {
     }
 }
 
-/// Sums of embedding and input weight from dL/dz, which is left scaled for the recurrent layer.
-/// Rows with the same input token share it: their gradients are summed first, then multiplied once.
+/// Adds the sums of embedding and input weight from dL/dz, which is left scaled for the recurrent layer. Rows with the
+/// same input token share it: their gradients are summed first, then multiplied once.
 fn add_input_sums(
     d_gates: &mut [f32],
     weights: &Weights<Flex>,
@@ -217,7 +217,7 @@ fn add_input_sums(
         scatter_add(d_gates, &index, &mut sums, gates);
         sums
     };
-    // where the embedding has factors of its own, its rows are scaled and summed apart
+    // if the embedding has its own factors, its rows are scaled and summed separately
     let apart = (!factors.alike(0, 1)).then(|| {
         let mut scaled = d_gates.to_vec();
         scale_rows(&mut scaled, &factors.group(0), packed, gates);
@@ -234,7 +234,7 @@ fn add_input_sums(
     scatter_add(&d_table, &distinct, embedding, embed);
 }
 
-/// The same after dropout, where every row has an input of its own.
+/// Like `add_input_sums` after dropout, where every row has its own input.
 fn add_dropped_input_sums(
     d_gates: &mut [f32],
     dropped: &Dropped<Flex>,
@@ -255,7 +255,7 @@ fn add_dropped_input_sums(
     add_weight_sum(x.slice(), None, d_gates, input, shape);
 }
 
-/// The hidden state before each row; zero at the start of an example.
+/// Returns the hidden state before each row; zero at the start of an example.
 fn previous_hidden(hidden: &[f32], packed: &Packed, width: usize) -> Vec<f32> {
     let mut out = vec![0.0; packed.rows() * width];
     for group in &packed.groups {

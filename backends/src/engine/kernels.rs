@@ -1,7 +1,7 @@
-//! The seam inside the engine: what a device must be able to do for our layers.
+//! The operations that a device must implement for the LSTM's layers.
 //!
-//! Every method has a portable body in tensor operations ([`super::portable`]), which is what
-//! CUDA and wgpu run; the processor replaces all of them ([`super::flex`]).
+//! Every method has a portable body in tensor operations ([`super::portable`]), which CUDA and wgpu use; the processor
+//! replaces all of them ([`super::flex`]).
 
 use super::layers::{Floats, Losses, Sums};
 use super::packed::Packed;
@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use reticent_corpus::TokenId;
 
-/// What the recurrence keeps for its backward pass, rows packed.
+/// The values that the recurrence keeps for its backward pass, rows packed.
 #[derive(Debug, Clone)]
 pub(crate) struct Recurrence<B: Backend> {
     /// Activated gates, N × 4H, in the order input, forget, candidate, output.
@@ -23,13 +23,13 @@ pub(crate) struct Recurrence<B: Backend> {
     pub(crate) hidden: Tensor<B, 2>,
 }
 
-/// What one forward and one backward pass leave behind: layer inputs and tapped gradients.
+/// The results of one forward and one backward pass: layer inputs and tapped gradients.
 pub(crate) struct Taps<B: Backend> {
     /// Hidden states, N × H.
     pub(crate) hidden: Tensor<B, 2>,
-    /// What dropout left of them for the head, N × H; absent where it drops none.
+    /// The hidden states after dropout, as the head reads them, N × H; absent without dropout.
     pub(crate) read: Option<Tensor<B, 2>>,
-    /// Embedded tokens after dropout; absent where it drops none.
+    /// Embedded tokens after dropout; absent without dropout.
     pub(crate) embedded: Option<Dropped<B>>,
     /// dL/dz of the gates before activation, N × 4H.
     pub(crate) d_gates: Tensor<B, 2>,
@@ -37,7 +37,7 @@ pub(crate) struct Taps<B: Backend> {
     pub(crate) d_logits: Tensor<B, 2>,
 }
 
-/// Values after dropout, and what they were multiplied by.
+/// Values after dropout, and their dropout factors.
 #[derive(Debug, Clone)]
 pub(crate) struct Dropped<B: Backend> {
     pub(crate) values: Tensor<B, 2>,
@@ -45,7 +45,7 @@ pub(crate) struct Dropped<B: Backend> {
 }
 
 impl<B: Backend> Taps<B> {
-    /// What the head read, N × H.
+    /// Returns the input of the head, N × H.
     pub(crate) fn read(&self) -> &Tensor<B, 2> {
         self.read.as_ref().unwrap_or(&self.hidden)
     }
@@ -74,10 +74,10 @@ pub(crate) const GROUP: [usize; 6] = [0, 1, 1, 1, 2, 2];
 /// Clipping groups of an LSTM.
 pub(crate) const GROUPS: usize = 3;
 
-/// What a device must be able to do; bodies default to the portable ones.
+/// The operations that a device must implement; bodies default to the portable ones.
 pub(crate) trait Kernels: Floats {
-    /// Whether rows come on a grid of fixed shape, so that no example's sums follow the examples
-    /// beside it.
+    /// Whether rows are arranged on a grid of fixed shape, so that the order of an example's sums does not depend on
+    /// the other examples of the batch.
     const GRID: bool = true;
 
     /// Whether training passes can run in this precision.
@@ -147,7 +147,7 @@ pub(crate) trait Kernels: Floats {
     ) {
         portable::add_weighted_sums(taps, weights, factors, packed, sums);
     }
-    /// Sums of zeros.
+    /// Returns sums of zeros.
     fn zeros(parameters: &[Parameter], device: &Self::Device) -> Sums<Self> {
         super::portable_layers::zeros(parameters, device)
     }

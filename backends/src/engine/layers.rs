@@ -1,7 +1,7 @@
-//! The seam between transformers and devices: what a device must be able to do for their layers.
+//! The operations that a device must implement for the layers of transformers.
 //!
-//! Two implementations: [`Portable`] in tensor operations of any backend, on grids of fixed
-//! shape (CUDA, wgpu), and [`super::processor::Processor`] on plain slices without padding.
+//! There are two implementations: [`Portable`] in tensor operations of any backend, on grids of fixed shape (CUDA,
+//! wgpu), and [`super::processor::Processor`] on plain slices without padding.
 
 use super::host::attention::Attention;
 use super::host::vector::Normal;
@@ -21,14 +21,14 @@ pub(crate) type Matrix<B> = Tensor<B, 2>;
 
 /// A backend that computes in f32.
 pub(crate) trait Floats: Backend<FloatElem = f32> {
-    /// Most rows of a pass on a grid; tests take several passes where it would be one.
+    /// Most rows of a pass on a grid; a smaller limit makes tests take several passes.
     const GRID_ROWS: usize = if cfg!(test) { 256 } else { 2048 };
-    /// Most values of dL/dlogits at once; 2^26 are 256 MiB.
+    /// Most values of dL/dlogits at a time; 2^26 are 256 MiB.
     const LOGITS: usize = 1 << 26;
-    /// Rows whose logits are there at once.
+    /// Rows whose logits are held at a time.
     const HEAD_ROWS: usize = 512;
 
-    /// a b in f32, never in a shorter format: norms and clipped sums are made of these.
+    /// a b in f32, never in a shorter format, because norms and clipped sums are computed by it.
     fn product<const D: usize>(a: Tensor<Self, D>, b: Tensor<Self, D>) -> Tensor<Self, D> {
         a.matmul(b)
     }
@@ -66,11 +66,11 @@ pub(crate) trait Floats: Backend<FloatElem = f32> {
         let columns = logits.dims()[1];
         super::host::layers::log_probabilities(&super::portable::host(logits), columns, wanted)
     }
-    /// The largest magnitude of each tensor; not finite where one of its values is not.
+    /// The largest magnitude of each tensor; not finite if one of its values is not.
     fn largest(tensors: &[Matrix<Self>]) -> Vec<f32> {
         super::portable::largest(tensors)
     }
-    /// Weights and both moments after a step of Adam by a gradient, with the rounding of the host's optimiser.
+    /// Weights and both moments after a step of Adam with a gradient, rounded as by the host's optimiser.
     fn adam(weights_moments_gradient: [Matrix<Self>; 4], rule: &AdamRule) -> [Matrix<Self>; 3] {
         super::portable::adam(weights_moments_gradient, rule)
     }
@@ -108,8 +108,7 @@ pub(crate) struct Normalised<B: Backend> {
     pub(crate) scale: Matrix<B>,
 }
 
-/// What attention keeps: its output, and the logarithms of the softmax's normalisers where the
-/// device uses them.
+/// What attention keeps: its output, and the logarithms of the softmax's normalisers if the device uses them.
 #[derive(Debug, Clone)]
 pub(crate) struct Attended<B: Backend> {
     pub(crate) out: Matrix<B>,
@@ -121,18 +120,18 @@ pub(crate) struct Attended<B: Backend> {
 pub(crate) struct Nonlinearity {
     pub(crate) kind: Activation,
     pub(crate) gated: bool,
-    /// Columns of its output.
+    /// Columns of the output.
     pub(crate) width: usize,
 }
 
-/// The parameters of the head: those of its matrix and of its bias.
+/// The indices of the head's parameters: its matrix and its bias.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadAt {
     pub(crate) weight: usize,
     pub(crate) bias: Option<usize>,
 }
 
-/// The last matrix: V × d where it is the embedding, d × V where it is its own; and its bias, 1 × V.
+/// The last matrix, V × d if it is the embedding, d × V otherwise; and its bias, 1 × V.
 #[derive(Debug, Clone)]
 pub(crate) struct HeadWeights<B: Backend> {
     pub(crate) matrix: Matrix<B>,
@@ -141,7 +140,7 @@ pub(crate) struct HeadWeights<B: Backend> {
     pub(crate) cap: Option<f32>,
 }
 
-/// The negative log-likelihood of each row, where it was computed: a private step never asks.
+/// The negative log-likelihood of each row, on the host or on the device; a private step does not read it.
 #[derive(Debug, Clone)]
 pub(crate) enum Losses<B: Backend> {
     Host(Vec<f64>),
@@ -150,7 +149,7 @@ pub(crate) enum Losses<B: Backend> {
 }
 
 impl<B: Backend> Losses<B> {
-    /// Their sum, in f64.
+    /// Returns their sum, in f64.
     pub(crate) fn total(self) -> f64 {
         self.by_row().iter().sum()
     }
@@ -162,13 +161,13 @@ impl<B: Backend> Losses<B> {
     }
 }
 
-/// Loss of the head and its gradients.
+/// The loss of the head and its gradients.
 pub(crate) struct HeadRun<B: Backend> {
-    /// Negative log-likelihood of each row (nats), 0 where nothing is predicted.
+    /// Negative log-likelihood of each row (nats), 0 if the row predicts nothing.
     pub(crate) nll: Losses<B>,
     /// dL/dhidden.
     pub(crate) d_hidden: Matrix<B>,
-    /// dL/dlogits, N × V, where they are kept.
+    /// dL/dlogits, N × V, if kept.
     pub(crate) delta: Option<Matrix<B>>,
 }
 
@@ -184,7 +183,7 @@ pub(crate) struct LinearTap<B: Backend> {
 pub(crate) struct NormTap<B: Backend> {
     pub(crate) gain: usize,
     pub(crate) bias: Option<usize>,
-    /// How many heads of a row share the gain: its gradient is a sum over heads and rows.
+    /// How many heads of a row share the gain; its gradient is a sum over heads and rows.
     pub(crate) heads: usize,
     pub(crate) unit: Matrix<B>,
     pub(crate) gradient: Matrix<B>,
@@ -194,11 +193,11 @@ pub(crate) struct NormTap<B: Backend> {
 pub(crate) struct EmbeddingTap<B: Backend> {
     pub(crate) token: usize,
     pub(crate) position: Option<usize>,
-    /// Rows of the position table before that of position 0.
+    /// Rows of the position table before the row of position 0.
     pub(crate) offset: u32,
-    /// The table of token types, of which training reads the first row alone.
+    /// The table of token types, of which training only reads the first row.
     pub(crate) types: Option<usize>,
-    /// What embedded tokens were multiplied by.
+    /// The factor of embedded tokens.
     pub(crate) scale: f32,
     pub(crate) gradient: Matrix<B>,
 }
@@ -209,9 +208,9 @@ pub(crate) struct HeadTap<B: Backend> {
     pub(crate) bias: Option<usize>,
     pub(crate) tied: bool,
     pub(crate) hidden: Matrix<B>,
-    /// The rows of each example that are here, where those that predict nothing are not.
+    /// The rows of each example that are here, if rows without predictions were left out.
     pub(crate) asked: Option<Vec<Span>>,
-    /// Absent where the head's sum was taken right away.
+    /// Absent if the head's sum was computed immediately.
     pub(crate) delta: Option<Matrix<B>>,
 }
 
@@ -221,40 +220,39 @@ pub(crate) struct Ends<B: Backend> {
     pub(crate) head: HeadTap<B>,
 }
 
-/// What one forward and one backward pass leave behind: every trained parameter in one tap, a
-/// tied head in two.
+/// The results of one forward and one backward pass: one tap for every trained parameter, two for a tied head.
 pub(crate) struct Tape<B: Backend> {
     pub(crate) linears: Vec<LinearTap<B>>,
     pub(crate) norms: Vec<NormTap<B>>,
-    /// Absent where an adapter is trained.
+    /// Absent if an adapter is trained.
     pub(crate) ends: Option<Ends<B>>,
 }
 
-/// What becomes of the gradient of the head's own parameters.
+/// How the gradient of the head's own parameters is handled.
 pub(crate) enum HeadGradient<'a, B: Backend> {
-    /// It is taken from dL/dlogits, which are kept.
+    /// It is computed later from dL/dlogits, which are kept.
     Kept,
-    /// The share of all rows, times a factor, goes into a sum: of each block at once, or of the kept blocks together.
+    /// The share of all rows, times a factor, is added to a sum: block by block, or from the kept blocks together.
     Added(&'a mut Sums<B>, HeadAt, f32),
-    /// Nobody asks for it.
+    /// It is not needed.
     Frozen,
 }
 
 impl<B: Backend> EmbeddingTap<B> {
-    /// The row of the position table for each position.
+    /// Returns the row of the position table for each position.
     pub(crate) fn position_rows(&self, rows: &Rows) -> Vec<u32> {
         rows.positions.iter().map(|p| p + self.offset).collect()
     }
 }
 
 impl<B: Backend> Tape<B> {
-    /// Where it lies; nothing of an empty one.
+    /// Returns the device of the tape; `None` for an empty tape.
     pub(crate) fn device(&self) -> Option<B::Device> {
         let ends = self.ends.as_ref().map(|ends| &ends.head.hidden);
         let any = ends.or(self.linears.first().map(|tap| &tap.input));
         any.map(Tensor::device)
     }
-    /// The parameters that a tap covers, in ascending order, each once.
+    /// Returns the parameters that a tap covers, in ascending order, each once.
     pub(crate) fn covered(&self) -> Vec<usize> {
         let linears = self.linears.iter().flat_map(|l| [Some(l.weight), l.bias]);
         let norms = self.norms.iter().flat_map(|n| [Some(n.gain), n.bias]);
@@ -274,14 +272,13 @@ impl<B: Backend> Tape<B> {
     }
 }
 
-/// Squared norms of each parameter's gradient, example by example, and what was written down
-/// on the way.
+/// Squared norms of each parameter's gradient, example by example, and the gradients computed along the way.
 pub(crate) struct Norms<B: Backend> {
     /// `squared[parameter][example]`.
     pub(crate) squared: Vec<Vec<f64>>,
-    /// Gradients of weights that need no second product, by tap (the head comes last) and example.
+    /// Gradients of weights that need no second product, by tap (the head last) and example.
     pub(crate) kept: Vec<Vec<Option<Vec<f32>>>>,
-    /// The same on a device, by tap: examples × rows × columns of all examples of a grid.
+    /// The same on a device, by tap: examples × rows × columns for all examples of a grid.
     pub(crate) on_device: Vec<Option<Tensor<B, 3>>>,
 }
 
@@ -313,10 +310,10 @@ impl<B: Backend> Norms<B> {
     }
 }
 
-/// What each example's gradient is multiplied by, parameter by parameter.
+/// The factors of each example's gradient, parameter by parameter.
 #[derive(Debug, Clone)]
 pub(crate) struct Factors {
-    /// By group and example.
+    /// The factors by group and example.
     pub(crate) by_group: Vec<Vec<f32>>,
     /// The group of each parameter.
     pub(crate) group_of: Vec<usize>,
@@ -330,7 +327,7 @@ impl Factors {
             group_of: group_of.to_vec(),
         }
     }
-    /// One number for all.
+    /// The same factor for all.
     pub(crate) fn constant(value: f32, examples: usize, parameters: usize) -> Self {
         Self {
             by_group: vec![vec![value; examples]],
@@ -342,7 +339,7 @@ impl Factors {
     }
 }
 
-/// Sums of gradients, where the device wants them.
+/// Sums of gradients, on the host or on the device.
 pub(crate) enum Sums<B: Backend> {
     /// In host memory.
     Host(Vec<Vec<f32>>),
@@ -351,14 +348,14 @@ pub(crate) enum Sums<B: Backend> {
 }
 
 impl<B: Floats> Sums<B> {
-    /// Their values in host memory.
+    /// Returns the values in host memory.
     pub(crate) fn into_host(self) -> Vec<Vec<f32>> {
         match self {
             Self::Host(sums) => sums,
             Self::Device(sums) => sums.into_iter().map(super::portable::host).collect(),
         }
     }
-    /// Brings them to the host, where they stay.
+    /// Moves the sums to the host, where they stay.
     pub(crate) fn bring_to_host(&mut self) -> &mut [Vec<f32>] {
         let sums = std::mem::replace(self, Self::Host(Vec::new()));
         *self = Self::Host(sums.into_host());
@@ -379,7 +376,7 @@ impl<B: Floats> Sums<B> {
             Self::Device(_) => unreachable!("the processor sums in host memory"),
         }
     }
-    /// Adds lines of a gradient to the rows of a table that `index` names, on the device and here.
+    /// Adds rows of a gradient to the rows of a table given by `index` on the device and by `here` on the host.
     pub(crate) fn add_rows(
         &mut self,
         parameter: usize,
@@ -418,23 +415,23 @@ impl<B: Floats> Sums<B> {
     }
 }
 
-/// What a device must be able to do for transformers; bodies default to the portable ones.
+/// The operations that a device must implement for transformers; bodies default to the portable ones.
 ///
-/// A precision is that of the products of a training pass; scores are taken in single precision,
-/// and norms and sums know no other.
+/// `precision` is that of the products of a training pass. Scores are always computed in single precision, and so are
+/// norms and sums.
 pub(crate) trait Layers<B: Floats>: Send + 'static {
-    /// Whether rows come on a grid of fixed shape.
+    /// Whether rows are arranged on a grid of fixed shape.
     const GRID: bool = true;
 
     /// Whether training passes can run in this precision.
     fn computes_in(precision: Precision, device: &B::Device) -> bool {
         super::portable::computes_in::<B>(precision, device)
     }
-    /// Sums of zeros.
+    /// Returns sums of zeros.
     fn zeros(parameters: &[Parameter], device: &B::Device) -> Sums<B> {
         portable::zeros(parameters, device)
     }
-    /// Rows of the table of tokens times a scale, plus rows of the table of positions.
+    /// Rows of the token table times a scale, plus rows of the position table.
     fn embed(
         tables: (&Matrix<B>, Option<&Matrix<B>>),
         scale: f32,
@@ -456,7 +453,7 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     fn linear_back(dy: &Matrix<B>, w: &Matrix<B>, precision: Precision) -> Matrix<B> {
         portable::linear_back(dy, w, precision)
     }
-    /// Logits of rows: h w, or h wᵀ where tied, plus the bias, capped.
+    /// Logits of rows: h w, or h wᵀ if tied, plus the bias, capped.
     fn logits(hidden: &Matrix<B>, head: &HeadWeights<B>) -> Matrix<B> {
         portable::logits(hidden, head, Precision::Single)
     }
@@ -496,7 +493,7 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     fn activate_back(d_out: &Matrix<B>, z: &Matrix<B>, nonlinearity: Nonlinearity) -> Matrix<B> {
         B::activate_back(d_out.clone(), z.clone(), nonlinearity)
     }
-    /// Loss and gradients of the head, block by block, of rows with these targets.
+    /// Loss and gradients of the head, block by block, for rows with these targets.
     fn head(
         hidden: &Matrix<B>,
         head: &HeadWeights<B>,
@@ -522,6 +519,6 @@ pub(crate) trait Layers<B: Floats>: Send + 'static {
     }
 }
 
-/// Every kernel in tensor operations.
+/// All kernels in tensor operations.
 pub(crate) struct Portable;
 impl<B: Floats> Layers<B> for Portable {}

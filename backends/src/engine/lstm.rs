@@ -26,10 +26,10 @@ mod scoring;
 
 pub(crate) use crate::model::LstmConfig;
 
-/// Tokens of a pass where it is not on a grid: bounds memory.
+/// Tokens of a pass without a grid; bounds memory.
 const TOKENS: usize = 16_384;
 
-/// The model on a device, with its weights on the host too (the optimiser's side).
+/// The model on a device, with a copy of its weights on the host for the optimiser.
 pub(crate) struct Lstm<B: Kernels> {
     config: LstmConfig,
     parameters: Vec<Parameter>,
@@ -71,7 +71,7 @@ impl<B: Kernels> Lstm<B> {
         })
     }
 
-    /// What one pass takes: consecutive examples, or examples of one length on a grid.
+    /// Splits a batch into passes: consecutive examples, or examples of one length on a grid.
     pub(super) fn parts<S: Copy + AsRef<[TokenId]>>(&self, batch: &[S]) -> Vec<Microbatch<S>> {
         if B::GRID {
             let most = B::GRID_ROWS.min(B::LOGITS / self.config.vocabulary).max(1);
@@ -80,7 +80,7 @@ impl<B: Kernels> Lstm<B> {
         consecutive(batch, TOKENS)
     }
 
-    /// Sequences as rows.
+    /// Arranges sequences as rows.
     fn arranged(&self, sequences: &[&[TokenId]], grid: Option<Grid>) -> Result<Packed> {
         match grid {
             Some(grid) => Packed::on_grid(sequences, self.config.vocabulary, grid),
@@ -88,7 +88,7 @@ impl<B: Kernels> Lstm<B> {
         }
     }
 
-    /// A batch to train on, without loss where it is left out, with its masks.
+    /// Packs a training batch with its masks, excluding predictions that are left out of the loss.
     pub(super) fn packed(&self, batch: &[Example<'_>], grid: Option<Grid>) -> Result<Arc<Packed>> {
         let sequences: Vec<&[TokenId]> = batch.iter().map(|e| e.tokens).collect();
         let mut packed = self.arranged(&sequences, grid)?;
@@ -112,7 +112,7 @@ impl<B: Kernels> Lstm<B> {
         self.parameters.iter().map(|p| vec![0.0; p.len()]).collect()
     }
 
-    /// One forward and one backward: taps, and the summed negative log-likelihood of the batch (nats).
+    /// Runs one forward and one backward pass; returns the taps, and the negative log-likelihood of each row (nats).
     pub(super) fn taps(&self, packed: &Arc<Packed>) -> (Taps<B>, Losses<B>) {
         let w = &self.weights;
         let leaves = (ops::leaf::<B>(&self.device), ops::leaf::<B>(&self.device));
@@ -153,23 +153,23 @@ impl<B: Kernels> Lstm<B> {
         (taps, nll)
     }
 
-    /// Squared gradient norms of a batch's examples: for tests of isolation.
+    /// Squared gradient norms of a batch's examples, for tests of isolation.
     #[cfg(test)]
     pub(super) fn squared_norms_of(&self, packed: &Arc<Packed>) -> Vec<f64> {
         B::squared_norms(&self.taps(packed).0, &self.weights, packed)
     }
 
-    /// What the input tokens contribute to the gates, N × 4H: one product per distinct token.
+    /// The contribution of the input tokens to the gates, N × 4H: one product per distinct token.
     fn input_part(&self, packed: &Packed, precision: Precision) -> Tensor<B, 2> {
         if B::GRID {
-            // as many rows whatever the tokens
+            // the same number of rows whatever the tokens
             return self.token_gates(&packed.inputs, precision);
         }
         let (distinct, index) = packed.distinct_inputs();
         B::lookup(self.token_gates(&distinct, precision), &index)
     }
 
-    /// Embedded tokens after dropout, N × E: rows of one token differ, so each has a product.
+    /// Embedded tokens after dropout, N × E. Rows of the same token differ, so each row needs its own product.
     fn dropped_inputs(&self, packed: &Packed) -> Option<Dropped<B>> {
         let width = self.config.embedding;
         let factors = packed.factors(DropoutSite::Embedding { segment: 0 }, width)?;
@@ -347,7 +347,7 @@ impl<B: Kernels> Lstm<B> {
         })
     }
 
-    /// Adds only the examples with finite gradients: zero times infinity would not be zero.
+    /// Adds only the examples with finite gradients, because zero times infinity would not be zero.
     fn add_finite(
         &mut self,
         part: &[Example<'_>],
@@ -381,7 +381,7 @@ impl<B: Kernels> Recurrent for Lstm<B> {
         for (tokens, _) in &batch.0 {
             tokens.iter().try_for_each(|t| self.known(*t))?;
         }
-        // on the host whatever the device: states leave it after every segment
+        // on the host whatever the device, because states leave the device after every segment
         let model = Plain::new(&self.config, &self.values, self.masks.as_ref());
         let mut ordinary = self.zeros();
         let sums = self.sums.bring_to_host();

@@ -1,4 +1,4 @@
-//! The burn engine: our own layers as differentiable operations, book-keeping contractions, scoring.
+//! The burn engine: our layers as differentiable operations, gradient norms and sums by book-keeping, scoring.
 
 #[cfg_attr(
     not(any(feature = "cuda", feature = "wgpu")),
@@ -38,14 +38,14 @@ use crate::trainer::Trainer;
 pub use device::{DeviceKind, Devices, FoundDevice, devices};
 pub use transfers::{Transfers, transfers};
 
-/// Relative error of norms on the processor: f32 products, f64 sums; measured below 1e-6 in tests.
+/// Relative error of norms on the processor with f32 products and f64 sums; tests measure less than 1e-6.
 const PROCESSOR_MARGIN: f64 = 1e-5;
 
-/// An LSTM with these weights on a device.
+/// Returns an LSTM with these weights on a device.
 ///
 /// # Errors
-/// [`Error::Device`] where the device is not there or this build does not cover it;
-/// [`Error::Shape`] where the weights do not fit.
+/// Returns [`Error::Device`] if the device is not available or this build does not support it; [`Error::Shape`] if the
+/// weights do not fit.
 pub fn lstm(
     config: &LstmConfig,
     weights: Vec<Vec<f32>>,
@@ -63,12 +63,12 @@ pub fn lstm(
     }
 }
 
-/// Any model with these weights, on a device. What predicts no next token ([`Model::predicts_next_token`]) is trained and
-/// told classes by, and has no scores.
+/// Returns any model with these weights on a device. A model that does not predict next tokens
+/// ([`Model::predicts_next_token`]) can be trained and can classify, but has no scores.
 ///
 /// # Errors
-/// [`Error::Device`] where the device is not there or this build does not cover it;
-/// [`Error::Shape`] where the weights do not fit.
+/// Returns [`Error::Device`] if the device is not available or this build does not support it; [`Error::Shape`] if the
+/// weights do not fit.
 pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
     match model {
         Model::Lstm(config) => lstm(config, weights, device),
@@ -76,7 +76,7 @@ pub fn open(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box
     }
 }
 
-/// A transformer with these weights on a device.
+/// Returns a transformer with these weights on a device.
 ///
 /// # Errors
 /// As [`open`].
@@ -92,10 +92,10 @@ pub fn transformer(
     }
 }
 
-/// The logits of any transformer on the processor, encoders too.
+/// Returns the logits of any transformer, encoders included, on the processor.
 ///
 /// # Errors
-/// [`Error::Shape`] where the weights do not fit.
+/// Returns [`Error::Shape`] if the weights do not fit.
 pub fn transformer_logits(
     config: &TransformerConfig,
     weights: Vec<Vec<f32>>,
@@ -110,7 +110,7 @@ fn on_processor(config: TransformerConfig, weights: Vec<Vec<f32>>) -> Result<OnP
     transformer::Transformer::new(config, weights, Default::default(), PROCESSOR_MARGIN)
 }
 
-/// On a device beside the processor, where this build covers it.
+/// Opens the model on a device other than the processor, if this build supports it.
 fn elsewhere(model: &Model, weights: Vec<Vec<f32>>, device: Device) -> Result<Box<dyn Trainer>> {
     match device {
         #[cfg(feature = "cuda")]

@@ -1,7 +1,7 @@
 //! Our layers as differentiable operations: identity tap, linear, recurrence, cross-entropy.
 //!
-//! Weights enter untracked, so a backward pass computes no weight gradient; the taps keep
-//! dL/dz where the contractions need it. One forward, one backward.
+//! Weights are untracked, so a backward pass computes no weight gradient; the taps keep the dL/dz that the contractions
+//! need. There is one forward and one backward pass.
 
 use super::kernels::{Kernels, Recurrence};
 use super::layers::{Floats, Losses};
@@ -65,7 +65,7 @@ pub(crate) fn tap<B: Floats>(z: Tracked<B>, leaf: Tracked<B>) -> Tracked<B> {
     Tensor::from_primitive(TensorPrimitive::Float(out))
 }
 
-/// dL/d(output) to dL/d(input) of one operation; used once.
+/// Maps dL/d(output) to dL/d(input) of one operation; used once.
 type Back<B> = Box<dyn FnOnce(Tensor<B, 2>) -> Tensor<B, 2> + Send>;
 
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl<B: Floats> Backward<B, 1> for Apply<B> {
     }
 }
 
-/// An operation whose output is known, with its way back; untracked weights live in the closure.
+/// An operation with known output and a given backward function, which owns the untracked weights.
 pub(crate) fn apply<B: Floats>(
     x: Tracked<B>,
     out: Tensor<B, 2>,
@@ -226,7 +226,7 @@ pub(crate) fn cross_entropy<B: Kernels>(
 ) -> (Tracked<B>, Losses<B>) {
     let logits = logits.into_primitive().tensor();
     let (nll, d_logits) = Kernels::cross_entropy(wrap::<B>(logits.primitive), targets);
-    // a root needs a value, and nobody reads this one
+    // a root needs a value, though it is never read
     let out = bare(Tensor::<B, 2>::zeros([1, 1], &d_logits.device()));
     let out = match CrossEntropy(PhantomData::<B>)
         .prepare::<NoCheckpointing>([logits.node])

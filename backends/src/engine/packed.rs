@@ -1,4 +1,4 @@
-//! Batches without padding: rows in time-major order inside groups of examples.
+//! Batches for the LSTM without padding: rows in time-major order inside groups of examples.
 
 use super::rows::Grid;
 use super::transfers::Kept;
@@ -7,19 +7,19 @@ use crate::trainer::Example;
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
 use reticent_corpus::TokenId;
 
-/// Examples per group: small batches still make several groups, so that several cores have
-/// work; large ones make few. A function of the batch alone, never of the number of threads.
+/// Returns the number of examples per group. Small batches still make several groups, so that several cores have work;
+/// large ones make few. It depends on the batch alone, never on the number of threads.
 fn group_size(examples: usize) -> usize {
     (examples / 8).clamp(4, 64)
 }
 
-/// A group of examples, sorted by falling length, whose rows lie together: first all rows of
-/// step 0, then those of step 1, …; at step t only the first `active[t]` examples still run.
+/// A group of examples, sorted by decreasing length, with adjacent rows: first all rows of step 0, then those of step
+/// 1, …; at step t only the first `active[t]` examples still run.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// First row of the group.
     pub(crate) first_row: usize,
-    /// Number of running examples at each step; never grows.
+    /// Number of running examples at each step; never increases.
     pub(crate) active: Vec<usize>,
     /// The group's examples, by their index in the batch.
     pub(crate) examples: Vec<usize>,
@@ -30,7 +30,7 @@ impl Group {
         self.active.iter().sum()
     }
 
-    /// The rows of the `lane`-th example, in time order.
+    /// Returns the rows of the `lane`-th example, in time order.
     pub(crate) fn rows_of(&self, lane: usize) -> impl Iterator<Item = usize> + '_ {
         let mut start = self.first_row;
         self.active
@@ -52,7 +52,7 @@ pub(crate) const NO_LOSS: TokenId = TokenId::MAX;
 pub(crate) struct Packed {
     /// Number of examples.
     pub(crate) examples: usize,
-    /// Examples with the unused ones of a grid.
+    /// Number of examples including the unused ones of a grid.
     pub(crate) slots: usize,
     /// Groups, in row order.
     pub(crate) groups: Vec<Group>,
@@ -60,11 +60,11 @@ pub(crate) struct Packed {
     pub(crate) inputs: Vec<TokenId>,
     /// Token to predict of each row (N).
     pub(crate) targets: Vec<TokenId>,
-    /// Example of each row (N); in the rows of an unused one a number beyond the examples.
+    /// Example of each row (N); rows of an unused example have a number beyond the examples.
     pub(crate) example: Vec<u32>,
-    /// The dropout masks of each example, where values are dropped.
+    /// The dropout masks of each example, if values are dropped.
     pub(crate) masks: Option<Vec<RecordMasks>>,
-    /// What a device keeps of it.
+    /// Values derived from the batch that a device keeps.
     pub(super) kept: Kept,
 }
 
@@ -80,16 +80,16 @@ impl Packed {
         let count = sequences.len().div_ceil(group_size(sequences.len()));
         let mut packed = Self::empty(sequences.len());
         for g in 0..count {
-            // every count-th of the sorted order: groups of like work
+            // every count-th of the sorted order: groups with similar amounts of work
             let examples: Vec<usize> = order.iter().copied().skip(g).step_by(count).collect();
             packed.push_group(examples, sequences);
         }
         Ok(packed)
     }
 
-    /// Sequences on a grid: one group, in which every example runs to the end. Unused rows read
-    /// what their example reads first, those of unused examples what the first example does, and
-    /// none carries loss; so they are finite where what they copy is.
+    /// Arranges sequences on a grid: one group, in which every example runs to the end. Unused rows read the first
+    /// token of their example, and those of unused examples that of the first example. No unused row carries loss, and
+    /// each is finite if the row it copies is.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -153,13 +153,13 @@ impl Packed {
         });
     }
 
-    /// Predictions of this token carry no loss.
+    /// Excludes predictions of this token from the loss.
     pub(crate) fn leave_out(&mut self, token: TokenId) {
         let targets = self.targets.iter_mut();
         targets.filter(|t| **t == token).for_each(|t| *t = NO_LOSS);
     }
 
-    /// Predictions of the tokens that examples do not learn carry no loss.
+    /// Excludes predictions of the tokens that examples do not learn from the loss.
     pub(crate) fn ignore(&mut self, batch: &[Example<'_>]) {
         for group in &self.groups {
             for (lane, &number) in group.examples.iter().enumerate() {
@@ -174,7 +174,7 @@ impl Packed {
         }
     }
 
-    /// What the values of a place are multiplied by, N × width; nothing where none is dropped.
+    /// Returns the dropout factors of a place, N × width, or `None` if nothing is dropped there.
     pub(crate) fn factors(&self, place: DropoutSite, width: usize) -> Option<Vec<f32>> {
         let masks = self.masks.as_ref()?;
         let mut out = vec![0.0; self.rows() * width];
@@ -193,17 +193,17 @@ impl Packed {
         Some(out)
     }
 
-    /// Rows that carry loss.
+    /// Returns the number of rows that carry loss.
     pub(crate) fn counted(&self) -> usize {
         self.targets.iter().filter(|t| **t != NO_LOSS).count()
     }
 
-    /// N, the number of rows.
+    /// Returns N, the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.inputs.len()
     }
 
-    /// The distinct input tokens, sorted, and each row's index among them.
+    /// Returns the distinct input tokens, sorted, and each row's index among them.
     pub(crate) fn distinct_inputs(&self) -> (Vec<TokenId>, Vec<u32>) {
         let mut distinct = self.inputs.clone();
         distinct.sort_unstable();
@@ -217,7 +217,7 @@ impl Packed {
     }
 }
 
-/// Sequences of at least two known tokens each.
+/// Checks that sequences have at least two tokens each, all of them known.
 fn check(sequences: &[&[TokenId]], vocabulary: usize) -> Result<()> {
     for (index, s) in sequences.iter().enumerate() {
         if s.len() < 2 {

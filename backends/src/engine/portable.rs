@@ -1,4 +1,4 @@
-//! The kernels in tensor operations of any backend. The second opinion on the processor's own.
+//! The kernels in tensor operations of any backend, also used to check the processor's own kernels.
 
 use super::kernels::{GROUP, GROUPS, Recurrence, Taps, Weights};
 use super::layers::{Floats, Sums};
@@ -13,7 +13,7 @@ use reticent_corpus::TokenId;
 
 pub(super) use super::transfers::{host, indices, upload};
 
-/// Longest row that a device may sum on its own; beyond it the host sums in f64.
+/// Longest row that a device may sum by itself; longer ones are summed in pieces, which the host adds in f64.
 pub(super) const DEVICE_SUM: usize = 1024;
 
 pub(super) fn lookup<B: Backend>(table: Tensor<B, 2>, index: &[u32]) -> Tensor<B, 2> {
@@ -21,12 +21,12 @@ pub(super) fn lookup<B: Backend>(table: Tensor<B, 2>, index: &[u32]) -> Tensor<B
     table.select(0, indices(index, &device))
 }
 
-/// Whether a device has this precision.
+/// Returns whether a device supports this precision.
 pub(super) fn computes_in<B: Backend>(precision: Precision, device: &B::Device) -> bool {
     precision == Precision::Single || B::supports_dtype(device, DType::BF16)
 }
 
-/// a b as training passes compute it: norms and sums multiply by themselves, in f32.
+/// a b as training passes compute it; norms and sums have their own products, in f32.
 pub(super) fn product<B: Floats, const D: usize>(
     a: Tensor<B, D>,
     b: Tensor<B, D>,
@@ -41,7 +41,7 @@ pub(super) fn product<B: Floats, const D: usize>(
     }
 }
 
-/// The same with a bias, 1 × p, added to each row.
+/// a b with a bias, 1 × p, added to each row.
 pub(super) fn product_plus<B: Floats>(
     a: Tensor<B, 2>,
     b: Tensor<B, 2>,
@@ -138,7 +138,7 @@ pub(super) fn recurrence<B: Floats>(
     }
 }
 
-/// Zero rows below, so that states of examples that ended earlier stay aligned.
+/// Appends zero rows, so that states of examples that ended earlier stay aligned.
 fn grow<B: Backend>(x: Tensor<B, 2>, rows: usize) -> Tensor<B, 2> {
     let [have, width] = x.dims();
     if have == rows {
@@ -215,7 +215,7 @@ pub(super) fn cross_entropy<B: Backend>(
     let rows = logits.dims()[0];
     let logits = capped(logits, cap);
     let log_p = log_softmax(logits.clone(), 1);
-    // a row without loss looks up any token, and is then multiplied by zero
+    // a row without loss looks up an arbitrary token, and is then multiplied by zero
     let known: Vec<TokenId> = targets
         .iter()
         .map(|t| if *t == NO_LOSS { 0 } else { *t })
@@ -235,7 +235,7 @@ pub(super) fn cross_entropy<B: Backend>(
 
 /// [`Floats::largest`].
 pub(super) fn largest<B: Backend>(tensors: &[Tensor<B, 2>]) -> Vec<f32> {
-    // what is not finite times zero is no number, and neither is a sum with one
+    // a value that is not finite times zero is NaN, and so is a sum with it
     let each = tensors
         .iter()
         .map(|x| x.clone().abs().max() + (x.clone() * 0.0).sum());
@@ -258,7 +258,7 @@ pub(super) fn adam<B: Backend>(
     [w, m, v]
 }
 
-/// The sum of a matrix's rows, in blocks: a device gives each column of each block a thread.
+/// The sum of a matrix's rows, in blocks: a device uses one thread for each column of each block.
 pub(super) fn sum_rows<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
     let [rows, columns] = x.dims();
     let block = 1 << rows.max(1).trailing_zeros().div_ceil(2);
@@ -269,7 +269,7 @@ pub(super) fn sum_rows<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
     blocks.reshape([rows / block, columns]).sum_dim(0)
 }
 
-/// Each row's value on the host.
+/// Returns each row's value on the host.
 pub(super) fn losses<B: Backend>(nll: Tensor<B, 2>) -> Vec<f64> {
     host(nll).into_iter().map(f64::from).collect()
 }
@@ -310,7 +310,7 @@ fn previous_hidden<B: Backend>(hidden: Tensor<B, 2>, packed: &Packed) -> Tensor<
     grow(hidden, rows + 1).select(0, index)
 }
 
-/// The row before each, or one row beyond all.
+/// The index of the preceding row of each row, or one beyond all rows.
 fn previous_rows(packed: &Packed) -> Vec<u32> {
     let rows = packed.rows();
     let mut index = vec![rows as u32; rows];
@@ -338,7 +338,7 @@ fn embedded<B: Floats>(
     weights: &Weights<B>,
     packed: &Packed,
 ) -> (Tensor<B, 2>, Tensor<B, 2>) {
-    // in f32 whatever the passes had: the norm and the sum must contract the same values
+    // in f32 whatever the precision of the passes: the norm and the sum must contract the same values
     let d = linear_backward(d_gates, weights.input.clone(), Precision::Single);
     match &taps.embedded {
         Some(dropped) => (dropped.values.clone(), d * dropped.factors.clone()),

@@ -1,4 +1,4 @@
-//! Batches for transformers: the rows of an example lie together, in time order.
+//! Batches for transformers: the rows of an example are adjacent, in time order.
 
 use super::packed::{NO_LOSS, factors};
 use super::transfers::Kept;
@@ -23,20 +23,20 @@ impl Span {
     }
 }
 
-/// A fixed shape: so many examples of so many rows each, unused rows at the end of each.
+/// A fixed shape: a number of examples with the same number of rows each, unused rows at the end of each example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) examples: usize,
     pub(crate) steps: usize,
 }
 
-/// Examples that one pass takes together.
+/// Examples that are processed together in one pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Microbatch<S> {
-    /// Their places in the batch.
+    /// Their indices in the batch.
     pub(crate) places: Vec<usize>,
     pub(crate) sequences: Vec<S>,
-    /// The fixed shape, where the device wants one.
+    /// The fixed shape, if the device needs one.
     pub(crate) grid: Option<Grid>,
 }
 
@@ -50,7 +50,7 @@ impl<S: Copy> Microbatch<S> {
     }
 }
 
-/// Microbatches of consecutive examples that have at most so many tokens together, or of one example.
+/// Returns microbatches of consecutive examples that have at most `most` tokens together, or of one example.
 pub(crate) fn consecutive<S: Copy + AsRef<[TokenId]>>(
     all: &[S],
     most: usize,
@@ -74,11 +74,11 @@ pub(crate) fn consecutive<S: Copy + AsRef<[TokenId]>>(
     parts
 }
 
-/// Microbatches on grids of fixed shapes: rows per example follow its own length alone, so that no
-/// example's shape, and with it no order of its sums, follows the examples beside it.
+/// Returns microbatches on grids of fixed shapes. The number of rows of an example depends only on its own length, so
+/// that neither its shape nor the order of its sums depends on the other examples.
 ///
-/// `unread` is how many tokens of each no row reads, `most` the number of rows of a grid, `longest` the model's
-/// context.
+/// `unread` is the number of tokens of each example that no row reads, `most` the number of rows of a grid, `longest`
+/// the model's context.
 pub(crate) fn on_grids<S: Copy + AsRef<[TokenId]>>(
     all: &[S],
     unread: usize,
@@ -101,7 +101,7 @@ pub(crate) fn on_grids<S: Copy + AsRef<[TokenId]>>(
     by_steps.into_iter().flat_map(one).collect()
 }
 
-/// Rows per example: a power of two, so that few shapes ever occur, within the model's context.
+/// Returns the rows per example: a power of two within the model's context, so that there are only few shapes.
 pub(crate) fn steps(length: usize, longest: usize) -> usize {
     length
         .next_power_of_two()
@@ -109,41 +109,41 @@ pub(crate) fn steps(length: usize, longest: usize) -> usize {
         .min(longest.max(length).max(1))
 }
 
-/// The rows of each example that predict something, one behind the other.
+/// The rows of each example that predict something, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AskedRows {
-    /// Where each stands among all rows.
+    /// The index of each among all rows.
     pub(crate) places: Vec<u32>,
-    /// What it predicts.
+    /// The token that each predicts.
     pub(crate) targets: Vec<TokenId>,
-    /// One span per example, of these rows; perhaps an empty one.
+    /// One span of these rows per example; it may be empty.
     pub(crate) spans: Vec<Span>,
 }
 
-/// Token sequences as rows; on a grid with unused rows, which predict nothing.
+/// Token sequences as rows. On a grid there are also unused rows, which predict nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     /// One span per example.
     pub(crate) spans: Vec<Span>,
     /// Input token of each row.
     pub(crate) inputs: Vec<TokenId>,
-    /// Row of the position table, or the position itself, of each row.
+    /// For each row, the row of the position table, or the position itself.
     pub(crate) positions: Vec<u32>,
     /// Token to predict of each row, or [`NO_LOSS`].
     pub(crate) targets: Vec<TokenId>,
-    /// The fixed shape, where the device wants one.
+    /// The fixed shape, if the device needs one.
     pub(crate) grid: Option<Grid>,
-    /// The dropout masks of each example, where values are dropped.
+    /// The dropout masks of each example, if values are dropped.
     pub(crate) masks: Option<Vec<RecordMasks>>,
-    /// What a device keeps of them.
+    /// Values derived from the rows that a device keeps.
     pub(super) kept: Kept,
 }
 
 impl Rows {
-    /// Rows that predict each next token.
+    /// Creates rows that predict each next token.
     ///
     /// # Errors
-    /// [`Error::TooShort`], [`Error::UnknownToken`], [`Error::TooLong`].
+    /// Returns [`Error::TooShort`], [`Error::UnknownToken`] or [`Error::TooLong`].
     pub(crate) fn predicting(
         sequences: &[impl AsRef<[TokenId]>],
         (vocabulary, context): (usize, usize),
@@ -158,7 +158,7 @@ impl Rows {
         Ok(rows.filled())
     }
 
-    /// Rows that read whole sequences and predict nothing.
+    /// Creates rows that read whole sequences and predict nothing.
     ///
     /// # Errors
     /// As [`Self::predicting`].
@@ -176,7 +176,7 @@ impl Rows {
         Ok(rows.filled())
     }
 
-    /// One row per state, each an example of its own at its own position.
+    /// Creates one row per state, each an example of its own at its own position.
     pub(crate) fn steps(
         steps: &[(crate::scorer::StateId, TokenId)],
         positions: impl Iterator<Item = usize>,
@@ -214,8 +214,8 @@ impl Rows {
         }
     }
 
-    /// Unused rows up to there, which read what the row `first` reads: they are finite where it
-    /// is, so that a weight without a value spoils no example that does not meet it.
+    /// Adds unused rows up to `rows`, which read the same token as the row `first`. They are finite if that row is, so
+    /// that a weight that is not finite only affects examples that use it.
     fn pad(&mut self, first: usize, rows: usize) {
         let token = self.inputs.get(first).copied().unwrap_or(0);
         self.inputs.resize(rows, token);
@@ -230,13 +230,12 @@ impl Rows {
         self
     }
 
-    /// Number of rows, unused ones included.
+    /// Returns the number of rows, unused ones included.
     pub(crate) fn len(&self) -> usize {
         self.inputs.len()
     }
 
-    /// What the values of a place are multiplied by, N × width, 1 in unused rows; nothing where
-    /// none is dropped.
+    /// Returns the dropout factors of a place, N × width, 1 in unused rows; `None` if nothing is dropped there.
     pub(crate) fn factors(&self, place: DropoutSite, width: usize) -> Option<Vec<f32>> {
         let masks = self.masks.as_ref()?;
         let examples = self.spans.par_iter().zip(masks);
@@ -275,18 +274,18 @@ impl Rows {
         asked
     }
 
-    /// Number of rows that predict a token.
+    /// Returns the number of rows that predict a token.
     pub(crate) fn predictions(&self) -> usize {
         self.targets.iter().filter(|t| **t != NO_LOSS).count()
     }
 
-    /// One value per row from one per example; unused rows get `rest`.
+    /// Expands one value per example to one per row; unused rows get `rest`.
     pub(crate) fn spread(&self, values: &[f32], rest: f32) -> Vec<f32> {
         spread(&self.spans, self.len(), values, rest)
     }
 }
 
-/// One value per row from one per span; rows in none get `rest`.
+/// Expands one value per span to one per row; rows outside all spans get `rest`.
 pub(crate) fn spread(spans: &[Span], rows: usize, values: &[f32], rest: f32) -> Vec<f32> {
     let mut out = vec![rest; rows];
     for (span, value) in spans.iter().zip(values) {

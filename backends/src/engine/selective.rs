@@ -1,9 +1,9 @@
-//! Selective DP-SGD on an LSTM: states segment by segment, everything else over whole batches.
+//! Selective DP-SGD on an LSTM: the states segment by segment, everything else over whole batches.
 //!
-//! Segments of an example follow each other through released states; examples do not meet. Only
-//! the recurrence needs that order: head, norms and sums run over all rows of a part of the batch
-//! at once. Ordinary rows come first there and sensitive ones behind them, so that the ordinary
-//! gradient is a sum over rows whose number and order no sensitive content changes.
+//! Consecutive segments of an example are connected by released states; examples are independent. Only the recurrence
+//! needs that order: head, norms and sums run over all rows of a part of the batch at once. There ordinary rows come
+//! before sensitive ones, so that the ordinary gradient is a sum over rows whose number and order do not depend on
+//! sensitive content.
 
 use super::host::contraction::{LstmRows, add_rows, add_weight_sum, lstm_norms, scatter_add};
 use super::host::layers;
@@ -24,11 +24,11 @@ use std::ops::Range;
 mod places;
 use places::Places;
 
-/// Examples at once. A number of examples and not of rows: where a part ends, and so how sums
-/// are rounded, must not depend on how long sensitive content is.
+/// Examples per part of a batch. The limit counts examples and not rows, because the end of a part, and with it the
+/// rounding of sums, must not depend on the length of sensitive content.
 const AT_ONCE: usize = 16;
 
-/// The model on plain slices.
+/// The model as plain slices.
 pub(super) struct Plain<'a> {
     weights: &'a [Vec<f32>],
     embed: usize,
@@ -39,7 +39,7 @@ pub(super) struct Plain<'a> {
 
 type Example<'a> = (&'a [TokenId], &'a [Segment]);
 
-/// What an example's forward pass keeps, T rows in their order in time.
+/// The values that an example's forward pass keeps, T rows in time order.
 struct Trace {
     /// h before each row, T × H.
     before: Vec<f32>,
@@ -51,25 +51,25 @@ struct Trace {
     dropped: Dropped,
 }
 
-/// What dropout multiplies an example's rows by, where it drops any.
+/// The dropout factors of an example's rows, if values are dropped.
 #[derive(Default)]
 struct Dropped {
     /// Embedded tokens, T × E.
     inputs: Option<Vec<f32>>,
-    /// What the head reads, T × H.
+    /// The input of the head, T × H.
     outputs: Option<Vec<f32>>,
 }
 
-/// Everything of a part of a batch that gradients are made of, row by row.
+/// The values of a part of a batch from which gradients are computed, row by row.
 struct Rows {
     tokens: Vec<TokenId>,
-    /// Embedded tokens, N × E, as dropout left them.
+    /// Embedded tokens after dropout, N × E.
     x: Vec<f32>,
-    /// What dropout multiplied them by.
+    /// The dropout factors of the embedded tokens.
     factors: Option<Vec<f32>>,
     /// h before each row, N × H.
     before: Vec<f32>,
-    /// What the head read, N × H.
+    /// The input of the head, N × H.
     read: Vec<f32>,
     d_gates: Vec<f32>,
     d_logits: Vec<f32>,
@@ -90,7 +90,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Adds clipped sensitive gradients to `accumulator`, and writes the mean ordinary one.
+    /// Adds clipped sensitive gradients to `accumulator`, and writes the mean ordinary gradient.
     pub(super) fn add(
         &self,
         batch: &SelectiveBatch<'_>,
@@ -143,8 +143,8 @@ impl<'a> Plain<'a> {
         Ok(added)
     }
 
-    /// The masks of a record, each segment's its own: how long a sensitive segment is changes
-    /// nothing in those behind it.
+    /// Returns the dropout factors of a record. Each segment has its own mask, so that the length of a sensitive
+    /// segment changes nothing in later segments.
     fn dropped(&self, record: u32, segments: &[Segment]) -> Dropped {
         let Some(masks) = self.masks.map(|m| m.of(record, 0)) else {
             return Dropped::default();
@@ -160,7 +160,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// An example's states, segment by segment.
+    /// Computes an example's states, segment by segment.
     fn forward(
         &self,
         number: usize,
@@ -206,7 +206,7 @@ impl<'a> Plain<'a> {
         trace
     }
 
-    /// The gradients of all rows; none flows into the state a segment began with.
+    /// Computes the gradients of all rows; none flows into the initial state of a segment.
     fn backward(&self, examples: &[Example<'_>], traces: &[Trace], places: &Places) -> Rows {
         let (width, gates) = (self.width, 4 * self.width);
         let [embedding, _, recurrent, _, head, head_bias] = self.weights else {
@@ -263,7 +263,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// ‖g_l‖² of each clipping group, over the rows of one example.
+    /// Returns ‖g_l‖² of each clipping group, over the rows of one example.
     fn norms(&self, rows: &Rows, own: Range<usize>) -> [f64; GROUPS] {
         let (e, h, v) = (self.embed, self.width, self.vocabulary);
         let own_rows = LstmRows {
@@ -278,7 +278,7 @@ impl<'a> Plain<'a> {
         lstm_norms(&own_rows, &self.weights[1], (e, h, v))
     }
 
-    /// Empties the rows of an example that contributes nothing.
+    /// Zeroes the rows of an example that contributes nothing.
     fn silence(&self, rows: &mut Rows, own: Range<usize>) {
         for (values, width) in [
             (&mut rows.x, self.embed),
@@ -291,7 +291,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// gradient += Σ over these rows, each times the factor of its example.
+    /// gradient += Σ over these rows, each multiplied by the factor of its example.
     fn sum(
         &self,
         rows: &Rows,
@@ -322,19 +322,19 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// x ← x ∘ factors, where there are any.
+/// x ← x ∘ factors, if there are any.
 fn multiply(x: &mut [f32], factors: Option<&[f32]>) {
     if let Some(factors) = factors {
         x.iter_mut().zip(factors).for_each(|(x, f)| *x *= f);
     }
 }
 
-/// Some of the rows of `width` values.
+/// Returns some of the rows of `width` values.
 fn part<'a>(values: &'a [f32], rows: &Range<usize>, width: usize) -> &'a [f32] {
     &values[rows.start * width..rows.end * width]
 }
 
-/// dL/dz of the rows of a segment, from dL/dh.
+/// Computes dL/dz of the rows of a segment, from dL/dh.
 fn segment_backward(
     trace: &Trace,
     rows: &Range<usize>,

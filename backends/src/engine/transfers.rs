@@ -1,4 +1,4 @@
-//! What crosses between the host and a device, counted; what is made once for a batch.
+//! Counted transfers between the host and a device, and values that are computed once per batch.
 
 use burn::tensor::backend::Backend;
 use burn::tensor::{Bool, Int, Tensor, TensorData};
@@ -6,16 +6,16 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What crossed between the host and devices since the process began.
+/// Counts of transfers between the host and devices since the process began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfers {
-    /// Tensors made from host memory.
+    /// Tensors created from host memory.
     pub uploads: u64,
-    /// Their bytes.
+    /// Bytes of these tensors.
     pub uploaded: u64,
-    /// Tensors read into host memory; each waits for all that the device has to do.
+    /// Tensors read into host memory; each read waits for all pending work of the device.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes of these tensors.
     pub read: u64,
 }
 
@@ -26,7 +26,7 @@ fn count(which: usize, bytes: usize) {
     COUNTS[which + 1].fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// What crossed so far.
+/// Returns the transfers so far.
 #[must_use]
 pub fn transfers() -> Transfers {
     let [uploads, uploaded, reads, read] = [0, 1, 2, 3].map(|i| COUNTS[i].load(Ordering::Relaxed));
@@ -38,7 +38,7 @@ pub fn transfers() -> Transfers {
     }
 }
 
-/// Values on the device.
+/// Uploads values to the device.
 pub(super) fn upload<B: Backend, const D: usize>(
     values: Vec<f32>,
     shape: [usize; D],
@@ -48,7 +48,7 @@ pub(super) fn upload<B: Backend, const D: usize>(
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// Places on the device.
+/// Uploads indices to the device.
 pub(super) fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
     count(0, size_of_val(index));
     let wide: Vec<i32> = index.iter().map(|i| *i as i32).collect();
@@ -56,7 +56,7 @@ pub(super) fn indices<B: Backend>(index: &[u32], device: &B::Device) -> Tensor<B
     Tensor::from_data(TensorData::new(wide, [length]), device)
 }
 
-/// Yes or no on the device.
+/// Uploads flags to the device.
 pub(super) fn flags<B: Backend, const D: usize>(
     values: Vec<bool>,
     shape: [usize; D],
@@ -66,7 +66,7 @@ pub(super) fn flags<B: Backend, const D: usize>(
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// Values in host memory.
+/// Reads values into host memory.
 pub(super) fn host<B: Backend, const D: usize>(x: Tensor<B, D>) -> Vec<f32> {
     let values: Vec<f32> = x
         .into_data()
@@ -77,7 +77,7 @@ pub(super) fn host<B: Backend, const D: usize>(x: Tensor<B, D>) -> Vec<f32> {
     values
 }
 
-/// Whole numbers in host memory, as they lie there.
+/// Reads whole numbers into host memory, with their bits unchanged.
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub(super) fn host_bits<B: Backend<IntElem = i32>>(x: Tensor<B, 1, Int>) -> Vec<u32> {
     let values: Vec<i32> = x.into_data().into_vec().expect("32 bits each");
@@ -85,15 +85,15 @@ pub(super) fn host_bits<B: Backend<IntElem = i32>>(x: Tensor<B, 1, Int>) -> Vec<
     values.into_iter().map(i32::cast_unsigned).collect()
 }
 
-/// What is made from a batch once, at the first use, and read by every layer.
+/// Values that are derived from a batch at their first use and then read by every layer.
 #[derive(Clone, Default)]
 pub(super) struct Kept(Arc<Mutex<Vec<KeptValue>>>);
 
-/// What it is, by a name and a number, and what it holds.
+/// The key of a value, a name and a number, and the value.
 type KeptValue = ((&'static str, usize), Box<dyn Any + Send>);
 
 impl Kept {
-    /// What goes by this name, made now if it was not before.
+    /// Returns the value with this key, computed now if it was not before.
     pub(super) fn once<T: Clone + Send + 'static>(
         &self,
         name: &'static str,

@@ -1,5 +1,5 @@
-//! Devices of Vulkan, Metal and DirectX 12: chosen and opened here, since the tensor library
-//! panics where there is none.
+//! Devices of Vulkan, Metal and DirectX 12. They are chosen and opened here, because the tensor library panics if there
+//! is none.
 
 use super::card::{Card, beyond, missing};
 use super::cubes::{self, Cubes};
@@ -95,7 +95,7 @@ fn connect(number: usize) -> std::result::Result<WgpuDevice, String> {
     Ok(burn_wgpu::init_device(setup, RuntimeOptions::default()))
 }
 
-/// What the drivers see, at least one, in the order of [`rank`].
+/// Returns the adapters that the drivers report, at least one, in the order of [`rank`].
 fn adapters() -> std::result::Result<(Instance, Vec<Adapter>), String> {
     let backends = Backends::VULKAN | Backends::METAL | Backends::DX12;
     let instance = Instance::new(wgpu::InstanceDescriptor {
@@ -110,7 +110,7 @@ fn adapters() -> std::result::Result<(Instance, Vec<Adapter>), String> {
     Ok((instance, found))
 }
 
-/// Cards first, the processor last; a driver's own order within a kind.
+/// Orders cards first and the processor last, keeping the driver's own order within a kind.
 fn rank(kind: DeviceType) -> u8 {
     match kind {
         DeviceType::DiscreteGpu => 0,
@@ -121,7 +121,7 @@ fn rank(kind: DeviceType) -> u8 {
     }
 }
 
-/// The devices that the drivers see.
+/// Returns the devices that the drivers report.
 pub(super) fn probe() -> Probed {
     let (_, adapters) = adapters()?;
     let found = adapters.iter().enumerate().map(|(number, adapter)| {

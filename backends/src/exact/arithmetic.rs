@@ -17,13 +17,13 @@ pub(super) fn add_outer(x: &[f64], y: &[f64], d: usize, p: usize, sum: &mut [f64
     add(&row_major(&matrix(x, d).t().dot(&matrix(y, p))), sum);
 }
 
-/// The rows that lie one after the other in `values`.
+/// The rows stored one after the other in `values`.
 fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
     ArrayView2::from_shape((values.len() / columns, columns), values)
         .expect("callers hand over whole rows")
 }
 
-/// The entries by rows, whatever order the product left them in.
+/// Returns the entries row by row, whatever the storage order of the product.
 fn row_major(x: &Array2<f64>) -> Vec<f64> {
     x.iter().copied().collect()
 }
@@ -60,7 +60,7 @@ pub(super) fn cap(x: f64, c: Option<f64>) -> f64 {
     c.map_or(x, |c| c * (x / c).tanh())
 }
 
-/// Its slope where it has the value `y`: 1 − (y/c)².
+/// The slope of `cap` where its value is `y`: 1 − (y/c)².
 pub(super) fn cap_slope(y: f64, c: Option<f64>) -> f64 {
     c.map_or(1.0, |c| 1.0 - (y / c).powi(2))
 }

@@ -5,15 +5,15 @@ use super::drop_out;
 use crate::model::TransformerConfig;
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
 
-/// What the backward pass needs.
+/// The values that the backward pass needs.
 pub(super) struct AttentionTrace {
-    /// Query, key and value side by side, turned by their positions: rows × joined width.
+    /// Query, key and value side by side, rotated by their positions: rows × joined width.
     joined: Vec<f64>,
     /// Capped scores, `[heads, rows, rows]`; unseen pairs hold −∞.
     scores: Vec<f64>,
-    /// Their softmax.
+    /// The softmax of the scores.
     shares: Vec<f64>,
-    /// What dropout multiplied the shares by, `[heads, rows, rows]`.
+    /// The dropout factors of the shares, `[heads, rows, rows]`.
     factors: Vec<f64>,
 }
 
@@ -29,7 +29,7 @@ impl Attention<'_> {
         self.config.query_width() + 2 * self.config.key_value_width()
     }
 
-    /// Where a query head's query, key and value start in a joined row.
+    /// Returns the columns at which a query head's query, key and value start in a joined row.
     fn columns(&self, head: usize) -> [usize; 3] {
         let c = self.config;
         let shared = head / (c.heads / c.key_value_heads) * c.head_width;
@@ -41,7 +41,7 @@ impl Attention<'_> {
         ]
     }
 
-    /// Turns queries and keys by their positions; backwards with `direction` −1.
+    /// Rotates queries and keys by their positions; with `direction` −1, back.
     fn turn(&self, joined: &mut [f64], direction: f64) {
         let c = self.config;
         let Some(rotary) = c.rotary_of(self.layer) else {
@@ -80,7 +80,7 @@ impl Attention<'_> {
         all
     }
 
-    /// Rows × query width from rows × joined width.
+    /// Returns rows × query width from rows × joined width.
     pub(super) fn forward(&self, mut joined: Vec<f64>) -> (Vec<f64>, AttentionTrace) {
         let c = self.config;
         self.turn(&mut joined, 1.0);

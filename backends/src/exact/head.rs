@@ -1,4 +1,4 @@
-//! What stands on top of the last layer, forward and backward.
+//! The head on top of the last layer, forward and backward.
 
 use super::arithmetic::{
     add_outer, add_rows, add_to_rows, cap, cap_slope, product, product_transposed,
@@ -7,7 +7,7 @@ use super::norm::NormTrace;
 use super::transformer::Pass;
 use crate::model::HeadLayout;
 
-/// What the head's backward pass needs.
+/// The values that the head's backward pass needs.
 pub(super) enum HeadTrace {
     NextToken {
         hidden: Vec<f64>,
@@ -19,7 +19,7 @@ pub(super) enum HeadTrace {
         normed: Vec<f64>,
     },
     Classes {
-        /// The row that is read.
+        /// The row from which the classes are predicted.
         at: usize,
         read: Vec<f64>,
         pooled: Vec<f64>,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::{Lora, LstmConfig};
 use crate::trainer::dropout::DropoutSite;
 
-/// One step's values: the gates after their activation, the cell, and what came before.
+/// One step's values: the gates after their activation, the cell, and the preceding states.
 struct Step {
     /// Input, forget, candidate and output gate, side by side.
     gates: Vec<f64>,
@@ -17,10 +17,10 @@ struct Step {
 }
 
 struct Trace {
-    /// Embedded tokens, one after the other, as dropout left them.
+    /// Embedded tokens, one after the other, after dropout.
     embedded: Vec<f64>,
     steps: Vec<Step>,
-    /// What the head reads.
+    /// The input of the head.
     hidden: Vec<f64>,
     logits: Vec<f64>,
 }

@@ -1,7 +1,7 @@
-//! The exact engine: f64 throughout, gradients written by hand, one example at a time.
+//! The exact engine: f64 throughout, handwritten gradients, one example at a time.
 //!
-//! Slow and plain on purpose. It is what the fast engines are compared with, and it shares no
-//! code with them beyond the shapes of [`crate::model::Model`]. No tensor library.
+//! It is deliberately slow and simple. The fast engines are compared with it, and it shares no code with them beyond
+//! the architectures of [`crate::model::Model`]. It uses no tensor library.
 
 mod activation;
 mod arithmetic;
@@ -28,18 +28,18 @@ use arithmetic::{dot, log_softmax};
 use reticent_corpus::TokenId;
 use std::collections::HashMap;
 
-/// Relative error of a clipped gradient's norm: its values are rounded to f32.
+/// Relative error of a clipped gradient's norm: the gradient's values are rounded to f32.
 const MARGIN: f64 = 1e-6;
 
-/// One sequence: its tokens and, for encoders, their types (all 0 where empty).
+/// One sequence: its tokens and, for encoders, their types (all 0 if empty).
 struct Sequence<'a> {
     tokens: &'a [TokenId],
     token_types: &'a [u32],
-    /// What a training pass drops.
+    /// The dropout masks of a training pass.
     masks: Option<&'a RecordMasks>,
 }
 
-/// x ∘ mask of a place: what stays is divided by one minus the rate. Of values and gradients.
+/// Multiplies values or gradients by the mask of a place; values that stay are divided by one minus the rate.
 fn drop_out(masks: Option<&RecordMasks>, place: DropoutSite, x: &mut [f64]) {
     if let Some(kept) = masks.and_then(|m| m.kept(place, x.len())) {
         for (x, stays) in x.iter_mut().zip(kept.stays) {
@@ -54,11 +54,11 @@ fn drop_out(masks: Option<&RecordMasks>, place: DropoutSite, x: &mut [f64]) {
 
 /// A model as a function of its weights.
 trait Network: Send {
-    /// From now on the model has an adapter, whose matrices stand behind its own weights.
+    /// Adds an adapter to the model; its matrices follow the model's own weights.
     fn adapt(&mut self, adapter: Lora) -> Result<()>;
-    /// Logits, row-major: one row per token, or one row of classes.
+    /// Returns logits, row-major: one row per token, or one row of classes.
     fn logits(&self, weights: &[Vec<f64>], sequence: &Sequence<'_>) -> Vec<f64>;
-    /// dL/d(weights), where `slope` gives dL/d(logits) at the logits.
+    /// Returns dL/d(weights), where `slope` gives dL/d(logits) at the logits.
     fn gradient(
         &self,
         weights: &[Vec<f64>],
@@ -75,7 +75,7 @@ struct Exact {
     groups: Vec<usize>,
     values: Vec<Vec<f32>>,
     adapter: Option<Lora>,
-    /// How many of the weights stay as they are.
+    /// The number of weights that stay as they are.
     frozen: usize,
     weights: Vec<Vec<f64>>,
     accumulator: Vec<Vec<f32>>,
@@ -86,7 +86,7 @@ struct Exact {
     next_state: u64,
 }
 
-/// The exact engine for any model. One that predicts no next token has no scores.
+/// Returns the exact engine for any model. A model that does not predict next tokens has no scores.
 ///
 /// ```
 /// use reticent_backends::exact;
@@ -99,15 +99,15 @@ struct Exact {
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] where the weights do not fit.
+/// Returns [`Error::Shape`] if the weights do not fit.
 pub fn exact(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Trainer>> {
     Ok(Box::new(Exact::new(model, weights)?))
 }
 
-/// The exact engine's logits of any model.
+/// Returns the exact engine's logits of any model.
 ///
 /// # Errors
-/// [`Error::Shape`] where the weights do not fit.
+/// Returns [`Error::Shape`] if the weights do not fit.
 pub fn exact_logits(model: &Model, weights: Vec<Vec<f32>>) -> Result<Box<dyn Logits>> {
     Ok(Box::new(Exact::new(model, weights)?))
 }
@@ -169,7 +169,7 @@ impl Exact {
         }
     }
 
-    /// Log-probabilities over the vocabulary after each token.
+    /// Returns log-probabilities over the vocabulary after each token.
     fn log_probabilities(&self, tokens: &[TokenId]) -> Vec<Vec<f64>> {
         let sequence = Sequence {
             tokens,
@@ -181,7 +181,7 @@ impl Exact {
         rows.map(log_softmax).collect()
     }
 
-    /// Gradient of the summed negative log-likelihood of one example, and that sum (nats).
+    /// Returns the gradient of the summed negative log-likelihood of one example, and that sum (nats).
     fn example(&self, example: &Example<'_>) -> (Vec<Vec<f64>>, f64) {
         let masks = self
             .masks
@@ -215,7 +215,7 @@ impl Exact {
         (gradient, nll.get())
     }
 
-    /// What is read of an example, and what is asked for: at each token, or once where a class is.
+    /// Returns the input tokens of an example and the targets: one per token, or a single one for a class.
     fn read(&self, example: &Example<'_>) -> (Vec<TokenId>, Vec<Option<u32>>) {
         let tokens = example.tokens;
         match (self.model.head(), &self.masked) {
@@ -235,7 +235,7 @@ impl Exact {
         }
     }
 
-    /// How many predictions a gradient's mean is over.
+    /// Returns the number of predictions over which a gradient is averaged.
     fn asked(&self, example: &Example<'_>) -> usize {
         let (_, targets) = self.read(example);
         targets
@@ -245,7 +245,7 @@ impl Exact {
             .count()
     }
 
-    /// Whether a target carries loss: one token may be left out, and no class.
+    /// Returns whether a target carries loss: a token may be left out, a class may not.
     fn is_asked(&self, target: u32) -> bool {
         matches!(self.model.head(), Head::Classes(_)) || self.left_out != Some(target)
     }

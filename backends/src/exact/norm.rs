@@ -3,7 +3,7 @@
 use super::arithmetic::dot;
 use crate::model::NormKind;
 
-/// What the backward pass needs: the normalised rows, and each row's scale.
+/// The values that the backward pass needs: the normalised rows, and each row's scale.
 pub(super) struct NormTrace {
     normal: Vec<f64>,
     scale: Vec<f64>,

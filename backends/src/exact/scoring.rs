@@ -1,4 +1,4 @@
-//! Scores, cached prefixes and logits of the exact engine. A state is the prefix itself.
+//! Scores, cached prefixes and logits of the exact engine. A state is simply the prefix.
 
 use super::{Exact, Sequence};
 use crate::error::{Error, Result};

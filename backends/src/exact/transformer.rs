@@ -12,14 +12,14 @@ use crate::model::{
 };
 use crate::trainer::dropout::{DropoutSite, RecordMasks};
 
-/// A transformer's shape with its layout.
+/// A transformer's architecture with its layout.
 pub(super) struct Transformer {
     config: TransformerConfig,
     layout: Layout,
     adapter: Option<Lora>,
 }
 
-/// What one layer's backward pass needs.
+/// The values that one layer's backward pass needs.
 struct LayerTrace {
     attention_before: Option<NormTrace>,
     attention_input: Vec<f64>,
@@ -94,14 +94,14 @@ impl Transformer {
 
 const EMBEDDING: DropoutSite = DropoutSite::Embedding { segment: 0 };
 
-/// The attention and the feed-forward part of a layer.
+/// Returns the dropout places of a layer's attention and feed-forward part.
 fn blocks(layer: usize) -> [DropoutSite; 2] {
     [0, 1].map(|part| DropoutSite::Block {
         number: 2 * layer + part,
     })
 }
 
-/// One sequence's way through the model.
+/// One sequence's pass through the model.
 pub(super) struct Pass<'a> {
     pub(super) c: &'a TransformerConfig,
     pub(super) layout: &'a Layout,
@@ -160,13 +160,13 @@ impl Pass<'_> {
         self.embed_backward(sequence, &d, gradient);
     }
 
-    /// What a part of a layer adds, or its gradient.
+    /// Multiplies the output of a layer's part, or its gradient, by the residual multiplier.
     fn multiply(&self, y: &mut [f64]) {
         let multiplier = self.c.switches.multipliers.residual;
         y.iter_mut().for_each(|y| *y *= multiplier);
     }
 
-    /// Tables and the rows taken from them, with what each row is multiplied by.
+    /// Returns the embedding tables with the rows taken from them and the factor of these rows.
     fn tables(&self, sequence: &Sequence<'_>) -> Vec<(usize, Vec<usize>, f64)> {
         let rows = |ids: &[u32]| ids.iter().map(|i| *i as usize).collect::<Vec<_>>();
         let tokens = (
@@ -237,7 +237,7 @@ impl Pass<'_> {
         y
     }
 
-    /// The adapted parts of a weight, with the places of A and B behind the model's own weights.
+    /// Returns the adapted parts of a weight, with the indices of A and B after the model's own weights.
     fn adapted(&self, weight: usize) -> Vec<(&LoraModule, usize, usize)> {
         let modules = self.adapter.map_or(&[][..], Lora::modules);
         let first = self.w.len() - 2 * modules.len();
@@ -280,7 +280,7 @@ impl Pass<'_> {
         d_x
     }
 
-    /// The norm, or the input itself where there is none.
+    /// Applies the norm, or returns the input if there is none.
     pub(super) fn norm(&self, at: Option<NormAt>, x: Vec<f64>) -> (Vec<f64>, Option<NormTrace>) {
         let Some(at) = at else { return (x, None) };
         let bias = at.bias.map(|b| self.w[b].as_slice());
@@ -307,7 +307,7 @@ impl Pass<'_> {
         d_x
     }
 
-    /// Values of query heads, and of key heads, in rows of queries, keys and values.
+    /// Returns the places of the values of query heads and of key heads in rows of queries, keys and values.
     fn head_places(&self, joined: &[f64]) -> [Vec<usize>; 2] {
         let (query, key) = (self.c.query_width(), self.c.key_value_width());
         let width = query + 2 * key;
@@ -347,7 +347,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an `after` norm stands on the residual sum, not on the block's output.
+    /// Returns whether an `after` norm is applied to the residual sum instead of the block's output.
     fn after_sum(&self) -> bool {
         match self.c.norm_place() {
             NormPlace::After => true,

@@ -1,8 +1,7 @@
-//! LoRA adapters as peft reads and writes them: added to the weights of the model that they were
-//! trained on, and trained ones in its layout.
+//! LoRA adapters in peft's format: merges an adapter into the weights of its base model, and writes trained adapters.
 //!
-//! `adapter_config.json` and `adapter_model.safetensors`, for decoders. Nothing in a
-//! folder is trusted, and what would change the sum in a way that is not followed is refused.
+//! An adapter is `adapter_config.json` and `adapter_model.safetensors`, for decoders. Nothing in a folder is trusted,
+//! and a setting that would change the sum in an unsupported way is refused.
 
 use super::fields::Fields;
 use super::names::{Names, TensorPart};
@@ -17,17 +16,17 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const CONFIG: &str = "adapter_config.json";
 pub(crate) const WEIGHTS: &str = "adapter_model.safetensors";
-/// The name for all linear layers but the head.
+/// The name for all linear layers except the head.
 const ALL_LINEAR: &str = "all-linear";
 const PICKLE: &str = "adapter_model.bin";
-/// What peft puts before the name that a tensor has in the model.
+/// The prefix that peft adds to a tensor's name in the model.
 const WRAPPED: &str = "base_model.model.";
-/// What to do about an adapter that is not covered.
+/// Advice for an adapter that is not covered.
 const ELSEWHERE: &str =
     "merge it where it was made (peft's merge_and_unload) and name the merged folder as the model";
 
-/// Keys that are read, or that say nothing about the sum: a layer's kind says how its weight lies, and dropout ends with
-/// training.
+/// Keys that are read or do not affect the sum: the layout of a weight follows from its layer's type, and dropout ends
+/// with training.
 const HARMLESS: [&str; 19] = [
     "auto_mapping",
     "base_model_name_or_path",
@@ -49,10 +48,10 @@ const HARMLESS: [&str; 19] = [
     "target_modules",
     "task_type",
 ];
-/// How an adapter may have started: as no change, on weights that stayed as they were.
+/// Initialisations that start as no change and leave the base weights as they are.
 const STARTS: [&str; 2] = ["gaussian", "orthogonal"];
 
-/// An adapter's matrices, by the module they belong to.
+/// An adapter's matrices, by module.
 struct Adapter {
     path: PathBuf,
     rank: usize,
@@ -65,20 +64,20 @@ struct Adapter {
 struct Pair {
     a: Option<Named>,
     b: Option<Named>,
-    /// The weight that is changed, which peft saves beside a change of the model's head.
+    /// The weight that is changed, which peft saves along with a change of the model's head.
     base: Option<Named>,
 }
 
-/// Where a linear module lies in our parameters.
+/// The place of a linear module in our parameters.
 struct Place {
     parameter: Parameter,
     index: usize,
     part: TensorPart,
-    /// Its first column.
+    /// The module's first column.
     offset: usize,
 }
 
-/// The linear modules of a model, by the name that they have in transformers.
+/// Returns the linear modules of a model, by their names in transformers.
 fn places(config: &TransformerConfig, names: &Names) -> BTreeMap<String, Place> {
     let layout = config.layout();
     let tables = [Some(layout.token_embedding), layout.position_embedding];
@@ -105,7 +104,7 @@ fn places(config: &TransformerConfig, names: &Names) -> BTreeMap<String, Place> 
     places
 }
 
-/// The same without the head's: what an adapter can be trained for.
+/// Returns the linear modules except the head: those for which an adapter can be trained.
 fn trainable(config: &TransformerConfig) -> BTreeMap<String, Place> {
     let mut places = places(config, &Names::of(config));
     if let HeadLayout::NextToken {
@@ -118,19 +117,19 @@ fn trainable(config: &TransformerConfig) -> BTreeMap<String, Place> {
     places
 }
 
-/// The last part of a name.
+/// Returns the last part of a dotted name.
 fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
 impl Lora {
-    /// The adapter that is asked for, on a model whose weights have this [`crate::checkpoint::weights_digest`]: on the
-    /// projections of queries and values where no target is named, on all linear layers but the head for
-    /// `all-linear`.
+    /// Creates the adapter that a specification describes, on a model whose weights have this
+    /// [`crate::checkpoint::weights_digest`]. Without targets the adapter covers the projections of queries and values;
+    /// for `all-linear` it covers all linear layers except the head.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a model that is no decoder, and for a target that is none of its layers;
-    /// [`Error::OutOfRange`].
+    /// Returns [`Error::Unsuitable`] for a model that is not a decoder, and for a target that is not one of its layers;
+    /// [`Error::OutOfRange`] for a number outside its range.
     pub fn of(model: &Model, base: String, spec: LoraSpec) -> Result<Self> {
         match model {
             Model::Transformer(config) if config.head == Head::NextToken => {
@@ -184,12 +183,12 @@ fn on_decoder(config: &TransformerConfig, base: String, mut spec: LoraSpec) -> R
     Ok(Lora::new(spec, base, modules))
 }
 
-/// The text of `adapter_config.json` for an adapter on the model of this name.
+/// Returns the text of `adapter_config.json` for an adapter on the model with this name.
 pub(crate) fn config_json(lora: &Lora, config: &TransformerConfig, base: &str) -> Result<String> {
     let spec = lora.spec();
     let places = trainable(config);
     let upright = places.values().all(|place| !place.part.transposed);
-    // peft's own is a whole number
+    // peft's own value is a whole number
     let alpha = match spec.alpha {
         whole if whole.fract() == 0.0 && whole < 1e9 => serde_json::json!(whole as u64),
         other => serde_json::json!(other),
@@ -213,7 +212,7 @@ pub(crate) fn config_json(lora: &Lora, config: &TransformerConfig, base: &str) -
     serde_json::to_string_pretty(&fields).map_err(|e| Error::Engine(e.to_string()))
 }
 
-/// The bytes of `adapter_model.safetensors`, with these text entries beside the usual one.
+/// Returns the bytes of `adapter_model.safetensors`, with these text entries in addition to the usual one.
 pub(crate) fn weight_bytes(
     lora: &Lora,
     config: &TransformerConfig,
@@ -253,7 +252,7 @@ pub(crate) fn weight_bytes(
     to_bytes(&tensors, &notes)
 }
 
-/// The weights of an adapter's folder, in the order of [`Lora::parameters`].
+/// Reads the weights of an adapter's folder, in the order of [`Lora::parameters`].
 pub(crate) fn weights(
     folder: &Path,
     lora: &Lora,
@@ -282,7 +281,7 @@ pub(crate) fn weights(
     Ok(weights)
 }
 
-/// The base that an adapter names: a folder as it is, or beside the adapter's own.
+/// Returns the base that an adapter names: the folder as named, or relative to the parent of the adapter's folder.
 pub(crate) fn named_base(folder: &Path) -> Result<PathBuf> {
     let fields = Fields::read(&folder.join(CONFIG))?;
     let name = fields.text("base_model_name_or_path")?;
@@ -302,7 +301,7 @@ pub(crate) fn named_base(folder: &Path) -> Result<PathBuf> {
 
 /// Adds an adapter to the weights of its base:
 ///
-/// W + s·B·A, with s = α/r, or α/√r where it is rank-stabilised; in double precision, rounded once.
+/// W + s·B·A, with s = α/r, or α/√r if rank-stabilised; computed in double precision and rounded once.
 pub(crate) fn merge(
     folder: &Path,
     config: &TransformerConfig,
@@ -320,7 +319,7 @@ pub(crate) fn merge(
 }
 
 impl Adapter {
-    /// An adapter whose settings name the modules that have tensors, and no others of this model.
+    /// Reads an adapter, and checks that its settings name exactly the modules of this model that have tensors.
     fn read(folder: &Path, config: &TransformerConfig) -> Result<Self> {
         let path = folder.join(CONFIG);
         let fields = Fields::read(&path)?;
@@ -354,7 +353,7 @@ impl Adapter {
         }
     }
 
-    /// Whether each module that has tensors is a linear layer of the model.
+    /// Checks that each module with tensors is a linear layer of the model.
     fn is_on(&self, config: &TransformerConfig) -> Result<()> {
         let names = Names::of(config);
         let places = places(config, &names);
@@ -415,7 +414,7 @@ impl Adapter {
             })
     }
 
-    /// A and B of a module with so many inputs and columns.
+    /// Returns A and B of a module with this number of inputs and columns.
     fn halves<'a>(
         &self,
         module: &str,
@@ -429,7 +428,7 @@ impl Adapter {
         ])
     }
 
-    /// One half of a pair, of the shape that the base asks for.
+    /// Returns one half of a pair, checked against the shape that the base requires.
     fn half<'a>(
         &self,
         module: &str,
@@ -454,16 +453,16 @@ impl Adapter {
     }
 }
 
-/// Which modules an adapter's settings name, by the rules of peft, which leaves out the tensors of others without a word
-/// and starts at random where it finds none.
+/// The modules that an adapter's settings name, by the rules of peft. peft silently ignores tensors of other modules,
+/// and starts at random where tensors are missing.
 struct Targets {
     targets: Modules,
     excluded: Option<Modules>,
-    /// Of these layers alone, by the number behind a pattern.
+    /// Restricts the adapter to these layers, by the number that follows a pattern.
     layers: Option<(Vec<usize>, Vec<Regex>)>,
 }
 
-/// Modules by a key: the names or ends of names in a list, or a regular expression for whole names.
+/// The modules that a key names: names or suffixes of names in a list, or a regular expression for whole names.
 enum Modules {
     AllLinear,
     Listed(Vec<String>),
@@ -487,7 +486,7 @@ impl Modules {
         }))
     }
 
-    /// Whether it names a module; `head` says whether that is the model's head.
+    /// Returns whether a module is named; `head` says whether it is the model's head.
     fn name(&self, module: &str, head: bool) -> bool {
         match self {
             Self::AllLinear => !head,
@@ -497,7 +496,7 @@ impl Modules {
     }
 }
 
-/// A regular expression of a key, of which Python's has more than ours.
+/// Compiles the regular expression of a key. Python's syntax has features that ours lacks.
 fn expression(fields: &Fields, key: &str, given: &str, whole: &str) -> Result<Regex> {
     Regex::new(whole).map_err(|_| {
         let shown: String = given.chars().take(60).collect();
@@ -545,7 +544,7 @@ impl Targets {
         if !patterns.is_empty() && layers.is_none() {
             return Err(fields.bad(format!("{pattern} needs {transform}, as peft asks")));
         }
-        // Without a pattern the first number behind two parts of a name counts.
+        // Without a pattern the first number after two parts of a name counts.
         let numbers = match patterns.as_slice() {
             [] => vec![expression(
                 fields,
@@ -570,7 +569,7 @@ impl Targets {
         })
     }
 
-    /// The key by which a module is left out, if it is.
+    /// Returns the key that excludes a module, or `None` if the module is adapted.
     fn without(&self, module: &str, head: bool) -> Option<&'static str> {
         if self.excluded.as_ref().is_some_and(|m| m.name(module, head)) {
             return Some("exclude_modules");
@@ -589,7 +588,7 @@ impl Targets {
         (!there).then_some("layers_to_transform")
     }
 
-    /// Whether each linear layer of a model has tensors where it is named, and none where it is not.
+    /// Checks that each linear layer of a model has tensors if it is named, and none if it is not.
     fn agree(
         &self,
         fields: &Fields,
@@ -617,13 +616,13 @@ impl Targets {
     }
 }
 
-/// Whether a target is a module's name, or the last parts of it.
+/// Returns whether a target is a module's name, or its last parts.
 fn ends_with(name: &str, target: &str) -> bool {
     name.strip_suffix(target)
         .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Rank and scale of a plain LoRA adapter; anything else is refused by its key.
+/// Returns rank and scale of a plain LoRA adapter; refuses anything else, naming the key.
 fn scale(fields: &Fields) -> Result<(usize, f64)> {
     let only = |key: &str, given: Option<&str>, wanted: &str| match given {
         Some(value) if value != wanted => Err(fields.bad(format!(

@@ -1,4 +1,4 @@
-//! What a model's folder says beside its shape, its weights and its tokenizer: training carries it along.
+//! The settings of a model's folder besides its architecture, weights and tokenizer, which training carries along.
 
 use super::adapter::named_base;
 use super::fields::read_small;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Files that are carried along as they are.
+/// Files that are copied unchanged.
 const CARRIED: [&str; 4] = [
     GENERATION,
     SETTINGS,
@@ -17,13 +17,13 @@ const CARRIED: [&str; 4] = [
 ];
 const GENERATION: &str = "generation_config.json";
 const SETTINGS: &str = "tokenizer_config.json";
-/// Keys of [`SETTINGS`] that frame a text otherwise than its `tokenizer.json` says.
+/// Keys of [`SETTINGS`] that frame a text in another way than its `tokenizer.json`.
 const FRAMES: [&str; 2] = ["add_bos_token", "add_eos_token"];
-/// Ids in `config.json` of which a shape knows one end of text, and no padding.
+/// Ids in `config.json`. An architecture knows only one end of text, and no padding.
 const IDS: [&str; 2] = ["eos_token_id", "pad_token_id"];
 
-/// Settings of generation and of the tokenizer, the chat template, and ids of special tokens. Nothing is computed or
-/// promised from them.
+/// Settings of generation and of the tokenizer, the chat template, and ids of special tokens. No computation and no
+/// guarantee depends on them.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
     files: Vec<(&'static str, Vec<u8>)>,
@@ -31,10 +31,11 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Of a model's folder, or of the base that an adapter's folder names; what it lacks is left out.
+    /// Reads the settings of a model's folder, or of the base that an adapter's folder names. Missing files are left
+    /// out.
     ///
     /// # Errors
-    /// A file that can't be read, or is no regular file; an adapter whose base is not there.
+    /// Returns an error if a file can't be read or is not a regular file, or if an adapter's base does not exist.
     pub fn of(folder: &Path) -> Result<Self> {
         let folder = match Kind::of(folder) {
             Kind::Model => Cow::Borrowed(folder),
@@ -56,7 +57,8 @@ impl Beside {
         })
     }
 
-    /// The files, by name. `framed`: the `tokenizer.json` beside them frames a text, and no setting may say otherwise.
+    /// Returns the files by name. `framed`: the `tokenizer.json` beside them frames a text, and no setting may
+    /// contradict it.
     pub(crate) fn files(&self, framed: bool) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         self.files.iter().map(move |(name, bytes)| {
             let settings = (framed && *name == SETTINGS)
@@ -70,8 +72,8 @@ impl Beside {
         })
     }
 
-    /// Puts the ids into a `config.json` that says less: several ends of text where the first is its own, and the padding
-    /// where it has none. `tokens`: ids are below this.
+    /// Adds ids to a `config.json` that says less: several ends of text if the first is the one that it has, and the
+    /// padding if it has none. Only ids below `tokens` are added.
     pub(crate) fn enter(&self, config: &mut Value, tokens: usize) {
         let known = |id: &Value| id.as_u64().is_some_and(|id| id < tokens as u64);
         for (key, said) in &self.ids {

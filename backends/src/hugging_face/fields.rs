@@ -1,25 +1,25 @@
-//! The keys of an untrusted JSON object, each read as one type, with errors that name the key.
+//! Reads the keys of an untrusted JSON object, each as one type, with errors that name the key.
 
 use crate::error::{Error, Result, at};
 use reticent_disk::read_regular;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Largest JSON file we read.
+/// Size of the largest JSON file that is read.
 const LARGEST_JSON: u64 = 1 << 28;
 
-/// Most texts of a list with repeats.
+/// Maximum number of texts in a list with repeats.
 const MOST_TEXTS: usize = 1 << 10;
 
 /// A JSON object from a file.
 pub(super) struct Fields {
     path: PathBuf,
-    /// Where inside the file, for messages.
+    /// The path inside the file, for messages.
     inside: String,
     map: Map<String, Value>,
 }
 
-/// Reads a small file whole.
+/// Reads a small file completely.
 pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     at(path, read_regular(path, LARGEST_JSON))
 }
@@ -35,7 +35,7 @@ impl Fields {
         Self::of(path, value)
     }
 
-    /// The keys of an object that is already there; `path` is for messages.
+    /// Takes the keys of a parsed object; `path` is used in messages.
     pub(super) fn of(path: &Path, value: Value) -> Result<Self> {
         match value {
             Value::Object(map) => Ok(Self {
@@ -57,7 +57,7 @@ impl Fields {
         }
     }
 
-    /// A key with where it stands, for messages.
+    /// Returns a key with its path inside the file, for messages.
     pub(super) fn whole_key(&self, key: &str) -> String {
         format!("{}{key}", self.inside)
     }
@@ -71,12 +71,12 @@ impl Fields {
         ))
     }
 
-    /// The value of a key; `null` counts as absent.
+    /// Returns the value of a key; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.map.get(key).filter(|v| !v.is_null())
     }
 
-    /// Whether a key is there at all; it may be `null`.
+    /// Returns whether a key is present; its value may be `null`.
     pub(super) fn named(&self, key: &str) -> bool {
         self.map.contains_key(key)
     }
@@ -136,7 +136,7 @@ impl Fields {
         }
     }
 
-    /// A list of whole numbers; empty where absent.
+    /// Returns a list of whole numbers; empty if absent.
     pub(super) fn sizes(&self, key: &str) -> Result<Vec<usize>> {
         let wrong = |v: &Value| self.wrong(key, "a list of whole numbers", v);
         let size = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
@@ -150,8 +150,7 @@ impl Fields {
         }
     }
 
-    /// Lists of texts with the number of times that each is repeated, one after another:
-    /// `[[["a", "b"], 2]]` is a, b, a, b.
+    /// Returns the texts of lists that are each followed by a repeat count: `[[["a", "b"], 2]]` is a, b, a, b.
     pub(super) fn repeated_texts(&self, key: &str) -> Result<Vec<String>> {
         let value = self.get(key).ok_or_else(|| self.lacks(key))?;
         let wrong = || self.wrong(key, "a list of pairs of texts and a number", value);
@@ -177,7 +176,7 @@ impl Fields {
         Ok(out)
     }
 
-    /// An object inside.
+    /// Returns the nested object of a key.
     pub(super) fn object(&self, key: &str) -> Result<Option<Self>> {
         match self.get(key) {
             None => Ok(None),
@@ -190,7 +189,7 @@ impl Fields {
         }
     }
 
-    /// Every key with its text.
+    /// Returns every key with its text.
     pub(super) fn all_texts(&self) -> Result<Vec<(&str, &str)>> {
         self.map
             .iter()
@@ -201,7 +200,7 @@ impl Fields {
             .collect()
     }
 
-    /// Every key that is set: neither null nor false, and not an empty list or object.
+    /// Returns every key that is set: neither null nor false, and not an empty list or object.
     pub(super) fn set(&self) -> impl Iterator<Item = (&str, &Value)> {
         let set = |value: &Value| match value {
             Value::Null => false,

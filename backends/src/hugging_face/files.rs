@@ -1,4 +1,4 @@
-//! One safetensors file or shards with their index; never a pickle.
+//! Reads weights from one safetensors file or from shards with their index; never from a pickle.
 
 use super::fields::Fields;
 use super::tensors::Gathering;
@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-/// Most shards of a model.
+/// Maximum number of shards of a model.
 const MOST_SHARDS: usize = 1024;
 
 pub(super) fn read(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vec<f32>>> {
@@ -25,7 +25,7 @@ pub(super) fn read(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vec<
     Err(absent(folder))
 }
 
-/// What to do about a folder without safetensors.
+/// Returns the error for a folder without safetensors, with advice.
 fn absent(folder: &Path) -> Error {
     for pickle in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
         let path = folder.join(pickle);
@@ -78,7 +78,7 @@ fn read_shards(folder: &Path, index: &Path, config: &TransformerConfig) -> Resul
     gathering.finish(index)
 }
 
-/// Whether a name stays in its folder.
+/// Returns whether a name is a plain file name, which stays in its folder.
 fn plain(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let one = matches!(

@@ -1,9 +1,9 @@
-//! The first layout of llama2.c (`.bin` with its `tok*.bin`) as a Hugging Face folder.
+//! Converts the first layout of llama2.c (`.bin` with its `tok*.bin`) to a Hugging Face folder.
 //!
-//! Model: seven little-endian 32-bit integers (width, feed-forward width, layers, heads,
-//! key-value heads, vocabulary, positions; a negative vocabulary says that the head has a matrix
-//! of its own), then f32 tensors kind by kind, `[out, in]`. Its rotary pairs are neighbours;
-//! Hugging Face's are half a head apart, so rows of queries and keys are reordered.
+//! A model file holds seven little-endian 32-bit integers (width, feed-forward width, layers, heads, key-value heads,
+//! vocabulary, positions; a negative vocabulary says that the head has its own matrix), then f32 tensors kind by kind,
+//! `[out, in]`. Its rotary pairs are adjacent values; Hugging Face's are half a head apart, so the rows of queries and
+//! keys are reordered.
 
 use crate::checkpoint::weights::read as read_file;
 use crate::error::{Error, Result};
@@ -11,15 +11,15 @@ use crate::model::{Family, TransformerConfig};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Pieces before the ordinary ones: unknown, beginning, end, and the 256 bytes.
+/// Number of pieces before the ordinary ones: unknown, beginning, end, and the 256 bytes.
 const FIRST_PIECE: usize = 3 + 256;
 
-/// Converts a model of llama2.c's first layout with its tokenizer to a folder that
-/// [`crate::hugging_face::load_hugging_face`] and transformers read; returns its shape.
+/// Converts a model in llama2.c's first layout, with its tokenizer, to a folder that
+/// [`crate::hugging_face::load_hugging_face`] and transformers can read. Returns its architecture.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] for a file that is truncated or too long, or does not fit the other;
-/// a folder that exists and is not empty, or can't be written.
+/// Returns [`Error::Checkpoint`] for a file that is truncated or too long, or does not fit the other; an error if the
+/// folder exists and is not empty, or if it can't be written.
 pub fn convert_llama2c(model: &Path, tokenizer: &Path, out: &Path) -> Result<TransformerConfig> {
     let (config, weights) = read_model(model)?;
     let pieces = read_pieces(tokenizer, config.vocabulary)?;
@@ -29,7 +29,7 @@ pub fn convert_llama2c(model: &Path, tokenizer: &Path, out: &Path) -> Result<Tra
     Ok(config)
 }
 
-/// Little-endian values from a file's bytes.
+/// Reads little-endian values from a file's bytes.
 struct Reader<'a> {
     path: &'a Path,
     rest: &'a [u8],
@@ -162,14 +162,14 @@ fn read_weights(r: &mut Reader<'_>, c: &TransformerConfig) -> Result<Vec<Vec<f32
     }
 }
 
-/// `[out, in]` to `[in, out]`.
+/// Transposes `[out, in]` to `[in, out]`.
 fn turned(rows: &[f32], inputs: usize) -> Vec<f32> {
     let outputs = rows.len() / inputs;
     let value = |i: usize| rows[i % outputs * inputs + i / outputs];
     (0..rows.len()).map(value).collect()
 }
 
-/// Rows of each head reordered: neighbours 2i, 2i + 1 become i and half + i.
+/// Reorders the rows of each head: neighbours 2i, 2i + 1 become i and half + i.
 fn apart(rows: &[f32], inputs: usize, head_width: usize) -> Vec<f32> {
     let half = head_width / 2;
     let lines: Vec<&[f32]> = rows.chunks_exact(inputs).collect();
@@ -182,7 +182,7 @@ fn apart(rows: &[f32], inputs: usize, head_width: usize) -> Vec<f32> {
         .collect()
 }
 
-/// A piece of the vocabulary with its score: the higher, the earlier it is merged.
+/// A piece of the vocabulary with its score. Pieces with a higher score are merged first.
 struct Piece {
     text: String,
     score: f32,
@@ -216,8 +216,8 @@ fn read_pieces(path: &Path, vocabulary: usize) -> Result<Vec<Piece>> {
     }
 }
 
-/// A `tokenizer.json` that encodes alike: of all neighbouring pairs that form a piece, the one
-/// with the best score is joined first; a character outside the vocabulary falls back to bytes.
+/// Returns a `tokenizer.json` that encodes in the same way: of all neighbouring pairs that form a piece, the one with
+/// the best score is merged first; a character outside the vocabulary falls back to bytes.
 fn tokenizer_json(pieces: &[Piece]) -> Value {
     let mut ids = std::collections::HashMap::new();
     for (id, piece) in pieces.iter().enumerate().skip(FIRST_PIECE) {

@@ -1,7 +1,8 @@
-//! Model folders as Hugging Face's transformers writes and reads them.
+//! Reads and writes model folders in the format of Hugging Face's transformers.
 //!
-//! `config.json` and `model.safetensors` (or shards with their index), f32, f16 or bf16, of GPT-2, Llama
-//! and the other decoders of [`crate::model::Family`], BERT and RoBERTa, and LoRA adapters of the decoders. Nothing in a folder is trusted.
+//! The folders hold `config.json` and `model.safetensors` (or shards with their index) in f32, f16 or bf16. Covered are
+//! GPT-2, Llama and the other decoders of [`crate::model::Family`], BERT and RoBERTa, and LoRA adapters of the
+//! decoders. Nothing in a folder is trusted.
 
 pub(crate) mod adapter;
 mod beside;
@@ -26,38 +27,38 @@ use reticent_corpus::tokenize::Tokenizer;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads a transformer's shape and weights from a folder.
+/// Reads a transformer's architecture and weights from a folder.
 ///
 /// # Errors
-/// [`Error::Io`] for a missing file; [`Error::Checkpoint`] naming file and tensor for one that is
-/// truncated, is not covered, or does not fit the others. A folder that holds only a pickle
-/// (`pytorch_model.bin`) is refused with the command that converts it.
+/// Returns [`Error::Io`] for a missing file; [`Error::Checkpoint`] naming file and tensor for one that is truncated, is
+/// not covered, or does not fit the others. A folder that holds only a pickle (`pytorch_model.bin`) is refused with the
+/// command that converts it.
 pub fn load_hugging_face(folder: &Path) -> Result<(TransformerConfig, Vec<Vec<f32>>)> {
     let config = config::read(&folder.join("config.json"))?;
     let weights = files::read(folder, &config)?;
     Ok((config, weights))
 }
 
-/// The same with a LoRA adapter of peft merged into the weights, as its `merge_and_unload` does:
-/// W + s·B·A, where s is `lora_alpha` over the rank, or over its root for `use_rslora`.
+/// Reads a folder and merges a LoRA adapter of peft into the weights, as its `merge_and_unload` does: W + s·B·A, where
+/// s is `lora_alpha` over the rank, or over its square root for `use_rslora`.
 ///
 /// # Errors
-/// As [`load_hugging_face`], of either folder; an adapter that does not fit the model, is of another
-/// kind, or has a setting that would change the sum (`DoRA`, biases, rank patterns, modules saved whole).
+/// As [`load_hugging_face`], for either folder. Also returns an error if the adapter does not fit the model, is of
+/// another kind, or has a setting that would change the sum (`DoRA`, biases, rank patterns, modules saved whole).
 pub fn load_adapted(folder: &Path, adapter: &Path) -> Result<(TransformerConfig, Vec<Vec<f32>>)> {
     let (config, mut weights) = load_hugging_face(folder)?;
     adapter::merge(adapter, &config, &mut weights)?;
     Ok((config, weights))
 }
 
-/// Files of a folder with its vocabulary, which a change of the weights leaves as they are.
+/// The files of a folder's vocabulary, which a change of the weights does not affect.
 const VOCABULARY: [&str; 3] = ["tokenizer.json", "vocab.json", "merges.txt"];
 
-/// Writes the folder of a model as it would be with these weights, whole or not at all: in single precision, and in
-/// one file; the rest as it is.
+/// Writes a copy of a model's folder with these weights, whole or not at all. The weights are stored in single
+/// precision and in one file; the rest is unchanged.
 ///
 /// # Errors
-/// As [`save_hugging_face`]; a file of the folder that can't be read.
+/// As [`save_hugging_face`]; also if a file of the folder can't be read.
 pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Result<()> {
     free_for(folder)?;
     let path = like.join("config.json");
@@ -86,7 +87,7 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
     building.finish(folder)
 }
 
-/// Writes a folder that transformers loads as it is, whole or not at all.
+/// Writes a folder that transformers loads unchanged, whole or not at all.
 ///
 /// ```
 /// use reticent_backends::hugging_face::{load_hugging_face, save_hugging_face};
@@ -101,8 +102,8 @@ pub fn save_with_weights(folder: &Path, like: &Path, weights: &[Vec<f32>]) -> Re
 /// ```
 ///
 /// # Errors
-/// A folder that exists and is not empty, or can't be written; [`Error::Shape`] where the
-/// weights do not fit.
+/// Returns an error if the folder exists and is not empty, or if it can't be written; [`Error::Shape`] if the weights
+/// do not fit.
 pub fn save_hugging_face(
     folder: &Path,
     config: &TransformerConfig,
@@ -139,8 +140,8 @@ fn write(
     building.finish(folder)
 }
 
-/// The text of `tokenizer.json`. With a model that tells classes or masked tokens it frames a text as records are framed: the
-/// head reads what transformers gives it for the text.
+/// Returns the text of `tokenizer.json`. For a model that predicts classes or masked tokens the tokenizer frames a text
+/// like a record, so that the head reads the same tokens in transformers.
 pub(crate) fn tokenizer_json(head: Head, tokenizer: &Tokenizer) -> Result<String> {
     let json = match head {
         Head::NextToken => tokenizer.to_json(),
@@ -149,7 +150,7 @@ pub(crate) fn tokenizer_json(head: Head, tokenizer: &Tokenizer) -> Result<String
     json.map_err(|e| Error::Unsuitable(e.to_string()))
 }
 
-/// The text of `config.json`; `specials` are the ids of beginning and end of text.
+/// Returns the text of `config.json`; `specials` are the ids of beginning and end of text.
 pub(crate) fn config_json(
     config: &TransformerConfig,
     specials: Option<[u32; 2]>,
@@ -161,7 +162,7 @@ pub(crate) fn config_json(
     serde_json::to_string_pretty(&json).map_err(|e| Error::Engine(e.to_string()))
 }
 
-/// The bytes of `model.safetensors`, with these text entries beside the usual one.
+/// Returns the bytes of `model.safetensors`, with these text entries in addition to the usual one.
 pub(crate) fn weight_bytes(
     config: &TransformerConfig,
     weights: &[Vec<f32>],
@@ -172,22 +173,22 @@ pub(crate) fn weight_bytes(
     to_bytes(&tensors::theirs(config, weights), &notes)
 }
 
-/// Whether a family's `config.json` can say a shape.
+/// Checks that a family's `config.json` can express an architecture.
 pub(crate) fn expressible(config: &TransformerConfig) -> Result<()> {
     config::expressible(config)
 }
 
-/// The shape in a folder's `config.json`.
+/// Reads the architecture from a folder's `config.json`.
 pub(crate) fn read_config(path: &Path) -> Result<TransformerConfig> {
     config::read(path)
 }
 
-/// The dropout rates of a `config.json`, or why training can't follow them.
+/// Reads the dropout rates of a `config.json`, or the reason why training can't follow them.
 pub(crate) fn read_dropout(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     config::dropout(path)
 }
 
-/// The weights in the bytes of one safetensors file.
+/// Reads the weights from the bytes of one safetensors file.
 pub(crate) fn read_weights(
     path: &Path,
     bytes: &[u8],

@@ -1,18 +1,18 @@
-//! Which Hugging Face tensors make up each of our parameters.
+//! Maps the tensors of Hugging Face's models to our parameters.
 
 use crate::model::{Family, HeadLayout, LayerLayout, LinearAt, NormAt, TransformerConfig};
 
-/// One of their tensors: some columns of one of ours.
+/// One Hugging Face tensor: some columns of one of our parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TensorPart {
-    /// Its name as transformers writes it.
+    /// Its name in transformers.
     pub(super) name: String,
-    /// Its columns in ours.
+    /// The number of its columns in our parameter.
     pub(super) columns: usize,
-    /// Whether it lies `[out, in]` where ours lies `[in, out]`.
+    /// Whether it is stored `[out, in]` where ours is stored `[in, out]`.
     pub(super) transposed: bool,
-    /// The width of a head, where query, key and value of one head lie side by side, head after head;
-    /// in ours all queries, then all keys, then all values.
+    /// The width of a head, if query, key and value of each head are adjacent, head after head; in ours all queries
+    /// come first, then all keys, then all values.
     pub(super) by_head: Option<usize>,
 }
 
@@ -27,13 +27,13 @@ impl TensorPart {
     }
 }
 
-/// The map for one model.
+/// The names of the tensors of one model.
 pub(super) struct Names {
     /// The parts of each parameter, left to right, in the order of the parameters.
     pub(super) parts: Vec<Vec<TensorPart>>,
-    /// The prefix that the bare model's tensors have inside a model with a head.
+    /// The prefix of the bare model's tensors inside a model with a head.
     pub(super) prefix: &'static str,
-    /// Second names of tensors: (the other name, the name).
+    /// Alternative names of tensors: (the other name, the name).
     pub(super) aliases: Vec<(String, String)>,
 }
 
@@ -59,8 +59,8 @@ impl Names {
         }
     }
 
-    /// Whether a tensor carries no weights of this model: masks, frequencies, position ids, and
-    /// heads of the encoder's pre-training that this model does not have.
+    /// Returns whether a tensor holds no weights of this model: masks, frequencies, position ids, and heads of the
+    /// encoder's pre-training that this model does not have.
     pub(super) fn ignored(&self, config: &TransformerConfig, name: &str) -> bool {
         let bare = name.strip_prefix(self.prefix).unwrap_or(name);
         if config.causal() {
@@ -75,7 +75,7 @@ impl Names {
     }
 }
 
-/// What decoders save beside their weights: masks and frequencies of a layer.
+/// Tensors that decoders save in addition to their weights: masks and frequencies of a layer.
 const BUFFERS: [&str; 7] = [
     ".attn.bias",
     ".attn.masked_bias",
@@ -86,14 +86,14 @@ const BUFFERS: [&str; 7] = [
     "rotary_emb.inv_freq",
 ];
 
-/// How queries, keys and values lie.
+/// How queries, keys and values are stored.
 #[derive(Clone, Copy)]
 enum Joined {
-    /// In a tensor each.
+    /// In three tensors.
     Apart([&'static str; 3]),
-    /// In one: all queries, all keys, all values.
+    /// In one tensor: all queries, then all keys, then all values.
     Fused(&'static str),
-    /// In one: query, key and value of each head.
+    /// In one tensor: query, key and value of each head in turn.
     ByHead(&'static str),
 }
 
@@ -111,10 +111,10 @@ struct Spelling {
     feed_forward_after: &'static str,
     attention_in: Joined,
     attention_out: &'static str,
-    /// One tensor, or gate and up apart.
+    /// One tensor, or gate and up separately.
     feed_forward_in: &'static [&'static str],
     feed_forward_out: &'static str,
-    /// Whether linear layers lie `[in, out]`.
+    /// Whether linear layers are stored `[in, out]`.
     upright: bool,
     /// The matrix of a next-token head.
     head: &'static str,
@@ -381,7 +381,7 @@ impl Writer<'_> {
                 if let Some(dense) = dense {
                     self.lone(*dense, dense_name.into());
                 }
-                // linear layers that lie `[in, out]` are those of GPT-2's blocks
+                // linear layers stored `[in, out]` occur only in GPT-2's blocks
                 let upright = std::mem::replace(&mut self.spelling.upright, false);
                 self.lone(*output, output_name.into());
                 self.spelling.upright = upright;
@@ -389,7 +389,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A tensor that is the same on both sides.
+    /// Maps a tensor that is stored in the same way on both sides.
     fn whole(&mut self, at: usize, name: String) {
         self.parts[at] = vec![TensorPart {
             name,
@@ -408,7 +408,7 @@ impl Writer<'_> {
         let Some(NormAt { gain, bias }) = at else {
             return;
         };
-        // the first BERT checkpoints have the names of its TensorFlow original
+        // the first BERT checkpoints use the names of the TensorFlow original
         let mut second = |new: &str, old: &str| {
             let pair = (format!("{name}.{old}"), format!("{name}.{new}"));
             self.aliases.push(pair);
@@ -428,7 +428,7 @@ impl Writer<'_> {
         self.linear(at, vec![(name, columns)]);
     }
 
-    /// Linear layers, side by side in ours.
+    /// Maps linear layers that are stored side by side in our parameter.
     fn linear(&mut self, at: LinearAt, layers: Vec<(String, usize)>) {
         let turned = !self.spelling.upright;
         let parts = |suffix: &str, transposed: bool| {

@@ -1,4 +1,4 @@
-//! Between their tensors and our parameters: joined, turned, checked.
+//! Converts between Hugging Face's tensors and our parameters: joins, transposes and checks them.
 
 use super::names::{Names, TensorPart};
 use crate::checkpoint::weights::{Named, each_tensor, values};
@@ -9,10 +9,10 @@ use safetensors::tensor::TensorView;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Names listed in a message.
+/// Maximum number of names listed in a message.
 const LISTED: usize = 5;
 
-/// Our weights as their tensors.
+/// Converts our weights to Hugging Face's tensors.
 pub(super) fn theirs(config: &TransformerConfig, weights: &[Vec<f32>]) -> Vec<Named> {
     let names = Names::of(config);
     let mut out = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn theirs(config: &TransformerConfig, weights: &[Vec<f32>]) -> Vec<Na
             offset += part.columns;
         }
     }
-    // transformers 4.46 leaves RoBERTa's decoder bias at zero unless it finds it by this name
+    // transformers 4.46 leaves RoBERTa's decoder bias at zero unless the bias has this name
     let bias = out.iter().find(|t| t.name == "lm_head.bias").cloned();
     out.extend(bias.filter(|_| !config.causal()).map(|bias| Named {
         name: "lm_head.decoder.bias".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn theirs(config: &TransformerConfig, weights: &[Vec<f32>]) -> Vec<Na
     out
 }
 
-/// Rows and columns; a vector is one row.
+/// Returns rows and columns; a vector is one row.
 fn sides(parameter: &Parameter) -> (usize, usize) {
     let columns = parameter.shape.last().copied().unwrap_or(1);
     (parameter.len() / columns.max(1), columns)
@@ -52,7 +52,7 @@ impl TensorPart {
         }
     }
 
-    /// Calls with every pair of places (theirs, ours).
+    /// Calls `pair` for every pair of places (theirs, ours).
     fn places(&self, parameter: &Parameter, offset: usize, mut pair: impl FnMut(usize, usize)) {
         let (rows, width) = sides(parameter);
         for row in 0..rows {
@@ -74,7 +74,7 @@ impl TensorPart {
     }
 }
 
-/// Where one of their tensors goes.
+/// The place of one Hugging Face tensor.
 #[derive(Clone, Copy)]
 struct TensorSlot {
     parameter: usize,
@@ -88,9 +88,9 @@ pub(super) struct Gathering<'a> {
     parameters: Vec<Parameter>,
     names: Names,
     places: HashMap<String, TensorSlot>,
-    /// The file's own name of each tensor that was found.
+    /// The name that each tensor found has in its file.
     found: HashMap<String, String>,
-    /// Tensors under their second name.
+    /// Tensors found under their alternative name.
     second: HashMap<String, Vec<f32>>,
     weights: Vec<Vec<f32>>,
 }
@@ -123,7 +123,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Their full name of a tensor, where the file may leave the bare model's prefix out.
+    /// Returns the full name of a tensor; a file may omit the bare model's prefix.
     fn full(&self, name: &str) -> Option<String> {
         let known = |n: &str| {
             self.places.contains_key(n) || self.names.aliases.iter().any(|(other, _)| other == n)
@@ -131,13 +131,13 @@ impl<'a> Gathering<'a> {
         if known(name) {
             return Some(name.to_owned());
         }
-        // the whole prefix, or its first words
+        // the whole prefix, or its first parts
         let dots = self.names.prefix.match_indices('.');
         dots.map(|(at, _)| format!("{}{name}", &self.names.prefix[..=at]))
             .find(|prefixed| known(prefixed))
     }
 
-    /// Takes every tensor of a file. `expected` says what an index promised to be in it.
+    /// Takes every tensor of a file. `expected` says which tensors an index expects in it.
     pub(super) fn file(
         &mut self,
         path: &Path,
@@ -207,7 +207,7 @@ impl<'a> Gathering<'a> {
         Ok(())
     }
 
-    /// The name that a name stands for.
+    /// Returns the name for an alternative name.
     fn first_name<'b>(&'b self, name: &'b str) -> &'b str {
         let pair = self.names.aliases.iter().find(|(other, _)| other == name);
         pair.map_or(name, |(_, first)| first)
@@ -221,7 +221,7 @@ impl<'a> Gathering<'a> {
         part.places(parameter, place.offset, |t, o| ours[o] = theirs[t]);
     }
 
-    /// The weights, when nothing is missing and second names agree with the first.
+    /// Returns the weights, if nothing is missing and the tensors under alternative names are equal to the others.
     pub(super) fn finish(mut self, path: &Path) -> Result<Vec<Vec<f32>>> {
         let bad = |why: String| Error::Checkpoint {
             path: path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! A class head in the place of a model's own.
+//! Replaces a model's head by a head for classes.
 
 use super::{Head, Model};
 use crate::error::{Error, Result};
@@ -6,10 +6,11 @@ use crate::trainer::check_shapes;
 use std::collections::HashMap;
 
 impl Model {
-    /// The same model with a head for classes of these names, freshly drawn from the seed; what it has besides stays.
+    /// Returns the same model with a head for classes of these names, drawn from the seed; all other weights stay as
+    /// they are.
     ///
-    /// A decoder reads the last token that is not `padding`, and the padding is written into its `config.json`, as
-    /// transformers does.
+    /// A decoder reads the last token that is not `padding`, and its `config.json` records the padding, as in
+    /// transformers.
     ///
     /// ```
     /// use reticent_backends::model::{Family, Head, Model, TransformerConfig};
@@ -23,8 +24,8 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for an LSTM, and for a family that transformers has no classifier of; [`Error::Shape`] where
-    /// the weights do not fit the model.
+    /// Returns [`Error::Unsuitable`] for an LSTM, and for a family without a classifier in transformers;
+    /// [`Error::Shape`] if the weights do not fit the model.
     pub fn with_classes(
         &self,
         weights: Vec<Vec<f32>>,

@@ -1,18 +1,19 @@
-//! Room for further tokens in a model that others trained.
+//! Adds tokens to the vocabulary of a pretrained model.
 
 use super::{Model, in_range};
 use crate::error::Result;
 use crate::trainer::{Parameter, check_shapes};
 
 impl Model {
-    /// The same model with a vocabulary of `size` tokens: `<MASK>`, say, behind those it knows.
+    /// Returns the same model with a vocabulary of `size` tokens. The new tokens, for example `<MASK>`, follow the
+    /// known ones.
     ///
-    /// Every new token starts as the mean of the known ones, in the embedding and in the head:
-    /// a function of the weights alone, near which training begins without a jump.
+    /// Every new token starts as the mean of the known ones, in the embedding and in the head. The mean depends only on
+    /// the weights, and training begins near it without a jump.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for fewer tokens than the model has;
-    /// [`crate::Error::Shape`] where the weights do not fit the model.
+    /// Returns [`crate::Error::OutOfRange`] for fewer tokens than the model has; [`crate::Error::Shape`] if the weights
+    /// do not fit the model.
     pub fn grown(&self, weights: Vec<Vec<f32>>, size: usize) -> Result<(Self, Vec<Vec<f32>>)> {
         let known = self.vocabulary();
         in_range(
@@ -40,7 +41,7 @@ impl Model {
     }
 }
 
-/// Rows below or columns at the right, each the mean of those there.
+/// Appends rows at the bottom or columns at the right, each the mean of the existing ones.
 fn widened(values: Vec<f32>, old: &Parameter, new: &Parameter) -> Vec<f32> {
     if old.shape == new.shape {
         return values;

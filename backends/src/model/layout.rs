@@ -1,4 +1,4 @@
-//! Every parameter of a transformer: its name, shape, starting value, and where engines find it.
+//! The parameters of a transformer: their names, shapes, starting values, and the indices by which engines find them.
 
 use super::switches::{HeadNorms, NormKind, NormPlace, Residual};
 use super::transformer::{Head, TransformerConfig};
@@ -12,7 +12,7 @@ use rand_distr::{Distribution, Normal};
 pub struct LinearAt {
     /// The weight.
     pub weight: usize,
-    /// The bias, where there is one.
+    /// The bias, if the layer has one.
     pub bias: Option<usize>,
 }
 
@@ -21,35 +21,35 @@ pub struct LinearAt {
 pub struct NormAt {
     /// The gain.
     pub gain: usize,
-    /// The bias, with layer norms only.
+    /// The bias, which only layer norms have.
     pub bias: Option<usize>,
 }
 
-/// Indices of the gains of a layer's queries and keys, each `[head width]`, or as wide as all queries
-/// or all keys where they are normalised at once.
+/// Indices of the gains of a layer's queries and keys. Each is `[head width]`, or as wide as all queries or all keys if
+/// those are normalised together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadNormsAt {
-    /// Of queries.
+    /// The gain of queries.
     pub query: usize,
-    /// Of keys.
+    /// The gain of keys.
     pub key: usize,
 }
 
 /// Indices of one layer's tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerLayout {
-    /// The norm on what enters attention.
+    /// The norm on the input of attention.
     pub attention_before: Option<NormAt>,
     /// Query, key and value side by side: `[d, query width + 2 · key-value width]`.
     pub attention_in: LinearAt,
-    /// The norms of query and key heads, where the model has any.
+    /// The norms of query and key heads, if the model has any.
     pub head_norms: Option<HeadNormsAt>,
     /// `[query width, d]`.
     pub attention_out: LinearAt,
-    /// The norm on what leaves attention ([`NormPlace::Both`], [`NormPlace::Output`]) or on the
-    /// residual sum ([`NormPlace::After`]).
+    /// The norm on the output of attention ([`NormPlace::Both`], [`NormPlace::Output`]) or on the residual sum
+    /// ([`NormPlace::After`]).
     pub attention_after: Option<NormAt>,
-    /// The norm on what enters the feed-forward part; absent where that of attention serves
+    /// The norm on the input of the feed-forward part; absent if that part uses the norm of attention
     /// ([`Residual::ParallelOneNorm`]).
     pub feed_forward_before: Option<NormAt>,
     /// `[d, feed_forward]`; gated: `[d, 2 · feed_forward]`, the gate first.
@@ -63,29 +63,29 @@ pub struct LayerLayout {
 /// Indices of the head's tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeadLayout {
-    /// A decoder's: `[d, V]`, or `None` where the token embedding `[V, d]` serves.
+    /// A decoder's head: `[d, V]`, or `None` if the token embedding `[V, d]` is used.
     NextToken {
-        /// The matrix of its own.
+        /// The head's own matrix.
         projection: Option<usize>,
-        /// `[V]`, where there is one.
+        /// `[V]`, if there is one.
         bias: Option<usize>,
     },
     /// An encoder's masked-token head.
     MaskedToken {
         /// `[d, d]`, followed by the activation.
         transform: LinearAt,
-        /// After the activation.
+        /// The norm after the activation.
         norm: NormAt,
-        /// `[d, V]`, or `None` where the token embedding `[V, d]` serves.
+        /// `[d, V]`, or `None` if the token embedding `[V, d]` is used.
         projection: Option<usize>,
         /// `[V]`.
         bias: usize,
     },
-    /// Classes of a whole sequence, from [`TransformerConfig::class_position`].
+    /// A head for classes of a whole sequence, read at [`TransformerConfig::class_position`].
     Classes {
         /// `[d, d]`, followed by tanh: encoders only.
         dense: Option<LinearAt>,
-        /// `[d, classes]`, of encoders with a bias.
+        /// `[d, classes]`; encoders have a bias.
         output: LinearAt,
     },
 }
@@ -95,34 +95,34 @@ pub enum HeadLayout {
 pub struct Layout {
     /// `[V, d]`.
     pub token_embedding: usize,
-    /// `[positions, d]`, learned positions only.
+    /// `[positions, d]`; only with learned positions.
     pub position_embedding: Option<usize>,
-    /// `[token types, d]`, encoders only.
+    /// `[token types, d]`; only encoders.
     pub token_type_embedding: Option<usize>,
-    /// The norm on the embedded sum, encoders only.
+    /// The norm on the embedded sum; only encoders.
     pub embedding_norm: Option<NormAt>,
     /// The layers, first to last.
     pub layers: Vec<LayerLayout>,
-    /// The norm after the last layer, decoders only.
+    /// The norm after the last layer; only decoders.
     pub final_norm: Option<NormAt>,
     /// The head.
     pub head: HeadLayout,
 }
 
-/// How a parameter starts.
+/// The starting values of a parameter.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     Normal(f32),
     Constant(f32),
 }
 
-/// The layout with the parameters it points to.
+/// The layout with the parameters that it refers to.
 pub(super) struct Plan {
     pub(super) layout: Layout,
     entries: Vec<(Parameter, Start)>,
 }
 
-/// Deviation of the starting weights.
+/// Standard deviation of the starting weights.
 const DEVIATION: f32 = 0.02;
 
 impl Plan {
@@ -264,7 +264,7 @@ impl Planner<'_> {
         self.with_bias(name, weight, outputs, bias)
     }
 
-    /// A linear layer whose output enters the residual stream.
+    /// Adds a linear layer whose output enters the residual stream.
     fn residual(&mut self, name: &str, inputs: usize, bias: bool) -> LinearAt {
         let d = self.config.width;
         let smaller = DEVIATION / ((2 * self.config.layers) as f32).sqrt();
@@ -281,7 +281,7 @@ impl Planner<'_> {
         LinearAt { weight, bias }
     }
 
-    /// A gain that changes nothing yet.
+    /// Adds a gain that starts as the identity.
     fn gain(&mut self, name: &str, width: usize) -> usize {
         let neutral = match self.config.norm_kind() {
             NormKind::RmsPlusOne => 0.0,
@@ -300,7 +300,7 @@ impl Planner<'_> {
 }
 
 impl TransformerConfig {
-    /// How many values of queries and of keys are normalised at once, where they are.
+    /// Returns how many values of queries and of keys are normalised together, if they are normalised.
     #[must_use]
     pub(crate) fn head_norm_widths(&self) -> Option<[usize; 2]> {
         match self.switches.head_norms {

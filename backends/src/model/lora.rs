@@ -1,4 +1,4 @@
-//! Low-rank adapters: two matrices beside columns of a linear layer whose weights stay as they are.
+//! Low-rank adapters: two trained matrices for some columns of a linear layer whose weights stay as they are.
 
 use super::in_range;
 use crate::error::{Error, Result};
@@ -24,15 +24,15 @@ pub struct LoraSpec {
 /// One adapted linear layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LoraModule {
-    /// Its name in transformers.
+    /// The name of the layer in transformers.
     pub(crate) name: String,
-    /// The weight of ours that it is a part of.
+    /// The index of our weight that contains the layer.
     pub(crate) weight: usize,
     /// Rows of the weight.
     pub(crate) inputs: usize,
-    /// Its first column there.
+    /// The layer's first column in the weight.
     pub(crate) offset: usize,
-    /// Its columns.
+    /// The number of the layer's columns.
     pub(crate) columns: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct LoraModule {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lora {
     spec: LoraSpec,
-    /// Digest of the weights that it goes on.
+    /// Digest of the base weights.
     base: String,
     modules: Vec<LoraModule>,
 }
@@ -50,10 +50,10 @@ impl LoraSpec {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// Returns [`Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
         in_range("rank of the adapter", self.rank, 1, 4096, "[1, 4096]")?;
-        // Beyond, half-trained products of both matrices are no single-precision numbers any more.
+        // Beyond 1e6, products of partly trained matrices overflow single precision.
         if self.alpha > 0.0 && self.alpha <= 1e6 {
             return Ok(self);
         }
@@ -74,13 +74,13 @@ impl Lora {
         }
     }
 
-    /// What was asked for.
+    /// Returns the specification.
     #[must_use]
     pub const fn spec(&self) -> &LoraSpec {
         &self.spec
     }
 
-    /// The digest of the weights that it goes on.
+    /// Returns the digest of the base weights.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
@@ -90,13 +90,13 @@ impl Lora {
         &self.modules
     }
 
-    /// What the product of both matrices is multiplied by.
+    /// Returns the factor of the product of both matrices.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.spec.alpha / self.spec.rank as f64
     }
 
-    /// A and B of each module.
+    /// Returns A and B of each module.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let rank = self.spec.rank;
@@ -109,8 +109,8 @@ impl Lora {
         self.modules.iter().flat_map(of).collect()
     }
 
-    /// A as PEFT draws it, uniform within one over the root of its inputs, from this seed and nothing else; B is
-    /// zero, so that the model is the base.
+    /// Returns starting weights. A is drawn as in PEFT, uniformly within one over the square root of its inputs, and
+    /// depends only on the seed; B is zero, so that the model starts as the base.
     #[must_use]
     pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);

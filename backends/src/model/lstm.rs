@@ -22,7 +22,7 @@ pub struct LstmConfig {
 }
 
 impl LstmConfig {
-    /// The papers' size over a vocabulary.
+    /// Returns the size used in the papers, with this vocabulary.
     #[must_use]
     pub const fn paper(vocabulary: usize) -> Self {
         Self {
@@ -32,10 +32,10 @@ impl LstmConfig {
         }
     }
 
-    /// Checks the sizes, so that a checkpoint from elsewhere can't ask for all memory.
+    /// Checks the sizes, so that a foreign checkpoint can't exhaust the memory.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`].
+    /// Returns [`crate::Error::OutOfRange`].
     pub fn validated(self) -> Result<Self> {
         let vocabulary = self.vocabulary;
         in_range("vocabulary size", vocabulary, 2, 1 << 20, "[2, 1048576]")?;
@@ -44,7 +44,7 @@ impl LstmConfig {
         Ok(self)
     }
 
-    /// Parameters in checkpoint order. Gates lie in the order input, forget, candidate, output.
+    /// Returns the parameters in checkpoint order. The gates are in the order input, forget, candidate, output.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         let (v, e, h) = (self.vocabulary, self.embedding, self.hidden);
@@ -62,8 +62,8 @@ impl LstmConfig {
         ]
     }
 
-    /// Random starting weights that depend on nothing but the seed: uniform in ±1/√fan-in,
-    /// forget gates open (bias 1).
+    /// Returns random starting weights that depend only on the seed: uniform in ±1/√fan-in, with open forget gates
+    /// (bias 1).
     #[must_use]
     pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);

@@ -1,4 +1,4 @@
-//! Model shapes and starting weights, apart from any tensor library.
+//! Model architectures and starting weights, independent of any tensor library.
 
 mod classes;
 mod grow;
@@ -37,10 +37,10 @@ pub enum Model {
 }
 
 impl Model {
-    /// Checks the sizes, so that a checkpoint from elsewhere can't ask for all memory.
+    /// Checks the sizes, so that a foreign checkpoint can't exhaust the memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Unsuitable`].
+    /// Returns [`Error::OutOfRange`] or [`Error::Unsuitable`].
     pub fn validated(self) -> Result<Self> {
         match self {
             Self::Lstm(config) => Ok(Self::Lstm(config.validated()?)),
@@ -48,7 +48,7 @@ impl Model {
         }
     }
 
-    /// Parameters in checkpoint order.
+    /// Returns the parameters in checkpoint order.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         match self {
@@ -57,14 +57,14 @@ impl Model {
         }
     }
 
-    /// The clipping group of each parameter, numbered from 0 without gaps: tensors of one layer
-    /// (a weight and its bias, a gain and its bias) share a group.
+    /// Returns the clipping group of each parameter, numbered from 0 without gaps. The tensors of one layer (a weight
+    /// and its bias, a gain and its bias) share a group.
     #[must_use]
     pub fn groups(&self) -> Vec<usize> {
         groups(&self.parameters())
     }
 
-    /// Random starting weights that depend on nothing but the seed.
+    /// Returns random starting weights that depend only on the seed.
     #[must_use]
     pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
         match self {
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Number of tokens V.
+    /// Returns the number of tokens V.
     #[must_use]
     pub fn vocabulary(&self) -> usize {
         match self {
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// What the model predicts.
+    /// Returns what the model predicts.
     #[must_use]
     pub fn head(&self) -> Head {
         match self {
@@ -91,10 +91,10 @@ impl Model {
         }
     }
 
-    /// An error where the model is no language model that predicts each token from those before it.
+    /// Checks that the model is a language model that predicts each token from those before it.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for an encoder and for a classifier, with what it is.
+    /// Returns [`Error::Unsuitable`] for an encoder or a classifier, naming which of the two it is.
     pub fn predicts_next_token(&self) -> Result<()> {
         match self.head() {
             Head::NextToken => Ok(()),
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// The longest sequence in tokens; an LSTM has no limit.
+    /// Returns the longest sequence in tokens; an LSTM has no limit.
     #[must_use]
     pub fn context(&self) -> Option<usize> {
         match self {
@@ -129,7 +129,7 @@ impl From<TransformerConfig> for Model {
     }
 }
 
-/// As [`Model::groups`], of any parameters.
+/// Like [`Model::groups`], for any parameters.
 pub(crate) fn groups(parameters: &[Parameter]) -> Vec<usize> {
     let layer = |i: usize| parameters[i].name.rsplit_once('.').map(|(layer, _)| layer);
     let mut groups = Vec::with_capacity(parameters.len());
@@ -144,7 +144,7 @@ pub(crate) fn groups(parameters: &[Parameter]) -> Vec<usize> {
     groups
 }
 
-/// An error unless `value` lies between `least` and `most`.
+/// Returns an error unless `value` lies between `least` and `most`.
 pub(crate) fn in_range(
     what: &'static str,
     value: usize,

@@ -1,4 +1,4 @@
-//! Rotary positions (Su et al. 2021): pairs of a head's values turn with the position.
+//! Rotary positions (Su et al. 2021): pairs of a head's values are rotated by angles proportional to the position.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub enum RotaryScaling {
 }
 
 impl Rotary {
-    /// Rotary positions at this base, of whole heads and all layers alike.
+    /// Rotary positions with this base, for whole heads and the same in all layers.
     #[must_use]
     pub const fn new(theta: f64) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Rotary {
         (0..width / 2).map(|i| self.scaled(plain(i))).collect()
     }
 
-    /// Cosine and sine of each pair's angle at a position.
+    /// Returns cosine and sine of each pair's angle at a position.
     #[must_use]
     pub fn turns(&self, head_width: usize, position: usize) -> Vec<(f64, f64)> {
         self.frequencies(head_width)

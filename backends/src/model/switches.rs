@@ -1,4 +1,4 @@
-//! What architectures decide besides sizes and numbers, each decision a switch of its own.
+//! The properties of architectures besides sizes and numbers, each a switch of its own.
 
 use super::rotary::Rotary;
 use super::transformer::{Activation, Family};
@@ -113,7 +113,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Llama's: everything else is a difference from it.
+    /// Llama's switches; all others are given by their differences from these.
     const fn plain() -> Self {
         Self {
             causal: true,
@@ -130,7 +130,7 @@ impl Switches {
         }
     }
 
-    /// GPT-2's.
+    /// GPT-2's switches.
     fn classic() -> Self {
         Self {
             norm: NormKind::Layer,
@@ -143,7 +143,7 @@ impl Switches {
         }
     }
 
-    /// A family's usual ones.
+    /// Returns the usual switches of a family.
     #[must_use]
     pub fn of(family: Family, width: usize, layers: usize) -> Self {
         let scaled = Multipliers {
@@ -240,7 +240,7 @@ impl Switches {
         }
     }
 
-    /// Whether a layer slides, where there is a window.
+    /// Returns whether a layer slides if there is a window.
     #[must_use]
     pub fn slides(&self, layer: usize) -> bool {
         let listed = self.sliding_layers.as_ref();
@@ -249,7 +249,7 @@ impl Switches {
 }
 
 impl Multipliers {
-    /// None.
+    /// No multipliers.
     pub const NONE: Self = Self {
         embedding: 1.0,
         attention: None,
@@ -259,14 +259,14 @@ impl Multipliers {
 }
 
 impl Biases {
-    /// None.
+    /// No biases.
     pub const NONE: Self = Self {
         attention_in: false,
         attention_out: false,
         feed_forward: false,
         head: false,
     };
-    /// All there can be.
+    /// All biases.
     pub const ALL: Self = Self {
         attention_in: true,
         attention_out: true,

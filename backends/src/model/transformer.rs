@@ -152,8 +152,8 @@ pub struct TransformerConfig {
 }
 
 impl TransformerConfig {
-    /// The family's usual numbers at these sizes: width d, layers, heads (as many for keys and
-    /// values), positions. Encoders get the masked-token head.
+    /// Returns the family's usual numbers at these sizes: width d, layers, heads (as many for keys and values),
+    /// positions. Encoders get the masked-token head.
     #[must_use]
     pub fn new(
         family: Family,
@@ -202,44 +202,44 @@ impl TransformerConfig {
         }
     }
 
-    /// GPT-2 small over a vocabulary: 12 layers, 12 heads, width 768, 1024 positions.
+    /// Returns GPT-2 small with this vocabulary: 12 layers, 12 heads, width 768, 1024 positions.
     #[must_use]
     pub fn gpt2(vocabulary: usize) -> Self {
         Self::new(Family::Gpt2, vocabulary, 768, 12, 12, 1024)
     }
 
-    /// Whether a position sees only itself and what stands before it.
+    /// Returns whether a position sees only itself and earlier positions.
     #[must_use]
     pub const fn causal(&self) -> bool {
         self.switches.causal
     }
 
-    /// How rows are normalised.
+    /// Returns how rows are normalised.
     #[must_use]
     pub const fn norm_kind(&self) -> NormKind {
         self.switches.norm
     }
 
-    /// Where the norms stand.
+    /// Returns where the norms stand.
     #[must_use]
     pub const fn norm_place(&self) -> NormPlace {
         self.switches.norm_place
     }
 
-    /// Whether the feed-forward part is activation(x·W_gate) ∘ (x·W_up), then W_down. The two
-    /// matrices lie side by side in one, the gate first.
+    /// Returns whether the feed-forward part is activation(x·W_gate) ∘ (x·W_up), then W_down. The first two matrices
+    /// are stored side by side in one, the gate first.
     #[must_use]
     pub const fn gated(&self) -> bool {
         self.switches.gated
     }
 
-    /// What the embedded tokens are multiplied by.
+    /// Returns the factor of the embedded tokens.
     #[must_use]
     pub const fn embedding_scale(&self) -> f64 {
         self.switches.multipliers.embedding
     }
 
-    /// What attention scores are multiplied by.
+    /// Returns the factor of attention scores.
     #[must_use]
     pub fn attention_scale(&self) -> f64 {
         let scalar = self.query_scalar.unwrap_or(self.head_width as f64);
@@ -247,7 +247,7 @@ impl TransformerConfig {
         self.switches.multipliers.attention.unwrap_or(usual)
     }
 
-    /// How many last positions a layer sees, its own included; `None` for all.
+    /// Returns how many last positions a layer sees, the current one included; `None` for all.
     #[must_use]
     pub fn window(&self, layer: usize) -> Option<usize> {
         self.sliding_window.filter(|_| self.switches.slides(layer))
@@ -261,7 +261,7 @@ impl TransformerConfig {
         Some(rotary.of(self.switches.slides(layer)))
     }
 
-    /// Whether a position of a layer attends to another.
+    /// Returns whether a position of a layer attends to another.
     #[must_use]
     pub fn sees(&self, layer: usize, position: usize, other: usize) -> bool {
         if !self.causal() {
@@ -279,14 +279,14 @@ impl TransformerConfig {
         self.heads * self.head_width
     }
 
-    /// Width of all key heads (or of all value heads) side by side.
+    /// Returns the width of all key heads (or of all value heads) side by side.
     #[must_use]
     pub const fn key_value_width(&self) -> usize {
         self.key_value_heads * self.head_width
     }
 
-    /// The row of the position table for each token, before [`Switches::position_offset`]: 0, 1, 2, …;
-    /// where there is a padding id counted from it + 1, and a padding token takes the padding's row
+    /// Returns the row of the position table for each token, before [`Switches::position_offset`]: 0, 1, 2, …. If
+    /// positions are counted from a padding id, they start at that id + 1, and a padding token takes the padding's row
     /// and is not counted.
     #[must_use]
     pub fn position_rows(&self, tokens: &[u32]) -> Vec<usize> {
@@ -305,13 +305,13 @@ impl TransformerConfig {
         tokens.iter().map(&mut row).collect()
     }
 
-    /// The padding id, where positions are counted from it.
+    /// Returns the padding id, if positions are counted from it.
     const fn first_position(&self) -> Option<u32> {
         if self.causal() { None } else { self.padding }
     }
 
-    /// The token whose last hidden state the classes of a sequence are told from: an encoder's first; a decoder's last
-    /// that is no padding, or the first where all are.
+    /// Returns the position of the token whose last hidden state determines the classes of a sequence: an encoder's
+    /// first token; a decoder's last token that is not padding, or the first if all are padding.
     ///
     /// ```
     /// use reticent_backends::model::{Family, Head, TransformerConfig};
@@ -330,7 +330,7 @@ impl TransformerConfig {
         last.unwrap_or(0)
     }
 
-    /// The longest sequence in tokens.
+    /// Returns the longest sequence in tokens.
     #[must_use]
     pub fn longest(&self) -> usize {
         let first = self
@@ -340,21 +340,20 @@ impl TransformerConfig {
         self.positions.saturating_sub(before)
     }
 
-    /// Parameters in checkpoint order.
+    /// Returns the parameters in checkpoint order.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
         Plan::of(self).parameters()
     }
 
-    /// Where in [`Self::parameters`] each tensor stands.
+    /// Returns the index of each tensor in [`Self::parameters`].
     #[must_use]
     pub fn layout(&self) -> Layout {
         Plan::of(self).layout
     }
 
-    /// Random starting weights that depend on nothing but the seed: normal with deviation 0.02,
-    /// divided by √(2 · layers) where a block enters the residual stream (Radford et al. 2019);
-    /// gains neutral, biases zero.
+    /// Returns random starting weights that depend only on the seed: normal with standard deviation 0.02, divided by
+    /// √(2 · layers) where a block enters the residual stream (Radford et al. 2019); gains neutral, biases zero.
     #[must_use]
     pub fn starting_weights(&self, seed: u64) -> Vec<Vec<f32>> {
         Plan::of(self).starting_weights(seed)

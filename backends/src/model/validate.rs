@@ -1,4 +1,4 @@
-//! Bounds on an untrusted shape.
+//! Checks the bounds of an untrusted architecture.
 
 use super::in_range;
 use super::rotary::{Rotary, RotaryScaling};
@@ -6,23 +6,23 @@ use super::switches::{HeadNorms, Multipliers, NormKind, NormPlace, Residual};
 use super::transformer::{Head, TransformerConfig};
 use crate::error::{Error, Result};
 
-/// Most parameters of a model: 16 GiB of f32.
+/// Maximum number of parameters of a model: 16 GiB of f32.
 const MOST_PARAMETERS: u128 = 1 << 32;
 
 impl TransformerConfig {
-    /// Checks every size and number, and that they fit together, so that a checkpoint from
-    /// elsewhere can't ask for all memory; and that the family's `config.json` can say them.
+    /// Checks every size and number, and that they are consistent, so that a foreign checkpoint can't exhaust the
+    /// memory; and that the family's `config.json` can express them.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a number outside its range; [`Error::Unsuitable`] for a switch
-    /// that the family does not have.
+    /// Returns [`Error::OutOfRange`] for a number outside its range; [`Error::Unsuitable`] for a switch that the family
+    /// does not have.
     pub fn validated(self) -> Result<Self> {
         let checked = self.checked()?;
         crate::hugging_face::expressible(&checked)?;
         Ok(checked)
     }
 
-    /// The same, but for what the family's `config.json` can say.
+    /// Checks everything except whether the family's `config.json` can express it.
     pub(crate) fn checked(self) -> Result<Self> {
         self.sizes()?;
         self.numbers()?;
@@ -126,7 +126,7 @@ impl TransformerConfig {
         self.rotary.as_ref().map_or(Ok(()), rotary)
     }
 
-    /// Relations between sizes.
+    /// Checks relations between sizes.
     fn shape(&self) -> Result<()> {
         let fits = |holds: bool, why: String| {
             if holds {
@@ -164,7 +164,7 @@ impl TransformerConfig {
         )
     }
 
-    /// Switches that no layer has together.
+    /// Checks for switches that exclude each other.
     fn switches(&self) -> Result<()> {
         let s = &self.switches;
         let encoder = !s.causal;
@@ -235,7 +235,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Number of parameters, without laying them out.
+    /// Returns the number of parameters without building the layout.
     fn parameter_count(&self) -> u128 {
         let [v, d, f] = [self.vocabulary, self.width, self.feed_forward].map(|n| n as u128);
         let attention = (2 * self.query_width() + 2 * self.key_value_width()) as u128;
@@ -277,7 +277,7 @@ fn rotary(rotary: &Rotary) -> Result<()> {
     }
 }
 
-/// An error unless the number lies in the range; NaN lies in none.
+/// Returns an error unless the number lies in the range; NaN lies in none.
 fn number(
     what: &'static str,
     value: f64,

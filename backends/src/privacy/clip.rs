@@ -1,4 +1,4 @@
-//! Clipping: how far one example's gradient may reach, and the factors that keep it there.
+//! Clipping: the bound on one example's gradient, and the factors that enforce it.
 
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -22,11 +22,11 @@ pub enum Clipping {
 }
 
 impl Clipping {
-    /// Reads a name: `flat`, `per-layer`, `automatic` (γ = 0.01, the authors' own).
+    /// Parses a name: `flat`, `per-layer`, `automatic` (γ = 0.01, as the authors chose).
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for another name. `adaptive` is refused with its reason: a
-    /// clipping norm that follows the data is a release of its own, and nothing here charges it.
+    /// Returns [`Error::Unsuitable`] for another name. `adaptive` is refused with the reason: a clipping norm that
+    /// depends on the data is a release of its own, and nothing here accounts for it.
     pub fn named(name: &str) -> Result<Self> {
         match name {
             "flat" => Ok(Self::Flat),
@@ -47,8 +47,8 @@ impl Clipping {
 
 /// The bound on one example's contribution to the sum.
 ///
-/// Norms are lifted by (1 + η) before they are compared, where η covers the error of their
-/// arithmetic, and factors are rounded down: the sensitivity declared is never exceeded.
+/// Norms are multiplied by (1 + η) before they are compared, where η covers their arithmetic error, and factors are
+/// rounded down, so the declared sensitivity is never exceeded.
 ///
 /// ```
 /// use reticent_backends::privacy::{Clip, Clipping, SquaredNorms};
@@ -68,10 +68,10 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Flat clipping to `norm`, with a relative `margin` η for the arithmetic of norms.
+    /// Flat clipping to `norm`, with a relative `margin` η for the arithmetic error of norms.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
+    /// Returns [`Error::OutOfRange`] unless norm is positive and finite and margin lies in [0, 1).
     pub fn new(norm: f64, margin: f64) -> Result<Self> {
         if !(norm > 0.0 && norm.is_finite()) {
             return Err(Error::OutOfRange {
@@ -94,10 +94,10 @@ impl Clip {
         })
     }
 
-    /// The same bound, kept in another way.
+    /// Returns the same bound, enforced by another kind of clipping.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless γ is positive and finite.
+    /// Returns [`Error::OutOfRange`] unless γ is positive and finite.
     pub fn by(self, kind: Clipping) -> Result<Self> {
         if let Clipping::Automatic { stability } = kind
             && !(stability > 0.0 && stability.is_finite())
@@ -111,17 +111,17 @@ impl Clip {
         Ok(Self { kind, ..self })
     }
 
-    /// How the bound is kept.
+    /// Returns how the bound is enforced.
     #[must_use]
     pub const fn kind(&self) -> Clipping {
         self.kind
     }
-    /// C.
+    /// Returns the clipping norm C.
     #[must_use]
     pub const fn norm(&self) -> f64 {
         self.norm
     }
-    /// η.
+    /// Returns the margin η.
     #[must_use]
     pub const fn margin(&self) -> f64 {
         self.margin
@@ -159,8 +159,8 @@ impl Clip {
         }
     }
 
-    /// The factor of every (example, group). An example with a norm that is not finite, in
-    /// whichever group, has factor zero in all of them.
+    /// Returns the factor of every (example, group). If the norm of an example is not finite in some group, its factor
+    /// is zero in all groups.
     #[must_use]
     pub fn factors(&self, norms: &SquaredNorms) -> Factors {
         let groups = norms.groups;
@@ -186,10 +186,10 @@ pub struct SquaredNorms {
 }
 
 impl SquaredNorms {
-    /// Norms of so many groups per example, example by example.
+    /// Takes the norms of `groups` groups per example, example by example.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless there is a group, and a whole number of rows.
+    /// Returns [`Error::Shape`] unless there is at least one group and a whole number of rows.
     pub fn new(groups: usize, values: Vec<f64>) -> Result<Self> {
         if groups == 0 || !values.len().is_multiple_of(groups) {
             return Err(Error::Shape {
@@ -200,29 +200,29 @@ impl SquaredNorms {
         }
         Ok(Self { groups, values })
     }
-    /// Number of examples.
+    /// Returns the number of examples.
     #[must_use]
     pub fn examples(&self) -> usize {
         self.values.len() / self.groups
     }
-    /// ‖g_l‖² of an example's groups.
+    /// Returns ‖g_l‖² of an example's groups.
     #[must_use]
     pub fn of(&self, example: usize) -> &[f64] {
         &self.values[example * self.groups..(example + 1) * self.groups]
     }
-    /// Whether an example's gradient is finite in all groups.
+    /// Returns whether an example's gradient is finite in all groups.
     #[must_use]
     pub fn finite(&self, example: usize) -> bool {
         self.of(example).iter().sum::<f64>().is_finite()
     }
-    /// Examples whose gradient is not finite.
+    /// Returns the number of examples whose gradient is not finite.
     #[must_use]
     pub fn rejected(&self) -> usize {
         (0..self.examples()).filter(|e| !self.finite(*e)).count()
     }
 }
 
-/// What each example's gradient is multiplied with, group by group.
+/// The factors by which each example's gradient is multiplied, group by group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
     groups: usize,
@@ -230,7 +230,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// The same factor for every example and group: ordinary gradients.
+    /// Returns the same factor for every example and group, as for ordinary gradients.
     #[must_use]
     pub fn uniform(examples: usize, groups: usize, value: f32) -> Self {
         Self {
@@ -238,10 +238,10 @@ impl Factors {
             values: vec![value; examples * groups],
         }
     }
-    /// Factors of so many groups per example, example by example.
+    /// Takes the factors of `groups` groups per example, example by example.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless there is a group, and a whole number of rows.
+    /// Returns [`Error::Shape`] unless there is at least one group and a whole number of rows.
     pub fn new(groups: usize, values: Vec<f32>) -> Result<Self> {
         if groups == 0 || !values.len().is_multiple_of(groups) {
             return Err(Error::Shape {
@@ -252,29 +252,29 @@ impl Factors {
         }
         Ok(Self { groups, values })
     }
-    /// Number of groups.
+    /// Returns the number of groups.
     #[must_use]
     pub const fn groups(&self) -> usize {
         self.groups
     }
-    /// The factor of one example's group.
+    /// Returns the factor of one example's group.
     #[must_use]
     pub fn of(&self, example: usize, group: usize) -> f32 {
         self.values[example * self.groups + group]
     }
-    /// One group's factors, example by example.
+    /// Returns one group's factors, example by example.
     #[must_use]
     pub fn group(&self, group: usize) -> Vec<f32> {
         let column = self.values.iter().skip(group).step_by(self.groups);
         column.copied().collect()
     }
-    /// Whether two groups have the same factors throughout, as in flat clipping.
+    /// Returns whether two groups have the same factors for every example, as in flat clipping.
     #[must_use]
     pub fn alike(&self, a: usize, b: usize) -> bool {
         let rows = self.values.chunks_exact(self.groups);
         rows.into_iter().all(|r| r[a].to_bits() == r[b].to_bits())
     }
-    /// Examples that were scaled down in some group.
+    /// Returns the number of examples that were scaled down in some group.
     #[must_use]
     pub fn clipped(&self) -> usize {
         let rows = self.values.chunks_exact(self.groups);

@@ -1,13 +1,13 @@
-//! Standard normals from a stream of random words: Box and Muller's transform in f64, written
-//! so that compilers vectorise it. The bits are the same on every machine, devices included: a product is added to
-//! something in one fused step only, which leaves no compiler a choice.
+//! Standard normals from a stream of random words: the Box–Muller transform in f64, written so that compilers vectorise
+//! it. The bits are the same on every machine, devices included: products are added only by fused operations, so
+//! compilers have no choice between roundings.
 //!
 //! Three words make two normals: 52 bits for the radius, so that tails reach 8.5 standard
 //! deviations, and 44 for the angle. Source: Box & Muller 1958.
 
 use crate::privacy::keystream::{KeyStream, WORDS};
 
-/// Pairs at once: one for each word of a group.
+/// Pairs computed at once: one for each word of a group.
 const PAIRS: usize = WORDS;
 
 /// Adds `std` times a standard normal to every value.
@@ -61,7 +61,7 @@ impl pulp::NullaryFnOnce for Block<'_> {
     }
 }
 
-/// [1, 2) from 52 bits.
+/// Returns a value in [1, 2) from 52 bits.
 #[inline(always)]
 fn unit(bits: u64) -> f64 {
     f64::from_bits(bits | 0x3ff0_0000_0000_0000)
@@ -74,8 +74,8 @@ fn pair(words: [u32; 3]) -> (f64, f64) {
     let u = 2.0 - unit(high); // (0, 1]
     let turn = unit(low << 8) - 1.5; // [-1/2, 1/2)
     let radius = (-2.0 * logarithm(u)).sqrt();
-    // with y = 1/4 - |turn|: cos 2π turn = sin 2π y, sin 2π turn = ± cos 2π y; beyond an eighth of
-    // a turn sine and cosine change places, so that short series do
+    // with y = 1/4 - |turn|: cos 2π turn = sin 2π y, sin 2π turn = ± cos 2π y; beyond an eighth of a turn sine and
+    // cosine are exchanged, so that short series suffice
     let y = 0.25 - turn.abs();
     let far = y.abs() > 0.125;
     let z = if far { 0.25 - y.abs() } else { y.abs() };
@@ -96,7 +96,7 @@ fn series<const N: usize>(coefficients: [f64; N], q: f64) -> f64 {
     sum
 }
 
-/// 1/(2k + 1), the last first.
+/// 1/(2k + 1), highest k first.
 pub(crate) const ODD: [f64; 9] = [
     1.0 / 17.0,
     1.0 / 15.0,
@@ -109,7 +109,7 @@ pub(crate) const ODD: [f64; 9] = [
     1.0,
 ];
 
-/// (-1)^k/(2k + 1)!, the last first.
+/// (-1)^k/(2k + 1)!, highest k first.
 pub(crate) const SINE: [f64; 8] = [
     -1.0 / 1_307_674_368_000.0,
     1.0 / 6_227_020_800.0,
@@ -121,7 +121,7 @@ pub(crate) const SINE: [f64; 8] = [
     1.0,
 ];
 
-/// (-1)^k/(2k)!, the last first.
+/// (-1)^k/(2k)!, highest k first.
 pub(crate) const COSINE: [f64; 8] = [
     -1.0 / 87_178_291_200.0,
     1.0 / 479_001_600.0,
@@ -133,7 +133,7 @@ pub(crate) const COSINE: [f64; 8] = [
     1.0,
 ];
 
-/// ln u for u in (0, 1], error below 1e-13: exponent apart, then 2 artanh((m-1)/(m+1)).
+/// Returns ln u for u in (0, 1], error below 1e-13: the exponent separately, then 2 artanh((m-1)/(m+1)).
 #[inline(always)]
 fn logarithm(u: f64) -> f64 {
     const TWO_52: f64 = 4_503_599_627_370_496.0;

@@ -1,25 +1,25 @@
-//! ChaCha20's key stream, sixteen blocks at once in the lanes of the machine's vectors.
+//! ChaCha20's key stream, computed for sixteen blocks at once in the machine's vector lanes.
 //!
-//! The words of a group come word by word and not block by block: word k of all its blocks, then
-//! word k + 1. The order is the same on every machine, however wide its vectors are. The cipher
-//! is that of `rand_chacha` (64-bit counter, 64-bit stream), which a test holds it to.
+//! The words of a group are interleaved: word k of all its blocks, then word k + 1. The order is the same on every
+//! machine, however wide its vectors are. The cipher is that of `rand_chacha` (64-bit counter, 64-bit stream); a test
+//! compares the two.
 
 #[cfg(feature = "cpu")]
 use pulp::{Simd, WithSimd};
 
-/// Blocks of a group.
+/// Blocks per group.
 const BLOCKS: usize = 16;
-/// Words of a group.
+/// Words per group.
 pub(crate) const WORDS: usize = 16 * BLOCKS;
 
-/// A key as the cipher reads it.
+/// Returns a key as little-endian words, as the cipher reads it.
 #[cfg(feature = "cpu")]
 pub(crate) fn words_of(key: &[u8; 32]) -> [u32; 8] {
     let (words, _) = key.as_chunks::<4>();
     std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
-/// The words that follow from a key and the number of a stream.
+/// The key stream of a key and a stream number.
 pub(crate) struct KeyStream {
     key: [u8; 32],
     stream: u64,
@@ -36,7 +36,7 @@ impl KeyStream {
         }
     }
 
-    /// The next group of words.
+    /// Writes the next group of words.
     pub(crate) fn fill(&mut self, words: &mut [u32; WORDS]) {
         #[cfg(feature = "cpu")]
         pulp::Arch::new().dispatch(Group {
@@ -62,7 +62,7 @@ impl KeyStream {
         }
     }
 
-    /// The cipher's matrix before the first round: constants, key, counter, stream.
+    /// Returns the cipher's matrix before the first round: constants, key, counter, stream.
     #[cfg(feature = "cpu")]
     fn state(&self) -> [u32; 16] {
         let mut state = [0; 16];
@@ -128,7 +128,7 @@ fn quarter<S: Simd>(simd: S, s: &mut [S::u32s; 16], [a, b, c, d]: [usize; 4]) {
     s[b] = turned(simd, simd.xor_u32s(s[b], s[c]), 7);
 }
 
-/// Every word turned to the left.
+/// Rotates every word to the left.
 #[cfg(feature = "cpu")]
 #[inline(always)]
 fn turned<S: Simd>(simd: S, x: S::u32s, by: u32) -> S::u32s {

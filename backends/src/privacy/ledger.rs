@@ -1,13 +1,13 @@
-//! What was spent, written down before it takes effect.
+//! The ledger of private steps, written before each step takes effect.
 //!
-//! `ledger.jsonl` begins with a line that describes the run, the private steps it plans
-//! included. One line follows for each private step, in the order of their indices: the index,
-//! what was released and the name of the key. Every line ends in a digest under the run's key of
-//! itself and of the digest before it, so that an edited, missing or moved line is found. Lines
-//! missing at the end are found by the snapshot, which stores where the ledger was.
+//! `ledger.jsonl` begins with a line that describes the run, including the private steps it plans. One line follows for
+//! each private step, in the order of the step indices: the index, what was released, and the name of the key. Every
+//! line ends in a digest under the run's key of the line and the preceding digest, so that an edited, missing or moved
+//! line is detected. Lines missing at the end are detected through the snapshot, which stores the ledger's length and
+//! last digest.
 //!
-//! A replayed step repeats its batch and its noise, releases the same value, and is counted
-//! once. Within one process an index is used once, whatever the file says.
+//! A replayed step repeats its batch and its noise, releases the same value, and is counted once. Within one process an
+//! index can be used only once, whatever the file says.
 
 use crate::error::{Error, Result, at};
 use crate::privacy::random::{RunKey, keyed_digest};
@@ -20,13 +20,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Private steps that a run plans to release.
+/// A range of private steps that a run plans to release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Planned {
-    /// Which stage of the recipe, from 0.
+    /// The stage of the recipe, from 0.
     pub(crate) stage: u64,
-    /// What a step releases.
+    /// What each step releases.
     pub(crate) released: String,
     /// The first index.
     pub(crate) first: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Planned {
     pub(crate) end: u64,
 }
 
-/// A line of the file and its digest.
+/// A line of the file with its digest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<T> {
@@ -54,7 +54,7 @@ struct Head {
     planned: Vec<Planned>,
 }
 
-/// One private step.
+/// The entry of one private step.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -63,7 +63,7 @@ struct Entry {
     key: String,
 }
 
-/// Where a ledger stands: how many private steps, and the digest of the last line.
+/// The state of a ledger: its number of private steps, and the digest of its last line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Standing {
@@ -73,7 +73,7 @@ pub(crate) struct Standing {
 
 type Digest = [u8; 32];
 
-/// The record of private steps: in memory or, for runs that can be resumed, in a file.
+/// The record of private steps: in memory, or in a file for runs that can be resumed.
 #[derive(Debug)]
 pub struct Ledger {
     /// The last index that this process recorded.
@@ -91,11 +91,11 @@ enum CountedSteps {
 struct Written {
     path: PathBuf,
     file: DiskFile,
-    /// Digests are made under this key.
+    /// The key of the digests.
     chain: Digest,
     name: String,
     planned: Vec<Planned>,
-    /// Of the first line, then of the entry of each index.
+    /// The digest of the first line, then those of the entries by index.
     digests: Vec<Digest>,
 }
 
@@ -103,7 +103,7 @@ fn chain_key(key: &RunKey) -> Digest {
     keyed_digest(key.bytes(), b"ledger")
 }
 
-/// A line of the file, and its digest.
+/// Returns a line of the file and its digest.
 fn line<T: Serialize>(chain: &Digest, before: &Digest, entry: &T) -> Result<(String, Digest)> {
     let engine = |e: serde_json::Error| Error::Engine(e.to_string());
     let mut message = before.to_vec();
@@ -117,7 +117,7 @@ fn line<T: Serialize>(chain: &Digest, before: &Digest, entry: &T) -> Result<(Str
     Ok((text, digest))
 }
 
-/// An entry whose line is, byte by byte, what this key writes after the line before.
+/// Parses an entry, and checks that its line is byte for byte what this key writes after the preceding line.
 fn checked<T: Serialize + DeserializeOwned>(
     chain: &Digest,
     before: &Digest,
@@ -132,7 +132,7 @@ fn checked<T: Serialize + DeserializeOwned>(
 }
 
 impl Ledger {
-    /// A ledger that lives as long as the process.
+    /// Creates a ledger that is kept in memory.
     #[must_use]
     pub fn in_memory() -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Ledger {
         }
     }
 
-    /// Creates the file of a new run, synced.
+    /// Creates the file of a new run and syncs it.
     pub(crate) fn create(
         path: &Path,
         key: &RunKey,
@@ -160,14 +160,14 @@ impl Ledger {
         crate::files::write_whole(path, text.as_bytes())
     }
 
-    /// Opens the file of a run; gives the description that it begins with.
+    /// Opens the file of a run, and returns the ledger with the description in its first line.
     ///
-    /// A torn last line (the process died while writing it) is cut off: its step had not taken
-    /// effect, since the weights move only after the line is complete.
+    /// A torn last line (the process died while writing it) is cut off: its step had not taken effect, since the
+    /// weights change only after the line is complete.
     ///
     /// # Errors
-    /// A file that can't be read or written; [`Error::State`] for a line that this key did not
-    /// write there, with how many steps may have been spent.
+    /// Returns an error if the file can't be read or written; [`Error::State`] for a line that this key did not write
+    /// at its place, with how many steps may have been spent.
     pub(crate) fn open(path: &Path, key: &RunKey) -> Result<(Self, serde_json::Value)> {
         let chain = chain_key(key);
         let mut reader = BufReader::new(at(path, File::open(path))?);
@@ -193,7 +193,7 @@ impl Ledger {
                     ),
                 },
             };
-            // text that is not UTF-8 is damage, not a failure to read
+            // text that is not UTF-8 is damage, not a read error
             let read = match reader.read_line(&mut text) {
                 Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
                     return Err(damaged("is not text"));
@@ -250,12 +250,11 @@ impl Ledger {
         Ok((ledger, head.run))
     }
 
-    /// Writes a private step down. One that an earlier process had written is a replay, and
-    /// changes nothing.
+    /// Records a private step. A step that an earlier process recorded is a replay and changes nothing.
     ///
     /// # Errors
-    /// A file that can't be written; [`Error::State`] for an index that this process used
-    /// before, whose noise would be used twice, or one that leaves a hole.
+    /// Returns an error if the file can't be written; [`Error::State`] for an index that this process has already used,
+    /// because its noise would be used twice, or one that leaves a gap.
     pub fn record_private(&mut self, index: u64) -> Result<()> {
         if self.last.is_some_and(|last| index <= last) {
             return Err(Error::State {
@@ -280,7 +279,7 @@ impl Ledger {
         }
     }
 
-    /// Private steps of these indices that were released, each counted once.
+    /// Returns the number of released private steps with these indices, each counted once.
     #[must_use]
     pub fn private_steps_of(&self, indices: &Range<u64>) -> u64 {
         match &self.kept {
@@ -292,13 +291,13 @@ impl Ledger {
         }
     }
 
-    /// Private steps that were released, each counted once.
+    /// Returns the number of released private steps, each counted once.
     #[must_use]
     pub fn private_steps(&self) -> u64 {
         self.private_steps_of(&(0..u64::MAX))
     }
 
-    /// Where it stands, for a snapshot. In memory there is nothing to come back to.
+    /// Returns the ledger's state, for a snapshot. A ledger in memory can't be resumed and has no digest.
     pub(crate) fn standing(&self) -> Standing {
         match &self.kept {
             CountedSteps::Memory(taken) => Standing {
@@ -315,10 +314,10 @@ impl Ledger {
         }
     }
 
-    /// Whether it holds everything that it held when it stood there.
+    /// Checks that the ledger still holds everything that it held in an earlier state.
     ///
     /// # Errors
-    /// [`Error::State`] with how many steps may have been spent.
+    /// Returns [`Error::State`] with how many steps may have been spent.
     pub(crate) fn reaches(&self, there: &Standing) -> Result<()> {
         let CountedSteps::File(written) = &self.kept else {
             return Ok(());
@@ -340,7 +339,7 @@ impl Ledger {
     }
 }
 
-/// What remains to be done about a record that is damaged.
+/// What to do about a damaged record.
 pub(crate) const BEGIN_AGAIN: &str =
     "it is not resumed; to begin a new run, remove the state folder";
 
@@ -382,7 +381,7 @@ impl Written {
     }
 }
 
-/// What the lines of a file say whose key is lost: private steps written down, and planned.
+/// Reads the counts of private steps recorded and planned from a file whose key is lost, without verifying them.
 pub(crate) fn unauthenticated_counts(path: &Path) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut lines = text.lines();

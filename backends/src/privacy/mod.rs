@@ -1,5 +1,5 @@
-//! What privacy rests on in training: which records a step takes, what each may add, the noise, and the ledger of
-//! steps that were released. [`Step`] is the one way from examples to a privatised update.
+//! The privacy-relevant parts of training: which records a step takes, how much each may contribute, the noise, and the
+//! ledger of released steps. [`Step`] is the only way from examples to a privatised update.
 
 pub(crate) mod clip;
 pub(crate) mod gaussian;

@@ -1,8 +1,8 @@
-//! Keys and the streams drawn from them: noise, Poisson batches, shuffles.
+//! Keys and the random streams derived from them: noise, Poisson batches, shuffles.
 //!
-//! One 32-byte master key per run, from the operating system. Every stream is ChaCha20 under
-//! a key derived by HMAC-SHA256 for its purpose, positioned by step, so that a replayed step
-//! repeats its batch and its noise together.
+//! A run has one 32-byte master key from the operating system. Every stream is ChaCha20 under a key that HMAC-SHA256
+//! derives for its purpose. The stream is positioned by step, so that a replayed step repeats both its batch and its
+//! noise.
 
 use crate::error::{Error, Result};
 use crate::privacy::keystream::KeyStream;
@@ -14,7 +14,7 @@ use reticent_accounting::{Sampling, SamplingRate};
 use reticent_disk::hexadecimal;
 use sha2::Sha256;
 
-/// The secret from which a run's randomness follows.
+/// The secret that determines all randomness of a run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunKey {
     bytes: [u8; 32],
@@ -27,7 +27,7 @@ impl std::fmt::Debug for RunKey {
     }
 }
 
-/// HMAC-SHA256 of a message.
+/// Returns the HMAC-SHA256 of a message.
 #[must_use]
 pub fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
@@ -35,10 +35,10 @@ pub fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// HMAC-SHA256 of whatever is written to it.
+/// A writer that computes the HMAC-SHA256 of everything written to it.
 pub(crate) struct KeyedWriter(Hmac<Sha256>);
 
-/// A code under a key of its own for each purpose.
+/// Returns an authentication code under a separate key for each purpose.
 pub(crate) fn keyed_writer(key: &[u8; 32], purpose: &str) -> KeyedWriter {
     let key = keyed_digest(key, purpose.as_bytes());
     KeyedWriter(Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length"))
@@ -65,10 +65,10 @@ impl std::io::Write for KeyedWriter {
 }
 
 impl RunKey {
-    /// A key from the operating system.
+    /// Draws a key from the operating system.
     ///
     /// # Errors
-    /// [`Error::Engine`] when the system has no randomness to give.
+    /// Returns [`Error::Engine`] if the system provides no randomness.
     pub fn from_system() -> Result<Self> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)
@@ -78,7 +78,7 @@ impl RunKey {
             secret: true,
         })
     }
-    /// A key that anyone can repeat: for tests and reproductions. The run is marked not private.
+    /// Derives a key that anyone can repeat, for tests and reproductions. The run is marked as not private.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut bytes = [0; 32];
@@ -93,17 +93,17 @@ impl RunKey {
     pub const fn from_bytes(bytes: [u8; 32], secret: bool) -> Self {
         Self { bytes, secret }
     }
-    /// The bytes, for the state folder.
+    /// Returns the bytes, for the state folder.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.bytes
     }
-    /// Whether an adversary can't know it.
+    /// Returns whether the key is unknown to an adversary.
     #[must_use]
     pub const fn is_secret(&self) -> bool {
         self.secret
     }
-    /// A public name of the key that reveals nothing of it: the first 8 bytes of an HMAC.
+    /// Returns a public name of the key that reveals nothing about it: the first 8 bytes of an HMAC.
     #[must_use]
     pub fn name(&self) -> String {
         hexadecimal(&keyed_digest(&self.bytes, b"name")[..8])
@@ -115,19 +115,19 @@ impl RunKey {
     }
 }
 
-/// Gaussian noise for the sum of clipped gradients.
+/// A source of Gaussian noise for the sum of clipped gradients.
 pub trait Noise: Send {
     /// Adds N(0, std²) to every value. The same (step, tensor) gives the same noise.
     fn add(&mut self, step: u64, tensor: usize, std: f64, values: &mut [f32]);
-    /// Whether an adversary can't predict it.
+    /// Returns whether an adversary can't predict the noise.
     fn is_secret(&self) -> bool;
-    /// The same noise as something that a device can draw, where it is that.
+    /// Returns this source as ChaCha20 noise, which a device can draw too, or `None` if it is another kind of noise.
     fn as_chacha(&self) -> Option<&ChaChaNoise> {
         None
     }
 }
 
-/// No noise, for plans that leave it out and promise nothing.
+/// No noise, for plans that omit it and have no guarantee.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoNoise;
 
@@ -138,7 +138,7 @@ impl Noise for NoNoise {
     }
 }
 
-/// ChaCha20 noise, drawn and added in f64, one stream per block of values.
+/// ChaCha20 noise, drawn and added in f64, with one stream per block of values.
 #[derive(Debug, Clone)]
 pub struct ChaChaNoise {
     key: RunKey,
@@ -148,18 +148,18 @@ pub struct ChaChaNoise {
 pub(crate) const NOISE_BLOCK: usize = 1 << 14;
 
 impl ChaChaNoise {
-    /// Noise from a run's key.
+    /// Creates the noise of a run from its key.
     #[must_use]
     pub const fn new(key: RunKey) -> Self {
         Self { key }
     }
-    /// The key of a block: tensor and block in the purpose, step in the position of the stream, so that no two draws
-    /// ever share words.
+    /// Returns the key of a block. Tensor and block stand in the purpose, and the step selects the position of the
+    /// stream, so that no two draws share words.
     fn key_of(&self, tensor: usize, block: usize) -> [u8; 32] {
         let purpose = format!("noise/{tensor}/{block}");
         keyed_digest(&self.key.bytes, purpose.as_bytes())
     }
-    /// The keys of all blocks of so many values, eight words each.
+    /// Returns the keys of all blocks of `values` values, eight words each.
     #[cfg(feature = "cuda")]
     pub(crate) fn keys(&self, tensor: usize, values: usize) -> Vec<u32> {
         let blocks = (0..values.div_ceil(NOISE_BLOCK)).into_par_iter();
@@ -193,8 +193,8 @@ impl Noise for ChaChaNoise {
     }
 }
 
-/// What turns a sum of clipped gradients into a noised mean: noise of this step and deviation, and the number that
-/// all is divided by.
+/// The parameters that turn a sum of clipped gradients into a noised mean: the noise of a step with its standard
+/// deviation, and the divisor.
 #[derive(Debug, Clone, Copy)]
 pub struct MeanNoise<'a> {
     pub(crate) noise: &'a ChaChaNoise,
@@ -204,7 +204,7 @@ pub struct MeanNoise<'a> {
 }
 
 impl MeanNoise<'_> {
-    /// On the host.
+    /// Adds the noise and divides, on the host.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines use it"))]
     pub(crate) fn add_to(&self, tensor: usize, sum: &mut [f32]) {
         self.noise.clone().add(self.step, tensor, self.std, sum);
@@ -212,7 +212,7 @@ impl MeanNoise<'_> {
     }
 }
 
-/// The probability of each record to be in a batch.
+/// The probability of each record to be in a batch: its sampling rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates(RateTable);
 
@@ -223,7 +223,7 @@ enum RateTable {
 }
 
 impl Rates {
-    /// The same rate for so many records.
+    /// The same rate for all of `records` records.
     #[must_use]
     pub const fn uniform(rate: SamplingRate, records: usize) -> Self {
         Self(RateTable::Uniform { rate, records })
@@ -242,7 +242,7 @@ impl Rates {
             None => Ok(Self(RateTable::Each(rates))),
         }
     }
-    /// How many records there are.
+    /// Returns the number of records.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
@@ -250,12 +250,12 @@ impl Rates {
             RateTable::Each(rates) => rates.len(),
         }
     }
-    /// Whether there is no record.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The rate of one record; 0 for one that does not exist.
+    /// Returns the rate of one record; 0 for one that does not exist.
     #[must_use]
     pub fn of(&self, record: usize) -> f64 {
         match &self.0 {
@@ -264,8 +264,8 @@ impl Rates {
             RateTable::Each(rates) => rates.get(record).copied().unwrap_or(0.0),
         }
     }
-    /// The largest rate: what the accountant needs for any one record. Absent when no record
-    /// is ever drawn and the rates are weights; the rate itself where it is common to all.
+    /// Returns the largest rate: what the accountant needs for any one record. `None` if the records have their own
+    /// rates and no record is ever drawn; the common rate if there is one.
     #[must_use]
     pub fn largest(&self) -> Option<SamplingRate> {
         match &self.0 {
@@ -276,7 +276,7 @@ impl Rates {
             }
         }
     }
-    /// Σ of the rates: how many records a batch has on average.
+    /// Returns the sum of the rates: the expected batch size.
     #[must_use]
     pub fn expected_batch(&self) -> f64 {
         match &self.0 {
@@ -286,15 +286,15 @@ impl Rates {
     }
 }
 
-/// Which records form the batch of a step.
+/// Chooses the records of each step's batch.
 pub trait Sampler: Send {
-    /// The probability with which each record is in a batch; what the accountant gets.
+    /// Returns the probability with which each record is in a batch; the accountant uses these rates.
     fn rates(&self) -> &Rates;
-    /// The indices of the batch; may be empty.
+    /// Returns the indices of the records in the batch of a step; may be empty.
     fn batch(&mut self, step: u64) -> Vec<u32>;
 }
 
-/// Poisson sampling: every record independently with its own rate, by a keyed function of (step, record).
+/// Poisson sampling: every record is drawn independently with its own rate, by a keyed function of (step, record).
 #[derive(Debug, Clone)]
 pub struct PoissonSampler {
     key: RunKey,
@@ -307,15 +307,15 @@ impl PoissonSampler {
     pub const fn new(key: RunKey, rate: SamplingRate, records: usize) -> Self {
         Self::with(key, Rates::uniform(rate, records))
     }
-    /// Samples records with these rates.
+    /// Samples records with the given rates.
     #[must_use]
     pub const fn with(key: RunKey, rates: Rates) -> Self {
         Self { key, rates }
     }
 }
 
-/// ⌊rate · 2^64⌋, or `None` for a record that is always in. Rounded down (the product is
-/// exact): the realised rate never exceeds the accounted one.
+/// Returns ⌊rate · 2^64⌋, or `None` for a record that is in every batch. The product is exact and rounded down, so the
+/// realised rate never exceeds the accounted one.
 fn threshold(rate: f64) -> Option<u64> {
     (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64)
 }
@@ -337,7 +337,8 @@ impl Sampler for PoissonSampler {
     }
 }
 
-/// Poisson sampling whose larger batches are cut down, each time to a uniform subset.
+/// Poisson sampling with a bound on the batch size: a larger batch is cut down to a uniform subset, drawn anew each
+/// time.
 #[derive(Debug, Clone)]
 pub struct TruncatedSampler {
     poisson: PoissonSampler,
@@ -345,7 +346,7 @@ pub struct TruncatedSampler {
 }
 
 impl TruncatedSampler {
-    /// At most so many records of a Poisson batch.
+    /// Takes at most `most` records of a Poisson batch.
     #[must_use]
     pub const fn new(poisson: PoissonSampler, most: usize) -> Self {
         Self { poisson, most }
@@ -368,21 +369,21 @@ impl Sampler for TruncatedSampler {
     }
 }
 
-/// Balls in bins: every record once an epoch, in a step drawn for it alone.
+/// Balls-in-bins sampling: every record once per epoch, in a step drawn independently for it.
 #[derive(Debug, Clone)]
 pub struct BinsSampler {
     key: RunKey,
     rates: Rates,
-    /// The step with which the first epoch begins.
+    /// The step at which the first epoch begins.
     first: u64,
     /// Steps of an epoch.
     steps: u64,
-    /// The epoch at hand, and the step of each record within it.
+    /// The current epoch, and the step of each record within it.
     bins: Option<(u64, Vec<u64>)>,
 }
 
 impl BinsSampler {
-    /// Epochs of so many steps, at least one, from this step on.
+    /// Samples epochs of `steps` steps each (at least one), starting at step `first`.
     #[must_use]
     pub const fn new(key: RunKey, rates: Rates, (first, steps): (u64, u64)) -> Self {
         Self {
@@ -416,10 +417,10 @@ impl Sampler for BinsSampler {
     }
 }
 
-/// The sampler of a private stage whose epochs begin at a step and have so many.
+/// Returns the sampler of a private stage. `epochs` holds the step at which its epochs begin, and the steps per epoch.
 ///
 /// # Errors
-/// [`Error::Unsuitable`] for a sampler that the trainer has not.
+/// Returns [`Error::Unsuitable`] for a sampler that the trainer does not implement.
 pub(crate) fn sampler(
     key: &RunKey,
     rates: &Rates,
@@ -442,7 +443,7 @@ pub(crate) fn sampler(
     })
 }
 
-/// A permutation of 0..n for one public epoch.
+/// Returns a permutation of 0..n for one public epoch.
 #[must_use]
 pub(crate) fn shuffled(key: &RunKey, epoch: u64, n: usize) -> Vec<u32> {
     use rand::seq::SliceRandom;

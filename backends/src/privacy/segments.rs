@@ -1,11 +1,11 @@
-//! Records for Selective DP-SGD, cut where sensitive and ordinary predictions meet.
+//! Records for Selective DP-SGD, divided into segments of sensitive and of ordinary predictions.
 
 use crate::material::Sensitive;
 use reticent_accounting::training::released_states;
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
-/// Records with their sensitive tokens, for selective steps alone.
+/// Records with their sensitive tokens, which only selective steps can read.
 #[derive(Debug, Clone)]
 pub struct SelectiveRecords {
     records: Vec<(Vec<TokenId>, Vec<Segment>)>,
@@ -17,13 +17,13 @@ pub struct SelectiveRecords {
 pub struct SelectiveBatch<'a>(
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate)  Vec<(&'a [TokenId], &'a [Segment])>,
-    /// Their numbers, by which dropout masks are keyed.
+    /// The record numbers, by which dropout masks are keyed.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate) Vec<u32>,
 );
 
-/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token
-/// t and is asked for token t + 1; it is sensitive if either is.
+/// Consecutive predictions of a record, all sensitive or all ordinary. Prediction t reads token t and predicts
+/// token t + 1; it is sensitive if either token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// The predictions.
@@ -48,7 +48,7 @@ fn segments(tokens: usize, spans: &[Range<usize>]) -> Vec<Segment> {
     out
 }
 
-/// The records of a set with their segments.
+/// Divides the records of a set into segments.
 pub(crate) fn selective(set: &TrainingSet, sensitive: &Sensitive) -> SelectiveRecords {
     let records = || set.records.iter().enumerate();
     let states = records().map(|(i, r)| released_states(r.tokens.len(), sensitive.of(i)));
@@ -61,23 +61,23 @@ pub(crate) fn selective(set: &TrainingSet, sensitive: &Sensitive) -> SelectiveRe
 }
 
 impl SelectiveRecords {
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
-    /// Whether there is none.
+    /// Returns whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
-    /// The most states that one record releases in one pass
+    /// Returns the largest number of states that one record releases in one pass
     /// ([`reticent_accounting::training::released_states`]).
     #[must_use]
     pub const fn most_states(&self) -> u64 {
         self.most_states
     }
-    /// The batch of these indices; an index out of range is ignored.
+    /// Returns the batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> SelectiveBatch<'_> {
         let there = indices

@@ -1,4 +1,5 @@
-//! One private step: clip and add, then reduce, noise, divide, apply and write down, once.
+//! One private step: clip and sum the examples' gradients, then reduce, add noise, divide, record and apply, exactly
+//! once.
 
 use crate::collective::{Collective, add};
 use crate::error::{Error, Result};
@@ -13,11 +14,11 @@ use rayon::prelude::*;
 use reticent_accounting::NoiseMultiplier;
 use std::sync::{Mutex, PoisonError};
 
-/// A norm that no gradient of single precision reaches.
+/// A norm that no gradient in single precision reaches.
 const UNCLIPPED: f64 = 1e60;
 
-/// Parts of a batch that are added up one by one and then by pairs, so that any number of workers that is a power of
-/// two and at most this makes the same sums.
+/// The number of lanes of a batch. Each lane is summed record by record, and the lanes' sums are then added pairwise,
+/// so that every number of workers that is a power of two and at most this number computes the same sums.
 pub(crate) const LANES: usize = 8;
 
 /// Values per parallel block of a division.
@@ -47,13 +48,12 @@ impl PrivateStep {
     }
 }
 
-/// How the states that leave sensitive segments are released: h and c, each clipped to the
-/// norm and noised by itself.
+/// How the states that leave sensitive segments are released: h and c are clipped to the norm and noised separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StateRelease {
-    /// Noise standard deviation over the norm.
+    /// Noise standard deviation over clipping norm.
     pub noise_multiplier: NoiseMultiplier,
-    /// The norm to which h, and c, is clipped.
+    /// The norm to which h and c are each clipped.
     pub clip: Clip,
 }
 
@@ -61,7 +61,7 @@ impl StateRelease {
     fn release(&self, state: &mut [f32], noise: &mut dyn Noise, step: u64, tensor: usize) {
         let squared: f64 = state.iter().map(|x| f64::from(*x).powi(2)).sum();
         let factor = self.clip.factor(squared);
-        // a state that is not finite has factor zero, and leaves nothing behind
+        // a state that is not finite has factor zero, and is replaced by zeros
         let clipped = |x: f32| if factor > 0.0 { x * factor } else { 0.0 };
         state.iter_mut().for_each(|x| *x = clipped(*x));
         let std = self.noise_multiplier.get() * self.clip.sensitivity();
@@ -69,8 +69,8 @@ impl StateRelease {
     }
 }
 
-/// A private step under way. [`Step::finish`] consumes it: noise is added exactly once, also
-/// when no example was added.
+/// A private step in progress. [`Step::finish`] consumes it, so noise is added exactly once, even if no example was
+/// added.
 ///
 /// ```compile_fail,E0382
 /// # fn f(step: reticent_backends::privacy::Step<'_>, n: &mut dyn reticent_backends::privacy::Noise,
@@ -86,15 +86,16 @@ pub struct Step<'a> {
     constants: PrivateStep,
     index: u64,
     added: Added,
-    /// Sums of lanes, each over twice as many as the one behind it.
+    /// Sums of lanes with their levels; the sum of a level covers 2^level lanes. Levels fall from the first to the
+    /// last.
     sums: Vec<(u32, Vec<Vec<f32>>)>,
 }
 
 impl<'a> Step<'a> {
-    /// Begins the private step of this index.
+    /// Begins the private step with this index.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless the expected batch size is positive and finite.
+    /// Returns [`Error::OutOfRange`] unless the expected batch size is positive and finite.
     pub fn begin(trainer: &'a mut dyn Trainer, constants: PrivateStep, index: u64) -> Result<Self> {
         if !(constants.expected_batch > 0.0 && constants.expected_batch.is_finite()) {
             return Err(Error::OutOfRange {
@@ -113,12 +114,12 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Adds the clipped gradients of a batch. A record longer than the model's context is several windows, whose
-    /// gradients are added up before they are clipped as one; so are those of several augmentations, of which the mean is
-    /// taken.
+    /// Adds the clipped gradients of a batch. A record longer than the model's context is split into several windows,
+    /// whose gradients are summed and then clipped as one gradient. The gradients of several augmentations are averaged
+    /// before they are clipped.
     ///
     /// # Errors
-    /// A failing engine.
+    /// Returns an error if the engine fails.
     pub fn add(&mut self, batch: &PrivateBatch<'_>) -> Result<()> {
         let (context, augmentations) = (self.trainer.context(), self.constants.augmentations);
         let (fitting, several) = batch.by_sequences(context, augmentations);
@@ -129,7 +130,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds one of this worker's lanes, all of its records that are in the batch; lanes come in their order.
+    /// Adds one of this worker's lanes, with all its records that are in the batch. Lanes must be added in order.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -149,7 +150,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds the clipped gradient of one record, given by its windows in all augmentations.
+    /// Adds the clipped gradient of one record, given as its windows in all augmentations.
     fn add_as_one(&mut self, sequences: &PrivateBatch<'_>) -> Result<()> {
         let sums = self.trainer.accumulator().iter_mut();
         let sums: Vec<Vec<f32>> = sums.map(std::mem::take).collect();
@@ -185,12 +186,11 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds the clipped gradients of a batch's sensitive predictions, and returns the gradient
-    /// of the ordinary ones, which needs no noise: what it saw of a sensitive segment went
-    /// through `states`.
+    /// Adds the clipped gradients of a batch's sensitive predictions, and returns the gradient of the ordinary ones.
+    /// That gradient needs no noise: what it depends on of a sensitive segment was released through `states`.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a model without recurrent state; a failing engine.
+    /// Returns [`Error::Unsuitable`] for a model without recurrent state, or an error if the engine fails.
     pub fn add_selective(
         &mut self,
         batch: &SelectiveBatch<'_>,
@@ -201,7 +201,7 @@ impl<'a> Step<'a> {
         let recurrent = self.trainer.as_recurrent().ok_or_else(|| {
             Error::Unsuitable("selective steps need a recurrent model (lstm)".into())
         })?;
-        // draws are keyed by example and segment: their order does not matter
+        // draws are keyed by example and segment, so their order does not matter
         let noise = Mutex::new(noise);
         let release = |example: usize, segment: usize, h: &mut [f32], c: &mut [f32]| {
             let mut noise = noise.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,13 +219,13 @@ impl<'a> Step<'a> {
         Ok(ordinary)
     }
 
-    /// Reduce, noise once, divide by the expected batch size, write the ledger, apply.
+    /// Reduces the sums, adds noise once, divides by the expected batch size, writes the ledger and applies the update.
     ///
-    /// The ledger is written before the weights move: a crash in between counts a step that
-    /// released nothing, never the reverse.
+    /// The ledger is written before the weights change: after a crash in between, the ledger may count a step that
+    /// released nothing, but never misses a released step.
     ///
     /// # Errors
-    /// A worker that is gone, a ledger that can't be written, or a failing engine.
+    /// Returns an error if a worker is gone, if the ledger can't be written, or if the engine fails.
     pub fn finish(
         mut self,
         noise: &mut dyn Noise,
@@ -278,7 +278,7 @@ impl<'a> Step<'a> {
         Ok(added)
     }
 
-    /// Called after the step is written down: that it failed is a function of what would be released.
+    /// Called after the step is recorded, because whether it failed depends on the value that would be released.
     fn check(&self, finite: bool) -> Result<()> {
         match finite {
             true => Ok(()),
@@ -290,7 +290,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// What all workers added up, whose weights must be the same.
+/// Returns the counts of all workers together, after checking that all have the same weights.
 pub(crate) fn added_by_all(
     mine: Added,
     trainer: &dyn Trainer,
@@ -324,7 +324,7 @@ pub(crate) fn added_by_all(
     Ok(all)
 }
 
-/// Equal weights have equal ones, and different ones hardly ever.
+/// Returns a hash of the weights: equal for equal weights, and almost never equal for different ones.
 fn fingerprint(weights: &[Vec<f32>]) -> u64 {
     let of = |values: &[f32]| {
         values.iter().fold(0u64, |sum, value| {

@@ -1,4 +1,4 @@
-//! Recipes: which records which optimiser sees. What each releases is said by the plan.
+//! Recipes: which optimiser sees which records. The plan states what each recipe releases.
 
 mod phases;
 mod schedule;
@@ -101,20 +101,20 @@ fn positive(what: &'static str, value: u64, most: usize, range: &'static str) ->
 }
 
 impl TrainOptions {
-    /// The recipe of the plan.
+    /// Returns the recipe of the plan.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a plan that is known by its mechanism alone.
+    /// Returns [`Error::Unsuitable`] for a plan that is known only by its mechanism.
     pub fn recipe(&self) -> Result<Recipe> {
         let recipe = self.plan.run.recipe();
         recipe.ok_or_else(|| Error::Unsuitable("a mechanism alone can't be trained".into()))
     }
 
-    /// Checks every number.
+    /// Checks all options.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], or [`Error::Unsuitable`] for a plan that can't be trained, or that
-    /// says otherwise than the options beside it.
+    /// Returns [`Error::OutOfRange`], or [`Error::Unsuitable`] for a plan that can't be trained or that contradicts the
+    /// other options.
     pub fn validated(self) -> Result<Self> {
         self.plan.run.trainable()?;
         let recipe = self.recipe()?;
@@ -169,7 +169,7 @@ impl TrainOptions {
         Ok(self)
     }
 
-    /// Several augmentations of a record have to differ.
+    /// Checks that several augmentations of a record can differ.
     fn augmented(&self, recipe: Recipe, augmentations: u32) -> Result<()> {
         let (count, range) = (u64::from(augmentations), "[1, 1024]");
         positive("augmentations", count, MOST_AUGMENTATIONS, range)?;
@@ -182,7 +182,7 @@ impl TrainOptions {
         Ok(())
     }
 
-    /// What one recipe alone needs, and the others do not know.
+    /// Checks the options that only some recipes have: present where needed, absent elsewhere.
     fn extras(&self, recipe: Recipe) -> Result<()> {
         let belongs = |what: &str, needed: bool, given: bool| match (needed, given) {
             (true, false) => Err(Error::Unsuitable(format!("recipe {recipe} needs {what}"))),

@@ -1,5 +1,5 @@
-//! Phases as a manifest lists them: the run that they were, for manifests without a plan, and what
-//! a paper estimates of them.
+//! Phases as a manifest lists them: reconstructs the run of a manifest without a plan, and computes what a paper
+//! estimates for a run.
 
 use crate::checkpoint::manifest::Phase;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use reticent_accounting::training::{
 };
 use reticent_accounting::{Mechanism, NoiseMultiplier, Sampling, SamplingRate, Steps};
 
-/// Where values come from that were read off phases.
+/// The stated origin of values that were read from phases.
 const PHASES: &str = "phases";
 
 fn noisy(
@@ -29,7 +29,7 @@ fn noisy(
     })
 }
 
-/// The noisy steps of the first phase of this kind.
+/// Returns the noisy steps of the first phase of this kind.
 fn private(phases: &[Phase]) -> Result<Option<NoisySteps>> {
     let found = phases.iter().find_map(|phase| match phase {
         Phase::Private {
@@ -104,7 +104,7 @@ fn selective(phases: &[Phase]) -> Result<Option<SelectiveSteps>> {
                     PHASES,
                 ),
                 batch_size: Stated::given(*batch_size, PHASES),
-                // As many steps a pass as make the passes that were counted.
+                // The steps per pass that are needed for the counted steps to fit into the passes.
                 steps_per_epoch: steps.div_ceil((*passes).max(1)),
                 steps: Stated::given(Steps::new(*steps), PHASES),
                 states: Stated::given(*states, PHASES),
@@ -139,10 +139,10 @@ fn weighted(phases: &[Phase]) -> Result<Option<WeightedSteps>> {
     found.transpose()
 }
 
-/// The run that a manifest without a plan describes by its phases.
+/// Reconstructs the run of a manifest without a plan from its phases.
 ///
 /// # Errors
-/// Phases that are not those of the recipe.
+/// Returns an error if the phases are not those of the recipe.
 pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
     let lacks = || Error::Unsuitable(format!("phases: they are not those of recipe {recipe}"));
     let one = Stated::given(1, PHASES);
@@ -178,11 +178,11 @@ pub(crate) fn run_of(recipe: Recipe, phases: &[Phase]) -> Result<Run> {
     })
 }
 
-/// What a paper estimates where it has no bound: JFT's light noise, at both ends of its interval of
-/// the miss rate, before whatever came after.
+/// Returns what a paper estimates where it has no bound: JFT's light noise, at both ends of its interval of the
+/// miss rate, followed by the rest of the run.
 ///
 /// # Errors
-/// Constants out of range.
+/// Returns an error if a constant is out of range.
 pub(crate) fn estimates(plan: &TrainingPlan, phases: &[Phase]) -> Result<Vec<Mechanism>> {
     let Run::Jft { second, .. } = &plan.run else {
         return Ok(Vec::new());

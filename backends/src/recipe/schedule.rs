@@ -1,4 +1,4 @@
-//! A recipe laid out on a training set: stages, their records, their steps.
+//! The schedule of a recipe on a training set: its stages, their records and their steps.
 
 use super::{PrivateOptions, TrainOptions};
 use crate::error::{Error, Result};
@@ -17,10 +17,10 @@ use reticent_accounting::{NoiseMultiplier, Sampling, SamplingRate};
 use reticent_corpus::{TokenId, TrainingSet};
 use std::ops::Range;
 
-/// What one stage of a recipe does, over and over.
+/// The repeated work of one stage of a recipe.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
-    /// Ordinary steps in a fresh order every pass.
+    /// Ordinary steps, with the records in a fresh order in every pass.
     Public {
         records: PublicRecords,
         passes: u64,
@@ -33,7 +33,7 @@ pub(crate) enum Work {
         sampling: Sampling,
         constants: Constants,
     },
-    /// Selective steps, each record once an epoch.
+    /// Selective steps that use each record once per epoch.
     Selective {
         records: SelectiveRecords,
         constants: Constants,
@@ -42,13 +42,13 @@ pub(crate) enum Work {
     },
 }
 
-/// The constants of a private stage, before the engine's margin is known.
+/// The constants of a private stage, before the engine's norm margin is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Constants {
-    /// Of the first step.
+    /// σ of the first step.
     pub(crate) noise_multiplier: NoiseMultiplier,
     pub(crate) noise_decay: Option<StepDecay>,
-    /// Of the first step.
+    /// C of the first step.
     pub(crate) clipping_norm: f64,
     pub(crate) clip_decay: Option<StepDecay>,
     pub(crate) clipping: Clipping,
@@ -73,7 +73,7 @@ impl Constants {
         }
     }
 
-    /// Those of a step of the stage, for an engine of this margin.
+    /// Returns the constants of one step of the stage, for an engine with this norm margin.
     pub(crate) fn at(&self, step: u64, margin: f64) -> Result<PrivateStep> {
         let share = self.clip_decay.map_or(1.0, |decay| decay.scale(step));
         Ok(PrivateStep {
@@ -88,7 +88,7 @@ impl Constants {
     }
 }
 
-/// A stage: what it does, how often, with which optimiser.
+/// A stage: its work, its steps per epoch and its optimiser.
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     pub(crate) work: Work,
@@ -96,7 +96,7 @@ pub(crate) struct Stage {
     pub(crate) steps: u64,
     /// 0: the ordinary optimiser; 1: the private one.
     pub(crate) optimizer: usize,
-    /// A target that carries no loss.
+    /// A token that carries no loss as a target.
     pub(crate) leave_out: Option<TokenId>,
     /// Index of the first private step, in the ledger and in the streams of noise and batches.
     pub(crate) first_index: u64,
@@ -116,7 +116,7 @@ impl Stage {
         }
     }
 
-    /// Whether one step moves weights by both optimisers.
+    /// Returns whether one step updates the weights with both optimisers.
     pub(crate) const fn uses_both(&self) -> bool {
         matches!(self.work, Work::Selective { .. })
     }
@@ -125,12 +125,12 @@ impl Stage {
         !matches!(self.work, Work::Public { .. })
     }
 
-    /// Shortens records that have a class to what a model of that context reads.
+    /// Shortens records that have a class to the length that a model with this context reads.
     pub(crate) fn shorten(&mut self, context: Option<usize>) {
         match &mut self.work {
             Work::Public { records, .. } => records.shorten(context),
             Work::Private { records, .. } => records.shorten(context),
-            // of language models alone
+            // only language models have selective stages
             Work::Selective { .. } => {}
         }
     }
@@ -145,11 +145,11 @@ impl Stage {
         Self::new(work, steps, 0)
     }
 
-    /// Noisy steps on random batches of these records.
+    /// Returns a stage of noisy steps on random batches of these records.
     fn noisy(steps: &NoisySteps, records: PrivateRecords, options: &PrivateOptions) -> Self {
         let rate = *steps.sampling_rate;
         let batch = rate.get() * records.size() as f64;
-        // Records without loss fill a batch that is cut down, as they do where it is accounted.
+        // Records without loss also count in a batch that is truncated, as in the accounting.
         let drawn = match *steps.sampling {
             Sampling::TruncatedPoisson { .. } => records.size() as usize,
             Sampling::Poisson
@@ -172,25 +172,24 @@ impl Stage {
     }
 }
 
-/// Epochs of one or more stages in turn.
+/// Epochs of one or more consecutive stages.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     pub(crate) epochs: u64,
     pub(crate) stages: Range<usize>,
-    /// Steps of the last stage that the last epoch leaves out, where the plan says how many steps
-    /// there are in all.
+    /// Steps of the last stage that are omitted from the last epoch, if the plan fixes the total number of steps.
     cut: u64,
 }
 
-/// Where a step of the whole run is.
+/// The position of a step in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StepPosition {
     pub(crate) stage: usize,
-    /// The round it is in.
+    /// The round of the step.
     pub(crate) round: usize,
     /// Epoch within the stage's round, from 0.
     pub(crate) epoch: u64,
-    /// Epochs of that round.
+    /// The number of epochs of the round.
     pub(crate) epochs: u64,
     /// Step of the stage within its epoch.
     pub(crate) offset: u64,
@@ -204,7 +203,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Lays options out on a training set.
+    /// Builds the schedule of the options on a training set.
     ///
     /// # Errors
     /// As [`Schedule::of`].
@@ -212,11 +211,11 @@ impl Schedule {
         Self::of(options, &Corpus::plain(set))
     }
 
-    /// Lays options out on a training set and what is known of it.
+    /// Builds the schedule of the options on a training set and what is known about it.
     ///
     /// # Errors
-    /// An empty side that the recipe needs, a private batch larger than the private side,
-    /// spans or rates that are missing or do not fit the records.
+    /// Returns an error if a side that the recipe needs is empty, if a private batch is larger than the private side,
+    /// or if spans or rates are missing or do not fit the records.
     pub fn of(options: &TrainOptions, corpus: &Corpus<'_>) -> Result<Self> {
         let plan = &options.plan;
         plan.run.trainable()?;
@@ -283,7 +282,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Epochs of these stages, of which the last has so many steps in all.
+    /// Appends a round of these stages. `steps` is the total number of steps of the last stage, if it is fixed.
     fn round(&mut self, epochs: u64, stages: Vec<Stage>, steps: Option<u64>) {
         let from = self.stages.len();
         let mut index = self.planned_private_steps();
@@ -304,7 +303,7 @@ impl Schedule {
         });
     }
 
-    /// The first fine-tuning of `jft`, on redacted text.
+    /// Appends the first fine-tuning of `jft`, on redacted text.
     fn first_phase(
         &mut self,
         options: &TrainOptions,
@@ -338,18 +337,18 @@ impl Schedule {
         Ok(())
     }
 
-    /// Steps of the whole run, all stages.
+    /// Returns the steps of the whole run, over all stages.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.rounds.iter().map(|r| self.length(r)).sum()
     }
 
-    /// Steps of a round.
+    /// Returns the steps of a round.
     fn length(&self, round: &Round) -> u64 {
         (round.epochs * self.epoch(round)).saturating_sub(round.cut)
     }
 
-    /// Private steps of the whole run.
+    /// Returns the private steps of the whole run.
     #[must_use]
     pub fn planned_private_steps(&self) -> u64 {
         let stages = self.stages.iter().enumerate();
@@ -359,7 +358,7 @@ impl Schedule {
             .sum()
     }
 
-    /// Steps of one epoch of a round.
+    /// Returns the steps of one epoch of a round.
     fn epoch(&self, round: &Round) -> u64 {
         self.stages[round.stages.clone()]
             .iter()
@@ -367,13 +366,13 @@ impl Schedule {
             .sum()
     }
 
-    /// How many epochs a stage is in.
+    /// Returns the number of epochs of a stage.
     pub(crate) fn epochs_of(&self, stage: usize) -> u64 {
         let round = self.rounds.iter().find(|r| r.stages.contains(&stage));
         round.map_or(0, |r| r.epochs)
     }
 
-    /// Steps of a stage in all its epochs.
+    /// Returns the steps of a stage in all its epochs.
     pub(crate) fn steps_of(&self, stage: usize) -> u64 {
         let round = self.rounds.iter().find(|r| r.stages.contains(&stage));
         round.map_or(0, |round| {
@@ -383,7 +382,7 @@ impl Schedule {
         })
     }
 
-    /// Epochs and steps of a stage where the last phase ended after so many epochs; none: all of them.
+    /// Returns the epochs and steps of a stage if the last phase ended after `epochs` epochs; with `None`, all of them.
     pub(crate) fn length_after(&self, stage: usize, epochs: Option<u64>) -> (u64, u64) {
         let whole = (self.epochs_of(stage), self.steps_of(stage));
         let of_last = |round: &&Round| round.stages.contains(&stage);
@@ -396,7 +395,7 @@ impl Schedule {
         }
     }
 
-    /// The stage and epoch of a step of the whole run.
+    /// Returns the stage and epoch of a step of the whole run.
     pub(crate) fn place(&self, position: u64) -> Option<StepPosition> {
         let mut left = position;
         for (number, round) in self.rounds.iter().enumerate() {
@@ -429,7 +428,7 @@ fn everything(options: &TrainOptions, set: &TrainingSet) -> Stage {
     }
 }
 
-/// A plan that was made for a corpus is for no other.
+/// Checks that a plan made for a corpus is used with the same numbers of records.
 fn same_sizes(plan: &TrainingPlan, set: &TrainingSet) -> Result<()> {
     let found = Sizes {
         public: set.public_size(),
@@ -499,7 +498,7 @@ fn selectively(
             "the plan says that the policy catches every content, the corpus does not".into(),
         ));
     }
-    // A batch is one of an epoch's parts: its size is not random, and nothing is amplified.
+    // A batch is one of an epoch's parts: its size is not random, and there is no amplification by sampling.
     let batch_size = (*plan.batch_size).max(1);
     let steps = (records.len() as u64).div_ceil(batch_size);
     if steps > plan.steps_per_epoch {

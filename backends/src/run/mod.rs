@@ -1,4 +1,4 @@
-//! Running a recipe: the order of steps, snapshots, resumption, and what the ledger says at the end.
+//! Runs a recipe: the order of steps, snapshots, resumption, and the summary from the ledger at the end.
 
 mod side;
 mod together;
@@ -29,20 +29,21 @@ pub(crate) use together::own_key;
 pub use watch::Classified;
 use watch::{HeldOut, Watch};
 
-/// Where a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainProgress {
-    /// Steps finished, both sides.
+    /// Steps finished, ordinary and private.
     pub step: u64,
-    /// Steps of the whole run.
+    /// Total steps of the run.
     pub total: u64,
-    /// Epoch under way, from 1.
+    /// The current epoch, from 1.
     pub epoch: u64,
     /// Whether the last step was private.
     pub private: bool,
-    /// Mean loss of the batch of an ordinary step, nats per token.
+    /// Mean loss of the batch of an ordinary step, in nats per token.
     pub loss: Option<f64>,
-    /// What a private step added up: how large its batch was, and how much of it was clipped. No guarantee covers it.
+    /// What a private step added: the size of its batch, and how many of its examples were clipped. No guarantee covers
+    /// these numbers.
     pub added: Option<Added>,
 }
 
@@ -51,29 +52,29 @@ pub struct TrainProgress {
 pub struct Epoch<'a> {
     /// Its number, from 1.
     pub number: u64,
-    /// Steps finished, both sides.
+    /// Steps finished, ordinary and private.
     pub step: u64,
-    /// Whether the run ends with it.
+    /// Whether the run ends with this epoch.
     pub last: bool,
-    /// The weights after it; their average where the run ends with one.
+    /// The weights after the epoch; their moving average where the run ends with one.
     pub weights: &'a [Vec<f32>],
-    /// What had run by then.
+    /// What had run when the epoch ended.
     pub ran: Ran,
 }
 
-/// What a caller does at the end of each epoch.
+/// A callback for the end of each epoch.
 pub type AtEpoch<'a> = dyn Fn(Epoch<'_>) -> std::io::Result<()> + 'a;
 
-/// What surrounds a run.
+/// The surroundings of a run: its state folder, its stop flag and its callback.
 pub struct Surroundings<'a> {
-    /// Where key, ledger and snapshots lie; without it nothing can be resumed.
+    /// The folder of key, ledger and snapshots; without one the run can't be resumed.
     pub state: Option<PathBuf>,
     /// How often a snapshot is taken.
     pub snapshot_every: Duration,
-    /// Set by whoever wants the run to stop.
+    /// Set from outside to stop the run.
     pub stop: &'a AtomicBool,
-    /// Called at the end of each epoch of the last phase, before a snapshot is taken: after a crash in between it is
-    /// called again, with the same weights.
+    /// Called at the end of each epoch of the last phase, before a snapshot is taken. After a crash in between it is
+    /// called again with the same weights.
     pub at_epoch: Option<&'a AtEpoch<'a>>,
 }
 
@@ -87,7 +88,7 @@ impl std::fmt::Debug for Surroundings<'_> {
 }
 
 impl<'a> Surroundings<'a> {
-    /// A run that leaves no trace and can't be resumed.
+    /// A run in memory, which stores nothing and can't be resumed.
     #[must_use]
     pub const fn in_memory(stop: &'a AtomicBool) -> Self {
         Self {
@@ -111,7 +112,7 @@ impl<'a> Surroundings<'a> {
 
 /// A finished run.
 pub struct Trained {
-    /// The model.
+    /// The trained model.
     pub trainer: Box<dyn Trainer>,
     /// What ran.
     pub ran: Ran,
@@ -121,41 +122,41 @@ pub struct Trained {
 /// What has run, for the manifest.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// The plan as it ran: steps that were taken beyond the planned ones count.
+    /// The plan as it ran: steps taken beyond the planned ones are counted.
     pub plan: TrainingPlan,
-    /// What ran, phase by phase.
+    /// The phases that ran, in order.
     pub phases: Vec<Phase>,
-    /// What a paper estimates where it has no bound (JFT's light noise); never an upper bound.
+    /// Estimates from a paper where it has no bound (JFT's light noise); never an upper bound.
     pub estimates: Vec<Mechanism>,
-    /// What training passes dropped.
+    /// The dropout of training passes.
     pub dropout: Dropout,
-    /// Epochs and learning rates.
+    /// The epochs and learning rates.
     pub course: Course,
-    /// Mean loss (nats per predicted token; of a classifier, per record) of the held-out text after each epoch of the last phase. No
-    /// guarantee covers it, and no checkpoint keeps it.
+    /// Mean loss of the held-out text after each epoch of the last phase, in nats per predicted token (for a
+    /// classifier, per record). No guarantee covers it, and no checkpoint stores it.
     pub held_out: Vec<f64>,
-    /// Of a classifier, how the held-out text was told after each of these epochs. Said and kept as [`Self::held_out`].
+    /// For a classifier, how well the held-out records were classified after each of these epochs. Reported and stored
+    /// as [`Self::held_out`].
     pub classified: Vec<Classified>,
 }
 
 impl Trained {
-    /// What was released, for the accountant.
+    /// Returns the mechanism of what was released, for the accountant.
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {
         self.ran.plan.mechanism()
     }
 
-    /// Erases key, ledger and snapshots. Call it when the checkpoint is on disk.
+    /// Erases key, ledger and snapshots. Call it once the checkpoint is on disk.
     ///
     /// # Errors
-    /// A folder that can't be removed.
+    /// Returns an error if the folder can't be removed.
     pub fn erase_state(&mut self) -> Result<()> {
         self.state.take().map_or(Ok(()), State::erase)
     }
 }
 
-/// Trains `trainer` by a recipe that needs nothing but the training set, from the start or from
-/// the last snapshot.
+/// Trains `trainer` by a recipe that needs only the training set, from the start or from the last snapshot.
 ///
 /// # Errors
 /// As [`train_on`].
@@ -177,9 +178,8 @@ pub fn train(
 
 /// Trains `trainer` by a recipe, from the start or from the last snapshot.
 ///
-/// # Errors
-/// Options out of range, a training set that does not suit, a state folder of another run, a
-/// file that can't be written, [`Error::Interrupted`] after `stop`, or a failing engine.
+/// Returns an error if an option is out of range, if the training set is unsuitable, if the state folder belongs to
+/// another run, if a file can't be written, or if the engine fails; [`Error::Interrupted`] after `stop`.
 pub fn train_on(
     trainer: Box<dyn Trainer>,
     options: &TrainOptions,
@@ -191,14 +191,14 @@ pub fn train_on(
     run(trainer, options, corpus, surroundings, progress, workers)
 }
 
-/// As [`train_on`], by several workers that call this with the same options, corpus and weights, each with its own
-/// collective. Private steps are shared: a record belongs to one worker, rank 0 alone adds the noise, once, and keeps
-/// key, ledger and snapshots; ordinary and selective steps are computed by every worker. The weights have the same
-/// bits for 1, 2, 4 and 8 workers, which differ from those of [`train_on`] by the order of sums.
+/// Like [`train_on`], with several workers. Each worker calls this function with the same options, corpus and weights,
+/// and with its own collective. Private steps are shared: a record belongs to one worker, and rank 0 alone adds the
+/// noise, once, and keeps key, ledger and snapshots. Ordinary and selective steps are computed by every worker. The
+/// weights are bit-identical for 1, 2, 4 and 8 workers; they differ from those of [`train_on`] by the order of sums.
 ///
 /// # Errors
-/// As [`train_on`]; [`crate::Error::Worker`] for a number of workers that does not divide 8, for one that is gone,
-/// and for one that would train something else.
+/// As [`train_on`]; [`crate::Error::Worker`] if the number of workers does not divide 8, if a worker is gone, or if one
+/// would train something else.
 pub fn train_together(
     trainer: Box<dyn Trainer>,
     options: &TrainOptions,
@@ -230,7 +230,7 @@ fn run(
             "warm-up must lie in [0, {total}] (the steps of this run), got {warmup}"
         )));
     }
-    // before there is a state folder
+    // before a state folder is created
     trainer.compute_in(options.precision)?;
     let weights = crate::checkpoint::weights::weights_digest(trainer.weights());
     let asked = RunIdentity {
@@ -243,7 +243,7 @@ fn run(
         schedule: &schedule,
     };
     workers.can_share()?;
-    // Before there is a state.
+    // Before a state folder is created.
     workers.agree(asked)?;
     let own = surroundings.state.as_deref().filter(|_| workers.leads());
     let state = own.map(|folder| State::open(folder, asked)).transpose()?;
@@ -267,7 +267,7 @@ fn run(
     run.into_trained(corpus)
 }
 
-/// No weight of a model that says anything is larger; one that is alone proves nothing yet.
+/// A weight larger than this is out of proportion for a useful model, though one such weight alone proves nothing.
 const ORDINARY_WEIGHT: f32 = 1e3;
 
 pub(crate) struct Run {
@@ -277,7 +277,7 @@ pub(crate) struct Run {
     state: Option<State>,
     key: RunKey,
     memory: Ledger,
-    /// The ordinary one, and that of noised gradients.
+    /// The ordinary optimiser, and that of noised gradients.
     optimizers: [Optimizer; 2],
     average: Option<Average>,
     /// By stage.
@@ -308,7 +308,7 @@ impl Run {
             .map(crate::trainer::Parameter::len)
             .collect();
         let spec: OptimizerSpec = options.private.map_or(options.optimizer, |p| p.optimizer);
-        // A snapshot holds no state that no step uses.
+        // A snapshot stores no optimiser state that no step uses.
         let used = |number: usize| {
             let mut stages = schedule.stages.iter();
             stages.any(|stage| stage.optimizer == number || stage.uses_both())
@@ -444,7 +444,7 @@ impl Run {
                 let began = Instant::now();
                 self.store()?;
                 stored = Instant::now();
-                // A twentieth of the time at most goes into snapshots, unless every step is to have one.
+                // Snapshots take at most a twentieth of the time, unless every step is to have one.
                 if !every.is_zero() {
                     every = surroundings.snapshot_every.max(20 * (stored - began));
                 }
@@ -467,14 +467,14 @@ impl Run {
         }
     }
 
-    /// Whether the step that was just taken is the last of an epoch of the last phase.
+    /// Returns whether the step just taken was the last of an epoch of the last phase.
     fn ends_an_epoch(&self, place: StepPosition) -> bool {
         let next = self.schedule.place(self.position);
         place.round + 1 == self.schedule.rounds.len()
             && next.is_none_or(|next| (next.round, next.epoch) != (place.round, place.epoch))
     }
 
-    /// Scores the held-out text, if there is any; whether the run is to stop.
+    /// Scores the held-out text, if there is any, and returns whether the run should stop.
     fn stops(&mut self) -> Result<bool> {
         if self.held_out.is_empty() {
             return Ok(false);
@@ -514,16 +514,16 @@ impl Run {
             &mut self.workers,
         )?;
         if !matches!(stage.work, Work::Private { .. }) {
-            // Where nothing is shared, a worker that is gone would not be missed.
+            // Where nothing is shared, a missing worker would go unnoticed.
             self.workers.meet(self.trainer.as_ref())?;
         }
         Ok(seen)
     }
 
-    /// Stops a run whose model is of no use any more, before a snapshot of it is taken.
+    /// Fails if the model has diverged, before a snapshot of it is taken.
     ///
-    /// Decided by the weights alone, which were released anyway: their values, and where one is
-    /// out of all proportion what the model says about a fixed sequence that is nobody's text.
+    /// The decision depends only on the weights, which were released anyway: on their values and, if one is out of
+    /// proportion, on the model's scores of a fixed sequence that is nobody's text.
     fn alive(&mut self) -> Result<()> {
         let dead = |what: &str| Error::Diverged {
             step: self.position + 1,
@@ -546,7 +546,7 @@ impl Run {
                 (loss, "the perplexity of any text")
             }
             Head::MaskedToken => {
-                // Long enough that a token of it is chosen.
+                // Long enough that at least one of its tokens is chosen.
                 let most = self.trainer.context().map_or(64, |most| most.min(64)) as u32;
                 let text = (0..most).map(|i| i % vocabulary).collect();
                 let masked = TokenMasks::held_out(&Masking::new(vocabulary as usize, 0, vec![])?);
@@ -574,7 +574,7 @@ impl Run {
         }
     }
 
-    /// What has run after so many epochs of the last phase; none: all of them, as planned.
+    /// Returns what has run after `epochs` epochs of the last phase; with `None`, after all of them as planned.
     fn ran(&self, corpus: &Corpus<'_>, epochs: Option<u64>) -> Result<Ran> {
         let ledger = self.state.as_ref().map_or(&self.memory, |s| &s.ledger);
         let mut phases = Vec::new();

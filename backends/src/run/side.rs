@@ -1,4 +1,4 @@
-//! One stage of a run with its randomness: the sampler, the noise, the order of records.
+//! One stage of a run with its sources of randomness: the sampler, the noise, the order of records.
 
 use crate::checkpoint::manifest::Phase;
 use crate::collective::{Collective, Local};
@@ -15,21 +15,21 @@ use reticent_accounting::confidentiality::RedactedAlike;
 use reticent_accounting::training::{FirstPhase, Run};
 use reticent_accounting::{MissRate, SamplingRate};
 
-/// What a step showed.
+/// What a step reported.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     pub(super) loss: Option<f64>,
     pub(super) added: Option<Added>,
 }
 
-/// Who takes a step: the workers of the run, which share a batch by lanes unless it is one that is alone.
+/// The workers of a run. They share a batch by lanes; the single worker of `train_on` does not use lanes.
 pub(super) struct Workers {
     pub(super) collective: Box<dyn Collective>,
     pub(super) lanes: bool,
 }
 
 impl Workers {
-    /// One worker, which adds up a batch as it comes.
+    /// Returns a single worker, which sums a batch in the order it comes.
     pub(super) fn alone() -> Self {
         Self {
             collective: Box::new(Local),
@@ -37,7 +37,7 @@ impl Workers {
         }
     }
 
-    /// This worker's share of a batch: its records by lanes.
+    /// Returns this worker's share of a batch: its records by lanes.
     fn own(&self, batch: &[u32]) -> Vec<Vec<u32>> {
         let each = LANES / self.collective.world();
         let first = each * self.collective.rank();
@@ -51,17 +51,17 @@ impl Workers {
     }
 }
 
-/// What a stage draws from.
+/// A stage's sources of randomness and its constants.
 pub(super) struct Side {
     number: u64,
     key: RunKey,
     noise: Box<dyn Noise>,
     sampler: Option<Box<dyn Sampler>>,
     constants: Option<Constants>,
-    /// η of the engine.
+    /// The engine's margin η.
     margin: f64,
     states: Option<StateRelease>,
-    /// The pass whose order is at hand.
+    /// The pass of the current order, and the order.
     order: (u64, Vec<u32>),
 }
 
@@ -111,10 +111,10 @@ impl Side {
         Ok(side)
     }
 
-    /// The records of one part of a pass, in the pass's own order.
+    /// Returns the records of one part of a pass, in the pass's own order.
     fn part(&mut self, pass: u64, part: u64, records: usize, size: u64) -> Vec<u32> {
         if self.order.0 != pass {
-            // stages never share an order
+            // no two stages share an order
             let stream = (self.number << 48) + pass;
             self.order = (pass, shuffled(&self.key, stream, records));
         }
@@ -123,7 +123,7 @@ impl Side {
         self.order.1[from..to].to_vec()
     }
 
-    /// One step of the stage.
+    /// Takes one step of the stage.
     pub(super) fn step(
         &mut self,
         stage: &Stage,
@@ -185,7 +185,7 @@ impl Side {
                 let mut step = Step::begin(trainer, self.constants_at(number)?, index)?;
                 let ordinary = step.add_selective(&batch, &states, self.noise.as_mut())?;
                 let [public, private] = optimizers;
-                // Every worker computes the whole step, and draws the same noise for it.
+                // Every worker computes the whole step and draws the same noise for it.
                 let added = step.finish(self.noise.as_mut(), &mut Local, private, ledger)?;
                 trainer.apply_public(ordinary, public)?;
                 Ok(Seen {
@@ -202,7 +202,7 @@ impl Side {
     fn sampler(&self) -> Result<&dyn Sampler> {
         self.sampler.as_deref().ok_or_else(no_private_side)
     }
-    /// Those of a step of the stage, from 0.
+    /// Returns the constants of a step of the stage, counted from 0.
     fn constants_at(&self, step: u64) -> Result<PrivateStep> {
         let constants = self.constants.as_ref().ok_or_else(no_private_side)?;
         constants.at(step, self.margin)
@@ -211,8 +211,8 @@ impl Side {
         self.states.ok_or_else(no_private_side)
     }
 
-    /// What this stage was, in what its sampler, its constants and the ledger say; nothing for a
-    /// public stage without records.
+    /// Returns the phase that this stage was, from its sampler, its constants and the ledger; `None` for a public stage
+    /// without records.
     pub(super) fn phase(
         &self,
         stage: &Stage,
@@ -381,7 +381,8 @@ fn private_optimizer(options: &TrainOptions) -> crate::trainer::optimizer::Optim
     options.private.map_or(options.optimizer, |p| p.optimizer)
 }
 
-/// The interval of the miss rate of light noise: as given, else the share of sensitive tokens twice.
+/// Returns the interval of the miss rate of light noise: the given one, or else the share of sensitive tokens as both
+/// ends.
 fn miss(given: Option<(MissRate, MissRate)>, corpus: &Corpus<'_>) -> Result<(MissRate, MissRate)> {
     if let Some(interval) = given {
         return Ok(interval);

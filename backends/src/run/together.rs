@@ -1,4 +1,4 @@
-//! Several workers begin one run: the same key, the same question, the same place.
+//! How several workers begin one run: with the same key, the same inputs and the same position.
 
 use super::side::Workers;
 use super::{Run, Watch};
@@ -11,16 +11,16 @@ use crate::trainer::optimizer::Moments;
 use crate::trainer::{Added, Trainer};
 use serde::{Deserialize, Serialize};
 
-/// Where rank 0 goes on from.
+/// The position from which rank 0 resumes.
 #[derive(Serialize, Deserialize)]
 struct Place {
     position: u64,
     held_out: String,
-    /// Steps taken by each optimiser, and by the average.
+    /// Steps taken by each optimiser, and by the moving average.
     steps: Vec<u64>,
 }
 
-/// The key of a run: the one of its state, or a new one.
+/// Returns the key of a run: the one in its state, or a new one.
 pub(crate) fn own_key(kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey> {
     match (kept, seed) {
         (Some(key), _) => Ok(key.clone()),
@@ -30,7 +30,7 @@ pub(crate) fn own_key(kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey
 }
 
 impl Workers {
-    /// Whether this is rank 0, which keeps the state.
+    /// Returns whether this is rank 0, which keeps the state.
     pub(super) fn leads(&self) -> bool {
         self.collective.rank() == 0
     }
@@ -45,7 +45,7 @@ impl Workers {
         )))
     }
 
-    /// The run's key, rank 0's for all workers.
+    /// Returns the run's key: rank 0's, for all workers.
     pub(super) fn key(&mut self, kept: Option<&RunKey>, seed: Option<u64>) -> Result<RunKey> {
         let own = own_key(kept, seed)?;
         if self.collective.world() == 1 {
@@ -58,12 +58,12 @@ impl Workers {
         Ok(RunKey::from_bytes(bytes, seed.is_none()))
     }
 
-    /// Whether all workers are there and have the same weights.
+    /// Checks that all workers are present and have the same weights.
     pub(super) fn meet(&mut self, trainer: &dyn Trainer) -> Result<()> {
         added_by_all(Added::default(), trainer, self.collective.as_mut()).map(|_| ())
     }
 
-    /// Compares what the workers would train, under a key for this alone.
+    /// Checks that all workers would train the same, by descriptions under a key used only for this comparison.
     pub(super) fn agree(&mut self, asked: RunIdentity<'_>) -> Result<()> {
         if self.collective.world() == 1 {
             return Ok(());
@@ -94,7 +94,7 @@ impl Workers {
 }
 
 impl Run {
-    /// Takes over from rank 0 what it restored.
+    /// Takes over the state that rank 0 restored.
     pub(super) fn catch_up(&mut self) -> Result<()> {
         let collective = self.workers.collective.as_mut();
         if collective.world() == 1 {

@@ -1,4 +1,4 @@
-//! Held-out text during a run: its loss after each epoch of the last phase, and when to stop.
+//! Held-out text during a run: its loss after each epoch of the last phase, and the decision to stop early.
 
 use crate::error::{Error, Result};
 use crate::material::Corpus;
@@ -9,20 +9,20 @@ use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Sequences scored at once.
+/// Sequences scored in one call.
 const AT_ONCE: usize = 32;
 
-/// The losses so far. When to stop follows from them alone, so that a resumed run stops where
-/// an uninterrupted one does.
+/// The losses so far. The decision to stop depends on them alone, so that a resumed run stops where an uninterrupted
+/// one does.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Watch {
     pub(super) losses: Vec<f64>,
-    /// Of a classifier, as many.
+    /// For a classifier, one entry for each loss.
     pub(super) classified: Vec<Classified>,
 }
 
 impl Watch {
-    /// Scores the held-out text; whether to stop after so many epochs without gain.
+    /// Scores the held-out text, and returns whether to stop after `patience` epochs without improvement.
     pub(super) fn after_epoch(
         &mut self,
         trainer: &mut dyn Trainer,
@@ -41,7 +41,7 @@ impl Watch {
         Ok(patience.is_some_and(|patience| self.should_stop(patience)))
     }
 
-    /// Whether the last `patience` epochs were all no better than the best before them.
+    /// Returns whether none of the last `patience` epochs was better than the best before them.
     fn should_stop(&self, patience: u64) -> bool {
         let mut best = (0, f64::INFINITY);
         for (epoch, loss) in self.losses.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Watch {
         serde_json::to_string(&noted).map_err(|e| Error::Engine(e.to_string()))
     }
 
-    /// What [`Self::note`] wrote.
+    /// Parses what [`Self::note`] wrote.
     pub(super) fn read(note: &str) -> Result<Self> {
         let (losses, classified) = serde_json::from_str(note)
             .map_err(|e| Error::Engine(format!("held-out losses of a snapshot: {e}")))?;
@@ -65,17 +65,18 @@ impl Watch {
     }
 }
 
-/// Text that is not trained on, with its classes where the model tells classes, and what of it carries no loss.
+/// Held-out text, with the classes of a classifier's records and the places that carry no loss.
 #[derive(Debug, Default)]
 pub(super) struct HeldOut {
     texts: Vec<Vec<TokenId>>,
     labels: Vec<u32>,
-    /// Places in each text.
+    /// The places in each text that carry no loss.
     unlearned: Vec<Vec<usize>>,
 }
 
 impl HeldOut {
-    /// In the sequences in which a model of that context reads it; a labelled text that is longer is shortened.
+    /// Splits the texts into the sequences that a model with this context reads; a labelled text that is longer is
+    /// shortened.
     pub(super) fn of(corpus: &Corpus<'_>, head: Head, context: Option<usize>) -> Result<Self> {
         let texts = corpus.held_out.unwrap_or_default();
         let Head::Classes(classes) = head else {
@@ -129,7 +130,8 @@ impl HeldOut {
         self.texts.is_empty()
     }
 
-    /// Mean negative log-likelihood (nats) per predicted token or per class, and how classes were told.
+    /// Returns the mean negative log-likelihood (nats) per predicted token or per class, and how well classes were
+    /// told.
     fn measure(
         &self,
         trainer: &mut dyn Trainer,
@@ -153,7 +155,7 @@ impl HeldOut {
                 let mut unlearned = self.unlearned.iter();
                 for part in self.texts.chunks(AT_ONCE) {
                     for (scores, unlearned) in trainer.score(part)?.iter().zip(&mut unlearned) {
-                        // The first score is of the second token.
+                        // The first score belongs to the second token.
                         let learned = scores.iter().zip(1..);
                         for (score, _) in learned.filter(|(_, at)| !unlearned.contains(at)) {
                             total -= score.log_probability;
@@ -191,7 +193,7 @@ fn mean(total: f64, count: usize) -> Result<f64> {
     Ok(total / count as f64)
 }
 
-/// The first of the largest values.
+/// Returns the index of the first of the largest values.
 fn largest(values: &[f64]) -> usize {
     let better = |best: usize, i: usize| if values[i] > values[best] { i } else { best };
     (0..values.len()).fold(0, better)
@@ -210,7 +212,7 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// From pairs of a record's class and the one it was told.
+    /// Counts from pairs of a record's class and its predicted class.
     ///
     /// ```
     /// use reticent_backends::run::Classified;

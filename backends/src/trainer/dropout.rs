@@ -1,9 +1,9 @@
 //! Dropout: which values of a training pass are set to zero.
 //!
-//! A mask follows from the run's key, the step, the record and the place in the model, and from
-//! nothing else: not from the records beside it, their number or their order, the microbatch, or
-//! the worker. So an example's clipped gradient stays a function of that example alone, a record
-//! has the same mask on neighbouring training sets, and a resumed run repeats its masks.
+//! A mask depends on the run's key, the step, the record and the place in the model, and on nothing else: not on the
+//! other records of the batch, their number or order, the microbatch, or the worker. So an example's clipped gradient
+//! remains a function of that example alone, a record has the same mask on neighbouring training sets, and a resumed
+//! run repeats its masks.
 
 use crate::error::{Error, Result};
 use crate::privacy::keystream::{KeyStream, WORDS};
@@ -39,10 +39,10 @@ impl Dropout {
         hidden: 0.0,
     };
 
-    /// One rate for all places.
+    /// Sets the same rate at all places.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a rate outside [0, 1).
+    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1).
     pub fn all(rate: f64) -> Result<Self> {
         Self {
             embedding: rate,
@@ -55,7 +55,7 @@ impl Dropout {
     /// Checks the rates.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for one outside [0, 1).
+    /// Returns [`Error::OutOfRange`] for a rate outside [0, 1).
     pub fn validated(self) -> Result<Self> {
         for (what, value) in [
             ("dropout of the embedding", self.embedding),
@@ -73,7 +73,7 @@ impl Dropout {
         Ok(self)
     }
 
-    /// Whether nothing is dropped.
+    /// Returns whether nothing is dropped.
     #[must_use]
     pub fn is_none(&self) -> bool {
         [self.embedding, self.attention, self.hidden]
@@ -89,14 +89,14 @@ impl Dropout {
     expect(dead_code, reason = "engines have the places")
 )]
 pub(crate) enum DropoutSite {
-    /// Embedded tokens. The segment is that of a selective step, so that how long a sensitive
-    /// segment is changes no mask behind it; 0 elsewhere.
+    /// Embedded tokens. `segment` is the number of the segment in a selective step, so that the length of a sensitive
+    /// segment changes no mask after it; 0 elsewhere.
     Embedding { segment: usize },
-    /// What a block gives, attention and feed-forward parts in turn.
+    /// The output of a block; attention and feed-forward parts alternate.
     Block { number: usize },
-    /// What the head of an LSTM reads, by segment.
+    /// The input of an LSTM's head, by segment.
     Output { segment: usize },
-    /// The probabilities of a head of attention.
+    /// The probabilities of an attention head.
     Attention { layer: usize, head: usize },
 }
 
@@ -171,7 +171,7 @@ impl std::fmt::Debug for RecordMasks {
     }
 }
 
-/// Which values stay, and the rate at which the others went.
+/// Which values stay, and the rate at which the others were dropped.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DropoutMask {
     pub(crate) stays: Vec<bool>,
@@ -180,14 +180,14 @@ pub(crate) struct DropoutMask {
 
 #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines ask for it"))]
 impl RecordMasks {
-    /// Which of so many values at a place stay; nothing where none is dropped. The first values
-    /// do not depend on how many there are.
+    /// Returns which of `count` values at a place stay, or `None` where none is dropped. The first values do not depend
+    /// on `count`.
     pub(crate) fn kept(&self, place: DropoutSite, count: usize) -> Option<DropoutMask> {
         let rate = place.rate(&self.rates);
         if rate <= 0.0 {
             return None;
         }
-        // to the nearest 2^-32: dropout promises nothing
+        // to the nearest 2^-32: no guarantee depends on dropout
         let threshold = (rate * 2f64.powi(32)).round() as u32;
         let mut stream = KeyStream::new(self.key, place.stream());
         let mut words = [0; WORDS];

@@ -1,4 +1,4 @@
-//! Learning rates over a run. Fixed beforehand they cost nothing; [`Decay::Plateau`] follows held-out text.
+//! Learning-rate schedules. A schedule fixed beforehand costs no privacy; [`Decay::Plateau`] follows held-out text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum Decay {
     Plateau,
 }
 
-/// What [`Decay::Plateau`] leaves.
+/// The factor of [`Decay::Plateau`].
 const QUARTER: f64 = 0.25;
 
 /// A schedule: a rise over the first steps, then a decay by epochs.
@@ -41,13 +41,14 @@ pub struct LearningRates {
 }
 
 impl LearningRates {
-    /// Rates that stay as they are.
+    /// Constant rates.
     pub const CONSTANT: Self = Self {
         decay: Decay::Constant,
         warmup: 0,
     };
 
-    /// The share of the learning rate that held-out text has left, by its losses after the epochs so far.
+    /// Returns the share of the learning rate that remains given the losses of the held-out text after the epochs so
+    /// far.
     #[must_use]
     pub fn left_by(&self, losses: &[f64]) -> f64 {
         let (mut left, mut best) = (1.0, f64::INFINITY);
@@ -61,7 +62,7 @@ impl LearningRates {
         left
     }
 
-    /// The share of the learning rate at a step of the whole run, in an epoch of so many.
+    /// Returns the share of the learning rate at a step of the whole run, in epoch `epoch` of `epochs`.
     #[must_use]
     pub fn scale(&self, step: u64, epoch: u64, epochs: u64) -> f64 {
         let passed = epoch as f64 / epochs.max(1) as f64;

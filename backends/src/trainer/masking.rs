@@ -1,7 +1,7 @@
-//! Masked tokens: which tokens of a record an encoder has to tell, and what it reads in their places.
+//! Masked tokens: which tokens of a record an encoder has to predict, and what it reads in their places.
 //!
-//! The draws follow from the run's key, the step and the record, and from nothing else, as those of dropout do: a
-//! record's loss stays a function of that record alone, it is the same on neighbouring training sets, and a resumed run
+//! The draws depend on the run's key, the step and the record, and on nothing else, like those of dropout: a record's
+//! loss remains a function of that record alone, it is the same on neighbouring training sets, and a resumed run
 //! repeats it.
 
 use crate::error::{Error, Result};
@@ -11,9 +11,9 @@ use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The share of tokens that are told (Devlin et al. 2019).
+/// The share of tokens to predict (Devlin et al. 2019).
 const CHOSEN: f64 = 0.15;
-/// Of those, the share that is masked, and the share that is masked or another token.
+/// Of the tokens to predict, the share that is masked, and the share that is masked or replaced by another token.
 const MASKED: f64 = 0.8;
 const REPLACED: f64 = 0.9;
 
@@ -38,11 +38,11 @@ pub struct Masking {
 }
 
 impl Masking {
-    /// Masking in a vocabulary of so many tokens: by this token, of all tokens but the spared ones (the ends of texts,
-    /// and the mask itself).
+    /// Masking in a vocabulary of `vocabulary` tokens: with this mask token, of all tokens except the spared ones (the
+    /// ends of texts, and the mask itself).
     ///
     /// # Errors
-    /// [`Error::UnknownToken`] for a mask outside the vocabulary.
+    /// Returns [`Error::UnknownToken`] for a mask outside the vocabulary.
     pub fn new(vocabulary: usize, mask: TokenId, spared: Vec<TokenId>) -> Result<Self> {
         let size = vocabulary;
         let vocabulary = u32::try_from(vocabulary).unwrap_or(u32::MAX);
@@ -56,20 +56,20 @@ impl Masking {
         })
     }
 
-    /// The token that is read in place of a masked one.
+    /// Returns the token that is read in place of a masked one.
     #[must_use]
     pub const fn mask(&self) -> TokenId {
         self.mask
     }
 
-    /// Whether this token is never asked for: it is no text.
+    /// Returns whether this token is never to be predicted, because it is not text.
     #[must_use]
     pub fn spares(&self, token: TokenId) -> bool {
         self.spared.contains(&token)
     }
 }
 
-/// The masked tokens of one step.
+/// The masks of the tokens of one step.
 #[derive(Clone)]
 pub struct TokenMasks {
     key: [u8; 32],
@@ -86,12 +86,12 @@ impl std::fmt::Debug for TokenMasks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MaskedRecord {
     pub(crate) inputs: Vec<TokenId>,
-    /// The token that is to be told at each place, where one is.
+    /// The token to predict at each place, if there is one.
     pub(crate) targets: Vec<Option<TokenId>>,
 }
 
 impl TokenMasks {
-    /// Those of a step of a run.
+    /// Returns the masks of one step of a run.
     #[must_use]
     pub fn new(key: &RunKey, step: u64, masking: &Masking) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl TokenMasks {
         }
     }
 
-    /// Those of held-out text: no step's, and the same after every epoch.
+    /// Returns the masks of held-out text: they belong to no step and are the same after every epoch.
     pub(crate) fn held_out(masking: &Masking) -> Self {
         Self {
             key: keyed_digest(&[0; 32], b"masked tokens of held-out text"),
@@ -108,8 +108,8 @@ impl TokenMasks {
         }
     }
 
-    /// One record, or a window of it, in one of its augmentations, by their numbers. What is drawn at a place depends on no
-    /// other place of the window; the windows of a record share their draws.
+    /// Masks a record, or a window of it, in one of its augmentations. The draws at a place depend on no other place of
+    /// the window; the windows of a record share their draws.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines ask for it"))]
     pub(crate) fn of(&self, record: u32, augmentation: u32, tokens: &[TokenId]) -> MaskedRecord {
         let number = [record.to_le_bytes(), augmentation.to_le_bytes()].concat();
@@ -127,7 +127,7 @@ impl TokenMasks {
         let mut inputs = tokens.to_vec();
         let mut targets = vec![None; tokens.len()];
         for (input, target) in inputs.iter_mut().zip(&mut targets) {
-            // as many draws at every place, whatever stands there
+            // the same number of draws at every place, whatever the token
             let [chosen, how, which] = [draw(), draw(), draw()];
             if self.masking.spared.contains(input) || !below(chosen, CHOSEN) {
                 continue;

@@ -1,4 +1,4 @@
-//! What an engine must offer to be trained, and the types by which a privacy mistake does not compile.
+//! The interface of a trainable engine, and the types that turn privacy mistakes into compile errors.
 
 pub(crate) mod dropout;
 pub(crate) mod learning_rate;
@@ -27,7 +27,7 @@ use reticent_corpus::TokenId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A trainable parameter by name and shape.
+/// A trainable parameter, given by name and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name in the checkpoint.
@@ -37,12 +37,12 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
-    /// Whether it has no values.
+    /// Returns whether the parameter has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -85,7 +85,7 @@ impl std::fmt::Display for Precision {
     }
 }
 
-/// What adding a batch did. Not covered by any guarantee: for debugging only.
+/// Counts of what adding a batch did. Not covered by any guarantee: for debugging only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Added {
     /// Examples added.
@@ -104,9 +104,9 @@ impl std::ops::AddAssign for Added {
     }
 }
 
-/// A noised, averaged gradient. Only [`crate::privacy::Step::finish`] makes one.
+/// A noised, averaged gradient. Only [`crate::privacy::Step::finish`] creates one.
 ///
-/// A bare sum of gradients is not one:
+/// A bare sum of gradients does not have this type:
 ///
 /// ```compile_fail,E0308
 /// # fn f(model: &mut dyn reticent_backends::trainer::Trainer, update: &mut dyn reticent_backends::trainer::Update) {
@@ -119,20 +119,20 @@ pub struct Privatized {
     pub(crate) gradients: Gradients,
 }
 
-/// Where the values lie.
+/// The values of a gradient, on the host or on a device.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
 pub(crate) enum Gradients {
     Host(Vec<Vec<f32>>),
-    /// On the device of the trainer that made them, in its own tensors.
+    /// On the device of the trainer that computed them, in its own tensors.
     Device(Box<dyn std::any::Any + Send>),
 }
 
 impl Privatized {
-    /// The values on the host.
+    /// Returns the values on the host.
     ///
     /// # Errors
-    /// [`Error::Engine`] for those of another engine's device.
+    /// Returns [`Error::Engine`] for values on another engine's device.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines read it"))]
     pub(crate) fn into_host(self) -> Result<Vec<Vec<f32>>> {
         match self.gradients {
@@ -142,21 +142,21 @@ impl Privatized {
     }
 }
 
-/// A gradient in tensors that an engine does not have.
+/// Returns the error for a gradient in tensors of another engine.
 pub(crate) fn elsewhere() -> Error {
     Error::Engine("the gradient lies on another engine's device".into())
 }
 
-/// A trainer whose device can end a private step by itself. Not exported: only engines of this crate are.
+/// A trainer whose device can finish a private step by itself. Not exported: only engines of this crate implement it.
 pub trait Resident {
-    /// Takes the sum of clipped gradients and gives it back noised and divided, in tensors of the device; and whether
+    /// Takes the sum of clipped gradients and returns it noised and divided, in tensors of the device, and whether
     /// every value is finite.
     fn noised(&mut self, noise: &MeanNoise<'_>) -> (Box<dyn std::any::Any + Send>, bool);
 }
 
-/// The largest magnitude, where all are finite.
+/// Returns the largest magnitude, or `None` unless all values are finite.
 pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
-    // f32::max passes over what is no number
+    // f32::max ignores NaN
     let of = |values: &[f32]| {
         let finite = values.iter().all(|v| v.is_finite());
         finite.then(|| values.iter().fold(0f32, |most, v| most.max(v.abs())))
@@ -167,50 +167,51 @@ pub(crate) fn largest(weights: &[Vec<f32>]) -> Option<f32> {
     blocks.map(of).try_reduce(|| 0.0, |a, b| Some(a.max(b)))
 }
 
-/// A model that can be trained, with and without protection.
+/// A model that can be trained, with and without privacy protection.
 pub trait Trainer: PrefixScorer {
-    /// The architecture: all that the weights alone do not say of what is computed with them.
+    /// Returns the architecture: everything about the computation that the weights alone do not determine.
     fn model(&self) -> Model;
-    /// The trainable parameters, in a fixed order.
+    /// Returns the trainable parameters, in a fixed order.
     fn parameters(&self) -> &[Parameter];
-    /// Their values, in the same order.
+    /// Returns the values of the parameters, in the same order.
     fn weights(&self) -> &[Vec<f32>];
     /// Replaces all values.
     ///
     /// # Errors
-    /// [`Error::Shape`] where a length does not fit.
+    /// Returns [`Error::Shape`] if a length does not fit.
     fn set_weights(&mut self, weights: Vec<Vec<f32>>) -> Result<()>;
-    /// The clipping group of each parameter, numbered from 0 without gaps. Parameters whose
-    /// norms come from one computation share a group.
+    /// Returns the clipping group of each parameter, numbered from 0 without gaps. Parameters whose norms come from one
+    /// computation share a group.
     fn groups(&self) -> &[usize];
-    /// The margin η that this engine's norms need.
+    /// Returns the margin η that this engine's norms need.
     fn norm_margin(&self) -> f64;
-    /// The longest sequence in tokens, where there is one.
+    /// Returns the length of the longest sequence in tokens, if there is a limit.
     fn context(&self) -> Option<usize> {
         None
     }
-    /// The gradient of the mean negative log-likelihood per predicted token (per record, for a classifier) over a public
-    /// batch, and that mean (nats).
+    /// Returns the gradient of the mean negative log-likelihood per predicted token (per record, for a classifier) over
+    /// a public batch, and that mean (nats).
     ///
     /// # Errors
-    /// A token outside the vocabulary, or a failing engine.
+    /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn public_gradient(&mut self, batch: &PublicBatch<'_>) -> Result<(Vec<Vec<f32>>, f64)>;
     /// Zeroes the accumulator.
     fn begin(&mut self);
-    /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's summed negative
-    /// log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. A batch of any size:
-    /// the engine takes it in passes that fit into memory, and the sum does not depend on them.
+    /// accumulator += Σ_i clip(g_i) by the factors of [`Clip::factors`], where g_i is the gradient of example i's
+    /// summed negative log-likelihood: of each next token, of the masked tokens, or of its class, by [`Model::head`]. A
+    /// batch may have any size: the engine splits it into passes that fit into memory, and the sum does not depend on
+    /// the split.
     ///
     /// # Errors
-    /// A token outside the vocabulary, or a failing engine.
+    /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn add(&mut self, batch: &PrivateBatch<'_>, clip: &Clip) -> Result<Added>;
-    /// The accumulator, for the collective and the noise.
+    /// Returns the accumulator, for the collective and the noise.
     fn accumulator(&mut self) -> &mut [Vec<f32>];
-    /// From now on predictions of this token carry no loss in training (`<MASK>` of a redacted
-    /// text), in no gradient and no mean. `None` undoes it.
+    /// Excludes predictions of this token (`<MASK>` of a redacted text) from the loss in training from now on, in every
+    /// gradient and mean. `None` undoes it.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for an engine that can't.
+    /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn leave_out(&mut self, target: Option<TokenId>) -> Result<()> {
         match target {
             None => Ok(()),
@@ -219,31 +220,30 @@ pub trait Trainer: PrefixScorer {
             )),
         }
     }
-    /// From now on training passes drop values by these masks; scoring never does. `None` undoes
-    /// it.
+    /// Sets the masks by which training passes drop values from now on; scoring never drops any. `None` undoes it.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for an engine that can't.
+    /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn drop_out(&mut self, masks: Option<Masks>) -> Result<()> {
         match masks {
             None => Ok(()),
             Some(_) => Err(Error::Unsuitable("this model has no dropout".into())),
         }
     }
-    /// From now on an encoder's training passes read records with these tokens masked, and tell those. `None` undoes it.
+    /// Sets the masked tokens that an encoder's training passes read and predict from now on. `None` undoes it.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for an engine that can't.
+    /// Returns [`Error::Unsuitable`] for an engine that can't.
     fn mask_tokens(&mut self, masked: Option<TokenMasks>) -> Result<()> {
         match masked {
             None => Ok(()),
             Some(_) => Err(Error::Unsuitable("this model masks no tokens".into())),
         }
     }
-    /// Σ −ln p (nats) over the masked tokens of a batch, and how many they are; nothing is dropped.
+    /// Returns Σ −ln p (nats) over the masked tokens of a batch, and the number of these tokens; nothing is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a model that is not asked for masked tokens.
+    /// Returns [`Error::Unsuitable`] for a model that does not predict masked tokens.
     fn masked_loss(
         &mut self,
         batch: &PublicBatch<'_>,
@@ -252,56 +252,56 @@ pub trait Trainer: PrefixScorer {
         let _ = (batch, masked);
         Err(Error::Unsuitable("this model masks no tokens".into()))
     }
-    /// ln p (nats) of every class for each sequence; nothing is dropped.
+    /// Returns ln p (nats) of every class for each sequence; nothing is dropped.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] for a model without classes; a token outside the vocabulary.
+    /// Returns [`Error::Unsuitable`] for a model without classes, or an error if a token lies outside the vocabulary.
     fn classify(&mut self, sequences: &[&[TokenId]]) -> Result<Vec<Vec<f64>>> {
         let _ = sequences;
         Err(Error::Unsuitable("this model tells no classes".into()))
     }
-    /// From now on training passes compute their products in this precision.
+    /// Sets the precision in which training passes compute their products from now on.
     ///
     /// # Errors
-    /// [`Error::Precision`] where the device or its engine can't.
+    /// Returns [`Error::Precision`] if the device or its engine can't compute in it.
     fn compute_in(&mut self, precision: Precision) -> Result<()> {
         match precision {
             Precision::Single => Ok(()),
             Precision::Bf16 => Err(Error::Precision { precision }),
         }
     }
-    /// From now on an adapter is trained, from these weights, and the model's own stay as they are: parameters,
-    /// weights and groups are the adapter's.
+    /// Trains an adapter from now on, starting from these weights. The model's own weights stay as they are:
+    /// parameters, weights and groups are the adapter's.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the weights do not fit; [`Error::Unsuitable`] for a model that takes no adapter, or has
-    /// one already.
+    /// Returns [`Error::Shape`] if the weights do not fit; [`Error::Unsuitable`] for a model that takes no adapter, or
+    /// already has one.
     fn adapt(&mut self, adapter: Lora, weights: Vec<Vec<f32>>) -> Result<()> {
         let _ = (adapter, weights);
         Err(Error::Unsuitable(
             "this model takes no LoRA adapter; decoders of Hugging Face's families do".into(),
         ))
     }
-    /// The adapter that is trained, where it is not the model itself.
+    /// Returns the adapter that is trained, or `None` if the model itself is trained.
     fn adapter(&self) -> Option<&Lora> {
         None
     }
-    /// The same model for Selective DP-SGD, if it is recurrent.
+    /// Returns the same model for Selective DP-SGD, if it is recurrent.
     fn as_recurrent(&mut self) -> Option<&mut dyn Recurrent> {
         None
     }
-    /// Moves the weights by a privatised gradient.
+    /// Updates the weights with a privatised gradient.
     ///
     /// # Errors
-    /// A failing engine.
+    /// Returns an error if the engine fails.
     fn apply(&mut self, gradient: Privatized, update: &mut dyn Update) -> Result<()>;
-    /// Moves the weights by a public gradient.
+    /// Updates the weights with a public gradient.
     ///
     /// # Errors
-    /// A failing engine.
+    /// Returns an error if the engine fails.
     fn apply_public(&mut self, gradient: Vec<Vec<f32>>, update: &mut dyn Update) -> Result<()>;
-    /// Moves the weights by the public gradient of a batch, and returns its mean loss as
-    /// [`Self::public_gradient`] does. Where that is not finite the weights stay.
+    /// Updates the weights with the public gradient of a batch, and returns its mean loss as [`Self::public_gradient`]
+    /// does. If the loss is not finite, the weights stay as they are.
     ///
     /// # Errors
     /// As [`Self::public_gradient`].
@@ -312,32 +312,32 @@ pub trait Trainer: PrefixScorer {
         }
         Ok(loss)
     }
-    /// The largest magnitude of a trained weight, where all are finite.
+    /// Returns the largest magnitude of a trained weight, or `None` unless all weights are finite.
     fn largest_weight(&self) -> Option<f32> {
         largest(self.weights())
     }
-    /// The same model as one whose device ends private steps by itself, where the sum lies there now.
+    /// Returns the same model as one whose device finishes private steps by itself, if the sum lies on that device now.
     #[doc(hidden)]
     fn resident(&mut self) -> Option<&mut dyn Resident> {
         None
     }
 }
 
-/// Clips and noises the state that leaves a sensitive segment: example, segment, h, c.
+/// Clips and noises the state that leaves a sensitive segment. The arguments are example, segment, h, c.
 pub type ReleaseState<'a> = dyn Fn(usize, usize, &mut [f32], &mut [f32]) + Sync + 'a;
 
-/// A model whose past is a state of fixed size, which Selective DP-SGD can release.
+/// A model whose memory of earlier tokens is a state of fixed size, which Selective DP-SGD can release.
 pub trait Recurrent {
-    /// Values of h, and of c.
+    /// Returns the number of values of h, which is also that of c.
     fn state_width(&self) -> usize;
-    /// accumulator += Σ_i clip(g_i), g_i the gradient of example i's sensitive predictions
-    /// together; returns the gradient of the mean negative log-likelihood of the ordinary ones.
+    /// accumulator += Σ_i clip(g_i), where g_i is the gradient of example i's sensitive predictions together; returns
+    /// the gradient of the mean negative log-likelihood of the ordinary ones.
     ///
-    /// Each segment starts from the state the last one left, without gradient through it. What
-    /// an ordinary segment starts from has gone through `release` if a sensitive one came before.
+    /// Each segment starts from the state that the preceding one left, without gradient through it. The state from
+    /// which an ordinary segment starts has gone through `release` if the preceding segment was sensitive.
     ///
     /// # Errors
-    /// A token outside the vocabulary, or a failing engine.
+    /// Returns an error if a token lies outside the vocabulary, or if the engine fails.
     fn add_selective(
         &mut self,
         batch: &SelectiveBatch<'_>,
@@ -346,10 +346,10 @@ pub trait Recurrent {
     ) -> Result<(Vec<Vec<f32>>, Added)>;
 }
 
-/// Checks lengths against shapes.
+/// Checks the lengths of weights against the shapes of parameters.
 ///
 /// # Errors
-/// [`Error::Shape`] for the first that does not fit.
+/// Returns [`Error::Shape`] for the first that does not fit.
 pub(crate) fn check_shapes(parameters: &[Parameter], weights: &[Vec<f32>]) -> Result<()> {
     if parameters.len() != weights.len() {
         return Err(Error::Shape {

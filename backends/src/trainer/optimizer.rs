@@ -1,4 +1,4 @@
-//! Post-processing of gradients into weight updates, on the host in f32 with f64 scalars.
+//! Optimisers: post-processing of gradients into weight updates, on the host in f32 with f64 scalars.
 
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -48,7 +48,7 @@ impl OptimizerSpec {
     /// Checks the constants.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// Returns [`Error::OutOfRange`] for a constant outside its range.
     pub fn validated(self) -> Result<Self> {
         let (rate, momentum, decay) = match self {
             Self::Sgd {
@@ -99,31 +99,31 @@ impl OptimizerSpec {
     }
 }
 
-/// Turns a gradient into a change of the weights.
+/// Turns gradients into updates of the weights.
 pub trait Update: Send {
-    /// Changes the weights in place; gradients come in the same order and shapes.
+    /// Updates the weights in place; gradients have the same order and shapes.
     fn update(&mut self, weights: &mut [Vec<f32>], gradients: &[Vec<f32>]);
-    /// The standard deviation of the noise in each value of the gradient that comes next.
+    /// Sets the standard deviation of the noise in each value of the next gradient.
     fn noised(&mut self, _deviation: f64) {}
-    /// The same as something whose steps a device can take, where it is that.
+    /// Returns this update as an optimiser whose steps a device can take, or `None` if it is another kind.
     #[doc(hidden)]
     fn as_optimizer(&mut self) -> Option<&mut Optimizer> {
         None
     }
 }
 
-/// What a snapshot stores beside the weights: a number of steps, and values like those of the weights.
+/// State that a snapshot stores beside the weights: a number of steps, and values shaped like the weights.
 pub(crate) trait Moments {
-    /// Steps taken, first and second moments.
+    /// Returns the steps taken, the first and the second moments.
     fn state(&self) -> (u64, &[Vec<f32>], &[Vec<f32>]);
-    /// Restores what [`Self::state`] gave.
+    /// Restores the result of [`Self::state`].
     ///
     /// # Errors
-    /// [`Error::Shape`] where a length does not fit.
+    /// Returns [`Error::Shape`] if a length does not fit.
     fn restore(&mut self, steps: u64, first: Vec<Vec<f32>>, second: Vec<Vec<f32>>) -> Result<()>;
 }
 
-/// Whether values fit into the place of others.
+/// Checks that new values have the lengths of the present ones.
 fn same_lengths(have: &[Vec<f32>], new: &[Vec<f32>]) -> Result<()> {
     let lengths = |x: &[Vec<f32>]| x.iter().map(Vec::len).collect::<Vec<_>>();
     if lengths(have) == lengths(new) {
@@ -138,12 +138,12 @@ fn same_lengths(have: &[Vec<f32>], new: &[Vec<f32>]) -> Result<()> {
 
 /// Moments on a device.
 pub(crate) trait DeviceMoments: Any + Send + Sync + std::fmt::Debug {
-    /// Their values: first moments, second moments.
+    /// Returns their values: first moments, second moments.
     fn download(&self) -> [Vec<Vec<f32>>; 2];
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-/// Both moments, on the host or on a device that makes a copy when the host asks for one.
+/// Both moments, on the host, or on a device with a copy once the host has asked for one.
 #[derive(Debug)]
 enum Kept {
     Host([Vec<Vec<f32>>; 2]),
@@ -160,7 +160,7 @@ impl Kept {
             Self::Device { moments, copy } => copy.get_or_init(|| moments.download()),
         }
     }
-    /// On the host, where they stay.
+    /// Moves the moments to the host, where they stay.
     fn on_host(&mut self) -> &mut [Vec<Vec<f32>>; 2] {
         if let Self::Device { moments, copy } = self {
             let moments = copy.take().unwrap_or_else(|| moments.download());
@@ -173,7 +173,7 @@ impl Kept {
     }
 }
 
-/// One step of an optimiser in f32, as [`Optimizer`] says.
+/// One step of an optimiser in f32, as described at [`Optimizer`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rule {
     Sgd { rate: f32, momentum: f32 },
@@ -195,11 +195,11 @@ pub struct Optimizer {
     steps: u64,
     kept: Kept,
     scale: f64,
-    /// Φ of the gradient that comes next.
+    /// Φ of the next gradient.
     noise_variance: f64,
 }
 
-/// What is kept of the first moment, and of the second.
+/// The shares of the first and the second moment that are kept.
 pub(crate) const BETA1: f64 = 0.9;
 pub(crate) const BETA2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
@@ -224,7 +224,7 @@ impl Optimizer {
             noise_variance: 0.0,
         }
     }
-    /// One that no step uses: it holds no state.
+    /// Returns an optimiser without state, which no step uses.
     pub(crate) fn idle(spec: OptimizerSpec) -> Self {
         Self::new(spec, &[])
     }
@@ -234,7 +234,7 @@ impl Optimizer {
     }
 }
 
-/// What the moments are divided by at a step, since they begin at zero.
+/// Returns the bias corrections by which the moments are divided at a step, because they start at zero.
 fn corrections(step: u64) -> (f64, f64) {
     let t = step.min(1 << 30) as i32;
     (1.0 - BETA1.powi(t), 1.0 - BETA2.powi(t))
@@ -286,7 +286,7 @@ impl Update for Optimizer {
 }
 
 impl Optimizer {
-    /// The step of this number, where f32 is enough for it: all but AdamBC.
+    /// Returns the rule of a step, if f32 suffices for it: for all optimisers but AdamBC.
     fn rule(&self, step: u64) -> Option<Rule> {
         let adam = |rate: f64, decay: f64| {
             let (first_correction, second_correction) = corrections(step);
@@ -314,8 +314,8 @@ impl Optimizer {
         }
     }
 
-    /// Begins a step that a device takes: its rule, and the moments, which `upload` moves there where they are not yet.
-    /// Nothing for an optimiser whose steps need f64.
+    /// Begins a step that a device takes. Returns its rule and the moments, which `upload` moves to the device if they
+    /// are not there yet; `None` for an optimiser whose steps need f64.
     #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "engines use it"))]
     pub(crate) fn on_device<T: DeviceMoments>(
         &mut self,
@@ -376,7 +376,7 @@ impl Optimizer {
         });
     }
 
-    /// Takes the gradients into both moments, and moves each weight by its own.
+    /// Updates both moments with the gradients, and each weight with its moments.
     fn by_moments(
         &mut self,
         weights: &mut [Vec<f32>],
@@ -402,9 +402,9 @@ impl Optimizer {
     }
 }
 
-/// An exponential moving average of the weights a run goes through: post-processing of what was released, so that it
-/// costs nothing. After step t, from 1, the average keeps min(decay, t/(t + 9)) of itself, so that the starting weights
-/// are soon forgotten.
+/// An exponential moving average of the weights during a run. It is post-processing of released weights, so it costs no
+/// privacy. After step t, from 1, the average keeps min(decay, t/(t + 9)) of itself, so that the starting weights are
+/// soon forgotten.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Average {
     decay: f64,
@@ -420,7 +420,7 @@ impl Average {
             weights: weights.to_vec(),
         }
     }
-    /// Takes the weights after a step.
+    /// Adds the weights after a step to the average.
     pub(crate) fn take(&mut self, weights: &[Vec<f32>]) {
         self.steps += 1;
         let t = self.steps as f64;
@@ -430,7 +430,7 @@ impl Average {
             values.for_each(|(average, new)| *average += take * (new - *average));
         }
     }
-    /// The average.
+    /// Returns the average.
     pub(crate) fn weights(&self) -> &[Vec<f32>] {
         &self.weights
     }

@@ -1,11 +1,11 @@
-//! Records and batches of one side: an ordinary step can't be given a private one.
+//! Records and batches of one side: an ordinary step can't be given a private record.
 
 use crate::error::{Error, Result};
 use crate::material::Sensitive;
 use reticent_corpus::{Record, Side, TokenId, TrainingSet};
 use std::ops::Range;
 
-/// What training reads of a record.
+/// The part of a record that training reads.
 #[derive(Debug, Clone)]
 struct ReadRecord {
     tokens: Vec<TokenId>,
@@ -30,7 +30,7 @@ fn shorten_labelled(records: &mut [ReadRecord], context: Option<usize>) {
     }
 }
 
-/// Records that private optimisation alone may see.
+/// Records that only private optimisation may see.
 #[derive(Debug, Clone)]
 pub struct PrivateRecords {
     records: Vec<ReadRecord>,
@@ -43,7 +43,8 @@ pub struct PublicRecords {
     records: Vec<ReadRecord>,
 }
 
-/// Splits a training set by side. The only way, besides [`unprotected`] and [`all_private`], to records that train.
+/// Splits a training set by side. Besides [`unprotected`] and [`all_private`], this is the only way to trainable
+/// records.
 #[must_use]
 pub(crate) fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
     let take = |side| set.side(side).map(ReadRecord::of).collect();
@@ -58,7 +59,7 @@ pub(crate) fn split(set: &TrainingSet) -> (PublicRecords, PrivateRecords) {
     )
 }
 
-/// Every record on the private side: the conservative policy that flags everything.
+/// Puts every record on the private side: the conservative policy that flags everything.
 #[must_use]
 pub fn all_private(set: &TrainingSet) -> PrivateRecords {
     PrivateRecords {
@@ -67,16 +68,16 @@ pub fn all_private(set: &TrainingSet) -> PrivateRecords {
     }
 }
 
-/// Every record without any protection. The ledger then holds a non-private phase, and ε is infinite.
+/// Takes every record without any protection. The ledger then holds a non-private phase, and ε is infinite.
 #[must_use]
 pub fn unprotected(set: &TrainingSet) -> PublicRecords {
     PublicRecords { records: all(set) }
 }
 
-/// Redacted records for ordinary optimisation: all of them, or those that `only` names.
+/// Redacts records for ordinary optimisation: all of them, or those listed in `only`.
 ///
 /// # Errors
-/// [`Error::Unsuitable`] for a record that does not exist or is named twice.
+/// Returns [`Error::Unsuitable`] for a record that does not exist or is listed twice.
 pub(crate) fn redacted(
     set: &TrainingSet,
     sensitive: &Sensitive,
@@ -108,7 +109,7 @@ pub(crate) fn redacted(
     Ok(PublicRecords { records })
 }
 
-/// Every record, redacted, for private optimisation.
+/// Redacts every record for private optimisation.
 ///
 /// # Errors
 /// As [`redacted`].
@@ -124,7 +125,7 @@ fn all(set: &TrainingSet) -> Vec<ReadRecord> {
 }
 
 impl PrivateRecords {
-    /// Records with loss.
+    /// Returns the number of records with loss.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
@@ -133,17 +134,17 @@ impl PrivateRecords {
     pub(crate) fn shorten(&mut self, context: Option<usize>) {
         shorten_labelled(&mut self.records, context);
     }
-    /// Whether no record has loss.
+    /// Returns whether no record has loss.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
-    /// |D_pri|: records with loss plus points that are only `<MASK>`.
+    /// Returns |D_pri|: records with loss plus points that are only `<MASK>`.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.records.len() as u64 + self.mask_only
     }
-    /// The batch of these indices; an index out of range is ignored.
+    /// Returns the batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PrivateBatch<'_> {
         PrivateBatch(numbered(&self.records, indices))
@@ -151,7 +152,7 @@ impl PrivateRecords {
 }
 
 impl PublicRecords {
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
@@ -160,12 +161,12 @@ impl PublicRecords {
     pub(crate) fn shorten(&mut self, context: Option<usize>) {
         shorten_labelled(&mut self.records, context);
     }
-    /// Whether there is none.
+    /// Returns whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
-    /// The batch of these indices; an index out of range is ignored.
+    /// Returns the batch of these indices; an index out of range is ignored.
     #[must_use]
     pub fn batch(&self, indices: &[u32]) -> PublicBatch<'_> {
         PublicBatch(numbered(&self.records, indices))
@@ -174,7 +175,7 @@ impl PublicRecords {
 
 /// A batch wholly from the private side.
 ///
-/// It can't be trained on without noise: there is no way from it to a public step.
+/// It can't be trained on without noise: no function turns it into a public step.
 ///
 /// ```compile_fail,E0308
 /// # fn f(model: &mut dyn reticent_backends::trainer::Trainer, private: &reticent_backends::trainer::PrivateRecords) {
@@ -182,7 +183,7 @@ impl PublicRecords {
 /// # }
 /// ```
 ///
-/// Nor can records of both sides meet in one batch: the records inside are not reachable.
+/// Records of both sides can't be mixed in one batch either: the records inside are not accessible.
 ///
 /// ```compile_fail,E0616
 /// # fn f(private: &reticent_backends::trainer::PrivateRecords, public: &reticent_backends::trainer::PublicRecords) {
@@ -197,8 +198,7 @@ pub struct PrivateBatch<'a>(pub(crate) Vec<Example<'a>>);
 #[derive(Debug, Clone)]
 pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 
-/// A record of a batch, and its number among the records it was drawn from: what its dropout
-/// masks are keyed by.
+/// A record of a batch with its number among the records it was drawn from, which keys its dropout masks.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     not(feature = "cpu"),
@@ -206,19 +206,19 @@ pub struct PublicBatch<'a>(pub(crate) Vec<Example<'a>>);
 )]
 pub(crate) struct Example<'a> {
     pub(crate) record: u32,
-    /// Which of its augmentations it is, from 0: the masks are keyed by that too.
+    /// The number of its augmentation, from 0, which keys the masks too.
     pub(crate) augmentation: u32,
     pub(crate) tokens: &'a [TokenId],
     /// The class of the whole record, where records have one.
     pub(crate) label: Option<u32>,
     /// Which tokens of the whole record carry no loss.
     pub(crate) ignored: &'a [Range<usize>],
-    /// Where in the record these tokens begin.
+    /// The position in the record at which these tokens begin.
     pub(crate) start: usize,
 }
 
 impl<'a> Example<'a> {
-    /// A whole record of which every token is learned.
+    /// Returns a whole record in which every token carries loss.
     pub(crate) const fn whole(record: u32, tokens: &'a [TokenId]) -> Self {
         Self {
             record,
@@ -230,7 +230,7 @@ impl<'a> Example<'a> {
         }
     }
 
-    /// Which of its tokens carry no loss, counted among them.
+    /// Returns the positions among these tokens that carry no loss.
     pub(crate) fn unlearned(&self) -> impl Iterator<Item = usize> + '_ {
         let end = self.start + self.tokens.len();
         let inside = move |r: &Range<usize>| r.start.max(self.start)..r.end.min(end);
@@ -247,8 +247,8 @@ impl AsRef<[TokenId]> for Example<'_> {
     }
 }
 
-/// Shortens a text that is longer than a model of that context reads at once and has one class: its beginning is kept,
-/// and its last token, which ends it. Whether it was longer.
+/// Shortens a text with one class to the length that a model with this context reads at once: its beginning stays, and
+/// its last token, which ends the text. Returns whether the text was longer.
 ///
 /// ```
 /// let mut tokens = vec![2, 7, 8, 9, 3];
@@ -265,8 +265,8 @@ pub fn shorten(tokens: &mut Vec<TokenId>, context: Option<usize>) -> bool {
     longer
 }
 
-/// The windows in which a model of that context reads a sequence: each token but the first is predicted once, in the
-/// first window that reaches it; a window begins with the last token of the one before.
+/// Returns the windows in which a model with this context reads a sequence. Each token but the first is predicted once,
+/// in the first window that reaches it; a window begins with the last token of the preceding one.
 fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
     match context {
         Some(context) if tokens.len() > context && context > 1 => (0..tokens.len() - 1)
@@ -278,7 +278,7 @@ fn windows(tokens: &[TokenId], context: Option<usize>) -> Vec<&[TokenId]> {
 }
 
 impl<'a> Example<'a> {
-    /// The sequences in which a model of that context reads it. One with a label has one loss and stays whole: it was
+    /// Splits it into sequences that a model of this context reads. A labelled one has one loss and stays whole: it was
     /// shortened.
     pub(crate) fn windows(self, context: Option<usize>) -> impl Iterator<Item = Self> + 'a {
         let parts = match self.label {
@@ -298,7 +298,7 @@ impl<'a> Example<'a> {
     }
 }
 
-/// The records of these numbers; one that does not exist is ignored.
+/// Returns the records with these numbers; a number that does not exist is ignored.
 fn numbered<'a>(records: &'a [ReadRecord], indices: &[u32]) -> Vec<Example<'a>> {
     let one = |&record: &u32| {
         let read = records.get(record as usize)?;
@@ -313,7 +313,7 @@ fn numbered<'a>(records: &'a [ReadRecord], indices: &[u32]) -> Vec<Example<'a>> 
 
 #[cfg(all(test, feature = "cpu"))]
 impl<'a> PrivateBatch<'a> {
-    /// Sequences as they come, numbered from 0.
+    /// Takes sequences in their order, numbered from 0.
     pub(crate) fn in_order(sequences: Vec<&'a [TokenId]>) -> Self {
         Self(by_place(sequences))
     }
@@ -321,7 +321,7 @@ impl<'a> PrivateBatch<'a> {
 
 #[cfg(all(test, feature = "cpu"))]
 impl<'a> PublicBatch<'a> {
-    /// Sequences as they come, numbered from 0.
+    /// Takes sequences in their order, numbered from 0.
     pub(crate) fn in_order(sequences: Vec<&'a [TokenId]>) -> Self {
         Self(by_place(sequences))
     }
@@ -336,7 +336,7 @@ fn by_place(sequences: Vec<&[TokenId]>) -> Vec<Example<'_>> {
 }
 
 impl<'a> PublicBatch<'a> {
-    /// Held-out texts, numbered from a first one.
+    /// Takes held-out texts, numbered from `first`.
     pub(crate) fn held_out(first: u32, texts: &'a [Vec<TokenId>]) -> Self {
         let one = |(record, tokens): (u32, &'a Vec<TokenId>)| Example::whole(record, tokens);
         Self((first..).zip(texts).map(one).collect())
@@ -344,7 +344,7 @@ impl<'a> PublicBatch<'a> {
 }
 
 impl PublicBatch<'_> {
-    /// The same with each record that is longer than a context in the windows it is read in.
+    /// Splits each record that is longer than a context into its windows.
     #[must_use]
     pub fn in_windows(self, context: Option<usize>) -> Self {
         Self(
@@ -357,8 +357,8 @@ impl PublicBatch<'_> {
 }
 
 impl<'a> PrivateBatch<'a> {
-    /// The records that are one sequence, and each of the others as the sequences it is read in: the windows of one that
-    /// is longer than a context, in so many augmentations.
+    /// Returns the records that are read as one sequence, and for each of the others its sequences: the windows of a
+    /// record longer than a context, or several augmentations, or both.
     pub(crate) fn by_sequences(
         &self,
         context: Option<usize>,

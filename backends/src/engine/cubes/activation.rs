@@ -6,10 +6,10 @@ use crate::engine::portable_layers::QUICK;
 use crate::model::Activation;
 use cubecl::prelude::*;
 
-/// Groups of threads, each of which goes over the values in steps.
+/// Groups of threads, each of which strides over the values.
 const GROUPS: usize = 1024;
 
-/// f(z), or f(gate) · up where z is gates beside what they scale.
+/// f(z), or f(gate) · up if z holds gates beside the values that they scale.
 pub(in crate::engine) fn activate<B: Cubes>(z: Matrix<B>, shape: Nonlinearity) -> Matrix<B> {
     let [rows, _] = z.dims();
     let z = packed(z);

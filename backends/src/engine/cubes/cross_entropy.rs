@@ -1,4 +1,4 @@
-//! Losses and their gradients, a group of threads for each row.
+//! Losses and their gradients, with a group of threads per row.
 
 use super::{Cubes, UNITS, floats, folded, packed, room, rows_of_groups};
 use crate::engine::layers::Matrix;
@@ -20,7 +20,7 @@ pub(in crate::engine) fn cross_entropy<B: Cubes>(
     let targets = targets.into_primitive();
     let logits = packed(logits);
     let nll = room(&logits, &[rows, 1], logits.dtype);
-    // rows that begin where memory is aligned: what multiplies them reads four values at once
+    // aligned rows, because the product that follows reads four values at once
     let delta = empty_device_dtype(
         logits.client.clone(),
         logits.device.clone(),
@@ -65,7 +65,7 @@ fn rows_apart(
     cap: f32,
     #[comptime] capped: bool,
 ) {
-    // groups beyond the rows write the last one again
+    // groups beyond the rows write the last row again
     let row = min(CUBE_POS, rows as usize - 1);
     let unit = UNIT_POS as usize;
     let units = comptime!(UNITS as usize);

@@ -1,4 +1,5 @@
-//! What scores ask of each row's distribution, a group of threads for a row: logits stay on the device.
+//! The statistics that scores need of each row's distribution, with a group of threads per row; logits stay on the
+//! device.
 
 use super::{Cubes, UNITS, floats, folded, packed, room, rows_of_groups};
 use crate::engine::layers::Matrix;
@@ -8,10 +9,10 @@ use burn::tensor::Tensor;
 use cubecl::prelude::*;
 use reticent_corpus::TokenId;
 
-/// Numbers a row.
+/// Numbers per row.
 const NUMBERS: usize = 5;
 
-/// What is known of a row x with softmax p.
+/// The statistics of a row x with softmax p.
 struct Distribution {
     /// Its largest value.
     most: f64,
@@ -19,13 +20,13 @@ struct Distribution {
     normaliser: f64,
     /// Mean of x - most under p.
     mean: f64,
-    /// Its variance.
+    /// Variance of x - most under p.
     variance: f64,
-    /// The last place of `most`.
+    /// The last position of `most`.
     top: TokenId,
 }
 
-/// The distribution of each row, and these columns, which are read in one transfer with it.
+/// Returns the distribution of each row together with its values of `columns_beside`, in one transfer.
 fn distributions<B: Cubes>(
     logits: Matrix<B>,
     columns_beside: Matrix<B>,
@@ -109,7 +110,7 @@ pub(in crate::engine) fn log_probabilities<B: Cubes>(
 
 #[cube(launch_unchecked)]
 fn rows_apart(logits: &Array<f32>, out: &mut Array<f32>, rows: u32, columns: u32) {
-    // groups beyond the rows write the last one again
+    // groups beyond the rows write the last row again
     let row = min(CUBE_POS, rows as usize - 1);
     let unit = UNIT_POS as usize;
     let units = comptime!(UNITS as usize);
@@ -142,7 +143,7 @@ fn rows_apart(logits: &Array<f32>, out: &mut Array<f32>, rows: u32, columns: u32
     places[unit] = top;
     let top = folded(&mut places, true);
 
-    // around the mean: a difference of two sums would lose the digits of a small variance
+    // around the mean, because a difference of two sums would lose the digits of a small variance
     let mut second = 0.0f32;
     for at in range_stepped(unit, columns, units) {
         let below = logits[start + at] - most;

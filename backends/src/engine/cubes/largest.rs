@@ -1,14 +1,14 @@
-//! The largest magnitude of tensors, which also says whether all of them are finite.
+//! The largest magnitude of tensors, which also tells whether all values are finite.
 
 use super::{Cubes, UNITS, folded, integers, packed, room};
 use crate::engine::layers::Matrix;
 use burn::tensor::{DType, Tensor};
 use cubecl::prelude::*;
 
-/// Groups of threads for a tensor, each with one number out.
+/// Groups of threads per tensor, each of which returns one number.
 const PARTS: usize = 128;
 
-/// The largest magnitude of each tensor; not finite where one of its values is not.
+/// The largest magnitude of each tensor; not finite if one of its values is not.
 pub(in crate::engine) fn largest<B: Cubes>(tensors: &[Matrix<B>]) -> Vec<f32> {
     let Some(first) = tensors.first() else {
         return Vec::new();
@@ -45,7 +45,7 @@ fn magnitudes(x: &Array<f32>, out: &mut Array<u32>, values: u32, first: u32) {
     let unit = UNIT_POS as usize;
     let units = comptime!(UNITS as usize);
     let mut parts = SharedMemory::<u32>::new(units);
-    // as whole numbers, magnitudes have the order of their values, and what is not finite lies above
+    // as integers, magnitudes are ordered like their values, and values that are not finite are larger
     let mut most = 0u32;
     for at in range_stepped(
         ABSOLUTE_POS,

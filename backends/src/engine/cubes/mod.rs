@@ -1,4 +1,4 @@
-//! Kernels of our own, where the tensor library's are slow: nonlinearities, losses, scores and largest magnitudes on
+//! Our own GPU kernels where the tensor library's are slow: nonlinearities, losses, scores and largest magnitudes on
 //! CUDA and wgpu, products on CUDA.
 
 mod activation;
@@ -28,7 +28,7 @@ use cubecl::prelude::*;
 /// Threads of a group.
 pub(super) const UNITS: u32 = 256;
 
-/// A backend whose tensors lie in memory that our kernels reach.
+/// A backend whose tensors lie in memory that our kernels can access.
 pub(super) trait Cubes:
     Backend<
         IntElem = i32,
@@ -43,7 +43,7 @@ fn bare<B: Cubes, const D: usize>(x: Tensor<B, D>) -> CubeTensor<B::Own> {
     x.into_primitive().tensor()
 }
 
-/// In the order of its rows, without gaps.
+/// Returns the tensor in row order, without gaps.
 pub(super) fn packed<B: Cubes, const D: usize>(x: Tensor<B, D>) -> CubeTensor<B::Own> {
     into_contiguous(bare(x))
 }
@@ -56,7 +56,8 @@ fn integers<B: Cubes, const D: usize>(x: CubeTensor<B::Own>) -> Tensor<B, D, Int
     Tensor::from_primitive(x)
 }
 
-/// Room beside this tensor, not filled, without gaps: what the library makes by itself may have them after each row.
+/// Allocates an uninitialised tensor on the same device, without gaps; the library's own allocations may have gaps
+/// after each row.
 pub(super) fn room<R: CubeRuntime>(
     beside: &CubeTensor<R>,
     shape: &[usize],
@@ -70,14 +71,15 @@ pub(super) fn room<R: CubeRuntime>(
     )
 }
 
-/// A group of threads for each row.
+/// Returns a launch shape with one group of threads per row.
 fn rows_of_groups(rows: usize) -> CubeCount {
     // a dimension may be limited to 2^16 groups
     let across = rows.min(1 << 15);
     CubeCount::Static(across as u32, rows.div_ceil(across) as u32, 1)
 }
 
-/// The largest of a group's parts, one of each thread, or their sum. All threads come here, and the parts are free again.
+/// Reduces one value per thread of a group to their maximum or their sum. All threads must call this, and `parts` can
+/// be reused afterwards.
 #[cube]
 fn folded<N: Numeric>(parts: &mut SharedMemory<N>, #[comptime] largest: bool) -> N {
     let unit = UNIT_POS as usize;

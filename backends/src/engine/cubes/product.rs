@@ -1,14 +1,14 @@
-//! Products in f32 by fused multiply-adds of single threads. The tensor library's own run in TF32 on CUDA, whose
-//! mantissa has ten bits: where contributions of a record cancel, a norm made of such products may be far below the
-//! length of the share.
+//! Products in f32 by fused multiply-adds of single threads. The tensor library's own products run in TF32 on CUDA,
+//! whose mantissa has ten bits: if contributions of a record cancel, a norm computed from such products may be far
+//! below the length of its share of the sum.
 //!
-//! A group of threads computes a tile of the product, each thread four by four values or eight by eight. Slices of
-//! both inputs go through shared memory, two by turns: while one is multiplied, the next is on its way from memory into
-//! registers. Every value is the same chain of sums whatever the tile and whatever else is in the batch.
+//! A group of threads computes a tile of the product, each thread four by four values or eight by eight. Slices of both
+//! inputs pass through two alternating buffers of shared memory: while one slice is multiplied, the next is loaded from
+//! memory into registers. Every value is the same chain of sums whatever the tile and whatever else is in the batch.
 //!
-//! The loop has no branches: ptxas moves values that a branch has read into other registers before it ends, and so
-//! waits for them there. Lines beyond the matrix are read as its last line, and what becomes of them is not written;
-//! terms beyond it count as zero.
+//! The loop has no branches: ptxas moves values that a branch has read into other registers before the branch ends, and
+//! so waits for them there. Lines beyond the matrix are read as its last line, and their results are not written; terms
+//! beyond it count as zero.
 
 use super::{Cubes, bare, floats, packed, room};
 use burn::tensor::{DType, Tensor};
@@ -17,20 +17,21 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-/// What a group of threads computes: rows by columns, whose sums come in slices of `depth` terms.
+/// The part of the product that a group of threads computes: rows by columns, whose sums come in slices of `depth`
+/// terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     rows: usize,
     columns: usize,
     depth: usize,
     units: usize,
-    /// Relative times of one of several tiles of a multiprocessor, and of one alone; measured on an H200.
+    /// Relative times of each of several tiles on a multiprocessor, and of a tile alone; measured on an H200.
     share: usize,
     alone: usize,
 }
 
-/// The larger is computed faster, the smaller keeps more multiprocessors busy. Each thread carries one to four
-/// fours of each input's slice.
+/// The larger tile is computed faster, the smaller one keeps more multiprocessors busy. Each thread loads one to four
+/// groups of four values of each input's slice.
 const TILES: [Tile; 2] = [
     Tile {
         rows: 128,
@@ -60,13 +61,13 @@ impl Tile {
     }
 }
 
-/// About the multiprocessors of a card.
+/// The approximate number of multiprocessors of a card.
 const MULTIPROCESSORS: usize = 132;
 
 type Four = Vector<f32, Const<4>>;
 
-/// a b, batch by batch, of at most four dimensions, with a bias added to each row; CUDA's kernels can read four values
-/// at once.
+/// Computes a b, batch by batch, in at most four dimensions, with a bias added to each row. CUDA's kernels can read
+/// four values at once.
 pub(in crate::engine) fn product<B: Cubes, const D: usize>(
     a: Tensor<B, D>,
     b: Tensor<B, D>,
@@ -81,16 +82,16 @@ pub(in crate::engine) fn product<B: Cubes, const D: usize>(
     ))
 }
 
-/// How an input lies: its terms one after another or its lines, and whether four that lie together can be read
-/// at once.
+/// The memory layout of an input: whether its terms or its lines are contiguous, and whether four adjacent values can
+/// be read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Layout {
     along: bool,
     in_fours: bool,
 }
 
-/// Strides of an input in a batch of batches: lines are rows of the first and columns of the second, and terms are what
-/// the sums go over.
+/// An input with its strides in a batch of batches. Lines are rows of the first input and columns of the second; the
+/// sums run over terms.
 struct Input<R: CubeRuntime> {
     values: CubeTensor<R>,
     outer: usize,
@@ -100,7 +101,7 @@ struct Input<R: CubeRuntime> {
 }
 
 impl<R: CubeRuntime> Input<R> {
-    /// As it lies, where lines or terms lie without gaps.
+    /// Takes the input in its present layout, which needs contiguous lines or terms.
     fn new(values: CubeTensor<R>, terms_are_rows: bool) -> Self {
         let strides: Vec<usize> = values.meta.strides().iter().copied().collect();
         let from_last = |n: usize| strides.len().checked_sub(n).map_or(0, |at| strides[at]);
@@ -128,7 +129,7 @@ impl<R: CubeRuntime> Input<R> {
         let steps = [self.outer, self.inner, across];
         Layout {
             along,
-            // memory has a whole four wherever it has its first
+            // an allocation contains a whole group of four wherever it contains the first value
             in_fours: can_read_fours
                 && start.is_multiple_of(16)
                 && steps.iter().all(|step| step.is_multiple_of(4)),
@@ -168,7 +169,7 @@ fn multiplied<R: CubeRuntime>(
     };
     shape[dimensions - 1] = columns;
     let out = room(&a, &shape, a.dtype);
-    // places are numbers of 32 bits
+    // indices are 32-bit numbers
     let values = [rows * inner, inner * columns, rows * columns].map(|each| each * batches);
     assert!(
         values.iter().all(|each| u32::try_from(*each).is_ok()),
@@ -253,7 +254,7 @@ fn multiply(
     let depth = comptime!(tile.depth);
     let a_part = comptime!(Part::new(tile.rows, tile, a_layout));
     let b_part = comptime!(Part::new(tile.columns, tile, b_layout));
-    // fours of rows and of columns that are a thread's own, and how far those of columns lie apart
+    // a thread's own groups of four rows and of four columns, and the distance between those of columns
     let (down_fours, across_fours) = comptime!((tile.rows / 64, tile.columns * 4 / tile.units));
     let step = comptime!(tile.units / 16);
 
@@ -277,7 +278,7 @@ fn multiply(
     for i in 0..comptime!(4 * down_fours * across_fours) {
         sums[i] = Four::new(0.0f32);
     }
-    // threads of a warp are four by eight of the tile's, so that neighbours share what they read
+    // the threads of a warp cover four by eight of the tile's, so that neighbours share what they read
     let (lane, warp) = (UNIT_POS as usize % 32, UNIT_POS as usize / 32);
     let line = (warp % 4) * 4 + lane % 2 + (lane / 16) * 2;
     let last = (warp / 4) * 8 + (lane / 2) % 8;
@@ -311,7 +312,7 @@ fn multiply(
     sync_cube();
     let mut turn = 0usize;
     for from in range_stepped(0usize, inner, depth) {
-        // beyond the last slice zeros are carried, and nothing reads them
+        // beyond the last slice zeros are loaded, and nothing reads them
         let after = from + depth;
         read(
             a,
@@ -399,13 +400,13 @@ fn multiply(
     }
 }
 
-/// An input's part in a tile: which fours of a slice a thread carries from memory.
+/// An input's part in a tile: which groups of four values of a slice a thread loads from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Part {
     /// Lines of the tile.
     side: usize,
     depth: usize,
-    /// Neighbouring terms, a four of lines for each, that a thread carries.
+    /// Adjacent terms that a thread loads, with a group of four lines for each.
     each: usize,
     layout: Layout,
 }
@@ -420,23 +421,24 @@ impl Part {
         }
     }
 
-    /// Fours from a row of shared memory to the next: with the gap, threads of a warp write to different banks.
+    /// Returns the number of groups of four from a row of shared memory to the next. With the gap, threads of a warp
+    /// write to different banks.
     fn wide(&self) -> usize {
         self.side / 4 + (8 / self.term_groups()).max(1)
     }
 
-    /// Groups of neighbouring terms.
+    /// Returns the number of groups of adjacent terms.
     fn term_groups(&self) -> usize {
         self.depth / self.each
     }
 
-    /// The row of shared memory that a term of the slice lies in: first terms of all groups come first.
+    /// Returns the row of shared memory that holds a term of the slice; the first terms of all groups come first.
     fn row_of(&self, term: usize) -> usize {
         term % self.each * self.term_groups() + term / self.each
     }
 }
 
-/// Four lines of a few terms. Lines and terms beyond the matrix are read as its last.
+/// Reads four lines of a few terms. Lines and terms beyond the matrix are read as its last.
 #[cube]
 fn read(
     x: &Array<f32>,
@@ -479,7 +481,7 @@ fn read(
     }
 }
 
-/// As `read`, by vectors of the terms that a thread carries.
+/// Like `read`, by vectors of the terms that a thread loads.
 #[cube]
 fn read_along<N: Size>(
     x: &Array<f32>,
@@ -512,7 +514,7 @@ fn read_along<N: Size>(
     }
 }
 
-/// What `read` read, into a slice, with zeros for terms beyond the matrix.
+/// Writes the result of `read` into a slice, with zeros for terms beyond the matrix.
 #[cube]
 fn write(
     slices: &mut SharedMemory<Four>,
@@ -532,7 +534,8 @@ fn write(
     }
 }
 
-/// Which four of lines and which group of terms a thread carries: neighbours read what lies side by side.
+/// Returns the group of four lines and the group of terms that a thread loads; neighbouring threads read adjacent
+/// values.
 #[cube]
 fn carried(#[comptime] part: Part) -> (usize, usize) {
     let unit = UNIT_POS as usize;

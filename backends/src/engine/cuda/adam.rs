@@ -1,5 +1,5 @@
-//! Adam in one kernel. Products of two f32 are taken in f64, where they are exact, and rounded once: no compiler joins
-//! them with a sum, and the bits are the host's.
+//! Adam in one kernel. Products of two f32 are computed in f64, where they are exact, and rounded once, so that no
+//! compiler fuses them with a sum, and the bits are the host's.
 
 use crate::engine::cubes::{UNITS, floats, packed, room};
 use crate::engine::layers::Matrix;
@@ -8,7 +8,7 @@ use burn_cuda::Cuda;
 use cubecl::cuda::CudaRuntime;
 use cubecl::prelude::*;
 
-/// Weights and moments after the step.
+/// Returns weights and moments after the step.
 pub(super) fn step(values: [Matrix<Cuda>; 4], rule: &AdamRule) -> [Matrix<Cuda>; 3] {
     let shape = values[0].dims();
     let count = shape[0] * shape[1];

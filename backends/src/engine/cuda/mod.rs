@@ -1,4 +1,4 @@
-//! CUDA devices: probed before the tensor library touches them, since it panics without a driver.
+//! CUDA devices. They are probed before the tensor library touches them, because it panics without a driver.
 
 use crate::device::Device;
 use crate::engine::card::{Card, beyond, missing};
@@ -69,7 +69,7 @@ impl Floats for Cuda {
 impl Kernels for Cuda {}
 
 impl Card for Cuda {
-    /// Products and short sums in f32, as on wgpu; shares were off C by at most 4e-7 on an H200, after passes in bf16.
+    /// Products and short sums in f32, as on wgpu. Shares exceeded C by at most 4e-7 on an H200, after passes in bf16.
     const MARGIN: f64 = 2.5e-4;
 
     fn find(number: usize) -> Result<CudaDevice> {
@@ -82,7 +82,7 @@ impl Card for Cuda {
     }
 }
 
-/// The devices that the driver sees.
+/// Returns the devices that the driver reports.
 pub(in crate::engine) fn probe() -> Probed {
     let (count, version) = driver()?;
     let names = nvidia_names();
@@ -99,7 +99,7 @@ pub(in crate::engine) fn probe() -> Probed {
     Ok(found.collect())
 }
 
-/// How many devices the driver sees, at least one, and the version of CUDA that it speaks.
+/// Returns the number of devices that the driver reports, at least one, and the version of CUDA that it supports.
 #[expect(
     unsafe_code,
     reason = "calls three functions of the CUDA driver with their documented signatures"

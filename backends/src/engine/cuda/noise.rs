@@ -1,7 +1,8 @@
-//! Noise drawn on the device: ChaCha20's words and the normals made of them, with the bits of [`crate::privacy::gaussian`].
+//! Noise drawn on the device: ChaCha20's words and the normals computed from them, with the bits of
+//! [`crate::privacy::gaussian`].
 //!
-//! A thread makes three blocks of the cipher, which are 16 pairs of normals. The first use of a device compares
-//! a draw with the host's; where a single bit differs, the host draws for it as long as the process runs.
+//! A thread computes three blocks of the cipher, which yield 16 pairs of normals. At the first use of a device a draw
+//! is compared with the host's; if a single bit differs, the host draws for that device as long as the process runs.
 
 #![expect(
     clippy::manual_rotate,
@@ -21,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Threads for the 512 values of a chunk.
 const LANES: usize = 16;
-/// Values of a chunk: the first half takes the first of each pair.
+/// Values of a chunk; the first half takes the first normal of each pair.
 const CHUNK: usize = 512;
 /// Chunks under one key.
 const CHUNKS: usize = NOISE_BLOCK / CHUNK;
@@ -48,7 +49,7 @@ pub(super) fn noised(sums: Vec<Matrix<Cuda>>, noise: &MeanNoise<'_>) -> Vec<Matr
         .collect()
 }
 
-/// Whether the device's draws have the host's bits, over more than one key and a chunk that is not full.
+/// Returns whether the device's draws have the host's bits, over more than one key and a partly filled chunk.
 pub(in crate::engine) fn draws_as_the_host(device: &CudaDevice) -> bool {
     let drawn = ChaChaNoise::new(RunKey::from_seed(0));
     let noise = MeanNoise {
@@ -57,7 +58,7 @@ pub(in crate::engine) fn draws_as_the_host(device: &CudaDevice) -> bool {
         std: 0.37,
         divisor: 1.9,
     };
-    // rows whose length no memory is aligned to
+    // rows whose length is not a multiple of any alignment
     let (rows, columns) = (173, 193);
     let count = rows * columns;
     assert!(count > 2 * NOISE_BLOCK && !count.is_multiple_of(CHUNK));
@@ -183,13 +184,13 @@ fn write(sum: &Array<f32>, out: &mut Array<f32>, at: usize, normal: f64, std: f6
     }
 }
 
-/// The f64 of these bits.
+/// Returns the f64 with these bits.
 #[cube]
 fn double(low: u32, high: u32) -> f64 {
     f64::reinterpret((u64::cast_from(high) << 32u64) | u64::cast_from(low))
 }
 
-/// 16 words of the cipher, from `at` on.
+/// Returns 16 words of the cipher, starting at `at`.
 #[cube]
 fn block(
     words: &mut Array<u32>,
@@ -307,7 +308,7 @@ fn constant(#[comptime] value: f64) -> f64 {
     comptime!(value).runtime()
 }
 
-/// y = 1/4 - |turn|, the length of what sine and cosine are taken of, and whether they change places.
+/// sin 2πy for y = 1/4 - |turn|; beyond an eighth of a turn sine and cosine are exchanged.
 #[cube]
 fn sine(turn: f64) -> f64 {
     let y = 0.25f64 - f64::abs(turn);

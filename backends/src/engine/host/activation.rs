@@ -1,4 +1,4 @@
-//! Activations as straight-line arithmetic that compilers vectorise.
+//! Activation functions as branch-free arithmetic that compilers vectorise.
 
 /// tanh by a rational approximation (the [13/6] form used by tensor libraries); absolute error below 2e-7.
 #[inline(always)]

@@ -1,10 +1,9 @@
-//! Book-keeping: per-example gradient norms and clipped sums from layer inputs and taps,
-//! without ever holding a per-example gradient.
+//! Book-keeping: per-example gradient norms and clipped sums from layer inputs and taps, without storing any
+//! per-example gradient.
 //!
-//! With a the inputs of a linear layer (T × d) and g the gradients of its outputs (T × p), the
-//! gradient of its weight is aᵀg, so ‖aᵀg‖² = Σ_{s,t} (a aᵀ)∘(g gᵀ), and the sum of clipped
-//! gradients is aᵀ(c∘g) over all rows at once. Sums of squares run in f64: a norm that comes
-//! out too small would be a clip that is too weak.
+//! With a the inputs of a linear layer (T × d) and g the gradients of its outputs (T × p), the gradient of its weight
+//! is aᵀg, so ‖aᵀg‖² = Σ_{s,t} (a aᵀ)∘(g gᵀ), and the sum of clipped gradients is aᵀ(c∘g) over all rows at once. Sums
+//! of squares run in f64, because a norm that comes out too small would clip too weakly.
 
 use super::examples::{gram_norm, instantiated, table_norm};
 use super::gemm::{Store, View, weighted_product};
@@ -21,7 +20,7 @@ const BLOCK: usize = 128;
 
 /// ‖aᵀg‖² for a: t × d, g: t × p, whichever way is cheaper.
 pub(crate) fn squared_norm_linear(a: &[f32], g: &[f32], (t, d, p): (usize, usize, usize)) -> f64 {
-    // a Gram matrix is symmetric: half of it is computed
+    // a Gram matrix is symmetric, so only half of it is computed
     if t * (d + p) <= 2 * d * p {
         gram_norm(a, g, (t, d, p))
     } else {
@@ -29,8 +28,8 @@ pub(crate) fn squared_norm_linear(a: &[f32], g: &[f32], (t, d, p): (usize, usize
     }
 }
 
-/// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} g_t) wᵀ‖²: an embedding's squared norm behind a
-/// linear layer w, d × p, with g the gradients of its outputs, t × p.
+/// Σ over distinct tokens v of ‖(Σ_{t: x_t = v} g_t) wᵀ‖²: the squared norm of an embedding that feeds a linear layer
+/// w, d × p, where g, t × p, are the gradients of the layer's outputs.
 pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize) -> f64 {
     let p = w.len() / d;
     let mut distinct = tokens.to_vec();
@@ -47,16 +46,16 @@ pub(crate) fn embedding_norm(tokens: &[TokenId], g: &[f32], w: &[f32], d: usize)
     sum_of_squares(&projected)
 }
 
-/// What the T rows of one example leave of an LSTM for its norms.
+/// The T rows of one example of an LSTM from which its norms are computed.
 pub(crate) struct LstmRows<'a> {
     pub(crate) tokens: &'a [TokenId],
-    /// Embedded tokens, T × E, as dropout left them.
+    /// Embedded tokens after dropout, T × E.
     pub(crate) x: &'a [f32],
-    /// What dropout multiplied them by, where it dropped any.
+    /// The dropout factors of the embedded tokens, if values are dropped.
     pub(crate) factors: Option<&'a [f32]>,
     /// Hidden states before each row, T × H.
     pub(crate) before: &'a [f32],
-    /// What the head read, T × H.
+    /// The input of the head, T × H.
     pub(crate) read: &'a [f32],
     /// dL/dz, T × 4H.
     pub(crate) d_gates: &'a [f32],
@@ -101,7 +100,7 @@ pub(crate) fn lstm_norms(
     ]
 }
 
-/// The rows of one example, one after the other.
+/// Gathers the rows of one example.
 pub(crate) fn gather(data: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(rows.len() * width);
     for &row in rows {
@@ -110,7 +109,7 @@ pub(crate) fn gather(data: &[f32], rows: &[usize], width: usize) -> Vec<f32> {
     out
 }
 
-/// The factor of each row, from one per example.
+/// Expands one factor per example to one per row.
 pub(crate) fn by_row(factors: &[f32], packed: &Packed) -> Vec<f32> {
     packed
         .example
@@ -204,7 +203,7 @@ pub(crate) fn add_row_sum(g: &[f32], sum: &mut [f32]) {
     add_rows(None, g, None, sum);
 }
 
-/// Adds each row of g to the row of `sum` that `index` names.
+/// Adds each row of g to the row of `sum` given by `index`.
 pub(crate) fn scatter_add(g: &[f32], index: &[u32], sum: &mut [f32], width: usize) {
     for (row, &i) in g.chunks_exact(width).zip(index) {
         let into = &mut sum[i as usize * width..(i as usize + 1) * width];

@@ -1,20 +1,19 @@
 //! Per-example norms of transformer layers from inputs and tapped gradients.
 //!
-//! With a the inputs (T × d) and g the gradients of the outputs (T × p) of one example, the
-//! gradient of the weight is aᵀg. Its squared norm comes either from the two Gram matrices or
-//! from the gradient itself, whichever is cheaper; a gradient that was written down can be kept,
-//! so that the clipped sum needs no second product. Which way is a function of the sizes of the
-//! example alone: its norm has the same bits in any batch.
+//! With a the inputs (T × d) and g the gradients of the outputs (T × p) of one example, the gradient of the weight is
+//! aᵀg. Its squared norm is computed either from the two Gram matrices or from the gradient itself, whichever is
+//! cheaper. A computed gradient can be kept, so that the clipped sum needs no second product. The choice depends on the
+//! sizes of the example alone, so that its norm has the same bits in any batch.
 
 use super::gemm::{Store, View, dense_here};
 use super::gram::gram;
 use super::vector::{products, sum_of_squares, wide};
 use reticent_corpus::TokenId;
 
-/// What writing down, measuring and adding one value costs, in multiplications.
+/// The cost of computing, measuring and adding one value of a gradient, in multiplications.
 const COST_OF_A_VALUE: usize = 75;
 
-/// How the norm of one example's weight gradient is found.
+/// How the norm of one example's weight gradient is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Σ_{s,t} (a aᵀ)∘(g gᵀ).
@@ -24,8 +23,8 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The cheaper way for t rows of a d × p weight; `kept` says that a gradient once written
-    /// down also serves the sum.
+    /// Returns the cheaper way for t rows of a d × p weight. `kept` says that a computed gradient is also used for the
+    /// sum.
     pub(crate) fn of((t, d, p): (usize, usize, usize), kept: bool) -> Self {
         let gram = t * t * (d + p) * 3 / 5;
         let instantiated = if kept { 0 } else { t * d * p } + COST_OF_A_VALUE * d * p;
@@ -37,8 +36,8 @@ impl Way {
     }
 }
 
-/// Σ over s ≤ t of x∘y, what lies off the diagonal twice: two symmetric T × T matrices of which
-/// the lower triangle is filled.
+/// Σ over s ≤ t of x∘y, counting values off the diagonal twice, for two symmetric T × T matrices of which the lower
+/// triangle is filled.
 struct SymmetricProduct<'a> {
     x: &'a [f32],
     y: &'a [f32],
@@ -60,7 +59,7 @@ impl pulp::NullaryFnOnce for SymmetricProduct<'_> {
     }
 }
 
-/// ‖aᵀg‖² by Gram matrices; rounding may make a sum that can't be negative slightly so.
+/// ‖aᵀg‖² by Gram matrices. Rounding may make a sum that can't be negative slightly negative.
 pub(crate) fn gram_norm(a: &[f32], g: &[f32], (t, d, p): (usize, usize, usize)) -> f64 {
     let (x, y) = (gram(a, (t, d)), gram(g, (t, p)));
     // not `max`: it would turn an undefined norm into zero
@@ -139,8 +138,8 @@ pub(crate) fn table_norm(index: &[TokenId], g: &[f32], width: usize) -> f64 {
     total
 }
 
-/// Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩: the product of the head's and the embedding's gradients where
-/// both are one parameter. δ is S × V and h is S × d for the rows that predict something, e is T × d.
+/// Σ_{t,s} δ[t, x_s] ⟨h_t, e_s⟩: the product of the head's and the embedding's gradients if both are one parameter. δ
+/// is S × V and h is S × d for the rows that predict something, e is T × d.
 pub(crate) fn cross_term(
     delta: &[f32],
     hidden: &[f32],

@@ -23,8 +23,8 @@ fn normal_cdf(x: f32) -> f32 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// A nonlinearity and its derivative. A method of a type and not a closure: only code that is
-/// sure to be inlined is compiled for the widest vectors.
+/// A nonlinearity and its derivative. This is a method of a type rather than a closure, because only code that is
+/// certain to be inlined is compiled for the widest vectors.
 trait Nonlinear {
     /// (f(x), f'(x)).
     fn at(x: f32) -> (f32, f32);

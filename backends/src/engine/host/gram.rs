@@ -1,20 +1,18 @@
-//! The Gram matrix x xᵀ of few long rows: products of rows as they lie, nothing packed.
+//! The Gram matrix x xᵀ of few long rows, computed from the rows in place, without packing.
 //!
-//! A general product would copy every row twice, side by side and term after term, which costs as
-//! much as the products themselves when there are only some dozens of rows. Here a tile of four
-//! rows times three is summed in vectors along the rows, and each sum is folded once per block.
-//! The order of terms depends on the sizes alone.
+//! A general product would copy every row twice in a packed order, which costs as much as the products themselves when
+//! there are only some dozens of rows. Here a tile of four rows times three is summed in vectors along the rows, and
+//! each vector of partial sums is folded once per block. The order of terms depends on the sizes alone.
 
 use pulp::{Simd, WithSimd};
 
-/// Rows of a tile, from above and from below the diagonal: twelve sums and four values fill
-/// sixteen registers.
+/// Rows of a tile, from above and from below the diagonal: twelve sums and four values use sixteen registers.
 const ABOVE: usize = 4;
 const BELOW: usize = 3;
 /// Terms per block: seven rows of a block fit into the first-level cache.
 const DEPTH: usize = 512;
 
-/// x xᵀ for x: t × width; what lies above the diagonal is not all computed.
+/// x xᵀ for x: t × width; the part above the diagonal is only partly computed.
 pub(crate) fn gram(x: &[f32], (t, width): (usize, usize)) -> Vec<f32> {
     let mut out = vec![0.0; t * t];
     if width > 0 {
@@ -39,7 +37,7 @@ impl WithSimd for Triangle<'_> {
         let whole = width - width % S::F32_LANES;
         for start in (0..whole).step_by(DEPTH) {
             let end = (start + DEPTH).min(whole);
-            // rows beyond the last repeat it; their sums are dropped
+            // rows beyond the last repeat it, and their sums are discarded
             let row = |r: usize| S::as_simd_f32s(&x[r.min(t - 1) * width..][start..end]).0;
             for i in (0..t).step_by(ABOVE) {
                 let a: [&[S::f32s]; ABOVE] = std::array::from_fn(|r| row(i + r));
@@ -76,7 +74,7 @@ fn tile<S: Simd>(
 ) -> [[S::f32s; BELOW]; ABOVE] {
     let mut sums = [[simd.splat_f32s(0.0); BELOW]; ABOVE];
     let terms = a[0].len();
-    // one length for all: no check in the loop
+    // one length for all, so that the loop needs no bounds check
     let a: [&[S::f32s]; ABOVE] = std::array::from_fn(|i| &a[i][..terms]);
     let b: [&[S::f32s]; BELOW] = std::array::from_fn(|j| &b[j][..terms]);
     for k in 0..terms {

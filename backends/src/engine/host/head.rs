@@ -1,4 +1,4 @@
-//! The head's loss: rows of logits to losses and gradients, in place.
+//! The head's loss: turns rows of logits into losses and gradients, in place.
 
 use super::activation::tanh;
 use super::vector::{exponentials, largest, wide};
@@ -59,8 +59,8 @@ fn cap_rows(x: &mut [f32], c: f32) {
     }
 }
 
-/// Uncapped logits of rows to dL/dlogits in place; returns each row's negative log-likelihood
-/// (nats), 0 where nothing is predicted.
+/// Turns uncapped logits of rows into dL/dlogits in place; returns each row's negative log-likelihood (nats), 0 if the
+/// row predicts nothing.
 pub(crate) fn loss(
     logits: &mut [f32],
     targets: &[TokenId],

@@ -1,7 +1,7 @@
-//! The processor's own kernels: plain slices, own products, rayon over groups and blocks.
+//! The processor's own kernels on plain slices: own matrix products, parallel by rayon over groups and blocks.
 //!
-//! Work is split at fixed sizes, never by the number of threads, so results are the same on
-//! any machine with the same instruction set.
+//! Work is split into parts of fixed sizes, never by the number of threads, so results are the same on any machine with
+//! the same instruction set.
 
 pub(crate) mod activation;
 pub(crate) mod attention;
@@ -18,7 +18,7 @@ pub(crate) mod vector;
 
 use super::packed::Packed;
 
-/// The mutable rows of each group, `width` values a row.
+/// Returns the mutable rows of each group, `width` values per row.
 fn split_rows<'a>(mut data: &'a mut [f32], packed: &Packed, width: usize) -> Vec<&'a mut [f32]> {
     let mut parts = Vec::with_capacity(packed.groups.len());
     for group in &packed.groups {

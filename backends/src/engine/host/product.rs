@@ -1,12 +1,12 @@
-//! Matrix products on row-major slices, one thread each; the caller splits the work.
+//! Matrix products on row-major slices, each on one thread; the caller splits the work.
 
 use super::gemm::{Store, View, dense_here};
 
-/// c += a b for few rows: b is read once for four rows at a time, sixteen columns in registers.
+/// c += a b for few rows: b is read once for four rows at a time, with sixteen columns in registers.
 ///
-/// The general product first packs all of b, which costs more than eight rows take here. Each
-/// value is summed over k in order, whatever the number of rows: the recurrence uses this
-/// kernel alone, so that an example gets the same bits in any batch.
+/// The general product first packs all of b, which costs more than eight rows take here. Each value is summed over k in
+/// order, whatever the number of rows. The recurrence uses only this kernel, so that an example gets the same bits in
+/// any batch.
 #[inline(always)]
 pub(crate) fn add_product_of_few_rows(
     a: &[f32],
@@ -17,7 +17,7 @@ pub(crate) fn add_product_of_few_rows(
     let whole = n - n % COLUMNS;
     for row in (0..m).step_by(4) {
         let rows = (m - row).min(4);
-        // rows beyond the last repeat it; their sums are dropped
+        // rows beyond the last repeat it, and their sums are discarded
         let line = |r: usize| &a[(row + r.min(rows - 1)) * k..][..k];
         let lines = [line(0), line(1), line(2), line(3)];
         for column in (0..whole).step_by(COLUMNS) {

@@ -7,7 +7,7 @@ use super::vector::wide;
 use crate::engine::packed::{Group, Packed};
 use rayon::prelude::*;
 
-/// What the forward pass keeps for the backward pass; all row-major over the packed rows.
+/// The values that the forward pass keeps for the backward pass, all row-major over the packed rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Forward {
     /// Activated gates, N × 4H.
@@ -61,7 +61,7 @@ impl pulp::NullaryFnOnce for BackwardGroup<'_> {
     }
 }
 
-/// Independent states, one step: rows of z (input part) with old (h, c) to new (h, c).
+/// One step of independent states: from rows of z (input part) and old (h, c) to new (h, c).
 pub(crate) struct Cells<'a> {
     pub(crate) z: &'a mut [f32],
     pub(crate) recurrent: &'a [f32],
@@ -71,7 +71,7 @@ pub(crate) struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// Advances all of them.
+    /// Advances all states.
     pub(crate) fn advance(self) {
         wide(self);
     }

@@ -1,7 +1,7 @@
 //! Loops over rows, compiled for the widest vector instructions of the machine.
 //!
-//! Sums run in sixteen lanes and a tree, in a fixed order: the same bits on any machine with
-//! the same instructions, and an error that grows with the logarithm of the length.
+//! Sums run in sixteen lanes and a tree, in a fixed order. They have the same bits on any machine with the same
+//! instructions, and an error that grows with the logarithm of the length.
 
 use super::activation::exp;
 use rayon::prelude::*;
@@ -9,8 +9,8 @@ use rayon::prelude::*;
 /// Rows per parallel block.
 pub(crate) const BLOCK: usize = 32;
 
-/// Runs a kernel with the widest vector instructions of this machine. A struct and not a
-/// closure: only its `call` is sure to be inlined, and so compiled for them.
+/// Runs a kernel with the widest vector instructions of this machine. The kernel is a struct rather than a closure,
+/// because only its `call` is certain to be inlined, and so compiled for these instructions.
 pub(crate) fn wide<K: pulp::NullaryFnOnce>(kernel: K) -> K::Output {
     pulp::Arch::new().dispatch(kernel)
 }
@@ -106,7 +106,7 @@ pub(crate) fn products(x: &[f32], y: &[f32]) -> f64 {
     lanes.iter().sum()
 }
 
-/// How rows are normalised: mean taken off or not, gain as it is or one more.
+/// How rows are normalised: whether the mean is subtracted, and whether one is added to the gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Normal {
     pub(crate) centred: bool,
@@ -114,7 +114,7 @@ pub(crate) struct Normal {
     pub(crate) epsilon: f32,
 }
 
-/// A normalised matrix: the rows times gain plus bias, the rows before that, and each row's 1/σ.
+/// A normalised matrix: the rows times gain plus bias, the normalised rows before that, and each row's 1/σ.
 pub(crate) struct Normalised {
     pub(crate) y: Vec<f32>,
     pub(crate) unit: Vec<f32>,

@@ -1,4 +1,4 @@
-//! Scores of an LSTM: of whole sequences, and from cached states.
+//! Scores of an LSTM, for whole sequences and from cached states.
 
 use super::Lstm;
 use crate::engine::kernels::Kernels;
@@ -26,9 +26,9 @@ impl<B: Kernels> Lstm<B> {
         )
     }
 
-    /// The scores of each example's rows.
+    /// Returns the scores of each example's rows.
     fn scores_of(&self, packed: &Packed) -> Vec<Vec<TokenScore>> {
-        // a row without loss asks for any token, and is then left out
+        // a row without loss asks for an arbitrary token, and is then left out
         let asked = packed.targets.iter();
         let asked: Vec<TokenId> = asked.map(|t| if *t == NO_LOSS { 0 } else { *t }).collect();
         let scores = B::scores(self.logits(packed), &asked);

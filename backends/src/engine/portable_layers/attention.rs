@@ -11,7 +11,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor};
 use std::sync::Arc;
 
-/// Queries, keys and values as examples × heads × steps × width, and the mask of what is unseen.
+/// Queries, keys and values as examples × heads × steps × width, and the mask of unseen positions.
 struct Heads<B: Floats> {
     query: Tensor<B, 4>,
     key: Tensor<B, 4>,
@@ -20,7 +20,7 @@ struct Heads<B: Floats> {
     turns: Option<[Tensor<B, 4>; 2]>,
 }
 
-/// A column range of N × columns as examples × heads × steps × width.
+/// Splits a column range of N × columns into examples × heads × steps × width.
 fn split<B: Floats>(
     joined: &Matrix<B>,
     (examples, steps): (usize, usize),
@@ -41,7 +41,7 @@ fn join<B: Floats>(x: Tensor<B, 4>) -> Matrix<B> {
     x.swap_dims(1, 2).reshape([examples * steps, heads * width])
 }
 
-/// Each key-value head as often as query heads share it.
+/// Repeats each key-value head for all query heads that share it.
 fn repeat<B: Floats>(x: Tensor<B, 4>, each: usize) -> Tensor<B, 4> {
     if each == 1 {
         return x;
@@ -89,7 +89,7 @@ fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> H
     let steps = shape.1;
     let (width, each) = (attention.width, attention.each());
     let turns = attention.turns.as_ref().map(|turns| {
-        // Layers may turn by other tables.
+        // Layers may have different tables of rotations.
         rows.kept.once("turns", Arc::as_ptr(turns).addr(), || {
             let half = attention.turned / 2;
             [0, 1].map(|part| {
@@ -115,10 +115,10 @@ fn heads<B: Floats>(joined: &Matrix<B>, rows: &Rows, attention: &Attention) -> H
     }
 }
 
-/// Which steps do not look at which.
+/// Returns the mask of the steps that a step does not attend to.
 fn unseen<B: Floats>(rows: &Rows, attention: &Attention, device: &B::Device) -> Tensor<B, 4, Bool> {
     let (examples, steps) = grid(rows);
-    // causal masks are the same for all examples; otherwise unused rows must not be looked at
+    // causal masks are the same for all examples; otherwise no row may attend to unused rows
     let lines = if attention.causal { 1 } else { examples };
     let mut unseen = vec![false; lines * steps * steps];
     for (i, unseen) in unseen.chunks_exact_mut((steps * steps).max(1)).enumerate() {
@@ -149,7 +149,7 @@ fn probabilities<B: Floats>(
     (scores, p)
 }
 
-/// What the probabilities are multiplied by; nothing where none is dropped.
+/// Returns the dropout factors of the probabilities, or `None` if nothing is dropped.
 fn dropped<B: Floats>(
     rows: &Rows,
     attention: &Attention,

@@ -1,7 +1,7 @@
 //! Transformer layers in tensor operations of any backend, on grids of examples × steps.
 //!
-//! Unused rows stand at the end of each example: nothing before them looks at them, and they
-//! predict nothing, so the gradient of their every value is zero.
+//! Unused rows stand at the end of each example. No preceding row attends to them, and they predict nothing, so the
+//! gradient of all their values is zero.
 
 use crate::engine::layers::{
     Ends, Factors, Floats, HeadGradient, HeadRun, HeadWeights, LinearTap, Losses, Matrix,
@@ -51,13 +51,13 @@ pub(in crate::engine) fn embed<B: Floats>(
     }
 }
 
-/// The input token of each row, on the device.
+/// Returns the input token of each row, on the device.
 fn inputs<B: Floats>(rows: &Rows, device: &B::Device) -> Tensor<B, 1, Int> {
     rows.kept
         .once("inputs", 0, || indices::<B>(&rows.inputs, device))
 }
 
-/// The row of the position table for each row, on the device.
+/// Returns the row of the position table for each row, on the device.
 fn positions<B: Floats>(rows: &Rows, offset: u32, device: &B::Device) -> Tensor<B, 1, Int> {
     rows.kept.once("positions", offset as usize, || {
         let at: Vec<u32> = rows.positions.iter().map(|at| at + offset).collect();
@@ -147,13 +147,13 @@ pub(in crate::engine) fn normalise_back<B: Floats>(
     (d - kept.unit.clone() * along) * kept.scale.clone()
 }
 
-/// Examples and steps of a grid.
+/// Returns the examples and steps of a grid.
 fn grid(rows: &Rows) -> (usize, usize) {
     let grid = rows.grid.expect("portable layers work on grids");
     (grid.examples, grid.steps)
 }
 
-/// The activation of z and its derivative.
+/// Returns the activation of z and its derivative.
 fn activation<B: Floats>(z: Matrix<B>, kind: Activation) -> (Matrix<B>, Matrix<B>) {
     match kind {
         Activation::GeluTanh => {
@@ -232,7 +232,7 @@ pub(in crate::engine) fn head<B: Floats>(
         nll.push(block_nll);
         match own {
             HeadGradient::Frozen => {}
-            // one product over all rows, with the others' sums: of parts of them it took 16 times as long on a card
+            // one product over all rows, with the others' sums: split into parts it took 16 times as long on a card
             HeadGradient::Kept | HeadGradient::Added(..) => deltas.push(delta),
         }
     }

@@ -1,9 +1,9 @@
-//! Norms and clipped sums from the tape.
+//! Computes norms and clipped sums from the tape.
 
 use super::*;
 use crate::engine::portable::sum_rows;
 
-/// N × width as examples × steps × width.
+/// Reshapes N × width to examples × steps × width.
 fn steps<B: Floats>(x: &Matrix<B>, (examples, steps): (usize, usize)) -> Tensor<B, 3> {
     let width = x.dims()[1];
     x.clone().reshape([examples, steps, width])
@@ -16,7 +16,7 @@ fn gram<B: Floats>(x: Tensor<B, 3>) -> Tensor<B, 3> {
 /// Partial sums of norms, by parameter.
 type Pieces<B> = Vec<(usize, Matrix<B>)>;
 
-/// The gradients of a weight, example by example, where they were computed.
+/// The gradients of a weight, example by example, if they were computed.
 type Own<B> = Option<Tensor<B, 3>>;
 
 fn linear_pieces<B: Floats>(
@@ -33,8 +33,9 @@ fn linear_pieces<B: Floats>(
     own
 }
 
-/// ‖aᵀg‖² of each example: from the gradient aᵀg itself, which the sum then needs no second product for, where its d p
-/// values are no more than those of a and g; else from Gram matrices, which are smaller then, since T ≤ √(d p) / 2.
+/// Computes ‖aᵀg‖² of each example. If the d p values of the gradient aᵀg are no more than those of a and g, the
+/// gradient itself is computed, and the sum needs no second product. Otherwise Gram matrices are used, which are
+/// smaller in that case, since T ≤ √(d p) / 2.
 fn weight_pieces<B: Floats>(a: Tensor<B, 3>, g: Tensor<B, 3>) -> (Matrix<B>, Own<B>) {
     let [_, t, d] = a.dims();
     let p = g.dims()[2];
@@ -63,7 +64,7 @@ fn norm_pieces<B: Floats>(tap: &NormTap<B>, shape: (usize, usize), out: &mut Pie
     }
 }
 
-/// [x_s = x_t] for the rows of each example, by what they read.
+/// Returns [x_s = x_t] for the rows of each example, by the tokens that they read.
 fn same<B: Floats>(read: &[u32], shape: (usize, usize), device: &B::Device) -> Tensor<B, 3> {
     let (examples, steps) = shape;
     let tokens: Vec<f32> = read.iter().map(|t| *t as f32).collect();
@@ -95,7 +96,7 @@ pub(in crate::engine) fn norms<B: Floats>(
     }
 }
 
-/// Embeddings and head; where they share a matrix, with the product of both gradients.
+/// Computes the norms of embeddings and head, including the product of both gradients if they share a matrix.
 fn end_pieces<B: Floats>(
     Ends { embedding, head }: &Ends<B>,
     rows: &Rows,
@@ -185,7 +186,7 @@ pub(in crate::engine) fn add_sums<B: Floats>(
         .map(|f| upload(rows.spread(f, 0.0), [rows.len(), 1], &device))
         .collect();
     let factor = |parameter: usize| by_group[factors.group_of[parameter]].clone();
-    // the rows of an example have one factor
+    // the rows of an example share one factor
     let (examples, length) = grid(rows);
     let of_examples = |parameter: usize| {
         let rows = factor(parameter).reshape([examples, length, 1]);

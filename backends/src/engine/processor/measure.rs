@@ -1,4 +1,4 @@
-//! Per-example norms: one task per tap and example.
+//! Per-example norms, with one task per tap and example.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub(super) struct Measure<'a> {
     linears: Vec<(Values, Values)>,
     norms: Vec<(Values, Values)>,
     ends: Option<EndValues<'a>>,
-    /// Whether a gradient once written down also serves the sum.
+    /// Whether a gradient that was computed for its norm is also used for the sum.
     keeps: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> EndValues<'a> {
     }
 }
 
-/// What one example's task found.
+/// The result of one example's task.
 #[derive(Default)]
 struct Found {
     squared: Vec<(usize, f64)>,
@@ -99,7 +99,7 @@ impl<'a> Measure<'a> {
         norms
     }
 
-    /// How many of the first examples fit into the memory for kept gradients.
+    /// Returns how many of the first examples fit into the memory for kept gradients.
     fn kept_examples(&self) -> usize {
         let mut left = if self.keeps { KEPT_VALUES } else { 0 };
         let shapes: Vec<(usize, usize)> = self
@@ -126,7 +126,7 @@ impl<'a> Measure<'a> {
             .count()
     }
 
-    /// Taps in order: linear layers, the head with the embedding, and all norms as one.
+    /// Computes the norms of one tap. The order is: linear layers, the head with the embedding, and all norms as one.
     fn one(&self, tap: usize, example: usize, keep: bool) -> Found {
         let span = self.rows.spans[example];
         if tap < self.linears.len() {
@@ -152,7 +152,7 @@ impl<'a> Measure<'a> {
         Found { squared, kept }
     }
 
-    /// ‖aᵀg‖², and the gradient if it was written down and is to be kept.
+    /// Returns ‖aᵀg‖², and the gradient if it was computed and is to be kept.
     fn weight(
         &self,
         a: &[f32],
@@ -195,7 +195,7 @@ impl<'a> Measure<'a> {
         }
     }
 
-    /// Embeddings and head; where they share a matrix, with the product of both gradients.
+    /// Computes the norms of embeddings and head, including the product of both gradients if they share a matrix.
     fn ends(&self, ends: &EndValues<'_>, example: usize, keep: bool) -> Found {
         let Ends { embedding, head } = ends.taps;
         let span = self.rows.spans[example];
@@ -230,7 +230,7 @@ impl<'a> Measure<'a> {
     }
 }
 
-/// The rows of an example.
+/// Returns the rows of an example.
 fn part(values: &Values, span: Span, width: usize) -> &[f32] {
     &values.slice()[span.start * width..(span.start + span.length) * width]
 }

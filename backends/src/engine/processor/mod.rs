@@ -23,7 +23,7 @@ use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
 use reticent_corpus::TokenId;
 
-/// Values of logits at once where they need not be kept.
+/// Most values of logits at a time if they need not be kept.
 const HEAD_VALUES: usize = 1 << 25;
 /// Values of per-example gradients that may be kept for the sum (256 MiB).
 const KEPT_VALUES: usize = 1 << 26;
@@ -33,7 +33,7 @@ const ROWS: usize = 64;
 /// The processor's kernels.
 pub(crate) struct Processor;
 
-/// A matrix of these values.
+/// Returns a matrix of these values.
 pub(crate) fn matrix(values: Vec<f32>, columns: usize) -> Matrix<Flex> {
     let rows = values.len() / columns.max(1);
     let data = TensorData::new(values, [rows, columns]);
@@ -375,7 +375,7 @@ impl Layers<Flex> for Processor {
     }
 }
 
-/// Adds the head's bias to rows of logits, where there is one.
+/// Adds the head's bias to rows of logits, if there is one.
 fn add_bias(logits: &mut [f32], head: &HeadWeights<Flex>) {
     let Some(bias) = &head.bias else { return };
     let bias = Values::of(bias);
@@ -387,7 +387,7 @@ fn add_bias(logits: &mut [f32], head: &HeadWeights<Flex>) {
     });
 }
 
-/// sum += Σ factor · hᵀδ, d × V, or V × d where tied.
+/// sum += Σ factor · hᵀδ, d × V, or V × d if tied.
 fn add_head_sum(
     h: View<'_>,
     delta: View<'_>,
@@ -417,8 +417,8 @@ fn add_head_sum(
     }
 }
 
-/// Adds the gradients that were kept; returns a factor per row for the product of the rest, or
-/// nothing where no example is left.
+/// Adds the gradients that were kept. Returns one factor per row for the product of the remaining examples, or `None`
+/// if no example remains.
 fn add_kept(
     kept: &[Option<Vec<f32>>],
     factors: &[f32],
@@ -451,7 +451,7 @@ fn add_kept(
     Some(spread(spans, rows, &left, 0.0))
 }
 
-/// Adds factor · g row by row to the rows that `index` names.
+/// Adds factor · g row by row to the rows given by `index`.
 fn scatter(g: &[f32], index: &[u32], factors: &[f32], sum: &mut [f32], width: usize) {
     for ((g, &i), factor) in g.chunks_exact(width).zip(index).zip(factors) {
         let into = &mut sum[i as usize * width..(i as usize + 1) * width];

@@ -1,13 +1,13 @@
-//! Where the rows of examples lie when a part of a batch is put together.
+//! The arrangement of the examples' rows in a part of a batch.
 
 use super::Example;
 use std::ops::Range;
 
-/// Where the rows of a part of a batch lie: all ordinary ones, then all sensitive ones.
+/// The places of the rows of a part of a batch: all ordinary rows, then all sensitive ones.
 pub(super) struct Places {
-    /// By example and segment: its first row.
+    /// The first row of each segment, by example.
     pub(super) segments: Vec<Vec<usize>>,
-    /// By example: its sensitive rows, one after the other.
+    /// The range of sensitive rows of each example.
     pub(super) sensitive: Vec<Range<usize>>,
     pub(super) ordinary: usize,
     pub(super) rows: usize,
@@ -47,7 +47,7 @@ impl Places {
         places
     }
 
-    /// Rows of `width` values, from each example's order in time into that of the part.
+    /// Gathers rows of `width` values from each example's time order into the order of the part.
     pub(super) fn gathered<T: Copy + Default>(
         &self,
         examples: &[Example<'_>],

@@ -1,4 +1,4 @@
-//! The order of the layers, once for training and once for scoring.
+//! The order of the layers, shared by training and scoring.
 
 use super::Transformer;
 use super::heads::{KeptHeads, NormedHeads};
@@ -16,7 +16,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
 use std::marker::PhantomData;
 
-/// What the layers are applied to: matrices, with or without a way back.
+/// The operations to which the layers are applied: on matrices, with or without a backward pass.
 pub(super) trait Flow<B: Floats, K: Layers<B>> {
     type Value: Clone;
     fn linear(&mut self, model: &Transformer<B, K>, x: Self::Value, at: LinearAt) -> Self::Value;
@@ -38,15 +38,15 @@ pub(super) trait Flow<B: Floats, K: Layers<B>> {
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Self::Value;
     fn scale(&mut self, x: Self::Value, factor: f64) -> Self::Value;
     fn tanh(&mut self, x: Self::Value) -> Self::Value;
-    /// The same values in columns from `offset` of `width`, the others zero.
+    /// Places the values in columns from `offset` of `width`; the others are zero.
     fn widen(&mut self, x: Self::Value, offset: usize, width: usize) -> Self::Value;
-    /// Dropout, where the flow has any.
+    /// Applies dropout, if the flow has any.
     fn drop(&mut self, x: Self::Value, _: DropoutSite) -> Self::Value {
         x
     }
 }
 
-/// All layers and the norm after them.
+/// Applies all layers and the norm after them.
 pub(super) fn layers<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
@@ -66,15 +66,15 @@ pub(super) fn layers<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     x
 }
 
-/// What stands between the layers and the head's matrix. Row by row: of a classifier, whose loss is that of one row, the
-/// others have no gradient.
+/// Applies the operations between the layers and the head's matrix, row by row. In a classifier, whose loss is that of
+/// one row, the other rows have no gradient.
 pub(super) fn top<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
     x: F::Value,
 ) -> F::Value {
     match &model.layout.head {
-        // before the head's matrix: logits and the matrix's gradient are those of divided logits
+        // before the head's matrix: the logits and the matrix's gradient are the same as for divided logits
         HeadLayout::NextToken { .. } => {
             flow.scale(x, model.config.switches.multipliers.logits.recip())
         }
@@ -100,7 +100,7 @@ pub(super) fn top<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     }
 }
 
-/// A block's output added to what it read, with the norm behind it: on the sum or on the output.
+/// Adds a block's output to its input, with the norm after the block: on the sum or on the output.
 fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
@@ -120,7 +120,7 @@ fn joined<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     }
 }
 
-/// A linear layer with what an adapter adds to its columns: two linear layers one after the other.
+/// Applies a linear layer and adds its adapter, two consecutive linear layers, to some of the columns.
 fn linear<B: Floats, K: Layers<B>, F: Flow<B, K>>(
     model: &Transformer<B, K>,
     flow: &mut F,
@@ -207,17 +207,17 @@ fn widened<B: Floats>(x: Matrix<B>, offset: usize, width: usize) -> Matrix<B> {
         return x;
     }
     let device = x.device();
-    // a device refuses to fill a tensor without values
+    // devices refuse to fill an empty tensor
     let zeros = |columns| (columns > 0).then(|| Tensor::zeros([rows, columns], &device));
     let (before, behind) = (zeros(offset), zeros(width - offset - columns));
     let parts = [before, Some(x), behind].into_iter().flatten();
     Tensor::cat(parts.collect(), 1)
 }
 
-/// What happens at each attention layer: its index, and queries, keys and values side by side.
+/// Computes attention in a layer. The arguments are the layer's index, and queries, keys and values side by side.
 pub(super) type Attend<'a, B> = dyn FnMut(usize, &Matrix<B>) -> Matrix<B> + 'a;
 
-/// Layers without a way back.
+/// Layers without a backward pass.
 pub(super) struct Plain<'a, B: Floats> {
     pub(super) attend: &'a mut Attend<'a, B>,
 }
@@ -259,8 +259,8 @@ impl<B: Floats, K: Layers<B>> Flow<B, K> for Plain<'_, B> {
     }
 }
 
-/// Layers with a tap at each trained parameter, and none at those that stay. Weights are untracked,
-/// so the backward pass computes no weight gradient.
+/// Layers with a tap at each trained parameter, and none at frozen ones. Weights are untracked, so the backward pass
+/// computes no weight gradient.
 pub(super) struct Recording<'a, B: Floats, K> {
     rows: &'a Rows,
     device: B::Device,
@@ -287,7 +287,7 @@ impl<'a, B: Floats, K: Layers<B>> Recording<'a, B, K> {
         (ops::tap::<B>(z, leaf.clone()), leaf)
     }
 
-    /// What was recorded, with the gradients that the backward pass left at the taps.
+    /// Returns the recorded values, with the gradients that the backward pass left at the taps.
     pub(super) fn tape(
         self,
         gradients: &<Autodiff<B> as AutodiffBackend>::Gradients,

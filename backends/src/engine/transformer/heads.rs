@@ -1,4 +1,4 @@
-//! Norms of queries and keys, head by head or whole, before their positions.
+//! Norms of queries and keys, per head or as a whole, before their positions are applied.
 
 use super::Transformer;
 use crate::engine::layers::{Floats, Layers, Matrix, NormTap, NormWeights, Normalised};
@@ -6,8 +6,8 @@ use crate::model::{HeadNormsAt, NormAt};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-/// Columns of queries and keys in queries, keys and values side by side, and how many of each are
-/// normalised at once.
+/// The columns of queries and keys in queries, keys and values side by side, and how many of each are normalised
+/// together.
 #[derive(Debug, Clone, Copy)]
 struct HeadColumns {
     queries: usize,
@@ -16,7 +16,7 @@ struct HeadColumns {
 }
 
 impl HeadColumns {
-    /// Query heads and key heads, one to a row.
+    /// Returns query heads and key heads, one per row.
     fn apart<B: Backend>(self, joined: &Matrix<B>) -> [Matrix<B>; 2] {
         let rows = joined.dims()[0];
         let [query, key] = self.heads;
@@ -27,7 +27,7 @@ impl HeadColumns {
         })
     }
 
-    /// The same heads in their places, and what stands behind them.
+    /// Puts the heads back in their places, followed by the values.
     fn together<B: Backend>(self, heads: [Matrix<B>; 2], joined: &Matrix<B>) -> Matrix<B> {
         let rows = joined.dims()[0];
         let [queries, keys] = heads;
@@ -40,7 +40,7 @@ impl HeadColumns {
     }
 }
 
-/// Normalised query heads and key heads, with all that the way back needs.
+/// Normalised query heads and key heads, with the values that the backward pass needs.
 pub(super) struct NormedHeads<B: Backend> {
     at: HeadNormsAt,
     columns: HeadColumns,
@@ -77,7 +77,7 @@ impl<B: Floats> NormedHeads<B> {
         (out, normed)
     }
 
-    /// dL/d(joined) from the gradient of what [`Self::of`] gives.
+    /// Returns dL/d(joined) from the gradient of the result of [`Self::of`].
     pub(super) fn back<K: Layers<B>>(&self, d: &Matrix<B>) -> Matrix<B> {
         let [queries, keys] = self.columns.apart(d);
         let heads = [
@@ -87,7 +87,7 @@ impl<B: Floats> NormedHeads<B> {
         self.columns.together(heads, d)
     }
 
-    /// Unit heads as they stand side by side, for [`KeptHeads::taps`].
+    /// Returns the unit heads side by side, for [`KeptHeads::taps`].
     pub(super) fn kept(&self) -> KeptHeads<B> {
         let HeadColumns {
             queries,
@@ -107,7 +107,7 @@ impl<B: Floats> NormedHeads<B> {
     }
 }
 
-/// What the taps of both gains need beside the gradient.
+/// The values that the taps of both gains need besides the gradient.
 pub(super) struct KeptHeads<B: Backend> {
     at: HeadNormsAt,
     units: [Matrix<B>; 2],
@@ -115,7 +115,7 @@ pub(super) struct KeptHeads<B: Backend> {
 }
 
 impl<B: Backend> KeptHeads<B> {
-    /// The taps of both gains, from the gradient of queries, keys and values side by side.
+    /// Returns the taps of both gains, from the gradient of queries, keys and values side by side.
     pub(super) fn taps(&self, gradient: &Matrix<B>) -> [NormTap<B>; 2] {
         let queries = self.units[0].dims()[1];
         let places = [(self.at.query, 0), (self.at.key, queries)];

@@ -41,35 +41,35 @@ use states::States;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-/// Most rows of a microbatch: bounds the taps.
+/// Most rows of a microbatch; bounds the memory of the taps.
 const ROWS: usize = 2048;
 /// Values per block of copies.
 const COPY: usize = 1 << 16;
 
-/// A transformer on a device, with its weights on the host too (the optimiser's side).
+/// A transformer on a device, with a copy of its weights on the host for the optimiser.
 pub(crate) struct Transformer<B: Floats, K: Layers<B>> {
     config: TransformerConfig,
     layout: Layout,
     attention: Vec<Attention>,
-    /// Those that are trained: the model's, or its adapter's.
+    /// The trained parameters: the model's, or its adapter's.
     parameters: Vec<Parameter>,
     groups: Vec<usize>,
-    /// What is trained, on the host; absent after steps that the device took, until somebody asks.
+    /// The trained weights on the host; absent after steps on the device, until they are needed.
     values: OnceLock<Vec<Vec<f32>>>,
     adapter: Option<Lora>,
-    /// How many of the weights stay as they are: all of the model's, where an adapter is trained.
+    /// The number of weights that stay as they are: all of the model's if an adapter is trained.
     frozen: usize,
-    /// The model's, then its adapter's.
+    /// The model's weights, then its adapter's.
     weights: Vec<Matrix<B>>,
     device: B::Device,
     sums: Sums<B>,
-    /// The buffers of the last step, for the next.
+    /// The buffers of the last step, reused in the next.
     spare: Vec<Vec<f32>>,
     margin: f64,
     /// A token whose prediction carries no loss.
     left_out: Option<TokenId>,
     masks: Option<Masks>,
-    /// The tokens that an encoder has to tell.
+    /// The masks of the tokens that an encoder has to predict.
     masked: Option<TokenMasks>,
     precision: Precision,
     states: States,
@@ -110,12 +110,12 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         })
     }
 
-    /// Whether the weights from this one on are trained.
+    /// Returns whether this weight is trained.
     const fn trains(&self, weight: usize) -> bool {
         weight >= self.frozen
     }
 
-    /// The pairs of matrices beside a weight, A and B, and the first column that each adds to.
+    /// Returns the adapter matrices A and B of a weight, and the first column that each pair adds to.
     fn pairs(&self, weight: usize) -> impl Iterator<Item = ([usize; 2], usize)> {
         let modules = self.adapter.iter().flat_map(Lora::modules).enumerate();
         let beside = modules.filter(move |(_, module)| module.weight == weight);
@@ -145,7 +145,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (self.weights[at.weight].clone(), bias)
     }
 
-    /// The last matrix and where it stands, with its bias: the embedding where the head is tied.
+    /// Returns the last matrix and its index, with its bias; the embedding if the head is tied.
     fn head_weights(&self) -> (HeadAt, HeadWeights<B>) {
         let (projection, bias) = match &self.layout.head {
             HeadLayout::NextToken { projection, bias } => (*projection, *bias),
@@ -171,7 +171,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (at, head)
     }
 
-    /// Embedded tokens and positions, N × d, and token types, all of them 0.
+    /// Embeds tokens and positions, N × d, and token types, all of them 0.
     fn embed(&self, rows: &Rows) -> Matrix<B> {
         let embedded = self.embed_untyped(rows);
         match self.layout.token_type_embedding {
@@ -198,11 +198,11 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         upload_values(values, [rows, columns], &self.device)
     }
 
-    /// One forward and one backward pass: the tape, and the summed negative log-likelihood
-    /// (nats). With `sum` the head's gradient, where it is trained, times the factor, is added to it right away.
+    /// Runs one forward and one backward pass; returns the tape, and the negative log-likelihood of each row (nats).
+    /// With `sum` the head's gradient, if it is trained, times the factor, is added to the sum immediately.
     fn pass(&self, rows: &Rows, sum: Option<(&mut Sums<B>, f32)>) -> (Tape<B>, Losses<B>) {
         let embedded = Tensor::from_inner(self.embed(rows));
-        // the way back ends at the first parameter that is trained
+        // the backward pass ends at the first trained parameter
         let embedded = match self.frozen {
             0 => embedded.require_grad(),
             _ => embedded,
@@ -223,7 +223,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
             Some(asked) => self.in_their_places(run.d_hidden, &asked.places, rows.len()),
             None => run.d_hidden,
         };
-        // a root needs a value, and nobody reads this one
+        // a root needs a value, though it is never read
         let loss = Tensor::zeros([1, 1], &self.device);
         let gradients = ops::apply(hidden, loss, move |_| d_hidden).backward();
         let tape = recording.tape(
@@ -246,8 +246,8 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (tape, run.nll)
     }
 
-    /// What the head reads. Of an encoder or a classifier few rows predict something, and a grid apart the head's matrix,
-    /// which is as wide as the vocabulary, meets no others.
+    /// Selects the rows for the head. In an encoder or a classifier few rows predict something, and without a grid the
+    /// head's matrix, which is as wide as the vocabulary, is applied only to these.
     fn asked(&self, rows: &Rows, hidden: Matrix<B>) -> (Matrix<B>, Option<AskedRows>) {
         if K::GRID || self.config.head == Head::NextToken {
             return (hidden, None);
@@ -260,26 +260,26 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (hidden.select(0, index), Some(asked))
     }
 
-    /// Rows where they stand among all, the others zero.
+    /// Scatters rows to their places among all rows; the others are zero.
     fn in_their_places(&self, part: Matrix<B>, places: &[u32], rows: usize) -> Matrix<B> {
         let zeros: Matrix<B> = Tensor::zeros([rows, part.dims()[1]], &self.device);
         let index = indices::<B>(places, &self.device);
         zeros.select_assign(0, index, part, IndexingUpdateOp::Add)
     }
 
-    /// Most rows of a microbatch.
+    /// Returns the maximum number of rows of a microbatch.
     fn most_rows(&self) -> usize {
         let most = if K::GRID { B::GRID_ROWS } else { ROWS };
         most.min(B::LOGITS / self.config.vocabulary).max(1)
     }
 
-    /// Microbatches of examples as the head asks for them: of a decoder no row reads the last token.
+    /// Returns microbatches of examples for the head: in a decoder no row reads the last token.
     fn microbatches<S: Copy + AsRef<[TokenId]>>(&self, sequences: &[S]) -> Vec<Microbatch<S>> {
         let unread = usize::from(self.config.head == Head::NextToken);
         self.microbatches_without(unread, sequences)
     }
 
-    /// Consecutive examples that fit into a microbatch, or examples of one length on a grid.
+    /// Returns consecutive examples that fit into a microbatch, or examples of one length on a grid.
     fn microbatches_without<S: Copy + AsRef<[TokenId]>>(
         &self,
         unread: usize,
@@ -296,8 +296,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         (self.config.vocabulary, self.config.longest())
     }
 
-    /// Rows for training, with their masks; predictions of the token that is left out carry no
-    /// loss.
+    /// Returns rows for training, with their masks; predictions of the token that is left out carry no loss.
     fn rows(&self, examples: &[Example<'_>], grid: Option<Grid>) -> Result<Rows> {
         let mut rows = self.predicting(examples, grid, self.masked.as_ref())?;
         let masks = self.masks.as_ref();
@@ -319,7 +318,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         Ok(rows)
     }
 
-    /// Rows with what the head is asked for: each next token, the masked tokens, or the class of the whole.
+    /// Returns rows with the targets of the head: each next token, the masked tokens, or the class of the whole.
     fn predicting(
         &self,
         examples: &[Example<'_>],
@@ -366,7 +365,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         }
     }
 
-    /// Gives each row its row of the position table, where that follows from the tokens.
+    /// Sets each row's row of the position table, if it depends on the tokens.
     fn placed(&self, rows: &mut Rows) {
         for span in &rows.spans {
             let places = self.config.position_rows(&rows.inputs[span.range()]);
@@ -377,7 +376,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         }
     }
 
-    /// Norms by example and group.
+    /// Sums norms by example and group.
     fn grouped(&self, norms: &Norms<B>, examples: usize) -> Result<SquaredNorms> {
         let groups = self.groups.last().map_or(0, |last| last + 1);
         let mut values = vec![0.0; examples * groups];
@@ -396,7 +395,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         let squared = self.grouped(&norms, part.len())?;
         let rejected = squared.rejected();
         if rejected > 0 {
-            // zero times infinity would not be zero: the others again, without them
+            // zero times infinity would not be zero: the pass is repeated without these examples
             drop((tape, norms));
             let finite: Vec<Example<'_>> = (0..part.len())
                 .filter(|e| squared.finite(*e))
@@ -435,7 +434,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 
     fn reload(&mut self, values: Vec<Vec<f32>>) {
-        // the old weights go first: no moment with three copies
+        // the old weights are freed first: at no time are there three copies
         self.weights.truncate(self.frozen);
         let moved = upload(&self.parameters, &values, &self.device);
         self.weights.extend(moved);
@@ -443,7 +442,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         self.states.clear();
     }
 
-    /// What is trained, on the host.
+    /// Returns the trained weights, on the host.
     fn trained(&self) -> &[Vec<f32>] {
         self.values.get_or_init(|| self.download())
     }
@@ -466,7 +465,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 }
 
-/// The class of an example.
+/// Returns the class of an example.
 pub(crate) fn label(example: &Example<'_>, classes: usize) -> Result<u32> {
     match example.label {
         Some(label) if (label as usize) < classes => Ok(label),
@@ -479,7 +478,7 @@ pub(crate) fn label(example: &Example<'_>, classes: usize) -> Result<u32> {
     }
 }
 
-/// Attention layer by layer; the tables of turns are shared.
+/// Returns the attention of each layer; layers share the tables of rotations.
 fn attention(config: &TransformerConfig) -> Vec<Attention> {
     let table = |rotary: &Rotary| {
         let frequencies = rotary.frequencies(config.head_width);
@@ -519,7 +518,7 @@ fn attention(config: &TransformerConfig) -> Vec<Attention> {
         .collect()
 }
 
-/// The weights on the device, vectors as one row; each value is copied once.
+/// Uploads the weights to the device, vectors as one row; each value is copied once.
 fn upload<B: Floats>(
     parameters: &[Parameter],
     values: &[Vec<f32>],

@@ -1,5 +1,5 @@
-//! Steps that the device takes by itself: noise, moments and weights stay there, and what crosses is one number
-//! per parameter.
+//! Steps taken entirely on the device: noise, moments and weights stay there, and only one number per parameter is
+//! transferred.
 
 use super::*;
 use crate::privacy::random::MeanNoise;
@@ -7,7 +7,7 @@ use crate::trainer::Resident;
 use crate::trainer::optimizer::{DeviceMoments, Rule};
 use std::any::Any;
 
-/// First and second moments, in the order of what is trained; empty where the optimiser has none.
+/// First and second moments, in the order of the trained parameters; empty if the optimiser has none.
 #[derive(Debug)]
 struct Moments<B: Floats>([Vec<Matrix<B>>; 2]);
 
@@ -35,7 +35,7 @@ impl<B: Floats, K: Layers<B>> Resident for Transformer<B, K> {
 }
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    /// Moves the weights by a gradient on the device, with the rounding of the host's optimiser.
+    /// Updates the weights with a gradient on the device, rounded as by the host's optimiser.
     pub(super) fn step_on_device(
         &mut self,
         gradient: Vec<Matrix<B>>,
@@ -76,7 +76,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
     }
 }
 
-/// The largest magnitude, where all are finite.
+/// Returns the largest magnitude, or `None` unless all values are finite.
 pub(super) fn largest<B: Floats>(tensors: &[Matrix<B>]) -> Option<f32> {
     let each = B::largest(tensors);
     each.into_iter()

@@ -13,7 +13,7 @@ use crate::trainer::Precision;
 use reticent_corpus::TokenId;
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    /// What the head's matrix is applied to, N × d, from what was embedded.
+    /// Computes the input of the head's matrix, N × d, from the embedded rows.
     pub(super) fn hidden(&self, rows: &Rows, embedded: Matrix<B>) -> Matrix<B> {
         let mut attend = |layer: usize, joined: &Matrix<B>| {
             K::attend(joined, rows, &self.attention[layer], Precision::Single).out
@@ -25,7 +25,7 @@ impl<B: Floats, K: Layers<B>> Transformer<B, K> {
         top(self, &mut flow, hidden)
     }
 
-    /// Rows of hidden states at once whose logits fit into memory.
+    /// Returns how many rows of hidden states can be processed at once so that their logits fit into memory.
     pub(super) fn logit_rows(&self) -> usize {
         let fit = B::LOGITS / 4 / self.config.vocabulary;
         match K::GRID {
@@ -95,7 +95,7 @@ impl<B: Floats, K: Layers<B>> Logits for Transformer<B, K> {
 }
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    /// Token types, embedded; 0 where none is given.
+    /// Embeds token types; 0 where none is given.
     fn types(&self, table: usize, token_types: &[u32], rows: usize) -> Matrix<B> {
         let d = self.config.width;
         let mut out = Vec::with_capacity(rows * d);

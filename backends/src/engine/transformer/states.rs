@@ -1,7 +1,7 @@
-//! Cached prefixes: a tree of keys and values, so that states with a common past share it.
+//! Cached prefixes: a tree of keys and values, so that states share a common prefix.
 //!
-//! A state holds the rows that its call added and points to its parent; extending a state
-//! copies nothing of it. What many states share is kept once and freed with the last of them.
+//! A state holds the rows that its call added and points to its parent; extending a state copies nothing of the parent.
+//! Rows that several states share are stored once and freed with the last of these states.
 
 use super::Transformer;
 use super::flow::{Plain, layers, top};
@@ -18,11 +18,11 @@ use reticent_corpus::TokenId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Keys (turned) and values of consecutive rows, layer by layer.
+/// Keys (rotated) and values of consecutive rows, layer by layer.
 #[derive(Debug)]
 struct Node {
     parent: Option<Arc<Node>>,
-    /// Rows of this node and of all before it.
+    /// The number of rows of this node and all its ancestors.
     end: usize,
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
@@ -40,7 +40,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// One after the other: a recursion as deep as a sequence is long could overflow the stack.
+    /// Frees the ancestors iteratively: a recursion as deep as the sequence is long could overflow the stack.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(node) = next {
@@ -59,7 +59,7 @@ struct State {
     hidden: Vec<f32>,
 }
 
-/// All states that were made and not released.
+/// All states that were created and not released.
 #[derive(Debug, Default)]
 pub(super) struct States {
     all: HashMap<u64, State>,
@@ -83,7 +83,7 @@ impl States {
     }
 }
 
-/// The nodes of a prefix, oldest first.
+/// Returns the nodes of a prefix, oldest first.
 fn chain(node: &Arc<Node>) -> Vec<&Node> {
     let mut nodes = vec![&**node];
     while let Some(parent) = &nodes[nodes.len() - 1].parent {
@@ -93,7 +93,7 @@ fn chain(node: &Arc<Node>) -> Vec<&Node> {
     nodes
 }
 
-/// Keys, turned to their positions, and values of rows of queries, keys and values.
+/// Returns the keys, rotated by their positions, and the values from rows of queries, keys and values.
 fn cut(joined: &[f32], positions: &[u32], attention: &Attention) -> (Vec<f32>, Vec<f32>) {
     let (width, groups) = (attention.width, attention.groups);
     let (queries, side) = (attention.heads * width, groups * width);
@@ -218,7 +218,7 @@ impl<B: Floats, K: Layers<B>> PrefixScorer for Transformer<B, K> {
     fn start(&mut self, prefixes: &[Vec<TokenId>]) -> Result<Vec<StateId>> {
         Model::from(self.config.clone()).predicts_next_token()?;
         let views: Vec<&[TokenId]> = prefixes.iter().map(Vec::as_slice).collect();
-        // nothing is kept of a call that fails
+        // a call that fails stores nothing
         Rows::reading(&views, self.limits(), None)?;
         let mut out = vec![StateId(0); prefixes.len()];
         for part in self.microbatches_without(0, &views) {

@@ -6,7 +6,8 @@ use crate::engine::host::layers::log_softmax;
 use crate::trainer::{Gradients, Resident, elsewhere};
 
 impl<B: Floats, K: Layers<B>> Transformer<B, K> {
-    /// Σ of gradients over a public batch divided by its predictions, where the device wants it, and the mean loss.
+    /// Returns the sum of gradients over a public batch divided by its number of predictions, on the host or the
+    /// device, and the mean loss.
     fn public_sums(&mut self, batch: &PublicBatch<'_>) -> Result<(Sums<B>, f64)> {
         let parts = self.microbatches(&batch.0);
         let rows: Vec<Rows> = parts

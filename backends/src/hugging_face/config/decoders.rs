@@ -1,4 +1,4 @@
-//! Decoders: which keys each family has, and which switches they set.
+//! Decoders: the keys of each family, and the switches that they set.
 
 use super::{activation, common, refuse, rotary, uncovered};
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub(super) fn read(f: &Fields, family: Family) -> Result<TransformerConfig> {
     }
 }
 
-/// A decoder's architecture must be the one with the next-token head or with classes, or name the bare model.
+/// Checks that a decoder's architecture is the one with the next-token head or with classes, or the bare model.
 fn named(f: &Fields, family: Family) -> Result<()> {
     let allowed = super::write::classes(family);
     let named = f.texts("architectures")?;
@@ -140,8 +140,8 @@ fn opt(f: &Fields) -> Result<TransformerConfig> {
     })
 }
 
-/// Key-value heads and the width of a head where their keys are not there (a `null` is what the
-/// sizes say).
+/// Returns the number of key-value heads and the width of a head for absent keys (for `null` they follow from the
+/// sizes).
 fn absent(family: Family) -> (Option<usize>, Option<usize>) {
     match family {
         Family::Mistral => (Some(8), None),
@@ -156,7 +156,7 @@ fn absent(family: Family) -> (Option<usize>, Option<usize>) {
     }
 }
 
-/// The key of the norms' ε.
+/// Returns the key of the norms' ε.
 pub(super) fn epsilon_key(family: Family) -> &'static str {
     match family {
         Family::Phi | Family::GptNeox | Family::Stablelm => "layer_norm_eps",
@@ -165,7 +165,7 @@ pub(super) fn epsilon_key(family: Family) -> &'static str {
     }
 }
 
-/// What decoders with rotary positions share.
+/// Reads the keys that decoders with rotary positions share.
 fn grouped(f: &Fields, family: Family) -> Result<TransformerConfig> {
     let base = common(f, family)?;
     let absent = absent(family);
@@ -282,7 +282,7 @@ fn multipliers(f: &Fields, base: &TransformerConfig) -> Result<Multipliers> {
     })
 }
 
-/// Positions of the layers of one kind in a list of kinds, of which there are two.
+/// Returns the positions of the layers of one kind in a list of kinds, of which there are two.
 fn chosen(
     f: &Fields,
     key: &str,
@@ -316,7 +316,7 @@ fn chosen(
 
 const KINDS: [&str; 2] = ["sliding_attention", "full_attention"];
 
-/// The layers that `layer_types` names as sliding, where it is there.
+/// Returns the layers that `layer_types` lists as sliding, if it is present.
 fn sliding(f: &Fields, layers: usize) -> Result<Option<Vec<usize>>> {
     let types = f.texts("layer_types")?;
     if types.is_empty() {
@@ -325,7 +325,7 @@ fn sliding(f: &Fields, layers: usize) -> Result<Option<Vec<usize>>> {
     chosen(f, "layer_types", &types, KINDS, layers).map(Some)
 }
 
-/// The window and the layers that have it: all of them, or, behind `use_sliding_window`, those of
+/// Returns the window and the layers that have it: all of them, or, subject to `use_sliding_window`, those of
 /// `layer_types`.
 fn window(f: &Fields, base: &TransformerConfig) -> Result<(Option<usize>, Option<Vec<usize>>)> {
     let all = matches!(
@@ -336,7 +336,7 @@ fn window(f: &Fields, base: &TransformerConfig) -> Result<(Option<usize>, Option
     if !all && !some {
         return Ok((None, None));
     }
-    // One that is as long as the context hides nothing.
+    // A window as long as the context hides nothing.
     let hiding = |window: Option<usize>| window.filter(|window| *window < base.positions);
     let given = f.size_if_there("sliding_window")?;
     let usual = |window: Option<usize>| given.or(window.filter(|_| !f.named("sliding_window")));
@@ -372,7 +372,7 @@ fn window(f: &Fields, base: &TransformerConfig) -> Result<(Option<usize>, Option
     })
 }
 
-/// Layers whose queries and keys are not turned: those with a 0 in `no_rope_layers`.
+/// Returns the layers without rotary positions: those with a 0 in `no_rope_layers`.
 fn unturned(f: &Fields, layers: usize) -> Result<Vec<usize>> {
     let marks = f.sizes("no_rope_layers")?;
     if marks.is_empty() {
@@ -437,9 +437,9 @@ fn gemma(f: &Fields, family: Family) -> Result<TransformerConfig> {
     })
 }
 
-/// The first Gemma, whose `hidden_activation` versions of transformers read or leave aside.
+/// Reads the first Gemma, whose `hidden_activation` some versions of transformers read and others ignore.
 fn gemma1(f: &Fields, base: TransformerConfig) -> Result<TransformerConfig> {
-    // the first folders say one and mean the other, as transformers knows
+    // the first folders say one activation and mean the other, as transformers knows
     let said = match base.activation {
         Activation::Gelu => Activation::GeluTanh,
         other => other,

@@ -6,9 +6,9 @@ use crate::hugging_face::fields::Fields;
 use crate::trainer::dropout::Dropout;
 use std::path::Path;
 
-/// The dropout rates of a `config.json`, with transformers' own defaults where it names none; what is wrong with them
-/// where training can't follow them. Those of heads that are not trained here (`summary_first_dropout`,
-/// `classifier_dropout`) play no part.
+/// Reads the dropout rates of a `config.json`, with transformers' defaults for missing keys, or the reason why training
+/// can't follow them. The rates of heads that are not trained here (`summary_first_dropout`, `classifier_dropout`) are
+/// ignored.
 pub(in crate::hugging_face) fn read(path: &Path) -> Result<std::result::Result<Dropout, String>> {
     let fields = Fields::read(path)?;
     let rate = |key: &str, default: f64| -> Result<f64> {
@@ -54,7 +54,7 @@ pub(in crate::hugging_face) fn read(path: &Path) -> Result<std::result::Result<D
             ["embedding_dropout", "attention_dropout", "residual_dropout"],
             0.0,
         ),
-        // whose embd_pdrop nothing reads
+        // its embd_pdrop is never read
         Some(Family::Phi3) => Ok(Dropout {
             attention: rate("attention_dropout", 0.0)?,
             hidden: rate("resid_pdrop", 0.0)?,
@@ -74,7 +74,7 @@ pub(in crate::hugging_face) fn read(path: &Path) -> Result<std::result::Result<D
                 ..Dropout::NONE
             };
             if found == Some(Family::Stablelm) {
-                // of the feed-forward part alone
+                // of the feed-forward part only
                 return none("hidden_dropout", followed);
             }
             Ok(followed)

@@ -1,4 +1,4 @@
-//! The classes of a sequence: how many, their names, and what a decoder takes for padding.
+//! The classes of sequences: their number, their names, and a decoder's padding token.
 
 use super::super::fields::Fields;
 use super::write;
@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::model::{Family, Head, TransformerConfig};
 use serde_json::{Map, Value, json};
 
-/// How many classes `id2label` (else `num_labels`, else 2) says, and their names; none where they are `LABEL_0`, `LABEL_1`, ….
+/// Reads the number of classes from `id2label` (else `num_labels`, else 2), and their names; no names if they are
+/// `LABEL_0`, `LABEL_1`, ….
 pub(super) fn read(f: &Fields) -> Result<(usize, Vec<String>)> {
     if let Some(kind) = f.text_if_there("problem_type")?
         && kind != "single_label_classification"
@@ -37,12 +38,12 @@ pub(super) fn read(f: &Fields) -> Result<(usize, Vec<String>)> {
     Ok((names.len(), if plain { Vec::new() } else { names }))
 }
 
-/// The name of a class without one.
+/// Returns the default name of a class.
 fn numbered(class: usize) -> String {
     format!("LABEL_{class}")
 }
 
-/// `id2label` and `label2id` of a model with classes.
+/// Writes `id2label` and `label2id` of a model with classes.
 pub(super) fn put(c: &TransformerConfig, value: &mut Value) {
     let Head::Classes(classes) = c.head else {
         return;
@@ -59,7 +60,7 @@ pub(super) fn put(c: &TransformerConfig, value: &mut Value) {
     }
 }
 
-/// A decoder with classes in place of its next-token head, where the file names that class.
+/// Returns a decoder with classes in place of its next-token head, if the file names that class.
 pub(super) fn decoder(f: &Fields, base: TransformerConfig) -> Result<TransformerConfig> {
     let named = f.texts("architectures")?;
     if named.first().copied() != write::sequence_class(base.family).as_deref() || named.is_empty() {
@@ -68,7 +69,7 @@ pub(super) fn decoder(f: &Fields, base: TransformerConfig) -> Result<Transformer
     let (classes, class_names) = read(f)?;
     let padding = match f.named("pad_token_id") {
         true => f.size_if_there("pad_token_id")?,
-        // what transformers takes where nothing is said
+        // transformers' default for an absent key
         false => match base.family {
             Family::Gemma | Family::Gemma2 | Family::Gemma3 => Some(0),
             Family::Opt | Family::Olmo2 => Some(1),

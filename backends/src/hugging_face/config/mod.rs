@@ -1,5 +1,5 @@
-//! `config.json` of every family, read and written with Hugging Face's own keys. A reader only sets
-//! sizes, numbers and switches.
+//! Reads and writes `config.json` of every family, with Hugging Face's own keys. A reader only sets sizes, numbers and
+//! switches.
 
 mod decoders;
 mod dropout;
@@ -18,9 +18,9 @@ use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
 
-/// What can be done with a model that is not covered.
+/// Advice for a model that is not covered.
 const ELSEWHERE: &str = "the model can be audited by its losses through `--scorer`, as reports/examples/scorer_transformers.py does";
-/// Models whose layers send tokens to experts.
+/// Model types whose layers route tokens to experts.
 const EXPERTS: [&str; 22] = [
     "dbrx",
     "deepseek_v2",
@@ -45,7 +45,7 @@ const EXPERTS: [&str; 22] = [
     "qwen3_vl_moe",
     "switch_transformers",
 ];
-/// Models whose layers are recurrent or state-space ones, all or some.
+/// Model types with recurrent or state-space layers, some or all.
 const HYBRIDS: [&str; 16] = [
     "bamba",
     "falcon_h1",
@@ -97,7 +97,7 @@ fn refused(fields: &Fields, kind: &str) -> Error {
     uncovered(fields, format!("model_type `{kind}` is {reason}"))
 }
 
-/// The refusal of a model or of a setting that is not covered, with the way out.
+/// Returns the error for a model or setting that is not covered, with advice.
 fn uncovered(fields: &Fields, why: impl Display) -> Error {
     fields.bad(format!("{why}; {ELSEWHERE}"))
 }
@@ -139,10 +139,11 @@ fn model_type(family: Family) -> &'static str {
     found.map_or("", |(kind, _)| kind)
 }
 
-/// Whether a shape survives its own `config.json`: what no file can say is no model of the family.
+/// Checks that an architecture survives a round trip through its own `config.json`. An architecture that no file can
+/// express is not a model of the family.
 ///
 /// # Errors
-/// [`Error::Unsuitable`] naming what the file would not say.
+/// Returns [`Error::Unsuitable`] naming the settings that the file could not express.
 pub(super) fn expressible(config: &TransformerConfig) -> Result<()> {
     let kind = model_type(config.family);
     let fields = Fields::of(Path::new("config.json"), write(config, None));
@@ -162,7 +163,7 @@ pub(super) fn expressible(config: &TransformerConfig) -> Result<()> {
     )))
 }
 
-/// The places where two values differ, with what the first says there.
+/// Collects the places where two values differ, with the first value there.
 fn differences(at: &str, ours: &Value, said: &Value, out: &mut Vec<String>) {
     match (ours, said) {
         (Value::Object(a), Value::Object(b)) => {
@@ -180,7 +181,7 @@ fn differences(at: &str, ours: &Value, said: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Refuses a switch that changes the arithmetic and that we do not follow.
+/// Refuses a switch that changes the arithmetic and that is not supported.
 fn refuse(fields: &Fields, key: &str, usual: bool) -> Result<()> {
     if fields.flag(key, usual)? == usual {
         Ok(())
@@ -204,7 +205,7 @@ fn activation(fields: &Fields, key: &str, default: Activation) -> Result<Activat
     }
 }
 
-/// Keys that most families share, on top of the family's usual numbers.
+/// Reads the keys that most families share, on top of the family's usual numbers.
 fn common(f: &Fields, family: Family) -> Result<TransformerConfig> {
     let base = TransformerConfig::new(
         family,

@@ -1,4 +1,4 @@
-//! Rotary positions: `rope_theta` with `rope_scaling` and what stands beside them (transformers 4), or
+//! Reads and writes rotary positions: `rope_theta` with `rope_scaling` and related keys (transformers 4), or
 //! `rope_parameters` alone (transformers 5).
 
 use super::uncovered;
@@ -7,8 +7,8 @@ use crate::hugging_face::fields::Fields;
 use crate::model::{Family, Rotary, RotaryScaling, TransformerConfig};
 use serde_json::{Value, json};
 
-/// The keys of transformers 4 for a base and for the share of a head that is turned, with the share
-/// where neither is there.
+/// Returns the keys of transformers 4 for the base and for the share of a head that is rotated, and the share that
+/// applies if neither is present.
 fn keys(family: Family) -> (&'static str, &'static str, f64) {
     match family {
         Family::GptNeox => ("rotary_emb_base", "rotary_pct", 0.25),
@@ -18,7 +18,7 @@ fn keys(family: Family) -> (&'static str, &'static str, f64) {
     }
 }
 
-/// Whether transformers follows a share of a head that is turned.
+/// Returns whether transformers follows a share of a head that is rotated.
 const fn in_part(family: Family) -> bool {
     matches!(
         family,
@@ -26,7 +26,7 @@ const fn in_part(family: Family) -> bool {
     )
 }
 
-/// What `rope_scaling` and `rope_parameters` may set.
+/// The keys that `rope_scaling` and `rope_parameters` may set.
 const KNOWN: [&str; 8] = [
     "factor",
     "high_freq_factor",
@@ -66,7 +66,7 @@ pub(super) fn read(f: &Fields, base: &TransformerConfig) -> Result<Rotary> {
     }
 }
 
-/// As the objects of full and of sliding attention say, and the keys beside them.
+/// Reads the objects of full and of sliding attention, and the keys beside them.
 fn one(
     f: &Fields,
     base: &TransformerConfig,
@@ -118,7 +118,7 @@ fn one(
     })
 }
 
-/// Refuses an object that sets anything else.
+/// Refuses an object that sets other keys.
 fn only(f: &Fields, given: &Fields, known: &[&str]) -> Result<()> {
     let other = given.set().find(|(key, _)| !known.contains(key));
     other.map_or(Ok(()), |(key, _)| {
@@ -127,7 +127,7 @@ fn only(f: &Fields, given: &Fields, known: &[&str]) -> Result<()> {
     })
 }
 
-/// A number inside an object, or beside it under the key of transformers 4; not two numbers.
+/// Returns a number inside an object, or beside it under the key of transformers 4; refuses two different numbers.
 fn either(f: &Fields, given: Option<&Fields>, inner: &str, outer: &str) -> Result<Option<f64>> {
     let beside = f.number_if_there(outer)?;
     let Some(given) = given else {
@@ -174,7 +174,7 @@ fn scaling(f: &Fields, given: Option<&Fields>) -> Result<Option<RotaryScaling>> 
     }
 }
 
-/// In the keys of transformers 4, which 5 reads as well.
+/// Writes the keys of transformers 4, which version 5 reads as well.
 pub(super) fn write(c: &TransformerConfig, value: &mut Value) {
     let Some(rotary) = &c.rotary else { return };
     let (theta_key, share_key, share) = keys(c.family);
@@ -188,7 +188,7 @@ pub(super) fn write(c: &TransformerConfig, value: &mut Value) {
     }
 }
 
-/// The share that gives so many values of so many, rounded down.
+/// Returns a share of `width` that gives `turned` values when rounded down.
 fn factor(turned: usize, width: usize) -> f64 {
     let exact = turned as f64 / width as f64;
     if (width as f64 * exact) as usize == turned {

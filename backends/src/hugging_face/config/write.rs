@@ -1,11 +1,11 @@
-//! `config.json` such that transformers builds the same model.
+//! Writes a `config.json` from which transformers builds the same model.
 
 use super::decoders::epsilon_key;
 use super::{labels, model_type, rotary};
 use crate::model::{Activation, Family, Head, Residual, TransformerConfig};
 use serde_json::{Value, json};
 
-/// Ids that `config.json` names besides the shape.
+/// Ids that `config.json` records in addition to the architecture.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hugging_face) struct Specials {
     pub(in crate::hugging_face) bos: u32,
@@ -37,7 +37,7 @@ pub(in crate::hugging_face) fn write(c: &TransformerConfig, specials: Option<Spe
     value
 }
 
-/// A decoder's class in transformers, and the bare model's.
+/// Returns a decoder's class in transformers, and the bare model's.
 pub(super) fn classes(family: Family) -> [&'static str; 2] {
     match family {
         Family::Gpt2 => ["GPT2LMHeadModel", "GPT2Model"],
@@ -64,7 +64,7 @@ pub(super) fn classes(family: Family) -> [&'static str; 2] {
     }
 }
 
-/// The class in transformers that tells classes of sequences, where a family has one.
+/// Returns the class in transformers that classifies sequences, if a family has one.
 pub(super) fn sequence_class(family: Family) -> Option<String> {
     let stem = match family {
         Family::Granite => return None,
@@ -197,8 +197,8 @@ fn write_grouped(c: &TransformerConfig) -> Value {
     value
 }
 
-/// Families whose heads need not be as wide as the model over their number, and whose usual width
-/// is another.
+/// Returns whether the heads of a family may have a width other than the model's width over their number, and usually
+/// have another.
 const fn wide_heads(family: Family) -> bool {
     matches!(
         family,
@@ -236,7 +236,7 @@ fn write_window(c: &TransformerConfig, value: &mut Value) {
     }
 }
 
-/// A number; without a point where it is whole, as transformers 5 asks for.
+/// Returns a number, without a decimal point if it is whole, as transformers 5 requires.
 fn whole(number: f64) -> Value {
     if number.fract() == 0.0 {
         json!(number as u64)

@@ -1,13 +1,13 @@
-//! The way back: scores computed again from the normalisers that were kept.
+//! The backward pass: scores are recomputed and normalised with the stored normalisers.
 
 use super::*;
 
-/// Scores to dL/dscore, given dL/dprobability in `d`, and to probabilities in place.
+/// Turns scores into probabilities in place, and the dL/dprobability in `d` into dL/dscore.
 struct ScoreGradient<'a> {
     scores: &'a mut [f32],
     d: &'a mut [f32],
     normalisers: &'a [f32],
-    /// Σ over keys of probability × its gradient, per row: output · its gradient.
+    /// Σ over keys of probability × its gradient, per row: the product of the output and its gradient.
     along: &'a [f32],
     block: &'a Block,
     attention: &'a Attention,
@@ -45,7 +45,7 @@ impl pulp::NullaryFnOnce for ScoreGradient<'_> {
     }
 }
 
-/// Gradients of queries, keys and values side by side.
+/// Returns the gradients of queries, keys and values side by side.
 pub(crate) fn backward(
     d_out: &[f32],
     joined: &[f32],
@@ -55,7 +55,7 @@ pub(crate) fn backward(
 ) -> Vec<f32> {
     let (width, each) = (attention.width, attention.each());
     let mut d_joined = vec![0.0; joined.len()];
-    // head by head: the queries of a group, its keys and its values are separate columns
+    // head by head: the queries of a group, its keys and its values are in separate columns
     let mut heads = cut(&mut d_joined, rows, attention.joined(), width).into_iter();
     let per_example = attention.heads + 2 * attention.groups;
     let mut tasks = Vec::with_capacity(rows.spans.len() * attention.groups);
@@ -159,7 +159,7 @@ impl GroupBack<'_> {
         )
     }
 
-    /// Probabilities and dL/dscore of a block.
+    /// Computes probabilities and dL/dscore of a block.
     fn block(
         &self,
         index: usize,

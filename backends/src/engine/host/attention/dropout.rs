@@ -1,4 +1,5 @@
-//! Dropout of probabilities: a record's mask of a head, drawn forwards and again on the way back.
+//! Dropout of attention probabilities: the record's mask of a head is drawn in the forward and again in the backward
+//! pass.
 
 use super::{Attention, Block};
 use crate::engine::packed::factors;
@@ -10,7 +11,7 @@ use crate::trainer::dropout::DropoutSite;
 pub(crate) struct Dropped(Vec<f32>);
 
 impl Dropped {
-    /// Those of a head; nothing where none is dropped.
+    /// Returns the factors of a head, or `None` if nothing is dropped.
     pub(crate) fn of(
         rows: &Rows,
         example: usize,
@@ -23,7 +24,7 @@ impl Dropped {
         factors(masks, place, length * (length + 1) / 2).map(Self)
     }
 
-    /// Those of a row, for keys from 0.
+    /// Returns the factors of a row, for keys from 0.
     pub(crate) fn row(&self, row: usize) -> &[f32] {
         &self.0[row * (row + 1) / 2..][..=row]
     }

@@ -1,8 +1,8 @@
-//! The way forward: probabilities times values, block by block.
+//! The forward pass: probabilities times values, block by block.
 
 use super::*;
 
-/// Scores to probabilities, row by row; returns the logarithm of each row's normaliser.
+/// Turns scores into probabilities, row by row; returns the logarithm of each row's normaliser.
 struct Softmax<'a> {
     scores: &'a mut [f32],
     block: &'a Block,
@@ -41,7 +41,7 @@ impl pulp::NullaryFnOnce for Softmax<'_> {
     }
 }
 
-/// Outputs of attention, N × (heads · width), and the logarithms of the normalisers, N × heads.
+/// Returns the outputs of attention, N × (heads · width), and the logarithms of the normalisers, N × heads.
 pub(crate) fn forward(joined: &[f32], rows: &Rows, attention: &Attention) -> (Vec<f32>, Vec<f32>) {
     let (width, each) = (attention.width, attention.each());
     let columns = attention.heads * width;

@@ -1,5 +1,5 @@
-//! Attention on the processor: one task per example and key-value head, blocks of rows, scores
-//! computed again on the way back, so that no T × T matrix outlives its block.
+//! Attention on the processor: one task per example and key-value head, in blocks of rows. Scores are recomputed in the
+//! backward pass, so that no T × T matrix outlives its block.
 
 mod backward;
 mod dropout;
@@ -18,13 +18,13 @@ pub(crate) use step::step;
 
 /// Query rows per block.
 const QUERIES: usize = 192;
-/// Rows per block where the sum over keys ends at the last row's own position.
+/// Rows per block if the sum over keys ends at the last row's own position.
 const SHORT: usize = 48;
 
-/// What an attention layer is made of.
+/// The parameters of an attention layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attention {
-    /// Its number, from 0.
+    /// The layer's number, from 0.
     pub(crate) layer: usize,
     /// Query heads.
     pub(crate) heads: usize,
@@ -32,13 +32,13 @@ pub(crate) struct Attention {
     pub(crate) groups: usize,
     /// Width of a head.
     pub(crate) width: usize,
-    /// Scores are multiplied by this.
+    /// The factor of the scores.
     pub(crate) scale: f32,
     /// c in c tanh(score / c).
     pub(crate) cap: Option<f32>,
     /// How many last positions a row sees.
     pub(crate) window: Option<usize>,
-    /// Whether a row sees only what stands before it.
+    /// Whether a row sees only itself and earlier rows.
     pub(crate) causal: bool,
     /// How many of a head's first values are turned.
     pub(crate) turned: usize,
@@ -62,7 +62,7 @@ impl Attention {
         if self.causal { row + 1 } else { length }
     }
 
-    /// Turns the pairs of one head's row at a position; backwards with `sign` −1.
+    /// Rotates the pairs of one head's row at a position; with `sign` −1, back.
     pub(crate) fn turn(&self, row: &mut [f32], position: usize, sign: f32) {
         let Some(turns) = &self.turns else { return };
         let half = self.turned / 2;
@@ -80,7 +80,7 @@ impl Attention {
 struct Block {
     /// Rows of the example.
     rows: std::ops::Range<usize>,
-    /// Keys that any of them sees.
+    /// Keys that any of these rows sees.
     keys: std::ops::Range<usize>,
 }
 
@@ -132,7 +132,7 @@ fn cut<'a>(
     lists
 }
 
-/// One head's rows of an example, turned, or as they lie.
+/// Returns one head's rows of an example, rotated or unchanged.
 fn head<'a>(
     joined: &'a [f32],
     attention: &Attention,
@@ -156,7 +156,7 @@ fn head<'a>(
     View::new(kept, width)
 }
 
-/// query · key for the rows and keys of a block, as far as they are seen.
+/// Computes query · key for the visible pairs of a block's rows and keys.
 fn score(
     query: View<'_>,
     key: View<'_>,

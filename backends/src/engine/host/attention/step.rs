@@ -1,8 +1,8 @@
-//! One row at a time, over keys and values that were kept.
+//! Attention of one row at a time, over stored keys and values.
 
 use super::*;
 
-/// One row's attention over keys (turned) and values in parts, oldest first, its own last.
+/// Computes one row's attention over keys (rotated) and values in parts, oldest first, the row's own last.
 pub(crate) fn step(
     joined: &[f32],
     position: usize,

@@ -1,16 +1,15 @@
-//! Matrix products at the speed of the machine's vector units, whose bits depend on no split.
+//! Matrix products at the full speed of the machine's vector units, whose bits do not depend on how the work is split.
 //!
-//! Every value of a product is one chain of fused multiply-adds over blocks of [`DEPTH`] terms,
-//! added block after block, whatever the shape around it and however the work is divided. So a
-//! row gets the same bits alone and in any batch. Both factors are packed into panels that one
-//! pass of the kernel reads in order; a panel of b stays in the first cache while all rows of
-//! a task pass over it.
+//! Every value of a product is one chain of fused multiply-adds over blocks of [`DEPTH`] terms, added block after
+//! block, whatever the surrounding shape and the division of the work. So a row gets the same bits alone and in any
+//! batch. Both factors are packed into panels that one pass of the kernel reads in order; a panel of b stays in the
+//! first-level cache while all rows of a task are multiplied with it.
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use std::cell::RefCell;
 
-/// Terms per block of a sum: a panel of b then fills half of a first-level cache.
+/// Terms per block of a sum, such that a panel of b fills half of a first-level cache.
 const DEPTH: usize = 256;
 /// Rows of a tile.
 const ROWS: usize = 6;
@@ -18,14 +17,14 @@ const ROWS: usize = 6;
 const VECTORS: usize = 2;
 /// Widest tile of any machine.
 const WIDEST: usize = 32;
-/// Most rows of a task: their packed block stays in the second-level cache.
+/// Most rows of a task, such that their packed block stays in the second-level cache.
 const TASK_ROWS: usize = 1020;
 /// Tasks per thread, so that a slow core does not hold up the others.
 const TASKS_PER_THREAD: usize = 4;
-/// Fewest multiplications worth a task of their own.
+/// Fewest multiplications that are worth a task of their own.
 const LEAST_WORK: usize = 1 << 19;
 
-/// A matrix that lies somewhere in a slice: element (i, j) at `i * row + j * column`.
+/// A matrix within a slice: element (i, j) at `i * row + j * column`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     data: &'a [f32],
@@ -42,7 +41,7 @@ impl<'a> View<'a> {
             column: 1,
         }
     }
-    /// Rows and columns exchanged.
+    /// Exchanges rows and columns.
     pub(crate) fn transposed(self) -> Self {
         Self {
             data: self.data,
@@ -50,7 +49,7 @@ impl<'a> View<'a> {
             column: self.row,
         }
     }
-    /// The part that begins at row i, column j.
+    /// Returns the part that begins at row i, column j.
     pub(crate) fn from(self, i: usize, j: usize) -> Self {
         let start = i * self.row + j * self.column;
         Self {
@@ -60,7 +59,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What happens to the old values of the result.
+/// How the old values of the result are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Store {
     /// They are replaced.
@@ -70,7 +69,7 @@ pub(crate) enum Store {
 }
 
 thread_local! {
-    /// Packed factors of the task that this thread is working on.
+    /// Packed factors of this thread's current task.
     static PACKED: RefCell<(Vec<f32>, Vec<f32>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
@@ -127,8 +126,8 @@ pub(crate) fn weighted_product(
     }
 }
 
-/// How many blocks of rows and of columns: enough for all threads, split where packing the
-/// other factor again costs less.
+/// Returns the number of blocks of rows and of columns: enough for all threads, and split along the dimension where
+/// packing the other factor again costs less.
 fn grid((m, k, n): Shape, threads: usize) -> (usize, usize) {
     let wanted = (m * k * n / LEAST_WORK).clamp(1, threads * TASKS_PER_THREAD);
     let (mut rows, mut columns) = (m.div_ceil(TASK_ROWS).max(1), 1);
@@ -146,8 +145,8 @@ fn grid((m, k, n): Shape, threads: usize) -> (usize, usize) {
     (rows, columns)
 }
 
-/// c (= or +=) a b on this thread, c given by its rows; with `last` only tiles are computed that
-/// reach a column up to `last` + row; the others keep what they had (causal scores, triangles).
+/// c (= or +=) a b on this thread, with c given by its rows. With `last`, only tiles are computed that reach a column
+/// up to `last` + row; the others keep their old values (causal scores, triangles).
 pub(crate) fn product_here(
     a: View<'_>,
     b: View<'_>,
@@ -169,7 +168,7 @@ pub(crate) fn product_here(
     );
 }
 
-/// The same with a dense result of `columns` columns.
+/// Like `product_here`, with a dense result of `columns` columns.
 pub(crate) fn dense_here(
     a: View<'_>,
     b: View<'_>,
@@ -235,7 +234,7 @@ impl WithSimd for Blocks<'_, '_, '_> {
         } = self;
         let width = VECTORS * S::F32_LANES;
         let columns = c[0].len();
-        // whole cache lines: a vector that straddles two costs two loads
+        // whole cache lines: a vector that straddles two of them costs two loads
         let aligned = packed_b.as_ptr().align_offset(64).min(16);
         let packed_b = &mut packed_b[aligned..];
         let mut done = 0;
@@ -320,12 +319,12 @@ fn put<S: Simd>(
     }
 }
 
-/// All panels of a block of a: six rows side by side, term after term.
+/// Packs all panels of a block of a: six rows side by side, term after term.
 #[inline(always)]
 fn pack(a: View<'_>, rows: usize, depth: usize, out: &mut [f32]) {
     let panels = rows.div_ceil(ROWS);
     if a.row == 1 {
-        // terms lie apart and rows together: read each line once, whatever the panels
+        // the rows of a term are adjacent: read each line once, whatever the panels
         for k in 0..depth {
             let line = &a.data[k * a.column..][..rows];
             let whole = line.chunks_exact(ROWS);
@@ -348,7 +347,7 @@ fn pack(a: View<'_>, rows: usize, depth: usize, out: &mut [f32]) {
     }
 }
 
-/// One panel: `have` rows of the view, `width` side by side, the missing ones zero.
+/// Packs one panel: `have` rows of the view, `width` side by side, missing rows filled with zeros.
 #[inline(always)]
 fn pack_panel(view: View<'_>, have: usize, depth: usize, width: usize, out: &mut [f32]) {
     if have < width {
