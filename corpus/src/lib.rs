@@ -8,7 +8,7 @@
 //! | [`dedup`] | finds exact duplicates, near duplicates and repeated substrings |
 //! | [`canary`] | canaries: formats, carriers, coins, and the space that an attack searches |
 //! | [`tokenize`] | our own tokenizers and pretrained ones |
-//! | [`prepare`] | all stages in one pass, in one process or in shards: documents to a [`TrainingSet`] and its stability |
+//! | [`prepare`] | the pipeline in one pass, by one process or shards: text to a [`TrainingSet`] and its stability |
 //! | [`redaction`] | applies the same policies with text as output, and records where each secret occurs |
 //! | [`screening`] | human judgements, for measuring what a policy misses |
 //! | [`simulate`] | generates dialogues with known secrets for trying out the rest |

@@ -1,4 +1,4 @@
-//! One unit on its way to a record: nothing here looks at another unit.
+//! Turns one unit into a record, without looking at any other unit.
 
 use crate::document::joined;
 use crate::error::{Error, Result};
@@ -12,20 +12,20 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A unit cut into tokens, some of which are masked.
+/// A tokenised unit, some of whose tokens are masked.
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
-    /// Shared by what is made of one unit in several ways.
+    /// Shared between different results made from the same unit.
     encoded: Arc<Cut>,
-    /// By token.
+    /// Whether each token is masked.
     masked: Vec<bool>,
     masks: Masks<'a>,
-    /// Whether every token has bytes, and two of them share all of theirs or none: then the masked bytes say which tokens
-    /// are masked.
+    /// Whether every token has bytes, and any two tokens share either all of their bytes or none. If so, the masked
+    /// bytes determine which tokens are masked.
     apart: bool,
 }
 
-/// The masked bytes of a unit's text: spans, widened to the tokens they touch, in order and apart.
+/// The masked byte ranges of a unit's text: spans widened to the tokens they touch, in order and disjoint.
 #[derive(Debug, Clone)]
 struct Masks<'a> {
     unit: &'a UnitText<'a>,
@@ -33,7 +33,7 @@ struct Masks<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Tokenises a unit and applies the masks it came with.
+    /// Tokenises a unit and applies the masks that it came with.
     pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &Tokenizer) -> Result<Self> {
         let encoded = tokenizer.cut(&unit.text)?;
         if tokenizer.forges_a_mask(&encoded.tokens) {
@@ -57,8 +57,8 @@ impl<'a> Work<'a> {
         Ok(work)
     }
 
-    /// Puts one `<MASK>` token where the tokens of a span were: the span's neighbour, in which
-    /// neither its content nor its length is left. Redaction must come to the same by itself.
+    /// Replaces the tokens of a span by one `<MASK>` token. The result is the unit's neighbour for that span, and
+    /// contains neither the span's content nor its length. Redaction must arrive at the same result on its own.
     pub(super) fn replace(&mut self, span: &Range<usize>, mask: TokenId) {
         let touched = self.touched(span);
         self.mask(std::slice::from_ref(span));
@@ -78,7 +78,7 @@ impl<'a> Work<'a> {
     pub(super) fn mask(&mut self, spans: &[Range<usize>]) {
         let text = &self.masks.unit.text;
         for span in spans {
-            // A token may be a part of a character.
+            // A token may be part of a character.
             let span = text.floor_char_boundary(span.start)..text.ceil_char_boundary(span.end);
             let touched = self.touched(&span);
             self.masked[touched].fill(true);
@@ -88,7 +88,7 @@ impl<'a> Work<'a> {
         self.masks.join();
     }
 
-    /// A span with all bytes of the tokens that it touches.
+    /// Widens a span to all bytes of the tokens that it touches.
     fn wide(&self, span: &Range<usize>) -> Range<usize> {
         let mut wide = span.clone();
         for token in self.touched(span) {
@@ -99,8 +99,9 @@ impl<'a> Work<'a> {
         wide
     }
 
-    /// Whether masking a span beforehand leaves just what is masked in `after`, which was made of this by the policy.
-    /// False says nothing: tokens may be the same where bytes are not, or don't tell.
+    /// Returns whether masking a span beforehand masks exactly the same bytes as `after`, which the policy made from
+    /// this unit. False is inconclusive: the tokens may be equal although the bytes differ or do not determine the
+    /// tokens.
     pub(super) fn comes_to(
         &self,
         span: &Range<usize>,
@@ -125,7 +126,7 @@ impl<'a> Work<'a> {
         neighbour.ranges == after.masks.ranges
     }
 
-    /// Masks ranges of the tokens that [`Work::tokens`] gives, which are in order and apart.
+    /// Masks ranges of the tokens that [`Work::tokens`] returns. The ranges must be in order and disjoint.
     pub(super) fn hide(&mut self, ranges: &[Range<usize>]) {
         if ranges.is_empty() {
             return;
@@ -135,13 +136,13 @@ impl<'a> Work<'a> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut ranges = ranges.iter().peekable();
         for (token, &masked) in self.masked.iter().enumerate() {
-            // A run of masked tokens is one there.
+            // [`Work::tokens`] counts a run of masked tokens as one.
             number += usize::from(!(masked && inside));
             inside = masked;
             while ranges.next_if(|range| range.end < number).is_some() {}
             if ranges.peek().is_some_and(|range| range.start < number) {
                 let place = self.encoded.places.of(token);
-                // Of tokens side by side one span.
+                // Adjacent tokens become one span.
                 match spans.last_mut() {
                     Some(Range { end, .. }) if self.apart && *end == place.start => {
                         *end = place.end
@@ -153,16 +154,17 @@ impl<'a> Work<'a> {
         self.mask(&spans);
     }
 
-    /// Numbers of the tokens that overlap a span. A token without width counts inside one.
+    /// Returns the numbers of the tokens that overlap a span. A token without width counts if it lies inside the span.
     pub(super) fn touched(&self, span: &Range<usize>) -> Range<usize> {
         self.encoded.places.touched(span)
     }
 
-    /// What exact copies share: SHA-1 over all that their records are made of, so that a copy that goes leaves the same
-    /// record behind. That is the text, with what was masked before in one form; what is marked in it; its class; and what
-    /// of it is learned. Not tokens, of which texts with different secrets may have the same.
+    /// Returns the key that exact copies share: a SHA-1 over everything that a record is made of, so that dropping a
+    /// copy leaves an identical record. This is the text, with everything that was masked beforehand in one form; the
+    /// spans marked in it; its class; and which part of it is learned. Tokens are not used, since texts with different
+    /// secrets may have the same tokens.
     pub(super) fn key(&self) -> [u8; 20] {
-        // No text has these bytes.
+        // These bytes do not occur in text.
         const MARKED: u8 = 0xff;
         const CLASS: u8 = 0xfe;
         const READ: u8 = 0xfd;
@@ -194,7 +196,7 @@ impl<'a> Work<'a> {
         hash.finalize().into()
     }
 
-    /// The content tokens, as they are cut where none is masked.
+    /// Returns the content tokens; borrowed if none is masked.
     pub(super) fn content(&self, mask: TokenId) -> Cow<'_, [TokenId]> {
         if self.masked.contains(&true) {
             Cow::Owned(self.tokens(mask))
@@ -203,16 +205,16 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The content tokens: each run of masked tokens is one `<MASK>`.
+    /// Returns the content tokens, with each run of masked tokens as one `<MASK>`.
     pub(super) fn tokens(&self, mask: TokenId) -> Vec<TokenId> {
         self.tokens_before(self.masked.len(), mask)
     }
 
-    /// The same for the first `count` tokens.
+    /// Does the same for the first `count` tokens.
     pub(super) fn tokens_before(&self, count: usize, mask: TokenId) -> Vec<TokenId> {
-        /// Tokens that are copied at once where none is masked.
+        /// The number of tokens that are copied at once if none of them is masked.
         const RUN: usize = 32;
-        // Room for the ends of a record too.
+        // Includes room for the beginning and the end of text.
         let mut out = Vec::with_capacity(count + 2);
         let mut inside = false;
         let tokens = self.encoded.tokens[..count].chunks(RUN);
@@ -234,33 +236,33 @@ impl<'a> Work<'a> {
         out
     }
 
-    /// Whether any token of a span is masked.
+    /// Returns whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
         self.masked[self.touched(span)].contains(&true)
     }
 
-    /// Whether anything is masked.
+    /// Returns whether anything is masked.
     pub(super) fn any_mask(&self) -> bool {
         !self.masks.ranges.is_empty()
     }
 
-    /// The text with `<MASK>` for each masked range.
+    /// Returns the text with `<MASK>` for each masked range.
     pub(crate) fn text(&self) -> String {
         self.masks.replaced(MASK_TEXT)
     }
 
-    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
     pub(super) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         self.masks.view(read)
     }
 
-    /// Spans of the view, in the unit's text.
+    /// Maps spans of the view to the unit's text.
     pub(super) fn placed(&self, found: Vec<Span>) -> Vec<(Range<usize>, Arc<str>)> {
         let placed = |span: Span| (self.masks.in_unit(&span), span.kind);
         found.into_iter().map(placed).collect()
     }
 
-    /// Which tokens some spans touch.
+    /// Returns which tokens the spans touch.
     pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
         let mut found = vec![false; self.masked.len()];
         for span in spans {
@@ -269,7 +271,7 @@ impl<'a> Work<'a> {
         found
     }
 
-    /// Runs of content tokens that were found.
+    /// Returns the runs of content tokens that were found.
     pub(super) fn runs(&self, found: &[bool]) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut at = 0; // in the content tokens, where a run of masked ones is one
@@ -287,8 +289,8 @@ impl<'a> Work<'a> {
         runs
     }
 
-    /// Runs of content tokens that are only read: those that no answer touches. A run of masked tokens is one, and is
-    /// learned where one of them is.
+    /// Returns the runs of content tokens that carry no loss: those that no answer touches. A run of masked tokens
+    /// counts as one token, and is learned if any of them is.
     pub(super) fn ignored(&self) -> Vec<Range<usize>> {
         let Some(answers) = &self.masks.unit.answers else {
             return Vec::new();
@@ -310,19 +312,19 @@ impl<'a> Work<'a> {
         runs
     }
 
-    /// Whether the end of text is only read.
+    /// Returns whether the end of text carries no loss.
     pub(super) const fn ignores_end(&self) -> bool {
         self.masks.unit.answers.is_some() && !self.masks.unit.end
     }
 
-    /// Marked secrets that were not found from end to end, nor masked.
+    /// Returns the number of marked secrets that were neither found completely nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
         let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);
         let secrets = self.masks.unit.secrets.iter();
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }
 
-    /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
+    /// Redacts the unit: masks every span that the policy finds. Returns the kinds of the spans.
     pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Vec<Arc<str>> {
         let found = self.view(|view| resolved(policy, view));
         let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
@@ -332,7 +334,7 @@ impl<'a> Work<'a> {
 }
 
 impl Masks<'_> {
-    /// Touching ranges are one mask, as runs of masked tokens are.
+    /// Merges ranges that touch, as runs of masked tokens are merged.
     fn join(&mut self) {
         self.ranges = joined(std::mem::take(&mut self.ranges));
     }
@@ -349,7 +351,7 @@ impl Masks<'_> {
         out
     }
 
-    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
     fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         let text = if self.ranges.is_empty() {
             Cow::Borrowed(&*self.unit.text)
@@ -372,7 +374,7 @@ impl Masks<'_> {
         })
     }
 
-    /// The parts of a span that are not masked.
+    /// Returns the parts of a span that are not masked.
     fn outside(&self, span: &Range<usize>) -> Vec<Range<usize>> {
         let mut out = Vec::new();
         let mut from = span.start;
@@ -391,18 +393,18 @@ impl Masks<'_> {
         out
     }
 
-    /// A place of the unit's text that is not inside a mask, in the view.
+    /// Maps a position in the unit's text, outside all masks, to the view.
     fn to_view(&self, at: usize) -> usize {
         let before = self.ranges.iter().take_while(|r| r.end <= at);
         before.fold(at, |place, r| place + MASKED.len_utf8() - r.len())
     }
 
-    /// A span of the view, in the unit's text; a mask it touches is taken in whole.
+    /// Maps a span of the view to the unit's text; a mask that it touches is included whole.
     fn in_unit(&self, span: &Span) -> Range<usize> {
         let (mut start, mut end) = (span.start, span.end);
         for range in &self.ranges {
-            // `range` in view coordinates, given the shifts of the masks before it, which are
-            // in `start` and `end` already where they lie behind them.
+            // `range` in view coordinates. `start` and `end` already include the shifts of the masks that lie before
+            // them.
             let width = MASKED.len_utf8();
             let grow = |place: usize, is_end: bool| {
                 if place >= range.start + width {
