@@ -136,7 +136,7 @@ impl<'a> Work<'a> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut ranges = ranges.iter().peekable();
         for (token, &masked) in self.masked.iter().enumerate() {
-            // [`Work::tokens`] counts a run of masked tokens as one.
+            // `Work::tokens` counts a run of masked tokens as one.
             number += usize::from(!(masked && inside));
             inside = masked;
             while ranges.next_if(|range| range.end < number).is_some() {}

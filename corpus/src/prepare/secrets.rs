@@ -248,7 +248,6 @@ impl Entry {
 /// This runs the policy once more per secret. A policy may depend on the whole record, so nothing shorter gives the
 /// same answer; [`CHECKED_TEXT`] bounds the cost of a unit with many secrets. If the same bytes are masked, the tokens
 /// need not be compared.
-/// need not be compared.
 fn caught(
     before: &Work<'_>,
     secret: &Range<usize>,

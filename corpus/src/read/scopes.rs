@@ -319,7 +319,7 @@ impl Object for Missing {
     }
 }
 
-/// Implements the test for [`Missing`].
+/// Implements the test for a missing argument.
 pub(super) fn is_missing(value: &Value) -> bool {
     value.downcast_object_ref::<Missing>().is_some()
 }
