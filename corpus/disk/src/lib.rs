@@ -121,7 +121,7 @@ impl Read for &DiskFile {
     }
 }
 
-/// Reads a regular file of at most so many bytes: what is none, or longer, is refused before anything is read.
+/// Reads a regular file of at most `most` bytes. Anything else, and a longer file, is rejected before it is read.
 ///
 /// # Errors
 /// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file, [`ErrorKind::FileTooLarge`].
@@ -129,7 +129,7 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_limited(open_regular(path)?, most)
 }
 
-/// Opens a regular file: what is none is refused before it is opened, which a pipe could make last for ever.
+/// Opens a regular file. Anything else is rejected before it is opened, since opening a pipe could block forever.
 ///
 /// # Errors
 /// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file.

@@ -28,7 +28,7 @@ impl Preparer {
     /// which a part is cut out counts as removed.
     ///
     /// # Errors
-    /// As [`crate::prepare::prepare`].
+    /// As for [`crate::prepare::prepare`].
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
         let (mut keys, mut tokens) = (Vec::new(), Vec::new());
         for (number, document) in self.documents().iter().enumerate() {

@@ -38,7 +38,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The id of each training record, as `train.jsonl` has it: `unit-NUMBER-DIGEST`, the number of its unit
+    /// Returns the id of each training record, as in `train.jsonl`: `unit-NUMBER-DIGEST`, the number of its unit
     /// and 64 bits of the SHA-256 of its text and tokens.
     pub fn ids(&self) -> impl Iterator<Item = String> {
         let each = self
@@ -56,7 +56,7 @@ impl Prepared {
 /// Prepares a corpus: split, tokenise, deduplicate, redact, and assign sides.
 ///
 /// 1. A share of the documents is held out; canaries are planted in the others.
-/// 2. Documents are cut into whole units, and each unit into tokens.
+/// 2. Documents are split into whole units, and each unit into tokens.
 /// 3. A unit whose tokens were there before becomes a single `<MASK>`.
 /// 4. Spans that the policy finds are widened to whole tokens, and each becomes one `<MASK>`; touching ones become one.
 /// 5. A record is private if it contains a `<MASK>`, or if the conservative policy flags its text **as it was before

@@ -27,7 +27,7 @@ const MOST: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// A size outside [257, 2^20]; text that has no pair of bytes to join.
+/// Returns an error if the size is outside [257, 2^20], or the text contains no pair of bytes to join.
 pub fn train_tokenizer(texts: impl Iterator<Item = String> + Send, size: usize) -> Result<String> {
     if !(LEAST..=MOST).contains(&size) {
         return Err(range(

@@ -54,7 +54,7 @@ pub(super) struct Rule {
     pub(super) cased: bool,
     /// The score without any context, from 0 to 1.
     pub(super) score: f32,
-    /// Words that raise the score to 0.9 if one of them is within [`CONTEXT`] bytes before the match.
+    /// Words that raise the score to `SURE` if one of them is within [`CONTEXT`] bytes before the match.
     pub(super) context: &'static [&'static str],
     pub(super) check: Check,
     written: Written,

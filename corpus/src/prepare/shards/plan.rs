@@ -183,9 +183,9 @@ impl ShardPlan {
     /// if `watch` returned false. The corpus is read from beginning to end, and more than once if canaries are planted.
     ///
     /// # Errors
-    /// As [`PrepareFiles::write`]; a number of shards outside 1 to 4096; a corpus that cannot be read twice, and ways
-    /// to read it that cannot be taken up in its middle ([`ReadOptions::user`], [`ReadOptions::skip_unreadable`]);
-    /// a plan that is there already.
+    /// As for [`PrepareFiles::write`]. Also returns an error if the number of shards is outside 1 to 4096, the corpus
+    /// cannot be read twice, reading cannot start in its middle with these options ([`ReadOptions::user`],
+    /// [`ReadOptions::skip_unreadable`]), or the plan already exists.
     pub fn write(
         files: &PrepareFiles<'_>,
         out: &Path,
@@ -214,7 +214,7 @@ impl ShardPlan {
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
         let stages = NewStages::take(path)?;
-        // A place that cannot be written is found out before the work.
+        // Reports an output that cannot be written before the work.
         drop(OutputFolder::take(out, false)?);
         let sizes = planned(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
