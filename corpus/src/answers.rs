@@ -1,4 +1,4 @@
-//! Which text of a conversation is learned, and which is only read.
+//! Which text of a conversation is learned, and which is only context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,16 @@ pub enum LossOn {
     Assistant,
 }
 
-/// What of a document's text is learned: characters, in order and without overlap.
+/// The part of a document's text that is learned: character ranges, in order and without overlap.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Answers {
-    /// The characters, as those of secrets are counted.
+    /// The character ranges; offsets are counted as for secrets.
     pub spans: Vec<Range<usize>>,
-    /// Whether the end of text that a record gets is learned too: where the template wrote it as part of the last answer.
+    /// Whether the record's end-of-text token is learned too: true if the template wrote it as part of the last answer.
     pub end: bool,
 }
 
-/// Number of tokens that `ignored` leaves of a record's predictions.
+/// Returns the number of a record's predictions that are not in `ignored`.
 pub(crate) fn learned(tokens: usize, ignored: &[Range<usize>]) -> u64 {
     let ignored: usize = ignored.iter().map(Range::len).sum();
     (tokens - 1).saturating_sub(ignored) as u64

@@ -1,4 +1,4 @@
-//! A document with marked spans, as it comes in.
+//! A document with marked spans, as it is read from the input.
 
 use crate::answers::Answers;
 use crate::error::{Error, Result};
@@ -54,19 +54,19 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<Masked>,
     /// Its class, where [`crate::read::ReadOptions::labels`] says which there are: part of the document, and never redacted.
-    // A key of the input's own, by any name, gives it: it is no key of a corpus file.
+    // Read from a key of the input, whatever its name; not a key of a corpus file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub label: Option<u32>,
     /// What of its text is learned, where [`crate::read::ReadOptions::loss_on`] says whose messages are; all of it where nothing is said.
-    // Of what a chat template made: it is no key of a corpus file either.
+    // Set by a chat template; not a key of a corpus file either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub answers: Option<Answers>,
 }
 
 impl Document {
-    /// A document without marked spans.
+    /// Creates a document without marked spans.
     #[must_use]
     pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
@@ -79,14 +79,14 @@ impl Document {
         }
     }
 
-    /// The same with a class.
+    /// Returns the document with the given class.
     #[must_use]
     pub const fn with_label(mut self, label: u32) -> Self {
         self.label = Some(label);
         self
     }
 
-    /// The same with one more secret (characters `start..end`).
+    /// Returns the document with one more secret (characters `start..end`).
     #[must_use]
     pub fn with_secret(mut self, start: usize, end: usize, kind: impl Into<String>) -> Self {
         self.secrets.push(Secret {
@@ -97,14 +97,14 @@ impl Document {
         self
     }
 
-    /// Whether a secret is marked in it that is no canary.
+    /// Returns whether the document has a marked secret other than a canary.
     pub(crate) fn marked(&self) -> bool {
         self.secrets
             .iter()
             .any(|s| s.kind != crate::canary::CANARY_KIND)
     }
 
-    /// The text of a secret; empty if its span does not fit.
+    /// Returns the text of a secret, or an empty string if its span does not fit.
     #[must_use]
     pub fn secret_text(&self, secret: &Secret) -> &str {
         Offsets::new(&self.text)
@@ -115,7 +115,7 @@ impl Document {
     /// Checks that every span is non-empty, inside the text, in order and without overlap.
     ///
     /// # Errors
-    /// [`Error::Span`] with the offending numbers and the allowed range.
+    /// Returns [`Error::Span`] with the offending numbers and the allowed range.
     pub fn validate(&self) -> Result<()> {
         let answers = self.answers.iter().flat_map(|answers| &answers.spans);
         let answers = answers.map(|span| (span.start, span.end));
@@ -162,7 +162,7 @@ fn check(
     Ok(())
 }
 
-/// Ranges in order, those that overlap or touch as one.
+/// Sorts ranges and merges those that overlap or touch.
 pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut out: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -175,9 +175,9 @@ pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     out
 }
 
-/// Characters to bytes, once per document.
+/// Maps character offsets to byte offsets; built once per document.
 pub(crate) struct Offsets {
-    /// Byte offset of every character and of the end; none for ASCII, where they agree.
+    /// The byte offset of every character and of the end; `None` for ASCII text, where the two agree.
     table: Option<Vec<usize>>,
     length: usize,
 }
@@ -196,7 +196,7 @@ impl Offsets {
         }
     }
 
-    /// The byte range of characters `start..end`, if they are in the text.
+    /// Returns the byte range of characters `start..end`, if they are in the text.
     pub(crate) fn bytes(&self, start: usize, end: usize) -> Option<Range<usize>> {
         let range = match &self.table {
             None => start..end,
@@ -205,7 +205,7 @@ impl Offsets {
         (range.start <= range.end && range.end <= self.length).then_some(range)
     }
 
-    /// The character at a byte offset that lies on a boundary.
+    /// Returns the character offset of a byte offset that lies on a character boundary.
     pub(crate) fn character(&self, byte: usize) -> usize {
         match &self.table {
             None => byte,

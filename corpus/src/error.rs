@@ -1,9 +1,9 @@
-//! What can go wrong between a text file and a prepared folder.
+//! Errors that can occur between reading a text file and writing a prepared folder.
 
 use crate::read::{TOO_MANY, TWICE};
 use std::path::PathBuf;
 
-/// An error of the corpus crate: it names the place, the value and the allowed range.
+/// An error of the corpus crate. Messages name the place, the value and the allowed range.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +12,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A file or folder that cannot be written.
@@ -20,13 +20,13 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// Several files that cannot be read.
     #[error("{} files cannot be read:{}", .0.len(), .0.iter().map(|e| format!("\n  {e}")).collect::<String>())]
     Several(Vec<Error>),
-    /// Nothing to read: no document, or only blank ones.
+    /// A corpus with no documents, or only blank ones.
     #[error("{}: empty corpus: no document with text in it", path.display())]
     EmptyCorpus {
         /// The file.
@@ -35,18 +35,18 @@ pub enum Error {
     /// Nothing to prepare.
     #[error("empty corpus: {0}")]
     Empty(String),
-    /// Classes that do not fit, or a document that does not fit them.
+    /// Invalid classes, or a document whose class is not among them.
     #[error("labels: {0}")]
     Labels(String),
-    /// Loss on answers where there are none.
+    /// Loss on answers was requested, but there are no answers.
     #[error("loss on answers: {0}")]
     Answers(&'static str),
-    /// A line that is not what the format asks for.
+    /// A line that does not match the format.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
         /// What is wrong, with the value and the allowed range.
         problem: String,
@@ -61,10 +61,10 @@ pub enum Error {
         /// What is wrong, with the value and the allowed range.
         problem: String,
     },
-    /// A document whose spans do not fit its text; who knows its place says so.
+    /// A document whose spans do not fit its text. Callers that know the document's place add it.
     #[error("a document: {problem}")]
     Span {
-        /// The document's id, which may say whose it is: no message has it.
+        /// The document's id. It may identify a person, so no message contains it.
         document: String,
         /// What is wrong, with the value and the allowed range.
         problem: String,
@@ -93,18 +93,18 @@ pub enum Error {
     /// A pattern that does not compile.
     #[error("{rule}: {problem}")]
     Pattern {
-        /// Which one, without the pattern: it may name what it looks for.
+        /// The name of the rule, without the pattern, which may reveal what it looks for.
         rule: String,
         /// What is wrong, without the pattern.
         problem: String,
     },
-    /// A tagger's model that cannot be read.
+    /// A tagger model that cannot be read.
     #[error("tagger model: {0}")]
     Tagger(String),
-    /// A token classifier of the user's that cannot be loaded or run.
+    /// A token classifier supplied by the user that cannot be loaded or run.
     #[error("{}: {problem}", path.display())]
     Classifier {
-        /// The file of its folder.
+        /// The affected file in the classifier's folder.
         path: PathBuf,
         /// What is wrong, with the value and the allowed range.
         problem: String,
@@ -112,7 +112,7 @@ pub enum Error {
     /// A tokenizer that cannot be loaded, saved or used.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
-    /// The tokenizer does not cut candidates at the template's positions.
+    /// The tokenizer does not split candidates at the template's positions.
     #[error("tokenizer is not compositional on this template: {0}")]
     NotCompositional(String),
     /// A prepared folder that is damaged, tampered with, or of another version.
@@ -123,16 +123,16 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// A corpus that was not the same when it was read again.
+    /// A corpus whose content changed between two reads.
     #[error("{}: changed while it was being read; prepare it again when nobody writes to it", path.display())]
     Changed {
         /// The file or folder.
         path: PathBuf,
     },
-    /// What cannot be prepared in shards.
+    /// An input or setting that cannot be prepared in shards.
     #[error("shards: {0}")]
     Sharding(String),
-    /// A place that nothing can be written to.
+    /// An output path that cannot be written to.
     #[error("{}: {problem}", path.display())]
     Output {
         /// The file or folder.
@@ -140,13 +140,13 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// A file that is there already.
+    /// A file that already exists.
     #[error("{}: a file of that name exists; choose another, or replace it by force", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A folder that holds something already.
+    /// A folder that is not empty.
     #[error("{}: the folder exists and is not empty; choose another, or empty it", path.display())]
     Occupied {
         /// The folder.
@@ -158,7 +158,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Of what [`reticent_disk::OutputPlace::of`] says of a name.
+    /// Converts an error of [`reticent_disk::OutputPlace::of`].
     pub(crate) fn of_place(path: &std::path::Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
@@ -172,7 +172,7 @@ impl Error {
     }
 }
 
-/// A range error, spelled once.
+/// Creates a range error.
 pub(crate) fn range(
     name: &'static str,
     value: impl std::fmt::Display,
@@ -185,7 +185,8 @@ pub(crate) fn range(
     }
 }
 
-/// What is wrong with a JSON text, without any of the text: it may be private. The place, and what was expected.
+/// Describes what is wrong with a JSON text without quoting it, since it may be private: the place and what was
+/// expected.
 pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let ours = ["missing field", "duplicate field", TWICE, TOO_MANY];
@@ -194,7 +195,7 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     }
     let place = format!("line {} column {}", error.line(), error.column());
     match said.rsplit_once(", expected ") {
-        // A type of ours is an object to whoever wrote the file.
+        // Whoever wrote the file knows a struct of ours as an object.
         Some((_, expected)) if expected.starts_with("struct ") => {
             format!("expected an object at {place}")
         }
@@ -203,11 +204,11 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     }
 }
 
-/// What is wrong with a regular expression, without the expression.
+/// Describes what is wrong with a regular expression without quoting it.
 pub(crate) fn pattern_problem(said: &str) -> String {
     let last = said.lines().last().unwrap_or_default().trim();
     let last = last.strip_prefix("error: ").unwrap_or(last);
-    // A message of one line is no excerpt.
+    // A one-line message contains no excerpt of the pattern.
     last.to_owned()
 }
 

@@ -1,13 +1,13 @@
-//! The classes of documents: under which key they stand, and which there are.
+//! The classes of documents: the key they are stored under, and their names.
 
 use crate::error::{Error, Result, range};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// Most classes.
+/// The largest number of classes.
 const CLASSES: usize = 1000;
-/// Longest name of a class, in bytes.
+/// The longest class name, in bytes.
 const NAME: usize = 200;
 
 /// The key or column of a document's class, and the names of all classes, in the order of their numbers.
@@ -33,10 +33,10 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Classes of these names under a key.
+    /// Creates classes with these names, read from the key `field`.
     ///
     /// # Errors
-    /// As [`Self::validate`].
+    /// As for [`Self::validate`].
     pub fn new(
         field: impl Into<String>,
         classes: impl IntoIterator<Item = impl Into<String>>,
@@ -79,17 +79,19 @@ impl Labels {
         Ok(())
     }
 
-    /// The number of the class of this name.
+    /// Returns the number of the class with this name.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<u32> {
         let at = self.classes.iter().position(|class| class == name)?;
         u32::try_from(at).ok()
     }
 
-    /// The class that a document's values under the key say: by its name, or else by its number, as prepared text has it.
+    /// Returns the class that a document's values under the key denote: by name, or else by number, as in prepared
+    /// text.
     ///
     /// # Errors
-    /// No value, several, or neither a name nor a number of a class; the value is not in the message.
+    /// Returns an error if there is no value, more than one, or one that is neither a name nor a number of a class. The
+    /// message does not contain the value.
     pub(crate) fn of_values(&self, values: &[String]) -> std::result::Result<u32, String> {
         let [one] = values else {
             return Err(format!(
@@ -111,7 +113,8 @@ impl Labels {
         })
     }
 
-    /// Whether a record of a prepared corpus has the class that it must have.
+    /// Checks that a record of a prepared corpus has a class exactly if classes are declared, and that it is one of
+    /// them.
     pub(crate) fn check(
         labels: Option<&Self>,
         label: Option<u32>,

@@ -1,17 +1,17 @@
-//! Text in; records, the policy's work and a canary plan out. No model, no tensors.
+//! Turns text into training records, applies redaction policies, and plans canaries. Contains no model and no tensors.
 //!
-//! | module | what happens to text |
+//! | module | what it does |
 //! |---|---|
-//! | [`read`] | files of many formats become [`Document`]s |
-//! | [`policy`] | detectors, dictionaries, levels: which spans are secret |
-//! | [`tagger`] | the tagger of words that levels of secrecy rest on |
-//! | [`dedup`] | duplicates: exact, near, by substring |
-//! | [`canary`] | canaries: formats, carriers, coins, and the space an attack searches |
-//! | [`tokenize`] | tokenizers of our own and pretrained ones |
-//! | [`prepare`] | all of it in one pass, by one process or shards: documents become a [`TrainingSet`] with its stages and their stability |
-//! | [`redaction`] | the same policies with text as the outcome, and which secret is where |
-//! | [`screening`] | what people judge, to measure what a policy misses |
-//! | [`simulate`] | dialogues with known secrets, to try all of this on |
+//! | [`read`] | reads files of many formats into [`Document`]s |
+//! | [`policy`] | decides which spans are secret: detectors, dictionaries, levels |
+//! | [`tagger`] | the word tagger that the levels of secrecy build on |
+//! | [`dedup`] | finds exact duplicates, near duplicates and repeated substrings |
+//! | [`canary`] | canaries: formats, carriers, coins, and the space that an attack searches |
+//! | [`tokenize`] | our own tokenizers and pretrained ones |
+//! | [`prepare`] | the pipeline in one pass, by one process or shards: text to a [`TrainingSet`] and its stability |
+//! | [`redaction`] | applies the same policies with text as output, and records where each secret occurs |
+//! | [`screening`] | human judgements, for measuring what a policy misses |
+//! | [`simulate`] | generates dialogues with known secrets for trying out the rest |
 //!
 //! ```
 //! use reticent_corpus::prepare::{PrepareOptions, prepare};
@@ -49,7 +49,7 @@ mod unit;
 #[cfg(feature = "workers")]
 mod worker;
 
-// Text and what is known of it.
+// Text and what is known about it.
 pub use document::{Document, Masked, Secret};
 pub use labels::Labels;
 pub use unit::Unit;
@@ -62,7 +62,7 @@ pub use record::{Record, Side, TokenId, TrainingSet, misplaced, record_id};
 // The baseline that a trained model has to beat.
 pub use trigram::{Evaluation, NGram, Trigram};
 
-// Models of others, in a process with limits.
+// Third-party models, run in a process with limits.
 #[cfg(feature = "onnx")]
 pub use onnx::{Classified, TokenClassifier};
 #[cfg(feature = "workers")]

@@ -1,5 +1,5 @@
-//! Panics of libraries that read what somebody else made: errors of the file, without a word on stderr, where the
-//! library would quote the file.
+//! Turns panics of libraries that parse untrusted files into errors. Nothing is printed to stderr, where the library
+//! would quote the file.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -9,7 +9,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// None where it panics.
+/// Runs `read`; returns `None` if it panics.
 pub(crate) fn quietly<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

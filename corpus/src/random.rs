@@ -1,21 +1,21 @@
-//! Seeded choices whose values do not depend on the version of a random-number library:
-//! ChaCha20's stream is fixed by its definition, and everything above it is written here.
+//! Seeded random choices whose values do not depend on the version of a random-number library:
+//! ChaCha20's stream is fixed by its definition, and everything above it is implemented here.
 
 use crate::error::{Error, Result};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-/// A seed that nobody chose.
+/// Draws a seed from the operating system.
 ///
 /// # Errors
-/// A system that gives no random numbers.
+/// Returns an error if the system provides no random numbers.
 pub fn system_seed() -> Result<u64> {
     getrandom::u64()
         .map_err(|error| Error::Plan(format!("the operating system gives no seed: {error}")))
 }
 
-/// What a stream of choices is for. Each purpose has its own stream under the same seed, so
-/// that asking for more canaries does not change which documents are held out.
+/// The purpose of a stream of choices. Each purpose has its own stream under the same seed, so that
+/// asking for more canaries does not change which documents are held out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Simulate = 1,
@@ -38,7 +38,7 @@ pub(crate) struct Choices(ChaCha20Rng);
 
 impl Choices {
     pub(crate) fn new(seed: u64, purpose: Purpose) -> Self {
-        // The key is the seed itself, not a library's expansion of it.
+        // The key is the seed itself, not a library's expansion of the seed.
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         Self::under(&key, purpose)
@@ -50,12 +50,12 @@ impl Choices {
         Self(rng)
     }
 
-    /// Uniform on 0..bound, without modulo bias. `bound` of 0 is read as 1.
+    /// Draws uniformly from 0..bound, without modulo bias. A `bound` of 0 is treated as 1.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         if bound <= 1 {
             return 0;
         }
-        // The largest multiple of the bound that fits: draws at or above it are thrown away.
+        // The largest multiple of `bound` that fits; draws at or above it are rejected.
         let limit = u64::MAX - u64::MAX % bound;
         loop {
             let draw = self.0.next_u64();
@@ -73,12 +73,13 @@ impl Choices {
         items[self.index(items.len())]
     }
 
-    /// True with probability `numerator / denominator`.
+    /// Returns true with probability `numerator / denominator`.
     pub(crate) fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// `count` distinct indices of 0..length in random order (all of them if `count` is larger).
+    /// Draws `count` distinct indices of 0..length in random order (all of them if `count` is
+    /// larger).
     pub(crate) fn distinct(&mut self, length: usize, count: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..length).collect();
         let count = count.min(length);
@@ -91,26 +92,26 @@ impl Choices {
     }
 }
 
-/// SHA-1 of some bytes.
+/// Returns the SHA-1 of some bytes.
 pub(crate) fn digest(bytes: &[u8]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     Sha1::digest(bytes).into()
 }
 
-/// SHA-256 of some bytes.
+/// Returns the SHA-256 of some bytes.
 pub(crate) fn sha256_bytes(bytes: &[u8]) -> [u8; 32] {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes).into()
 }
 
-/// The same in hexadecimal.
+/// Returns the SHA-256 of some bytes in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     reticent_disk::hexadecimal(&sha256_bytes(bytes))
 }
 
-/// A number in [0, 1) that depends on the seed and the bytes only: SHA-1 as a keyed lottery.
+/// Returns a number in [0, 1) that depends only on the seed and the bytes, computed with SHA-1.
 ///
-/// Used where a choice has to follow the content of one record and nothing else.
+/// Used where a choice must depend on the content of one record and nothing else.
 pub(crate) fn lottery(seed: u64, purpose: &str, parts: &[&[u8]]) -> f64 {
     use sha1::{Digest, Sha1};
     let mut hash = Sha1::new();

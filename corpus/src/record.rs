@@ -1,4 +1,4 @@
-//! What training sees: tokenised records on two sides.
+//! What training sees: tokenised records, each on the public or the private side.
 
 use crate::answers::LossOn;
 use crate::unit::Unit;
@@ -42,30 +42,30 @@ pub struct Record {
 }
 
 impl Record {
-    /// Those of its tokens that are ignored, where loss is asked for on some text alone.
+    /// Returns the record's ignored ranges, or `None` if loss is not restricted to part of the text.
     pub(crate) fn ignored_for(&self, loss_on: Option<LossOn>) -> Option<&[Range<usize>]> {
         loss_on.is_some().then_some(&self.ignored)
     }
 
-    /// How many of its tokens carry loss.
+    /// Returns the number of tokens that carry loss.
     #[must_use]
     pub fn loss_tokens(&self) -> u64 {
         crate::answers::learned(self.tokens.len(), &self.ignored)
     }
 }
 
-/// 64 bits of the SHA-256 of a record's text, its tokens and, where some of them alone may be learned, those that are
-/// ignored, in hexadecimal.
+/// Returns 64 bits, in hexadecimal, of the SHA-256 of a record's text, its tokens and, if loss is restricted to part of
+/// the text, its ignored ranges.
 ///
-/// It ends the record's id: what a file says of an id, such as which secrets are in it, then holds of no
-/// other record of the same number.
+/// The digest ends the record's id. A statement about an id in another file, such as which secrets the record contains,
+/// therefore does not apply to a different record with the same number.
 pub(crate) fn content_digest(
     text: &str,
     tokens: &[TokenId],
     ignored: Option<&[Range<usize>]>,
 ) -> String {
     let mut hash = Sha256::new();
-    // No text is as long as what begins the ranges.
+    // `u64::MAX` marks the ranges; no text has this length.
     if let Some(ignored) = ignored {
         let ends = ignored.iter().flat_map(|range| [range.start, range.end]);
         let ends = ends.map(|end| end as u64);
@@ -80,7 +80,7 @@ pub(crate) fn content_digest(
     format!("{:016x}", u64::from_be_bytes(first))
 }
 
-/// Gives the bytes of tokens, the lowest first, some thousand at a time.
+/// Passes the tokens as little-endian bytes to `each`, 1024 tokens at a time.
 pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
     let mut buffer = [[0; 4]; 1024];
     for tokens in tokens.chunks(buffer.len()) {
@@ -91,8 +91,8 @@ pub(crate) fn in_bytes(tokens: &[TokenId], mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// The id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`, with 64 bits of the SHA-256 of
-/// its text, its tokens and, where loss is asked for on some text alone, those that are ignored.
+/// Returns the id of a record in `train.jsonl` and `test.jsonl`: `unit-NUMBER-DIGEST`. The digest is 64 bits of the
+/// SHA-256 of the text, the tokens and, if loss is restricted to part of the text, the ignored ranges.
 ///
 /// ```
 /// use reticent_corpus::record_id;
@@ -112,13 +112,13 @@ pub fn record_id(
     numbered(number, &content_digest(text, tokens, ignored))
 }
 
-/// The same of a digest.
+/// Returns the id for a number and a digest.
 pub(crate) fn numbered(number: u64, digest: &str) -> String {
     format!("unit-{number}-{digest}")
 }
 
-/// The first of a record's sensitive or ignored ranges that is out of place: they rise behind the beginning
-/// of text and inside the record's `tokens`, without touching each other.
+/// Returns the first sensitive or ignored range that is out of place. Ranges must be ascending and non-empty, start
+/// after the beginning of text, end inside the record's `tokens`, and not touch each other.
 ///
 /// ```
 /// use reticent_corpus::misplaced;
@@ -151,7 +151,7 @@ pub struct TrainingSet {
 }
 
 impl TrainingSet {
-    /// The records of one side, in corpus order.
+    /// Iterates over the records of one side, in corpus order.
     pub fn side(&self, side: Side) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(move |r| r.side == side)
     }

@@ -1,5 +1,5 @@
-//! Documents to units. This comes before everything else, and units are never packed: a
-//! change of length inside one unit moves no other.
+//! Splits documents into units. Splitting comes before everything else, and units are never packed,
+//! so a change of length inside one unit moves no other.
 
 use crate::document::{Document, Offsets};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use std::ops::Range;
 pub(crate) struct UnitText<'a> {
     /// The document's number in its corpus.
     pub(crate) document: usize,
-    /// The unit's number in its document, counting units with text in them.
+    /// The unit's number in its document; blank units are not counted.
     pub(crate) index: usize,
     /// The document's class.
     pub(crate) label: Option<u32>,
@@ -22,14 +22,15 @@ pub(crate) struct UnitText<'a> {
     pub(crate) secrets: Vec<MarkedSecret<'a>>,
     /// Masked spans that touch the unit, clipped to it, in bytes of `text`.
     pub(crate) masked: Vec<Range<usize>>,
-    /// What is learned, clipped to the unit, in bytes of `text`; none where all of it is.
+    /// The ranges that are learned, clipped to the unit, in bytes of `text`; `None` if all of it is
+    /// learned.
     pub(crate) answers: Option<Vec<Range<usize>>>,
-    /// Whether the end of text is learned, where not all of it is.
+    /// Whether the end of text is learned, if `answers` is given.
     pub(crate) end: bool,
 }
 
 impl UnitText<'_> {
-    /// Whether a literal special token was escaped.
+    /// Returns whether a literal special token was escaped.
     pub(crate) fn escaped(&self) -> bool {
         matches!(self.text, Cow::Owned(_))
     }
@@ -39,18 +40,18 @@ impl UnitText<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedSecret<'a> {
     pub(crate) range: Range<usize>,
-    /// Byte of the document it begins at: which secret it is.
+    /// The byte of the document where the secret begins; it identifies the secret.
     pub(crate) at: usize,
     pub(crate) kind: &'a str,
-    /// True when the unit holds only part of it.
+    /// Whether the unit contains only part of the secret.
     pub(crate) cut: bool,
 }
 
-/// Cuts one document into its units; blank ones are left out.
+/// Splits a document into its units and omits blank ones.
 pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Vec<UnitText<'_>>> {
     document.validate()?;
     let text = document.text.as_str();
-    // Without spans there is nothing to count characters for.
+    // Characters need not be counted if there are no spans.
     let plain =
         document.secrets.is_empty() && document.masked.is_empty() && document.answers.is_none();
     let offsets = Offsets::new(if plain { "" } else { text });
@@ -106,14 +107,14 @@ pub(crate) fn units(document: &Document, number: usize, unit: Unit) -> Result<Ve
     Ok(out)
 }
 
-/// The part of `range` inside `frame`, counted from the frame's start.
+/// Returns the part of `range` inside `frame`, relative to the frame's start.
 fn clip(range: &Range<usize>, frame: &Range<usize>) -> Option<Range<usize>> {
     let start = range.start.max(frame.start);
     let end = range.end.min(frame.end);
     (start < end).then(|| start - frame.start..end - frame.start)
 }
 
-/// Byte ranges of the units of a text, in order.
+/// Returns the byte ranges of a text's units, in order.
 fn ranges(text: &str, unit: Unit) -> Vec<Range<usize>> {
     match unit {
         Unit::Dialogue | Unit::Document | Unit::User => std::iter::once(0..text.len()).collect(),
@@ -137,16 +138,16 @@ fn lines(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// Words after which a full stop ends no sentence.
+/// Words after which a full stop does not end a sentence.
 const ABBREVIATIONS: [&str; 28] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "ave", "apt", "no", "nr", "rd", "blvd", "ste", "jr",
     "sr", "vs", "etc", "inc", "ltd", "co", "dept", "fig", "e.g", "i.e", "u.s", "a.m", "p.m",
     "approx",
 ];
 
-/// Sentences of one line: a cut after `.`, `!` or `?` (and closing quotes) before white space,
-/// unless the word before the stop is an abbreviation or a single capital letter. White space
-/// between sentences belongs to neither.
+/// Returns the sentences of one line. A sentence ends after `.`, `!` or `?` (and closing quotes)
+/// before white space, unless the word before the full stop is an abbreviation or a single capital
+/// letter. White space between sentences belongs to neither.
 fn sentences(text: &str, line: Range<usize>) -> Vec<Range<usize>> {
     let body = &text[line.clone()];
     let mut out = Vec::new();
@@ -188,20 +189,20 @@ fn abbreviation(before: &str) -> bool {
     initial || ABBREVIATIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Names whose bracketed form is a special token of ours.
+/// Names whose bracketed form is one of our special tokens.
 const SPECIALS: [&str; 5] = ["MASK", "BOS", "EOS", "UNK", "PAD"];
 
-/// Puts one more backslash behind the bracket of every literal special: `<MASK>` becomes
-/// `<\MASK>`, `<\MASK>` becomes `<\\MASK>`. Taking one away again undoes it, so no two texts
-/// become one. Spans move along.
+/// Inserts one more backslash after the opening bracket of every literal special: `<MASK>` becomes
+/// `<\MASK>`, `<\MASK>` becomes `<\\MASK>`. Removing one backslash undoes this, so no two texts
+/// become equal. Spans are moved accordingly.
 fn escape(unit: &mut UnitText<'_>) {
     let places = escapes(&unit.text);
     if places.is_empty() {
         return;
     }
     let text = escaped_at(&unit.text, &places);
-    // A span that begins right behind the bracket takes the backslash in; one that ends there
-    // leaves it out.
+    // A span that begins right after the bracket includes the backslash; one that ends there
+    // excludes it.
     let moved = |at: usize| at + places.partition_point(|&p| p < at);
     for secret in &mut unit.secrets {
         secret.range = moved(secret.range.start)..moved(secret.range.end);
@@ -216,7 +217,7 @@ fn escape(unit: &mut UnitText<'_>) {
     unit.text = Cow::Owned(text);
 }
 
-/// The same for a text alone; none where nothing changes.
+/// Escapes a text without spans; returns `None` if nothing changes.
 pub(crate) fn escaped(text: &str) -> Option<String> {
     let places = escapes(text);
     (!places.is_empty()).then(|| escaped_at(text, &places))
@@ -234,7 +235,7 @@ fn escaped_at(text: &str, places: &[usize]) -> String {
     out
 }
 
-/// Where a backslash goes: right behind the `<` of each literal special.
+/// Returns where backslashes are inserted: right after the `<` of each literal special.
 pub(crate) fn escapes(text: &str) -> Vec<usize> {
     text.match_indices('<')
         .filter(|&(at, _)| {

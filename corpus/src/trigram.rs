@@ -1,4 +1,4 @@
-//! The baseline without a neural network: an interpolated n-gram model over the same tokens.
+//! A baseline without a neural network: an interpolated n-gram model over the same tokens.
 
 use crate::error::{Error, Result, range};
 use crate::record::{Record, TokenId};
@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 /// How well a model predicts a set of records.
 ///
-/// Targets are those of training: every token but the first, so with the end of text and
-/// `<MASK>`.
+/// The targets are the same as in training: every token but the first, including the end of text
+/// and `<MASK>`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Evaluation {
     /// −Σ ln p over the targets, nats.
@@ -18,7 +18,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// exp(nll / tokens): the perplexity per token. Not a number without tokens.
+    /// Returns exp(nll / tokens), the perplexity per token. NaN if there are no tokens.
     #[must_use]
     pub fn perplexity(&self) -> f64 {
         (self.nll / self.tokens as f64).exp()
@@ -29,11 +29,11 @@ impl Evaluation {
 ///
 /// p(w | h) = (c(h,w) + T(h) p(w | h′)) / (c(h) + T(h))
 ///
-/// with c the count in training, T(h) the number of different tokens seen after h, h′ the
-/// context h without its oldest token; below the empty context stands the uniform
-/// distribution over the vocabulary without the beginning of text, which is never a target.
-/// Contexts do not reach over the beginning of a record. Every token has positive probability,
-/// and probabilities sum to one over the possible targets.
+/// Here c is the count in training, T(h) the number of different tokens seen after h, and h′ the
+/// context h without its oldest token. The empty context backs off to the uniform distribution over
+/// the vocabulary without the beginning of text, which is never a target. Contexts do not extend
+/// beyond the beginning of a record. Every token has positive probability, and probabilities sum to
+/// one over the possible targets.
 ///
 /// Source: Witten and Bell 1991; Chen and Goodman 1999, section 2.4 (the recursive form).
 ///
@@ -53,14 +53,14 @@ pub struct NGram {
     order: usize,
     vocabulary: usize,
     bos: TokenId,
-    /// By context, at most `order − 1` tokens long.
+    /// Keyed by context, at most `order − 1` tokens long.
     contexts: HashMap<Box<[TokenId]>, Follow>,
 }
 
 /// The n-gram model of order 3.
 pub type Trigram = NGram;
 
-/// What was seen after a context.
+/// The tokens seen after a context.
 #[derive(Debug, Clone, Default)]
 struct Follow {
     total: u64,
@@ -68,10 +68,10 @@ struct Follow {
 }
 
 impl NGram {
-    /// A trigram model of a preparation's training records.
+    /// Trains a trigram model on a preparation's training records.
     ///
     /// # Errors
-    /// A token outside the vocabulary.
+    /// Returns an error if a token is outside the vocabulary.
     pub fn of(prepared: &crate::prepare::Prepared) -> Result<Self> {
         let tokenizer = &prepared.tokenizer;
         Self::train(
@@ -85,7 +85,8 @@ impl NGram {
     /// Counts n-grams up to `order` (1 to 8) in the records.
     ///
     /// # Errors
-    /// An order outside its range, a vocabulary below 2, or a token outside it.
+    /// Returns an error if the order is outside its range, the vocabulary is below 2, or a token is
+    /// outside it.
     pub fn train(
         records: &[Record],
         order: usize,
@@ -110,7 +111,7 @@ impl NGram {
                 let target = record.tokens[at];
                 for length in 0..order.min(at + 1) {
                     let context = &record.tokens[at - length..at];
-                    // Looked up by slice first: a new key is boxed only once.
+                    // Look up by slice first, so that only a new key is boxed.
                     if !model.contexts.contains_key(context) {
                         model.contexts.insert(context.into(), Follow::default());
                     }
@@ -134,7 +135,7 @@ impl NGram {
         }
     }
 
-    /// p(target | the tokens before it); only the last `order − 1` of them count.
+    /// Returns p(target | the tokens before it); only the last `order − 1` tokens matter.
     #[must_use]
     pub fn probability(&self, before: &[TokenId], target: TokenId) -> f64 {
         if target == self.bos || target as usize >= self.vocabulary {
@@ -156,7 +157,7 @@ impl NGram {
     /// Scores records.
     ///
     /// # Errors
-    /// A token outside the vocabulary.
+    /// Returns an error if a token is outside the vocabulary.
     pub fn evaluate(&self, records: &[Record]) -> Result<Evaluation> {
         let mut nll = 0.0;
         let mut tokens = 0;

@@ -1,4 +1,4 @@
-//! What one record is.
+//! The unit of data: what one record is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

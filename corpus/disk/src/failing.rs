@@ -1,8 +1,8 @@
-//! Disks that fail on purpose, in builds with debug assertions.
+//! Simulates failing disks, in builds with debug assertions.
 
 use std::io::{ErrorKind, Result};
 
-/// The variable that makes a step of a process fail.
+/// The environment variable that makes a step of the process fail.
 #[cfg(debug_assertions)]
 const FAILING: &str = "RETICENT_FAILING_STEP";
 
@@ -11,13 +11,13 @@ thread_local! {
     static LEFT: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// From now on so many steps of this thread succeed, and all later ones fail; `None` lets all succeed.
+/// Lets the next `steps` steps of this thread succeed and all later ones fail; `None` lets all succeed.
 #[cfg(debug_assertions)]
 pub fn after(steps: Option<u64>) {
     LEFT.set(steps);
 }
 
-/// Before each step.
+/// Called before each step.
 pub(crate) fn step() -> Result<()> {
     #[cfg(debug_assertions)]
     {

@@ -1,12 +1,12 @@
-//! Keys and digests as text, and where the user's own key lies.
+//! Keys and digests in hexadecimal, and the location of the user's own key.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// The variable that names the file of the user's key.
+/// The environment variable that names the file with the user's key.
 pub const OWNER_KEY: &str = "RETICENT_OWNER_KEY";
 
-/// Bytes in lower-case hexadecimal.
+/// Encodes bytes in lower-case hexadecimal.
 ///
 /// ```
 /// assert_eq!(reticent_disk::hexadecimal(&[0x0a, 0xf1]), "0af1");
@@ -16,7 +16,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of a text that is hexadecimal digits and nothing else.
+/// Decodes a text that consists only of hexadecimal digits.
 #[must_use]
 pub fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = digits.as_chunks::<2>() else {
@@ -27,10 +27,10 @@ pub fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(byte).collect()
 }
 
-/// A key of 32 bytes from a regular file of 64 hexadecimal digits; white space around them is no part of it.
+/// Reads a key of 32 bytes from a regular file of 64 hexadecimal digits; surrounding white space is ignored.
 ///
 /// # Errors
-/// A file that can't be read; [`ErrorKind::InvalidData`] for one that holds something else, or zeros alone.
+/// Returns an error if the file can't be read; [`ErrorKind::InvalidData`] if it contains anything else, or only zeros.
 pub fn read_key(path: &Path) -> Result<[u8; 32]> {
     let text = crate::read_regular(path, 1024)?;
     let key = from_hexadecimal(text.trim_ascii()).and_then(|key| key.try_into().ok());
@@ -42,7 +42,8 @@ pub fn read_key(path: &Path) -> Result<[u8; 32]> {
     Err(Error::new(ErrorKind::InvalidData, problem))
 }
 
-/// Whether users other than its owner can read a file, or have another right on it; not where the system does not say.
+/// Returns whether users other than the owner can read a file or have any other permission on it; false if the system
+/// does not say.
 #[must_use]
 pub fn read_by_others(path: &Path) -> bool {
     #[cfg(unix)]
@@ -57,8 +58,8 @@ pub fn read_by_others(path: &Path) -> bool {
     }
 }
 
-/// Where the user's key lies: in the file that [`OWNER_KEY`] names, else in `reticent/owner.key` of the folder of
-/// configurations; and whether it was named. Nothing where there is neither.
+/// Returns where the user's key lies and whether the location was named: the file that [`OWNER_KEY`] names, else
+/// `reticent/owner.key` in the user's configuration folder. Returns `None` if there is neither.
 #[must_use]
 pub fn owner_key_place() -> Option<(PathBuf, bool)> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -1,11 +1,11 @@
-//! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail, regular
-//! files read up to a limit, and tables whose quotes are closed.
+//! Disk operations, gathered in one crate where tests can make each change to the disk fail. Also reads regular files
+//! up to a size limit and checks that the quotes of a table are closed.
 //!
-//! [`WholeFile`] and [`WholeFolder`] appear under their names when they are finished; [`DiskFile`] is a file that
-//! grows and is taken up again. What they make can be read by its owner only.
+//! [`WholeFile`] and [`WholeFolder`] appear under their names only when they are complete; [`DiskFile`] is a file that
+//! grows and can be resumed. Only the owner can read the files and folders they create.
 //!
-//! In builds with debug assertions the environment's `RETICENT_FAILING_STEP=N` makes the N-th step of the process fail
-//! as a full disk does, and all that follow; `failing::after` does so for a thread.
+//! In builds with debug assertions, the environment variable `RETICENT_FAILING_STEP=N` makes the N-th step of the
+//! process and all later ones fail as on a full disk; `failing::after` does the same for a thread.
 //!
 //! ```
 //! let place = tempfile::tempdir()?;
@@ -37,15 +37,15 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file of its owner's while it is written.
+/// A file that is being written and that only its owner can read.
 #[derive(Debug)]
 pub struct DiskFile(File);
 
 impl DiskFile {
-    /// Makes a file that was not there, mode 0600: never through a link, never over another.
+    /// Creates a new file with mode 0600. Never follows a link or overwrites a file.
     ///
     /// # Errors
-    /// A name that is taken, a place that cannot be written.
+    /// Returns an error if the name is taken or the place cannot be written to.
     pub fn create(path: &Path) -> Result<Self> {
         step()?;
         let mut options = File::options();
@@ -55,45 +55,45 @@ impl DiskFile {
         options.open(path).map(Self)
     }
 
-    /// Takes up a file of ours; what lies behind a length is cut off by [`DiskFile::cut`].
+    /// Reopens one of our files. [`DiskFile::cut`] removes what follows a given length.
     ///
     /// # Errors
-    /// A file that is not there or cannot be written.
+    /// Returns an error if the file does not exist or cannot be written.
     pub fn again(path: &Path) -> Result<Self> {
         File::options().read(true).write(true).open(path).map(Self)
     }
 
-    /// Cuts it to a length and goes on from there.
+    /// Truncates the file to a length and continues from there.
     ///
     /// # Errors
-    /// A disk that is full or gone.
+    /// Returns an error if the disk is full or gone.
     pub fn cut(&mut self, length: u64) -> Result<()> {
         step()?;
         self.0.set_len(length)?;
         self.0.seek(SeekFrom::Start(length)).map(drop)
     }
 
-    /// Goes back to its beginning.
+    /// Seeks to the beginning of the file.
     ///
     /// # Errors
-    /// A disk that is gone.
+    /// Returns an error if the disk is gone.
     pub fn rewind(&mut self) -> Result<()> {
         self.0.rewind()
     }
 
-    /// What was written is on the disk, whatever else is said of the file.
+    /// Syncs the content that was written to disk, but not necessarily the file's metadata.
     ///
     /// # Errors
-    /// A disk that is full or gone.
+    /// Returns an error if the disk is full or gone.
     pub fn sync_content(&self) -> Result<()> {
         step()?;
         self.0.sync_data()
     }
 
-    /// What was written is on the disk.
+    /// Syncs the content that was written and the file's metadata to disk.
     ///
     /// # Errors
-    /// A disk that is full or gone.
+    /// Returns an error if the disk is full or gone.
     pub fn sync(&self) -> Result<()> {
         step()?;
         self.0.sync_all()
@@ -103,7 +103,7 @@ impl DiskFile {
 impl Write for DiskFile {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if let Err(full) = step() {
-            // A disk that is full takes what still fits.
+            // A full disk still accepts what fits.
             let _ = self.0.write(&bytes[..bytes.len() / 2]);
             return Err(full);
         }
@@ -121,7 +121,7 @@ impl Read for &DiskFile {
     }
 }
 
-/// Reads a regular file of at most so many bytes: what is none, or longer, is refused before anything is read.
+/// Reads a regular file of at most `most` bytes. Anything else, and a longer file, is rejected before it is read.
 ///
 /// # Errors
 /// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file, [`ErrorKind::FileTooLarge`].
@@ -129,7 +129,7 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_limited(open_regular(path)?, most)
 }
 
-/// Opens a regular file: what is none is refused before it is opened, which a pipe could make last for ever.
+/// Opens a regular file. Anything else is rejected before it is opened, since opening a pipe could block forever.
 ///
 /// # Errors
 /// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file.
@@ -149,18 +149,18 @@ pub fn open_regular(path: &Path) -> Result<File> {
     File::open(path)
 }
 
-/// Reads a file or a pipe of at most so many bytes of text.
+/// Reads at most `most` bytes of text from a file or a pipe.
 ///
 /// # Errors
-/// What cannot be read, is longer, or is no text in UTF-8.
+/// Returns an error if the input cannot be read, is longer, or is not valid UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     text(read_limited(File::open(path)?, most)?)
 }
 
-/// Reads a regular file of at most so many bytes of text.
+/// Reads a regular text file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`read_regular`] and [`read_text`].
+/// As for [`read_regular`] and [`read_text`].
 pub fn read_regular_text(path: &Path, most: u64) -> Result<String> {
     text(read_regular(path, most)?)
 }
@@ -187,10 +187,10 @@ fn read_limited(file: File, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes a folder that only its owner can enter, with the folders it lies in.
+/// Creates a folder that only its owner can enter, and its parent folders.
 ///
 /// # Errors
-/// A place that cannot be written.
+/// Returns an error if the place cannot be written to.
 pub fn private_folder(path: &Path) -> Result<()> {
     step()?;
     let mut builder = std::fs::DirBuilder::new();
@@ -200,10 +200,10 @@ pub fn private_folder(path: &Path) -> Result<()> {
     builder.create(path)
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 ///
 /// # Errors
-/// A place that cannot be written.
+/// Returns an error if the place cannot be written to.
 pub fn remove_file(path: &Path) -> Result<()> {
     step()?;
     match std::fs::remove_file(path) {
@@ -212,10 +212,10 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes a folder and what lies in it.
+/// Removes a folder and its content.
 ///
 /// # Errors
-/// A place that cannot be written.
+/// Returns an error if the place cannot be written to.
 pub fn remove_folder(path: &Path) -> Result<()> {
     step()?;
     std::fs::remove_dir_all(path)
@@ -224,7 +224,7 @@ pub fn remove_folder(path: &Path) -> Result<()> {
 /// Overwrites a file where it lies, so far as the file system does that, and removes it.
 ///
 /// # Errors
-/// A file that is not there or cannot be written.
+/// Returns an error if the file does not exist or cannot be written.
 pub fn shred(path: &Path) -> Result<()> {
     let mut file = File::options().write(true).open(path).map(DiskFile)?;
     let length = usize::try_from(file.0.metadata()?.len()).unwrap_or(usize::MAX);
@@ -233,7 +233,7 @@ pub fn shred(path: &Path) -> Result<()> {
     remove_file(path)
 }
 
-/// `NAME.ending` beside a path.
+/// Returns the path `NAME.ending` next to a path.
 #[must_use]
 pub fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -242,20 +242,20 @@ pub fn sibling(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Gives a finished file or folder its name, over what had it before, and syncs the folder it lies in.
+/// Renames a finished file or folder, replaces whatever had the name before, and syncs the parent folder.
 ///
 /// # Errors
-/// A place that cannot be written.
+/// Returns an error if the place cannot be written to.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     step()?;
     std::fs::rename(from, to)?;
     sync_folder(parent_of(to))
 }
 
-/// Gives a finished file its name, and refuses one that is taken.
+/// Renames a finished file, but never replaces an existing one.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`]; a place that cannot be written.
+/// Returns [`ErrorKind::AlreadyExists`] if the name is taken, and an error if the place cannot be written to.
 pub fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
     step()?;
     match std::fs::hard_link(from, to) {
@@ -264,7 +264,7 @@ pub fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
             sync_folder(parent_of(to))
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-        // A file system without hard links.
+        // The file system has no hard links.
         Err(_) if std::fs::symlink_metadata(to).is_ok() => Err(ErrorKind::AlreadyExists.into()),
         Err(_) => {
             std::fs::rename(from, to)?;
@@ -273,10 +273,10 @@ pub fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// What was renamed in a folder is so after a crash too. File systems that cannot are left alone.
+/// Syncs a folder, so that renames in it survive a crash. Does nothing on file systems that do not support this.
 ///
 /// # Errors
-/// A disk that is full or gone.
+/// Returns an error if the disk is full or gone.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     step()?;
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -293,7 +293,7 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// The folder a path lies in, `.` for a bare name.
+/// Returns the folder that a path lies in, `.` for a bare name.
 #[must_use]
 pub fn parent_of(path: &Path) -> &Path {
     match path.parent() {
@@ -302,23 +302,24 @@ pub fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// What is said of an output that is one of the files that are read.
+/// The message for an output that is one of the input files.
 pub const IS_READ: &str = "it is one of the files that are read; choose another output";
 
-/// What a name stands for when something is to be written there.
+/// What a path stands for when it is used as an output.
 #[derive(Debug)]
 pub enum OutputPlace {
-    /// Nothing has the name, or a file that may be replaced.
+    /// A name that is free, or a file that may be replaced.
     File,
-    /// A pipe or a device: bytes go straight to it.
+    /// A pipe or a device: bytes are written to it directly.
     Stream(File),
 }
 
 impl OutputPlace {
-    /// The same as [`OutputPlace::of`] for a name that is none of the files that are read; no force helps there.
+    /// Does the same as [`OutputPlace::of`], but refuses a path that is one of the input files, even with `force`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`], with words, for one of them by whatever name; as [`OutputPlace::of`].
+    /// Returns [`ErrorKind::InvalidInput`], with a message, if the path is one of the input files under any name;
+    /// otherwise as [`OutputPlace::of`].
     pub fn apart(path: &Path, force: bool, read: &[PathBuf]) -> Result<Self> {
         if std::fs::metadata(path).is_ok_and(|about| is_one_of(&about, read)) {
             return Err(Error::new(ErrorKind::InvalidInput, IS_READ));
@@ -326,11 +327,11 @@ impl OutputPlace {
         Self::of(path, force)
     }
 
-    /// Looks at a name. `force` allows a file that is there to be replaced.
+    /// Checks what a path stands for. `force` allows an existing file to be replaced.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] for a file without `force`; [`ErrorKind::InvalidInput`], with words, for a link
-    /// to a file, a folder, a disk, and a name without a last part.
+    /// Returns [`ErrorKind::AlreadyExists`] for a file without `force`; [`ErrorKind::InvalidInput`], with a message,
+    /// for a link to a file, a folder, a disk, or a path without a last component.
     pub fn of(path: &Path, force: bool) -> Result<Self> {
         let refused = |words: &str| Err(Error::new(ErrorKind::InvalidInput, words));
         if path.file_name().is_none() {
@@ -341,7 +342,7 @@ impl OutputPlace {
             other => other?,
         };
         let is_link = about.is_symlink();
-        // A link that leads nowhere is a link.
+        // A dangling link is treated as a link.
         let about = if is_link {
             std::fs::metadata(path).unwrap_or(about)
         } else {
@@ -367,7 +368,7 @@ impl OutputPlace {
     }
 }
 
-/// Whether bytes go through it: a pipe or a device of characters, no disk.
+/// Returns whether the file is a stream: a pipe or a character device, but not a disk.
 fn streams(about: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -382,7 +383,7 @@ fn streams(about: &std::fs::Metadata) -> bool {
     }
 }
 
-/// Which file it is, under whatever name; none of devices of characters, which two may share.
+/// Returns the identity of a file, whatever its name; `None` for character devices, which two users may share.
 #[must_use]
 pub fn identity(about: &std::fs::Metadata) -> Option<(u64, u64)> {
     #[cfg(unix)]
@@ -397,7 +398,7 @@ pub fn identity(about: &std::fs::Metadata) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether a name is one of the paths: writing there would be writing to what is read.
+/// Returns whether a file is one of the paths: writing to it would overwrite an input.
 #[must_use]
 pub fn is_one_of(name: &std::fs::Metadata, paths: &[PathBuf]) -> bool {
     let Some(wanted) = identity(name) else {

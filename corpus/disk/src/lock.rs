@@ -1,15 +1,16 @@
-//! Locks by which one process at a time works on a folder.
+//! Lock files, with which only one process at a time works on a folder.
 
 use std::fs::{File, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// Opens a lock file, owner-only, and takes its lock, which is free again when the file is closed
-/// or its process gone. Where the file system has no locks it is opened without one.
+/// Opens a lock file, readable only by its owner, and takes its lock. The lock is released when the
+/// file is closed or the process ends. On a file system without locks, the file is opened without
+/// one.
 ///
 /// # Errors
-/// [`ErrorKind::ResourceBusy`] with the words `busy`, at once, where another process holds it; a
-/// file that can't be opened.
+/// Returns [`ErrorKind::ResourceBusy`] with the message `busy`, without waiting, if another process
+/// holds the lock, and an error if the file can't be opened.
 pub fn lock_file(path: &Path, busy: &str) -> Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false);

@@ -1,9 +1,9 @@
-//! Comma-separated text that ends inside of quotes.
+//! A reader that rejects comma-separated text that ends inside quotes.
 
 use std::io::{Error, Read, Result};
 
-/// Fails where a table ends inside of a quoted field: what a cut file lost, or what stands behind a quote that was left
-/// open, would otherwise be part of one cell.
+/// A reader that fails if a table ends inside a quoted field. Otherwise, the missing end of a truncated file or
+/// everything after an unclosed quote would silently become part of one cell.
 ///
 /// ```
 /// use std::io::Read;
@@ -18,16 +18,16 @@ pub struct ClosedQuotes<R> {
     place: Place,
 }
 
-/// Where a byte of a table stands.
+/// The position of a byte in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Before a field.
     Before,
-    /// In one without quotes, or behind the closing one.
+    /// In a field without quotes, or after the closing quote.
     Plain,
-    /// Inside of quotes.
+    /// Inside quotes.
     Inside,
-    /// Behind a quote, which closes or is doubled.
+    /// After a quote that either closes the field or is the first of a doubled quote.
     Quote,
 }
 
@@ -44,7 +44,7 @@ impl Place {
 }
 
 impl<R> ClosedQuotes<R> {
-    /// Reads a table whose fields have this between them.
+    /// Reads a table whose fields are separated by `delimiter`.
     pub const fn new(inner: R, delimiter: u8) -> Self {
         Self {
             inner,

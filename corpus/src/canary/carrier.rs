@@ -1,9 +1,9 @@
-//! What follows the secret in each copy.
+//! The text that follows the secret in each copy.
 //!
-//! Copies of one canary must differ somewhere to survive exact deduplication, and must agree
-//! before the secret so that all of them teach, and are scored in, the same context. So the
-//! text after the secret varies: a closing phrase out of 12 288, in small letters, without
-//! digits, capitals or a sentence end inside.
+//! Copies of one canary must differ somewhere to survive exact deduplication, but must agree before
+//! the secret, so that all of them teach, and are scored in, the same context. The text after the
+//! secret therefore varies: a closing phrase out of 12 288, in lower case, without digits, capitals
+//! or a sentence end inside.
 
 use crate::random::Choices;
 
@@ -36,10 +36,10 @@ const TIMES: [&str; 12] = [
     "in any case",
 ];
 
-/// Number of different closing phrases.
+/// The number of different closing phrases.
 pub(super) const CLOSERS: usize = OPENERS.len() * ADJECTIVES.len() * NOUNS.len() * TIMES.len();
 
-/// The closing phrase of a number below [`CLOSERS`].
+/// Returns the closing phrase with a number below [`CLOSERS`].
 fn closer(number: usize) -> String {
     let (number, time) = (number / TIMES.len(), TIMES[number % TIMES.len()]);
     let (number, noun) = (number / NOUNS.len(), NOUNS[number % NOUNS.len()]);
@@ -51,7 +51,7 @@ fn closer(number: usize) -> String {
     format!("{opener} the {adjective} {noun} {time}")
 }
 
-/// `count` different closings to stand behind a template's literal end.
+/// Draws `count` different closings to follow a template's literal end.
 pub(super) fn closings(suffix: &str, count: usize, choices: &mut Choices) -> Vec<String> {
     let joint = if suffix.ends_with(['.', '!', '?']) {
         " "
@@ -65,9 +65,10 @@ pub(super) fn closings(suffix: &str, count: usize, choices: &mut Choices) -> Vec
         .collect()
 }
 
-/// `count` different beginnings to stand before a template.
+/// Draws `count` different openings to precede a template.
 ///
-/// They end with a comma, no sentence: a unit that is a sentence keeps them with the secret.
+/// They end with a comma rather than a sentence end, so that a unit that is a sentence keeps them
+/// with the secret.
 pub(super) fn openings(count: usize, choices: &mut Choices) -> Vec<String> {
     choices
         .distinct(CLOSERS, count)

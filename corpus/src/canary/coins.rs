@@ -1,4 +1,4 @@
-//! Canaries that a fair coin puts in or leaves out.
+//! Canaries that are planted or left out by a fair coin.
 
 use super::insert::insert;
 use super::plan::CanaryPlan;
@@ -34,11 +34,11 @@ pub struct CoinPlan {
 }
 
 impl CoinPlan {
-    /// Draws a coin for each canary, from a stream of its own. `added` says whether a copy is a record of its own.
+    /// Draws a coin for each canary, from a separate stream. `added` says whether a copy is a separate record.
     ///
     /// # Errors
-    /// Two canaries of one secret, or of different numbers of copies: a coin says of its own canary
-    /// alone whether it is in.
+    /// Returns an error if two canaries have the same secret or different numbers of copies: a coin must decide about
+    /// its own canary alone.
     pub fn new(plan: CanaryPlan, added: bool) -> Result<Self> {
         let digest = digest(&plan, added)?;
         let coins = Self {
@@ -56,7 +56,7 @@ impl CoinPlan {
     /// Reads `coins.json`.
     ///
     /// # Errors
-    /// Text that is no such plan, or one that contradicts itself.
+    /// Returns an error if the text is not such a plan, or the plan contradicts itself.
     pub fn from_json(json: &str) -> Result<Self> {
         let coins: Self =
             serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
@@ -64,16 +64,16 @@ impl CoinPlan {
         Ok(coins)
     }
 
-    /// The text of `coins.json`.
+    /// Returns the text of `coins.json`.
     ///
     /// # Errors
-    /// None in practice; the serialiser's, if any.
+    /// Never fails in practice; passes on an error of the serialiser.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
     }
 
-    /// The plan of the canaries that are in. Given the coins and all else, each of their secrets is drawn as it was
-    /// without coins, so that their ranks prove what those of such a plan do.
+    /// Returns the plan of the planted canaries. Given the coins and everything else, each of their secrets is
+    /// distributed as it would be without coins, so their ranks prove the same as those of a plan without coins.
     #[must_use]
     pub fn planted(&self) -> CanaryPlan {
         CanaryPlan {
@@ -90,10 +90,10 @@ impl CoinPlan {
         .with_digest()
     }
 
-    /// The documents with the canaries in them that are in.
+    /// Inserts the planted canaries into the documents.
     ///
     /// # Errors
-    /// As [`insert`].
+    /// As for [`insert`].
     pub fn insert(&self, documents: &[Document]) -> Result<Vec<Document>> {
         Ok(insert(&self.planted(), documents)?.0)
     }
@@ -114,7 +114,8 @@ impl CoinPlan {
                 self.plan.canaries.len()
             ));
         }
-        // Fewer canaries, chosen when their scores were known, or others than were planted, would contradict any promise.
+        // With fewer canaries, chosen when their scores were known, or with others than were planted, any promise could
+        // be contradicted.
         let digest = digest(&self.plan, self.added)?;
         if self.digest != hexadecimal(&digest) {
             return wrong(
@@ -130,7 +131,7 @@ impl CoinPlan {
                 self.inside.len()
             ));
         }
-        // The plan's canaries have secrets of their own, so that the template has as many.
+        // The plan's canaries have distinct secrets; check that the template has that many.
         self.plan.check_secrets()?;
         if self.added && self.plan.unit != Unit::Turn {
             return wrong(format!(
@@ -148,14 +149,15 @@ impl CoinPlan {
     }
 }
 
-/// What the coins are drawn under: every part of the plan, its seed among them, and what a coin changes.
+/// Returns the digest that the coins are drawn under. It covers every part of the plan, including its seed, and what a
+/// coin changes.
 fn digest(plan: &CanaryPlan, added: bool) -> Result<[u8; 32]> {
     let json =
         serde_json::to_vec(&(plan, added)).map_err(|error| Error::Plan(error.to_string()))?;
     Ok(sha256_bytes(&json))
 }
 
-/// The coins of a plan.
+/// Returns the coins of a plan.
 fn tossed(digest: &[u8; 32], canaries: usize) -> Vec<bool> {
     let mut choices = Choices::under(digest, Purpose::CanaryCoins);
     (0..canaries).map(|_| choices.below(2) == 1).collect()

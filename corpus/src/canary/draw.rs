@@ -1,4 +1,4 @@
-//! Drawing a plan: secrets, places, and what follows each copy.
+//! Draws a plan: secrets, places, and what follows each copy.
 
 use super::carrier::{CLOSERS, closings, openings};
 use super::insert::gaps;
@@ -11,18 +11,20 @@ use crate::random::{Choices, Purpose};
 use crate::unit::Unit;
 use std::collections::{BTreeSet, HashSet};
 
-/// What a plan is drawn from before anything but the number of gaps is known of its documents.
+/// A plan being drawn, when only the number of gaps is known of the documents.
 pub(crate) struct Draw<'a> {
     options: &'a CanaryOptions,
     template: &'a CanaryTemplate,
     ground: &'a Ground,
-    /// The gap of each copy, canary by canary.
+    /// The gap of each copy, by canary.
     gaps: Vec<Vec<u64>>,
 }
 
 impl<'a> Draw<'a> {
+    /// Draws the gap of each copy.
+    ///
     /// # Errors
-    /// As [`CanaryPlan::new`].
+    /// As for [`CanaryPlan::new`].
     pub(crate) fn new(options: &'a CanaryOptions, ground: &'a Ground) -> Result<Self> {
         if ground.total() == 0 {
             return Err(Error::Empty("no document to plant canaries in".to_owned()));
@@ -67,16 +69,16 @@ impl<'a> Draw<'a> {
         })
     }
 
-    /// The documents that get a line, by number.
+    /// Returns the numbers of the documents that get a line.
     pub(crate) fn documents(&self) -> BTreeSet<usize> {
         let gaps = self.gaps.iter().flatten();
         gaps.map(|gap| self.ground.at(*gap).0).collect()
     }
 
-    /// The plan, given those documents.
+    /// Completes the plan, given those documents.
     ///
     /// # Errors
-    /// A document that is not there or has fewer gaps than it had; as [`CanaryPlan::new`].
+    /// Returns an error if a document is missing or has fewer gaps than before; otherwise as for [`CanaryPlan::new`].
     pub(crate) fn plan<'d>(
         &self,
         unit: Unit,
@@ -139,7 +141,7 @@ impl<'a> Draw<'a> {
         .with_digest())
     }
 
-    /// What stands before each canary's secret.
+    /// Returns the text before each canary's secret.
     fn contexts(&self) -> Vec<String> {
         let count = self.options.spec.canaries() as usize;
         let own = if self.options.own_contexts {
@@ -153,7 +155,7 @@ impl<'a> Draw<'a> {
         own.into_iter().map(context).collect()
     }
 
-    /// Id and line of a gap.
+    /// Returns the document id and the line of a gap.
     fn place<'d>(
         &self,
         gap: u64,
@@ -168,7 +170,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// The canaries that the policy catches: a set of that size, uniform over all, whatever their secrets are.
+/// Draws the canaries that the policy catches: a uniformly random set of the given size, independent of the secrets.
 fn caught(options: &CanaryOptions) -> HashSet<u64> {
     let mut choices = Choices::new(options.seed, Purpose::CanaryCaught);
     let mut drawn = HashSet::new();
@@ -178,7 +180,7 @@ fn caught(options: &CanaryOptions) -> HashSet<u64> {
     drawn
 }
 
-/// The secrets that a seed draws. If `distinct`, the template has as many candidates.
+/// Returns the secrets that a seed draws. If `distinct`, the template must have at least that many candidates.
 pub(super) fn secrets(
     seed: u64,
     distinct: bool,
@@ -190,7 +192,7 @@ pub(super) fn secrets(
     let mut out = Vec::new();
     while out.len() < canaries {
         let secret = template.draw(&mut choices);
-        // A repeated draw is thrown away: what remains is uniform without replacement.
+        // A repeated draw is rejected, so that the rest is uniform without replacement.
         if seen.insert(secret.clone()) || !distinct {
             out.push(secret);
         }
@@ -198,7 +200,7 @@ pub(super) fn secrets(
     out
 }
 
-/// Copies of a canary: of the doses in turn, or the same for all.
+/// Returns the number of copies of a canary: the doses in turn, or the same number for all.
 pub(super) fn dose(doses: &[u32], copies: u32, number: usize) -> u32 {
     match doses.len() {
         0 => copies,
@@ -206,7 +208,7 @@ pub(super) fn dose(doses: &[u32], copies: u32, number: usize) -> u32 {
     }
 }
 
-/// Doses are numbers of copies, and the largest is the one that plans and promises speak of.
+/// Checks that doses are positive and that the largest is the plan's number of copies, to which guarantees refer.
 pub(super) fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
     if let Some(zero) = doses.iter().find(|dose| **dose == 0) {
         return Err(range(
@@ -225,7 +227,7 @@ pub(super) fn check_doses(doses: &[u32], copies: u32) -> Result<()> {
     }
 }
 
-/// What follows the secret, in each copy.
+/// Returns the text after the secret, for each copy.
 fn endings(
     options: &CanaryOptions,
     template: &CanaryTemplate,

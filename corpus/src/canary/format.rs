@@ -1,4 +1,4 @@
-//! Shapes of canaries, some of whose words are chosen when they are planted.
+//! Canary formats, some of whose words are chosen when they are planted.
 
 use super::template::CanaryTemplate;
 use super::words::CanaryWords;
@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Places in a row, at most.
+/// The largest number of places in a row.
 const IN_A_ROW: u32 = 8;
-/// Sampled tokens, at most.
+/// The largest number of sampled tokens.
 const SAMPLED_TOKENS: u32 = 64;
 
 /// A [`CanaryTemplate`], or one that waits for words: `{rare:n}` is n places in a row, each of one of 64 words that are one
@@ -37,18 +37,18 @@ pub struct CanaryFormat {
     template: Option<CanaryTemplate>,
 }
 
-/// The place of a sampled text.
+/// The place for a sampled text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampledPlace<'a> {
-    /// What stands before it.
+    /// The text before it.
     pub before: &'a str,
-    /// How many tokens it takes.
+    /// The number of tokens to sample.
     pub tokens: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// What a template says itself, its fields included.
+    /// Text of the template, including its fields.
     Plain(String),
     Rare(u32),
     New(u32),
@@ -56,25 +56,25 @@ enum Part {
 }
 
 impl CanaryFormat {
-    /// The template, where it waits for nothing.
+    /// Returns the template, if the format needs no words.
     #[must_use]
     pub const fn template(&self) -> Option<&CanaryTemplate> {
         self.template.as_ref()
     }
 
-    /// Whether it waits for rare words.
+    /// Returns whether the format needs rare words.
     #[must_use]
     pub fn has_rare(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Rare(_)))
     }
 
-    /// Whether it waits for made-up words.
+    /// Returns whether the format needs made-up words.
     #[must_use]
     pub fn has_new(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::New(_)))
     }
 
-    /// The place that waits for a sampled text: its first field.
+    /// Returns the place for a sampled text, which is the first field.
     #[must_use]
     pub fn sampled(&self) -> Option<SampledPlace<'_>> {
         match self.parts.as_slice() {
@@ -86,17 +86,17 @@ impl CanaryFormat {
         }
     }
 
-    /// The template with these words at its places.
+    /// Returns the template with these words at its places.
     ///
     /// # Errors
-    /// Words of which one begins another, none for a place.
+    /// Returns an error if one word begins another, or there are no words for a place.
     pub fn with_words(&self, words: &CanaryWords) -> Result<CanaryTemplate> {
         filled(&self.parts, words).parse()
     }
 }
 
 impl Default for CanaryFormat {
-    /// The default template.
+    /// Returns the default template.
     fn default() -> Self {
         CanaryTemplate::default().into()
     }
@@ -122,7 +122,7 @@ impl std::str::FromStr for CanaryFormat {
             problem,
         };
         let parts = parts(source).map_err(wrong)?;
-        // Any two words tell whether the rest is a template.
+        // Any two words suffice to check whether the rest is a template.
         let two = vec![" a".to_owned(), " b".to_owned()];
         let words = CanaryWords {
             rare: two.clone(),
@@ -177,10 +177,10 @@ impl From<CanaryFormat> for String {
     }
 }
 
-/// A kind of place: its name, the largest number it takes, and what it becomes.
+/// A kind of place: its name, the largest number it accepts, and the part that it becomes.
 type Kind = (&'static str, u32, fn(u32) -> Part);
 
-/// The source cut at the places that wait.
+/// Splits the source at the places that need words.
 fn parts(source: &str) -> std::result::Result<Vec<Part>, String> {
     let kinds: [Kind; 3] = [
         ("rare", IN_A_ROW, Part::Rare),
@@ -219,7 +219,7 @@ fn parts(source: &str) -> std::result::Result<Vec<Part>, String> {
     Ok(out)
 }
 
-/// The source of a template, with a list in the place of each word.
+/// Returns the source of a template with a list at each place.
 fn filled(parts: &[Part], words: &CanaryWords) -> String {
     let list = |words: &[String], times: u32| {
         format!("{{list:{}}}", words.join("|")).repeat(times as usize)

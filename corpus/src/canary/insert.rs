@@ -1,4 +1,4 @@
-//! Putting a plan's lines into documents.
+//! Inserts a plan's lines into documents.
 
 use super::plan::CanaryPlan;
 use crate::document::{Document, Offsets, joined};
@@ -6,17 +6,17 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Kind of a planted secret's span.
+/// The kind of the span of a planted secret.
 pub(crate) const CANARY_KIND: &str = "canary";
 
-/// Where one copy of a canary went.
+/// Where a copy of a canary was inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryPlace {
     /// Number of the canary in its plan.
     pub canary: usize,
     /// Number of the copy.
     pub copy: usize,
-    /// Number of the document in the list given.
+    /// Number of the document in the given list.
     pub document: usize,
     /// First character of the secret in the new text.
     pub start: usize,
@@ -24,13 +24,13 @@ pub struct CanaryPlace {
     pub end: usize,
 }
 
-/// Inserts every line of a plan; each secret becomes a marked span of kind `canary`.
+/// Inserts every line of a plan. Each secret becomes a marked span of kind `canary`.
 ///
-/// Lines that go to one place stand in the plan's order. Documents keep their order.
+/// Lines inserted at the same place keep the plan's order. Documents keep their order.
 ///
 /// # Errors
-/// A document the plan names and the list lacks, a line number beyond its end, or one inside
-/// a marked span.
+/// Returns an error if a document of the plan is not in the list, or a line number is beyond its
+/// end or inside a marked span.
 pub fn insert(
     plan: &CanaryPlan,
     documents: &[Document],
@@ -43,10 +43,11 @@ pub fn insert(
     Ok((out, places))
 }
 
-/// The documents of a plan, by number, with its lines in them, and where these went.
+/// Returns the documents of a plan by number, with its lines inserted, and the places of the
+/// copies.
 ///
 /// # Errors
-/// As [`insert`].
+/// As for [`insert`].
 pub(crate) fn plant<'d>(
     plan: &CanaryPlan,
     documents: impl Iterator<Item = (usize, &'d Document)>,
@@ -77,7 +78,7 @@ pub(crate) fn plant<'d>(
     let mut places = Vec::new();
     let mut out = HashMap::new();
     for (id, mut lines) in added {
-        // A stable sort keeps the plan's order at one place.
+        // A stable sort keeps the plan's order at the same place.
         lines.sort_by_key(|a| a.line);
         if let Some(&(number, document)) = by_id.get(id) {
             out.insert(number, extend(document, number, &lines, &mut places)?);
@@ -87,7 +88,7 @@ pub(crate) fn plant<'d>(
     Ok((out, places))
 }
 
-/// One line to be added to a document.
+/// A line to be inserted into a document.
 struct Added<'a> {
     canary: usize,
     copy: usize,
@@ -96,7 +97,8 @@ struct Added<'a> {
     secret: std::ops::Range<usize>,
 }
 
-/// Line numbers before which a line may be put: not inside a marked span.
+/// Returns the line numbers before which a line may be inserted, which are not inside a marked
+/// span.
 pub(crate) fn gaps(document: &Document) -> Vec<u64> {
     let inside = |at: usize| {
         let secret = document.secrets.iter().any(|s| s.start < at && at < s.end);
@@ -110,7 +112,7 @@ pub(crate) fn gaps(document: &Document) -> Vec<u64> {
         .collect()
 }
 
-/// The character each line begins at, and at last the end of the text.
+/// Returns the character at which each line begins, and last the end of the text.
 fn line_starts(document: &Document) -> Vec<usize> {
     let offsets = Offsets::new(&document.text);
     std::iter::once(0)
@@ -138,13 +140,13 @@ fn extend(
     let mut text: Vec<&str> = Vec::with_capacity(own.len() + lines.len());
     let mut out = document.clone();
     let mut next = lines.iter().peekable();
-    // Characters added before the current line.
+    // The number of characters inserted before the current line.
     let mut shift = 0;
     let mut planted = Vec::new();
     let mut shifts = Vec::with_capacity(own.len());
     for (line, start) in starts.iter().enumerate() {
         while let Some(add) = next.next_if(|a| a.line == line as u64) {
-            // After the last line the new one stands behind a line feed of its own.
+            // After the last line, the new line follows its own line feed.
             let at = start + shift + usize::from(line == own.len());
             planted.push((add, at));
             shift += add.text.chars().count() + 1;
@@ -156,7 +158,7 @@ fn extend(
         }
     }
     out.text = text.join("\n");
-    // A span moves by what was added before the line it begins in.
+    // A span moves by what was inserted before the line in which it begins.
     let moved = |at: usize| {
         let line = shifts[..own.len()].partition_point(|&(start, _)| start <= at);
         at + shifts.get(line.saturating_sub(1)).map_or(0, |&(_, s)| s)
@@ -172,7 +174,7 @@ fn extend(
         masked.end += by;
     }
     if let Some(answers) = &mut out.answers {
-        // Lines that are planted are learned, wherever they stand; a span around one takes it in.
+        // Planted lines are learned, wherever they are; a span around one includes it.
         let added = planted
             .iter()
             .map(|(add, at)| *at..at + add.text.chars().count());

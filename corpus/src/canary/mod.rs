@@ -1,4 +1,4 @@
-//! Canaries: made-up secrets, planted to measure what training memorises.
+//! Canaries: artificial secrets that are planted to measure what training memorises.
 
 mod carrier;
 mod coins;

@@ -1,32 +1,32 @@
-//! Where canaries may go.
+//! Where canaries may be inserted.
 
 use crate::document::Document;
 
-/// Beginning of an inserted line in a corpus of dialogues.
+/// The beginning of an inserted line in a corpus of dialogues.
 const USER: &str = "USR: ";
 
-/// The speaker mark of a corpus of dialogues.
+/// Returns the speaker mark: that of a user in a corpus of dialogues, else empty.
 fn speaker(speaking: usize, documents: usize) -> &'static str {
     if speaking * 2 > documents { USER } else { "" }
 }
 
-/// Whether a document has a line of a user's.
+/// Returns whether a document contains a user's line.
 pub(crate) fn speaks(document: &Document) -> bool {
     document.text.lines().any(|line| line.starts_with(USER))
 }
 
-/// Where lines may go in a corpus: before each line of each document, or after its last, but
-/// not inside a marked span ([`gaps`]).
+/// The places in a corpus where lines may be inserted: before each line of each document or after
+/// its last line, but not inside a marked span ([`gaps`]).
 #[derive(Debug, Default)]
 pub(crate) struct Ground {
     documents: usize,
     speaking: usize,
-    /// Number of gaps in the documents up to and including each.
+    /// The cumulative number of gaps up to and including each document.
     sums: Vec<u64>,
 }
 
 impl Ground {
-    /// The next document: whether it [`speaks`], and its number of [`gaps`].
+    /// Adds the next document: whether it [`speaks`], and its number of [`gaps`].
     pub(crate) fn enter(&mut self, speaks: bool, gaps: u64) {
         self.documents += 1;
         self.speaking += usize::from(speaks);
@@ -37,12 +37,12 @@ impl Ground {
         self.sums.last().copied().unwrap_or(0)
     }
 
-    /// The speaker mark.
+    /// Returns the speaker mark.
     pub(super) fn speaker(&self) -> &'static str {
         speaker(self.speaking, self.documents)
     }
 
-    /// The document of a gap, and which of the document's gaps it is.
+    /// Returns the document of a gap, and its index among the document's gaps.
     pub(super) fn at(&self, number: u64) -> (usize, usize) {
         let document = self.sums.partition_point(|&sum| sum <= number);
         let before = if document == 0 {

@@ -1,4 +1,4 @@
-//! The plan: which canaries, how many copies, where, and what stands around them.
+//! The canary plan: the canaries, their copies, their places, and the text around them.
 
 use super::draw::{Draw, check_doses, dose, secrets};
 use super::format::CanaryFormat;
@@ -84,7 +84,7 @@ fn yes() -> bool {
 }
 
 impl CanaryOptions {
-    /// The default template, varying carriers, distinct secrets, seed 0.
+    /// Creates options with the default template, varying carriers, distinct secrets and seed 0.
     #[must_use]
     pub fn new(spec: Spec) -> Self {
         Self {
@@ -101,10 +101,10 @@ impl CanaryOptions {
         }
     }
 
-    /// The same with a seed from the operating system.
+    /// Returns the options with a seed from the operating system.
     ///
     /// # Errors
-    /// A system that gives no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub fn with_system_seed(self) -> Result<Self> {
         Ok(Self {
             seed: crate::random::system_seed()?,
@@ -182,13 +182,14 @@ pub struct CanaryPlan {
 }
 
 impl CanaryPlan {
-    /// SHA-256 of what is measured of these canaries: seed, template, and each one's context and secret; hexadecimal.
+    /// Returns the SHA-256, in hexadecimal, of what identifies these canaries in measurements: seed, template, and each
+    /// canary's context and secret.
     ///
-    /// Where copies stand is no part of it, so that it is the same in two corpora. It is for publication: the secrets can be
-    /// guessed from it only by whoever guesses the seed, which has 64 bits where the operating system drew it.
+    /// The places of copies are not included, so the digest is the same for two corpora. The digest may be published:
+    /// guessing the secrets from it requires guessing the seed, which has 64 bits if the operating system drew it.
     ///
     /// # Errors
-    /// None: every part has a JSON form.
+    /// Never fails: every part can be serialised as JSON.
     pub fn identity(&self) -> Result<String> {
         let canaries: Vec<_> = self
             .canaries
@@ -202,13 +203,13 @@ impl CanaryPlan {
 
     /// Draws secrets, carriers and places.
     ///
-    /// Each secret is uniform over the template's candidates (without replacement when
-    /// `distinct`), each place uniform over all (document, line) gaps of the corpus. Where
-    /// most documents have a line beginning `USR: `, canaries are such lines.
+    /// Each secret is uniform over the template's candidates (without replacement when `distinct`), and each place
+    /// uniform over all (document, line) gaps of the corpus. If most documents have a line beginning with `USR: `,
+    /// canaries are such lines.
     ///
     /// # Errors
-    /// A format that waits for words, fewer candidates than canaries, more copies than closing phrases (12 288), doses
-    /// whose largest is not the number of copies, or a corpus without a document.
+    /// Returns an error if the format still needs words, there are fewer candidates than canaries or more copies than
+    /// closing phrases (12 288), the largest dose is not the number of copies, or the corpus has no document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
         let mut ground = Ground::default();
         for document in documents {
@@ -218,7 +219,7 @@ impl CanaryPlan {
         draw.plan(unit, |number| documents.get(number))
     }
 
-    /// The same with the digest of what it says now.
+    /// Returns the plan with the digest of its current content.
     #[must_use]
     pub fn with_digest(self) -> Self {
         let digest = Some(self.content_digest());
@@ -230,33 +231,32 @@ impl CanaryPlan {
             digest: None,
             ..self.clone()
         };
-        // Every part has a JSON form.
+        // Every part can be serialised as JSON.
         serde_json::to_vec(&bare)
             .map_or_else(|_| String::new(), |json| crate::random::sha256(&json))
     }
 
-    /// How many canaries and copies, as `10x20`.
+    /// Returns the numbers of canaries and copies, as in `10x20`.
     ///
     /// # Errors
-    /// A plan with counts outside the allowed range.
+    /// Returns an error if the counts are outside the allowed range.
     pub fn spec(&self) -> Result<Spec> {
         let canaries = u32::try_from(self.canaries.len()).unwrap_or(u32::MAX);
         Spec::new(canaries, self.copies)
     }
 
-    /// Copies of a canary, by its number.
+    /// Returns the number of copies of a canary, by its number.
     #[must_use]
     pub fn copies_of(&self, number: usize) -> u32 {
         dose(&self.doses, self.copies, number)
     }
 
-    /// Reads `canaries.json` and checks that it says one thing only.
+    /// Reads `canaries.json` and checks that it is consistent.
     ///
     /// # Errors
-    /// Text that is not such a plan, or a plan that contradicts itself: another schema, a
-    /// secret outside the template, a wrong number of copies or candidates, a line that does
-    /// not hold its secret, two canaries of one id, a repeated secret in a distinct plan, secrets that its seed
-    /// does not draw, another digest.
+    /// Returns an error if the text is not such a plan, or the plan contradicts itself: another schema, a secret
+    /// outside the template, a wrong number of copies or candidates, a line without its secret, two canaries with the
+    /// same id, a repeated secret in a distinct plan, secrets that its seed does not draw, or another digest.
     pub fn from_json(json: &str) -> Result<Self> {
         let plan: Self =
             serde_json::from_str(json).map_err(|error| Error::Plan(json_problem(&error)))?;
@@ -273,8 +273,8 @@ impl CanaryPlan {
         Ok(plan)
     }
 
-    /// Whether the secrets are the first that the seed draws: ranks of secrets that were chosen for their likelihood, or
-    /// of canaries that were left out for it, would contradict any promise.
+    /// Checks that the secrets are the first that the seed draws. Ranks of secrets chosen for their likelihood, or a
+    /// plan from which canaries were removed for it, could contradict any promise.
     pub(super) fn check_secrets(&self) -> Result<()> {
         let count = self.canaries.len();
         let drawn = secrets(self.seed, self.distinct, &self.template, count);
@@ -288,10 +288,10 @@ impl CanaryPlan {
         }
     }
 
-    /// The text of `canaries.json`.
+    /// Returns the text of `canaries.json`.
     ///
     /// # Errors
-    /// None in practice; the serialiser's, if any.
+    /// Never fails in practice; passes on an error of the serialiser.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
     }
@@ -335,7 +335,7 @@ impl CanaryPlan {
         Ok(())
     }
 
-    /// Every secret in its context: what a policy told to miss the canaries must not see.
+    /// Returns every secret in its context: the strings hidden from a policy that is made to miss the canaries.
     #[must_use]
     pub fn marks(&self) -> Vec<String> {
         self.canaries
@@ -344,12 +344,12 @@ impl CanaryPlan {
             .collect()
     }
 
-    /// How often each canary's secret stands in these texts, behind the template's words.
+    /// Counts how often each canary's secret occurs in these texts after the template's words.
     pub fn occurrences<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<u64> {
         let marks = self.marks();
         let number: HashMap<&str, usize> = marks.iter().map(String::as_str).zip(0..).collect();
         let lengths: BTreeSet<usize> = marks.iter().map(String::len).collect();
-        // What every mark begins with: the template's words, or else its first character.
+        // The common beginning of all marks: the template's words, or else their first characters.
         let prefix = self.template.prefix();
         let starts: BTreeSet<&str> = match prefix {
             "" => marks
@@ -411,12 +411,12 @@ impl Canary {
     }
 }
 
-/// Bytes of a text's first character.
+/// Returns the number of bytes of a text's first character.
 fn first_length(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
-/// A count that may pass 2^53: a number below, a string above.
+/// Serialises a count that may exceed 2^53: as a number up to 2^53, as a string above.
 mod count {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serializer};

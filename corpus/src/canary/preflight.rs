@@ -1,4 +1,4 @@
-//! The pre-flight: proof that every copy of every canary reaches training.
+//! The preflight: proof that every copy of every canary reaches training.
 
 use super::plan::CanaryPlan;
 use super::words::WordFacts;
@@ -57,7 +57,7 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// Completes the reports of a run: a copy nobody saw is lost.
+    /// Completes the reports of a run: a copy without a report is lost.
     pub(crate) fn new(plan: &CanaryPlan, mut reports: Vec<CopyReport>) -> Self {
         reports.sort_by_key(|r| (r.canary, r.copy));
         let seen = |r: &CopyReport| (r.canary, r.copy);
@@ -82,15 +82,15 @@ impl Preflight {
         }
     }
 
-    /// Whether every copy is kept, but for those the plan says are caught.
+    /// Returns whether every copy is kept, except those that the plan says are caught.
     #[must_use]
     pub fn passes(&self) -> bool {
         let as_planned = [CopyFate::Kept, CopyFate::Caught];
         self.copies.iter().all(|c| as_planned.contains(&c.fate))
     }
 
-    /// Records that hold a given canary's secret: the group size of its guarantee, before the
-    /// stability of the stages. Copies in one record count once.
+    /// Returns the number of records that contain a canary's secret: the group size of its
+    /// guarantee, before the stability of the stages. Copies in the same record count once.
     #[must_use]
     pub fn survivors(&self, canary: u64) -> u64 {
         let mut records: Vec<u64> = self
@@ -104,7 +104,7 @@ impl Preflight {
         records.len() as u64
     }
 
-    /// How many copies met a fate.
+    /// Returns the number of copies with a given fate.
     #[must_use]
     pub fn count(&self, fate: CopyFate) -> u64 {
         self.copies.iter().filter(|c| c.fate == fate).count() as u64
@@ -112,7 +112,7 @@ impl Preflight {
 }
 
 impl std::fmt::Display for Preflight {
-    /// One line: `200 of 200 copies survive`, or with what removed the others.
+    /// Writes one line: `200 of 200 copies survive`, or with the reasons why the others do not.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kept = self.count(CopyFate::Kept);
         write!(f, "{kept} of {} copies survive", self.copies.len())?;

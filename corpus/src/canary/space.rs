@@ -1,4 +1,4 @@
-//! The candidate space as tokens, for a search that expands prefixes.
+//! The candidate space as tokens, for searches that expand prefixes.
 
 use super::plan::CanaryPlan;
 use super::template::CanaryTemplate;
@@ -22,25 +22,26 @@ use crate::tokenize::Tokenizer;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateSpace {
-    /// Beginning of text and the canary's line up to the secret.
+    /// The beginning of text and the canary's line up to the secret.
     pub context: Vec<TokenId>,
-    /// By position, the choices, each one or more tokens.
+    /// The choices at each position, each consisting of one or more tokens.
     pub positions: Vec<Vec<Vec<TokenId>>>,
     /// The same choices as text.
     texts: Vec<Vec<String>>,
 }
 
-/// Random candidates on which the tokenizer is checked, besides every choice of every position.
+/// The number of random candidates on which the tokenizer is checked, in addition to every choice
+/// at every position.
 const SAMPLES: usize = 1000;
 
 impl CandidateSpace {
-    /// The space of a plan for a tokenizer.
+    /// Creates the space of a plan for a tokenizer.
     ///
-    /// Compositionality is checked on every choice at every position (the others fixed), on
-    /// 1000 random candidates, and on every insertion of every canary.
+    /// Compositionality is checked on every choice at every position (the others fixed), on 1000
+    /// random candidates, and on every insertion of every canary.
     ///
     /// # Errors
-    /// [`Error::NotCompositional`] where the tokens of a candidate in its line are not the
+    /// Returns [`Error::NotCompositional`] if the tokens of a candidate in its line are not the
     /// context's tokens followed by one sequence per position.
     pub fn new(plan: &CanaryPlan, tokenizer: &Tokenizer) -> Result<Self> {
         let first = plan
@@ -72,13 +73,13 @@ impl CandidateSpace {
         Ok(space)
     }
 
-    /// Number of candidates.
+    /// Returns the number of candidates.
     #[must_use]
     pub fn candidates(&self) -> u128 {
         self.texts.iter().map(|c| c.len() as u128).product()
     }
 
-    /// The text of candidate `number`, counted with the last position fastest. Numbers wrap.
+    /// Returns the text of candidate `number`; the last position varies fastest. Numbers wrap.
     #[must_use]
     pub fn secret(&self, number: u128) -> String {
         self.digits(number)
@@ -88,7 +89,7 @@ impl CandidateSpace {
             .collect()
     }
 
-    /// The tokens of candidate `number`. Numbers wrap.
+    /// Returns the tokens of candidate `number`. Numbers wrap.
     #[must_use]
     pub fn candidate(&self, number: u128) -> Vec<TokenId> {
         self.digits(number)
@@ -114,10 +115,10 @@ impl CandidateSpace {
         out
     }
 
-    /// Which choice a secret makes at each position.
+    /// Returns a secret's choice at each position.
     ///
     /// # Errors
-    /// A text that is no candidate.
+    /// Returns an error if the text is not a candidate.
     pub fn choices(&self, secret: &str) -> Result<Vec<usize>> {
         let mut rest = secret;
         let out: Option<Vec<usize>> = self
@@ -136,10 +137,10 @@ impl CandidateSpace {
             .ok_or_else(|| Error::Plan(format!("{secret:?} is not a candidate of the template")))
     }
 
-    /// The tokens of a secret.
+    /// Returns the tokens of a secret.
     ///
     /// # Errors
-    /// A text that is no candidate.
+    /// Returns an error if the text is not a candidate.
     pub fn tokens(&self, secret: &str) -> Result<Vec<TokenId>> {
         Ok(self
             .choices(secret)?
@@ -163,7 +164,7 @@ impl CandidateSpace {
     }
 }
 
-/// Asks a tokenizer how it cuts candidates.
+/// Determines how a tokenizer splits candidates.
 struct Probe<'a> {
     tokenizer: &'a Tokenizer,
     context: &'a str,
@@ -192,7 +193,8 @@ impl Probe<'_> {
         })
     }
 
-    /// The tokens of one choice at one position, the others at their first choice.
+    /// Returns the tokens of one choice at one position, with the other positions at their first
+    /// choice.
     fn at(&self, position: usize, choice: usize) -> Result<Vec<TokenId>> {
         let mut text = self.context.to_owned();
         let mut span = 0..0;
@@ -228,7 +230,7 @@ impl Probe<'_> {
         Ok(tokens)
     }
 
-    /// Random candidates in their line.
+    /// Checks random candidates in their line.
     fn check_samples(&self, space: &CandidateSpace, template: &CanaryTemplate) -> Result<()> {
         let mut choices = Choices::new(0, Purpose::Verify);
         for _ in 0..SAMPLES {
@@ -241,7 +243,8 @@ impl Probe<'_> {
     }
 }
 
-/// No choice's tokens may begin another's: two candidates would share their tokens.
+/// Checks that no choice's tokens begin another's; otherwise, two candidates could have the same
+/// tokens.
 fn check_distinct(choices: &[Vec<TokenId>], texts: &[String]) -> Result<()> {
     for (i, one) in choices.iter().enumerate() {
         for (j, other) in choices.iter().enumerate() {

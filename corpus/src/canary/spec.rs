@@ -1,4 +1,4 @@
-//! `10x20`: how many canaries, and how often each is inserted.
+//! Specifications such as `10x20`: the number of canaries, and the number of copies of each.
 
 use crate::error::{Result, range};
 use schemars::JsonSchema;
@@ -20,18 +20,18 @@ pub struct Spec {
     copies: u32,
 }
 
-/// Most canaries, and most copies of one, that a plan may ask for.
+/// The largest number of canaries, and of copies of one canary, in a plan.
 const MOST: u32 = 10_000;
 
-/// Most inserted lines of a plan.
+/// The largest number of inserted lines in a plan.
 const MOST_LINES: u32 = 1_000_000;
 
 impl Spec {
-    /// `canaries` canaries, each inserted `copies` times; both from 1 to 10 000, and at most a
-    /// million lines in all.
+    /// Creates a specification of `canaries` canaries, each inserted `copies` times. Both numbers
+    /// must be from 1 to 10 000, and the total at most a million lines.
     ///
     /// # Errors
-    /// A number outside its range.
+    /// Returns an error if a number is outside its range.
     pub fn new(canaries: u32, copies: u32) -> Result<Self> {
         let allowed = format!("from 1 to {MOST}");
         if !(1..=MOST).contains(&canaries) {
@@ -50,13 +50,13 @@ impl Spec {
         Ok(Self { canaries, copies })
     }
 
-    /// How many canaries.
+    /// Returns the number of canaries.
     #[must_use]
     pub fn canaries(self) -> u32 {
         self.canaries
     }
 
-    /// How often each is inserted.
+    /// Returns how often each canary is inserted.
     #[must_use]
     pub fn copies(self) -> u32 {
         self.copies

@@ -1,4 +1,4 @@
-//! The shape of a canary: literal text and fields to fill.
+//! The template of a canary: literal text and fields to fill.
 
 use crate::error::{Error, Result};
 use crate::random::Choices;
@@ -19,7 +19,7 @@ pub enum Field {
     List(Vec<String>),
 }
 
-/// Characters of a template that an error repeats whole.
+/// The longest template that an error shows in full, in characters.
 const SHOWN: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct CanaryTemplate {
 }
 
 impl Default for CanaryTemplate {
-    /// `My ID is: {digits:6}`, the papers' canary.
+    /// Returns `My ID is: {digits:6}`, the papers' canary.
     fn default() -> Self {
         Self {
             source: "My ID is: {digits:6}".to_owned(),
@@ -65,25 +65,26 @@ impl Default for CanaryTemplate {
 }
 
 impl CanaryTemplate {
-    /// Number of different secrets, all equally likely.
+    /// Returns the number of different secrets, all equally likely.
     #[must_use]
     pub fn candidates(&self) -> u128 {
         self.candidates
     }
 
-    /// The literal text before the first field.
+    /// Returns the literal text before the first field.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The literal text after the last field.
+    /// Returns the literal text after the last field.
     #[must_use]
     pub fn suffix(&self) -> &str {
         &self.suffix
     }
 
-    /// The template in an error: of one with long lists what stands before its first field.
+    /// Returns the template for an error message; for a long template, only the text before its
+    /// first field.
     pub(crate) fn shown(&self) -> String {
         match self.source.char_indices().nth(SHOWN) {
             None => self.source.clone(),
@@ -91,8 +92,8 @@ impl CanaryTemplate {
         }
     }
 
-    /// What may stand at each position of the secret, in order; a literal between two fields
-    /// is a position with one choice. Every secret is exactly one choice per position.
+    /// Returns the choices at each position of the secret, in order. A literal between two fields
+    /// is a position with one choice. Every secret consists of exactly one choice per position.
     #[must_use]
     pub fn positions(&self) -> Vec<Vec<String>> {
         let mut out = Vec::new();
@@ -108,12 +109,12 @@ impl CanaryTemplate {
         out
     }
 
-    /// Whether a text is one of the candidates.
+    /// Returns whether a text is one of the candidates.
     #[must_use]
     pub fn matches(&self, secret: &str) -> bool {
         let mut rest = secret;
         for choices in self.positions() {
-            // At most one choice fits: no choice is a prefix of another.
+            // At most one choice fits, since no choice is a prefix of another.
             match choices.iter().find_map(|c| rest.strip_prefix(c.as_str())) {
                 Some(after) => rest = after,
                 None => return false,
@@ -122,7 +123,7 @@ impl CanaryTemplate {
         rest.is_empty()
     }
 
-    /// One secret, uniform over the candidates.
+    /// Draws a secret uniformly from the candidates.
     pub(crate) fn draw(&self, choices: &mut Choices) -> String {
         self.positions()
             .iter()
@@ -237,7 +238,8 @@ fn field(inside: &str) -> Parsed<Field> {
     }
 }
 
-/// Items must not begin one another: otherwise two ways to fill the fields could give one text.
+/// Parses a list. No item may begin another; otherwise, two ways to fill the fields could give the
+/// same text.
 fn list(value: &str) -> Parsed<Field> {
     let items: Vec<String> = value.split('|').map(str::to_owned).collect();
     for (i, item) in items.iter().enumerate() {

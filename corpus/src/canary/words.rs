@@ -1,4 +1,4 @@
-//! The words that canaries are made of: rare in the text, made up, or sampled from a model.
+//! The words that canaries consist of: rare in the text, made up, or sampled from a model.
 
 use super::format::CanaryFormat;
 use super::template::CanaryTemplate;
@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 
-/// Words that a rare or new place chooses among.
+/// The number of words that a rare or new place chooses from.
 const WORDS: usize = 64;
-/// Letters of a rare word, at least.
+/// The least number of letters of a rare word.
 const LETTERS: usize = 3;
-/// Syllables of a made-up word, of two letters each.
+/// The number of syllables of a made-up word, of two letters each.
 const SYLLABLES: usize = 4;
-/// Made-up words of which those that stand in no text are taken.
+/// The number of made-up words from which those that do not occur in the text are taken.
 const MADE_UP: usize = 1024;
 const CONSONANTS: &[u8] = b"bdfgklmnprstvz";
 const VOWELS: &[u8] = b"aeiou";
@@ -36,7 +36,7 @@ pub struct WordFacts {
 }
 
 impl WordFacts {
-    /// What a place of these words lacks where canaries have so many copies: nothing, or a sentence.
+    /// Returns a sentence on the weakness of these words for canaries with this many copies, if there is one.
     #[must_use]
     pub fn weakness(&self, copies: u32) -> Option<String> {
         let most = self.rare_at_most.filter(|most| *most > u64::from(copies))?;
@@ -46,14 +46,15 @@ impl WordFacts {
     }
 }
 
-/// Counts in a text what the places of a [`CanaryFormat`] are filled by.
+/// Counts in texts what is needed to fill the places of a [`CanaryFormat`].
 ///
-/// Rare words are the 64 that stand in the text most rarely: a space and three ASCII letters or more, one token each,
-/// none the beginning of another; of equally rare ones those with larger numbers, which a vocabulary of merges learnt
-/// last. New words are the first 64 of a fixed list of made-up ones that stand in no word of the text, in whatever
-/// case. Sampled texts are those given that do not stand in it behind the template's words.
+/// Rare words are the 64 that occur most rarely in the text. Each consists of a space and three or more ASCII letters
+/// and is a single token, and none begins another. Among equally rare words, those with larger token numbers are taken,
+/// which a vocabulary of merges learnt last. New words are the first 64 of a fixed list of made-up words that occur in
+/// no word of the text, whatever the case. Sampled texts are the given ones that do not occur in the text after the
+/// template's words.
 ///
-/// They depend on the texts without canaries, the tokenizer and the samples alone, so that secrets of them are
+/// The words depend only on the texts without canaries, the tokenizer and the samples, so that secrets made of them are
 /// uniform given everything else.
 ///
 /// ```
@@ -69,22 +70,23 @@ impl WordFacts {
 #[derive(Debug, Clone)]
 pub struct TokenCounts<'a> {
     format: &'a CanaryFormat,
-    /// None without a rare place.
+    /// `None` if there is no rare place.
     tokenizer: Option<&'a Tokenizer>,
-    /// By token.
+    /// Counts by token.
     tokens: Vec<u64>,
-    /// Made-up words without their space, and whether they stand in the text; empty without a new place.
+    /// Made-up words without their space, and whether they occur in the text; empty if there is no new place.
     made_up: Vec<(String, bool)>,
     by_word: HashMap<String, usize>,
-    /// Samples, and whether they stand in the text behind the words before them.
+    /// Samples, and whether they occur in the text after the words before them.
     sampled: Vec<(&'a str, bool)>,
 }
 
 impl<'a> TokenCounts<'a> {
-    /// Of no text yet.
+    /// Creates counts of no text.
     ///
     /// # Errors
-    /// A rare place without a tokenizer, a sampled place without samples, samples without such a place.
+    /// Returns an error for a rare place without a tokenizer, a sampled place without samples, or samples without such
+    /// a place.
     pub fn new(
         format: &'a CanaryFormat,
         sampled: &'a [String],
@@ -118,10 +120,10 @@ impl<'a> TokenCounts<'a> {
         })
     }
 
-    /// Enters a text.
+    /// Counts a text.
     ///
     /// # Errors
-    /// Text that the tokenizer can't cut.
+    /// Returns an error if the tokenizer can't tokenise the text.
     pub fn enter(&mut self, text: &str) -> Result<()> {
         if let Some(tokenizer) = self.tokenizer {
             for token in tokenizer.encode(text)? {
@@ -148,7 +150,7 @@ impl<'a> TokenCounts<'a> {
         Ok(())
     }
 
-    /// With what other texts had, entered into counts of the same format.
+    /// Adds the counts of other texts for the same format.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (count, more) in self.tokens.iter_mut().zip(&other.tokens) {
             *count += more;
@@ -161,10 +163,11 @@ impl<'a> TokenCounts<'a> {
         }
     }
 
-    /// The format's template, and what is to be said of its words.
+    /// Returns the format's template, and the facts about its words.
     ///
     /// # Errors
-    /// A tokenizer with too few rare words, a text with too many of the made-up ones or the sampled ones.
+    /// Returns an error if the tokenizer has too few rare words, or too many of the made-up or sampled ones occur in
+    /// the text.
     pub fn template(&self) -> Result<(CanaryTemplate, WordFacts)> {
         let mut facts = WordFacts::default();
         let mut words = CanaryWords::default();
@@ -194,7 +197,7 @@ impl<'a> TokenCounts<'a> {
         Ok((self.format.with_words(&words)?, facts))
     }
 
-    /// The rare words, sorted, and how often the most frequent of them stands in the text.
+    /// Returns the rare words, sorted, and how often the most frequent of them occurs in the text.
     fn rare_words(&self, tokenizer: &Tokenizer) -> Result<(Vec<String>, u64)> {
         let mut order: Vec<TokenId> = (0..self.tokens.len() as TokenId).collect();
         order.sort_by_key(|&token| (self.tokens[token as usize], std::cmp::Reverse(token)));
@@ -223,7 +226,7 @@ impl<'a> TokenCounts<'a> {
         )))
     }
 
-    /// The first made-up words that stand in no text, sorted, and how many were passed over.
+    /// Returns the first made-up words that occur in no text, sorted, and how many were passed over.
     fn new_words(&self) -> Result<(Vec<String>, u64)> {
         let free = self.made_up.iter().enumerate();
         let free = free.filter(|(_, (_, stands))| !stands).take(WORDS);
@@ -242,18 +245,18 @@ impl<'a> TokenCounts<'a> {
     }
 }
 
-/// What the places of a format are filled by.
+/// The words that fill the places of a format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CanaryWords {
-    /// Of `{rare:n}`.
+    /// The words for `{rare:n}`.
     pub rare: Vec<String>,
-    /// Of `{new:n}`.
+    /// The words for `{new:n}`.
     pub new: Vec<String>,
-    /// Of `{sampled:n}`.
+    /// The words for `{sampled:n}`.
     pub sampled: Vec<String>,
 }
 
-/// The made-up words, all different and of one length: none begins another.
+/// Returns the made-up words, all different and of the same length, so that none begins another.
 fn made_up() -> Vec<String> {
     let mut choices = Choices::new(0, Purpose::CanaryWords);
     let mut seen = BTreeSet::new();
@@ -275,7 +278,7 @@ fn made_up() -> Vec<String> {
     out
 }
 
-/// Every stretch of letters of the length of a made-up word, in lower case.
+/// Iterates over all stretches of letters with the length of a made-up word, in lower case.
 fn stretches(text: &str) -> impl Iterator<Item = String> {
     let runs = text.split(|c: char| !c.is_ascii_alphabetic());
     let runs = runs.filter(|run| run.len() >= 2 * SYLLABLES);

@@ -1,20 +1,22 @@
-//! A table from keys to numbers that takes as little memory as it can.
+//! A memory-efficient table from keys to numbers.
 
-/// Keys of 64 bits, of which 32 are kept: who finds a number compares what it stands for, so that
-/// another key with the same bits costs time and nothing else. A key may have several numbers.
+/// A table with keys of 64 bits, of which 32 are stored. The caller compares what a number stands
+/// for, so another key with the same bits only costs time. A key may have several numbers.
 ///
-/// Open addressing; at most four fifths of the places are taken, and it grows by a half, so that
-/// an entry takes 10 to 15 bytes. hashbrown's table of the same eight would take 10 to 21, as it
-/// doubles; of the number alone 6 to 12, but there the keys would have to be found again to grow.
+/// The table uses open addressing. At most four fifths of the places are taken, and it grows by a
+/// half, so that an entry takes 10 to 15 bytes. hashbrown's table of the same eight bytes would
+/// take 10 to 21, since it doubles, and of the number alone 6 to 12, but then the keys would have
+/// to be computed again to grow.
 #[derive(Debug, Default)]
 pub(super) struct Band {
-    /// The key's bits above, the number and one below; zero: free.
+    /// The key's stored bits in the upper half, the number plus one in the lower half; zero if
+    /// free.
     places: Vec<u64>,
     taken: usize,
 }
 
 impl Band {
-    /// Numbers of a key, and of others with the same 32 bits.
+    /// Returns the numbers of a key, and of other keys with the same 32 bits.
     pub(super) fn get(&self, key: u64) -> impl Iterator<Item = u32> {
         let tag = key as u32;
         let mut at = self.start(tag);
@@ -32,13 +34,13 @@ impl Band {
         })
     }
 
-    /// False where [`Band::get`] gives none, true where it may give some.
+    /// Returns false if [`Band::get`] returns nothing, and true if it may return something.
     pub(super) fn may_have(&self, key: u64) -> bool {
         let first = self.places.get(self.start(key as u32));
         first.is_some_and(|place| *place != 0)
     }
 
-    /// `number`: below 2³² − 1.
+    /// `number` must be below 2³² − 1.
     pub(super) fn insert(&mut self, key: u64, number: u32) {
         if (self.taken + 1) * 5 > self.places.len() * 4 {
             let wider = (self.places.len() + self.places.len() / 2).max(16);
@@ -59,7 +61,7 @@ impl Band {
         self.places[at] = place;
     }
 
-    /// Where the search for a key begins: all places are equally likely.
+    /// Returns where the search for a key begins; all places are equally likely.
     fn start(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.places.len() as u64) >> 32) as usize
     }

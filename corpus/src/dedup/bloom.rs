@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// Bits at `hashes` places of each unit, drawn by SHA-256 under a seed.
+/// A Bloom filter with `hashes` bits per unit, at places derived with SHA-256 under a seed.
 #[derive(Debug)]
 pub(super) struct Filter {
     bits: Vec<u64>,
@@ -11,21 +11,21 @@ pub(super) struct Filter {
     seed: u64,
 }
 
-/// Hashes per unit: bits/e makes the bound of [`collision_bits`] least.
+/// Returns the number of hashes per unit: bits/e minimises the bound of [`collision_bits`].
 fn hashes(bits: u32) -> u32 {
     ((f64::from(bits) / std::f64::consts::E).round() as u32).max(1)
 }
 
-/// With probability at most 2^-(this), over the seed, any unit of two neighbouring corpora is
-/// taken for one that was there before without being it.
+/// Returns a number such that, with probability at most 2^-(number) over the seed, any new unit of two neighbouring
+/// corpora is taken for one that occurred before.
 ///
-/// At most k·n of b·n bits are set, so a new unit, whose k places are independent of them,
-/// finds all set with probability at most (k/b)^k; over n units of two corpora,
-/// δ ≤ 2n (k/b)^k. SHA-256 is taken for a random function.
+/// At most k·n of b·n bits are set, so a new unit, whose k places are independent of them, finds all of its bits set
+/// with probability at most (k/b)^k. Over n units of two corpora, δ ≤ 2n (k/b)^k. SHA-256 is treated as a random
+/// function.
 pub(super) fn collision_bits(units: usize, bits: u32) -> u32 {
     let k = f64::from(hashes(bits));
     let exponent = k * (f64::from(bits) / k).log2() - (2.0 * units.max(1) as f64).log2();
-    // One bit less for what rounding took.
+    // One bit less, to account for rounding.
     (exponent - 1.0).floor().max(0.0) as u32
 }
 
@@ -40,14 +40,15 @@ impl Filter {
         }
     }
 
-    /// Enters a unit by what exact copies share; true when some bit was not set, so that it is new for certain.
+    /// Enters a unit by the digest that exact copies share. Returns true if some bit was not set, which proves that the
+    /// unit is new.
     pub(super) fn insert(&mut self, unit: &[u8; 20]) -> bool {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
         hash.update(unit);
         let key = hash.finalize();
         let mut new = false;
-        // Four places of 64 bits from each digest.
+        // Each digest gives four places of 64 bits.
         for block in 0..self.hashes.div_ceil(4) {
             let mut hash = Sha256::new();
             hash.update(key);

@@ -1,4 +1,4 @@
-//! Deduplication: which units were there before.
+//! Deduplication: finds units that occurred before.
 
 mod bands;
 mod bloom;
@@ -55,14 +55,14 @@ pub enum Deduplication {
     },
 }
 
-/// What becomes of a unit.
+/// What happens to a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It is new.
+    /// The unit is new.
     Keep,
-    /// It was there before, or is taken for one that was.
+    /// The unit occurred before, or is taken for one that did.
     Drop,
-    /// These tokens, in order and apart, were there before.
+    /// These tokens, in order and disjoint, occurred before.
     Cut(Vec<Range<usize>>),
 }
 
@@ -70,7 +70,7 @@ impl Deduplication {
     /// Checks every number against its range.
     ///
     /// # Errors
-    /// The number, its value and its range.
+    /// Returns an error with the number, its value and its range.
     pub fn validate(&self) -> Result<()> {
         let within = |name, value: usize, from, to| {
             if (from..=to).contains(&value) {
@@ -126,7 +126,7 @@ impl Deduplication {
         }
     }
 
-    /// The fate of every unit, in order. `seed` keys the hashes of Bloom filter and signatures.
+    /// Returns the fate of every unit, in order. `seed` keys the hashes of the Bloom filter and of the signatures.
     ///
     /// ```
     /// use reticent_corpus::dedup::{Deduplication, Fate};
@@ -138,7 +138,7 @@ impl Deduplication {
     /// ```
     ///
     /// # Errors
-    /// As [`Deduplication::validate`].
+    /// As for [`Deduplication::validate`].
     pub fn fates(&self, units: &[Vec<TokenId>], seed: u64) -> Result<Vec<Fate>> {
         self.validate()?;
         if let Self::Substring { length } = *self {
@@ -153,8 +153,8 @@ impl Deduplication {
         Ok(fates.collect())
     }
 
-    /// Stability of all copies together, of a single copy, and what a bounded one rests on.
-    /// `masked_input`: spans were masked before; `units`: how many there are.
+    /// Returns the stability for all copies together and for a single copy, and the rare event that a bounded one
+    /// excludes. `masked_input` says whether spans were masked beforehand; `units` is the number of units.
     pub(crate) fn stability(
         &self,
         masked_input: bool,
@@ -179,17 +179,17 @@ impl Deduplication {
     }
 }
 
-/// What a unit is compared by besides its digest. Empty where that is enough.
+/// What a unit is compared by besides its digest. Empty if the digest is enough.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Marks {
     tokens: Vec<TokenId>,
     sketch: near::Sketch,
-    /// Whether one that stays is near, of so many that stayed when it was looked at.
+    /// Whether a kept unit is near this one, among the first `looked_at` kept units.
     near: bool,
     looked_at: u32,
 }
 
-/// Makes that: workers do, before the unit's turn at the gate.
+/// Computes the marks of units; used by workers before a unit is entered into the index.
 #[derive(Debug)]
 pub(crate) struct Marker {
     near: Option<near::Permutations>,
@@ -214,27 +214,27 @@ impl Marker {
     }
 }
 
-/// Lets units in one by one, in corpus order.
+/// Enters units one by one, in corpus order, and determines which are duplicates.
 #[derive(Debug)]
 pub(crate) struct DuplicateIndex {
-    /// Digests of the units that came.
+    /// The digests of the units entered so far.
     seen: Seen,
     otherwise: Option<Otherwise>,
 }
 
-/// Copies that are told otherwise than by their digests.
+/// Methods that find copies other than by their digests.
 #[derive(Debug)]
 enum Otherwise {
     Bloom(bloom::Filter),
     Near(near::Index),
-    /// Whatever comes stays: nothing is dropped, or it was decided before.
+    /// Every unit is kept, because nothing is dropped or the fates were determined beforehand.
     All,
-    /// The same, and what differs is not counted either.
+    /// The same, without counting distinct units.
     Unused,
 }
 
 impl DuplicateIndex {
-    /// `units`: how many will come, for the size of a Bloom filter.
+    /// `units` is the expected number of units, for the size of a Bloom filter.
     pub(crate) fn new(by: &Deduplication, units: usize, seed: u64) -> Self {
         let otherwise = match *by {
             Deduplication::Exact => None,
@@ -250,7 +250,7 @@ impl DuplicateIndex {
         }
     }
 
-    /// Lets everything in, and counts what differs.
+    /// Creates an index that keeps everything, and counts distinct units.
     pub(crate) fn open() -> Self {
         Self {
             seen: Seen::new(),
@@ -258,7 +258,7 @@ impl DuplicateIndex {
         }
     }
 
-    /// Lets everything in.
+    /// Creates an index that keeps everything.
     pub(crate) fn unused() -> Self {
         Self {
             seen: Seen::new(),
@@ -266,7 +266,7 @@ impl DuplicateIndex {
         }
     }
 
-    /// Whether a unit stays: it is new, as far as can be told.
+    /// Enters a unit, and returns whether it is kept because it is new, as far as the method can tell.
     pub(crate) fn enter(&mut self, key: &[u8; 20], marks: &Marks) -> bool {
         if let Some(Otherwise::Unused) = self.otherwise {
             return true;
@@ -283,8 +283,8 @@ impl DuplicateIndex {
         }
     }
 
-    /// Whether a unit is near one that stays already, which it says for good: workers ask before they do more. Those
-    /// that come meanwhile are looked at when it is entered.
+    /// Returns whether a unit is near one that is already kept, and records a positive answer in its marks. Workers
+    /// call this before doing more work. Units kept in the meantime are checked when the unit is entered.
     pub(crate) fn has_near(&self, marks: &mut Marks) -> bool {
         if let Some(Otherwise::Near(index)) = &self.otherwise {
             marks.looked_at = index.count();
@@ -297,12 +297,12 @@ impl DuplicateIndex {
         marks.near
     }
 
-    /// Whether a unit has come before that was equal to this one.
+    /// Returns whether an equal unit was entered before.
     pub(crate) fn knows(&self, key: &[u8; 20]) -> bool {
         self.seen.contains(key)
     }
 
-    /// How many different units have come.
+    /// Returns the number of distinct units entered.
     pub(crate) fn distinct(&self) -> u64 {
         self.seen.count()
     }
@@ -312,8 +312,8 @@ pub(crate) fn fate(new: bool) -> Fate {
     if new { Fate::Keep } else { Fate::Drop }
 }
 
-/// What exact deduplication of tokens compares: SHA-1 over the tokens of a unit before redaction, each in groups of
-/// seven bits, the lowest first, with a bit that says whether another one follows.
+/// Returns what exact deduplication of tokens compares: the SHA-1 over the tokens of a unit before redaction. Each
+/// token is encoded in groups of seven bits, the lowest first, with a bit that says whether another group follows.
 fn digest(tokens: &[TokenId]) -> [u8; 20] {
     use sha1::{Digest, Sha1};
     let mut bytes = Vec::with_capacity(tokens.len());

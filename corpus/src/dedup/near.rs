@@ -1,8 +1,7 @@
-//! Near-duplicates: MinHash signatures, banded into buckets, and the exact similarity of what
-//! meets in one.
+//! Near-duplicates: MinHash signatures, banded into buckets, and the exact similarity of units that share a bucket.
 //!
-//! Memory for each unit that stays: 10 to 15 bytes for each band, its tokens at one to five bytes
-//! each, and 24 bytes. Signatures are not kept.
+//! Memory per kept unit: 10 to 15 bytes for each band, its tokens at one to five bytes each, and 24 bytes. Signatures
+//! are not kept.
 
 use super::bands::Band;
 use super::varint;
@@ -18,7 +17,7 @@ pub(super) struct Shape {
     pub(super) similarity: f64,
 }
 
-/// What is known of a unit without any other: workers make it.
+/// What can be computed from a unit alone; done by workers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sketch {
     shingles: Shingles,
@@ -26,10 +25,10 @@ pub(crate) struct Sketch {
     bands: Vec<u64>,
 }
 
-/// Bands that are looked up at once.
+/// The number of bands that are looked up together.
 const AT_ONCE: usize = 8;
 
-/// The units that stay, by the bands of their signatures.
+/// The kept units, indexed by the bands of their signatures.
 #[derive(Debug)]
 pub(super) struct Index {
     shape: Shape,
@@ -46,19 +45,19 @@ impl Index {
         }
     }
 
-    /// How many units stay.
+    /// Returns the number of kept units.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.kept.ends.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a unit is near one that stays, of those from a number on.
+    /// Returns whether a unit is near a kept unit whose number is at least `from`.
     pub(super) fn has_near(&self, unit: &[TokenId], sketch: &Sketch, from: u32) -> bool {
         let own = sketch.shingles.summary;
         let mut met: HashTable<u32> = HashTable::new();
         let hash = |number: &u32| mix(u64::from(*number));
         let mut compared: Option<Compared<'_>> = None;
         for (bands, keys) in self.bands.chunks(AT_ONCE).zip(sketch.bands.chunks(AT_ONCE)) {
-            // The tables are larger than caches: independent lookups overlap their misses.
+            // The tables are larger than the caches; independent lookups overlap their misses.
             let mut any = [false; AT_ONCE];
             for ((any, band), key) in any.iter_mut().zip(bands).zip(keys) {
                 *any = band.may_have(*key);
@@ -72,7 +71,7 @@ impl Index {
                 if !self.similar(a.most_in_common(b), a.count, b.count) {
                     continue;
                 }
-                // It may have been compared in another band.
+                // It may already have been compared in another band.
                 match met.entry(hash(&other), |number| *number == other, hash) {
                     Entry::Occupied(_) => continue,
                     Entry::Vacant(free) => free.insert(other),
@@ -88,8 +87,8 @@ impl Index {
         false
     }
 
-    /// Enters a unit unless it is near one that stays; whether it stays. That none of the first `before` is near it
-    /// is known.
+    /// Enters a unit unless it is near a kept one, and returns whether it is kept. The first `before` kept units are
+    /// known not to be near it.
     pub(super) fn insert(&mut self, unit: &[TokenId], sketch: &Sketch, before: u32) -> bool {
         if before < self.count() && self.has_near(unit, sketch, before) {
             return false;
@@ -103,13 +102,13 @@ impl Index {
         true
     }
 
-    /// Whether sets of so many have enough in common.
+    /// Returns whether sets of these sizes with `both` common elements are similar.
     fn similar(&self, both: u32, own: u32, other: u32) -> bool {
         let either = f64::from(own) + f64::from(other) - f64::from(both);
         f64::from(both) >= self.shape.similarity * either
     }
 
-    /// The fewest shingles in both that make sets of so many similar.
+    /// Returns the smallest number of common shingles that makes sets of these sizes similar.
     fn needed(&self, own: u32, other: u32) -> u32 {
         let share = self.shape.similarity / (1.0 + self.shape.similarity);
         let mut needed = (share * (f64::from(own) + f64::from(other))) as u32;
@@ -123,17 +122,18 @@ impl Index {
     }
 }
 
-/// What is compared first of two sets of shingles.
+/// A summary of a set of shingles, compared before the sets themselves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Summary {
-    /// How many there are.
+    /// The number of shingles.
     count: u32,
-    /// A bit for each 64th of all hashes: whether one of it is among them.
+    /// One bit for each 64th of the hash range: whether it contains a shingle's hash.
     parts: u64,
 }
 
 impl Summary {
-    /// How many two sets can have in common at most: of each part that only one of them has, one is in that alone.
+    /// Returns an upper bound on the number of common elements of two sets: for each part that only one set has, at
+    /// least one element is in that set alone.
     const fn most_in_common(self, other: Self) -> u32 {
         let one = self.count - (self.parts & !other.parts).count_ones();
         let two = other.count - (other.parts & !self.parts).count_ones();
@@ -141,11 +141,11 @@ impl Summary {
     }
 }
 
-/// Hashes of the different shingles of a unit, in a table with open addressing.
+/// The hashes of a unit's distinct shingles, in a table with open addressing.
 #[derive(Debug, Clone, Default)]
 struct Shingles {
     summary: Summary,
-    /// Zero is free.
+    /// Zero marks a free place.
     places: Vec<u64>,
 }
 
@@ -164,11 +164,11 @@ impl Shingles {
         out
     }
 
-    /// Where a shingle is, or the free place where it would be.
+    /// Returns the place of a shingle, or the free place where it would be inserted.
     #[inline]
     fn find(&self, shingle: u64) -> usize {
         let last = self.places.len() - 1;
-        // Its bits are spread already.
+        // The hash is already well mixed.
         let mut at = shingle as usize & last;
         while self.places[at] != 0 && self.places[at] != shingle {
             at = (at + 1) & last;
@@ -180,17 +180,17 @@ impl Shingles {
 /// A unit that is compared with others.
 struct Compared<'a> {
     unit: &'a [TokenId],
-    /// Tokens of a shingle.
+    /// The number of tokens in a shingle.
     length: usize,
     /// The unit as it would be stored.
     bytes: Vec<u8>,
     shingles: &'a Shingles,
-    /// Where in the table each of its shingles is.
+    /// The place in the table of each of its shingles.
     places: Vec<u32>,
-    /// The comparison that met each place of the table last.
+    /// The last comparison that met each place of the table.
     met: Vec<u32>,
     comparison: u32,
-    /// Room for tokens of the other.
+    /// A buffer for tokens of the other unit.
     tokens: Vec<TokenId>,
 }
 
@@ -213,17 +213,17 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Whether so many different shingles of another unit, which is given as it is stored, are among its own.
+    /// Returns whether at least `needed` distinct shingles of another unit, given as stored, are also in this one.
     ///
-    /// Where both begin or end with the same tokens, the shingles there are known. Those between are looked up
-    /// first: most units that are not near are told by them.
+    /// If both units begin or end with the same tokens, the shingles there are known to be common. The shingles between
+    /// are looked up first, since they rule out most units that are not near.
     fn has_in_common(&mut self, other: &[u8], needed: usize) -> bool {
         self.comparison += 1;
         let ends = varint::common_ends(&self.bytes, other);
         let (before, rest) = other.split_at(ends[0]);
         let (between, behind) = rest.split_at(rest.len() - ends[1]);
         let [begin, middle, end] = [before, between, behind].map(varint::count);
-        // A unit shorter than a shingle has one all the same, which is that of no longer one.
+        // A unit shorter than a shingle still has one, which no longer unit has.
         let whole = self.unit.len().min(begin + middle + end) >= self.length;
         let known = |same: usize| match whole {
             true => (same + 1).saturating_sub(self.length),
@@ -237,7 +237,7 @@ impl<'a> Compared<'a> {
         varint::decode(between, &mut tokens);
         tokens.extend(&self.unit[count - end..count - last]);
         let mut both = 0;
-        // Where nothing differs, no shingle may be left.
+        // If nothing differs, no shingle may be left.
         if !whole || tokens.len() >= self.length {
             for shingle in each(&tokens, self.length) {
                 let at = self.shingles.find(shingle);
@@ -245,7 +245,7 @@ impl<'a> Compared<'a> {
             }
         }
         self.tokens = tokens;
-        // Not even if the others were all different ones.
+        // Not enough, even if all others were distinct.
         if both + first + last < needed {
             return false;
         }
@@ -257,20 +257,20 @@ impl<'a> Compared<'a> {
         both >= needed
     }
 
-    /// Whether a place of the table was not met in this comparison.
+    /// Marks a place of the table as met, and returns whether it was not met before in this comparison.
     #[inline]
     fn meets(&mut self, at: usize) -> bool {
         std::mem::replace(&mut self.met[at], self.comparison) != self.comparison
     }
 }
 
-/// The tokens of units, one after the other, seven bits to a byte.
+/// The tokens of units, concatenated, with seven bits per byte.
 #[derive(Debug, Default)]
 struct StoredTokens {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each unit.
     ends: Vec<u64>,
-    /// Of the shingles of each.
+    /// The summary of each unit's shingles.
     summaries: Vec<Summary>,
 }
 
@@ -281,7 +281,7 @@ impl StoredTokens {
         self.summaries.push(shingles);
     }
 
-    /// A unit as it was stored.
+    /// Returns a unit as stored.
     fn bytes(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -289,9 +289,9 @@ impl StoredTokens {
     }
 }
 
-/// Hashes of the different shingles of a unit, in order; one shorter than a shingle is its own.
-/// Shingles of units that meet in a bucket are compared by 64 bits: with a million of them on
-/// each side, two are taken for one with a probability below 1e-7.
+/// Returns the hashes of a unit's distinct shingles, in order. A unit shorter than a shingle is its own shingle.
+/// Shingles of units that share a bucket are compared by 64 bits: with a million on each side, two are confused with a
+/// probability below 1e-7.
 pub(super) fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
     let mut out: Vec<u64> = each(unit, length).collect();
     out.sort_unstable();
@@ -299,15 +299,16 @@ pub(super) fn shingles(unit: &[TokenId], length: usize) -> Vec<u64> {
     out
 }
 
-/// Hashes of all shingles, none of them zero: of a rolling sum Σ spread(t_j) B^(n − 1 − j) modulo 2^64.
+/// Iterates over the hashes of all shingles, which are never zero: each is derived from a rolling sum Σ spread(t_j)
+/// B^(n − 1 − j) modulo 2^64.
 fn each(unit: &[TokenId], length: usize) -> impl Iterator<Item = u64> {
-    /// Odd, so that no power of it loses bits.
+    /// Odd, so that its powers lose no bits.
     const BASE: u64 = 0x9fb2_1c65_1e98_df25;
     let spread = |token: &TokenId| match SPREAD.get(*token as usize) {
         Some(spread) => *spread,
         None => mix(u64::from(*token) + 1),
     };
-    // Of a shorter one there is a window of its own length; of none, an empty one.
+    // A shorter unit has one window of its own length; an empty unit has an empty one.
     let length = length.min(unit.len()).max(1);
     let first = &unit[..(length - 1).min(unit.len())];
     let mut sum = first.iter().fold(0u64, |sum, t| {
@@ -324,17 +325,17 @@ fn each(unit: &[TokenId], length: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 32 bits, as the factor
-/// is odd. One multiplication is enough behind a hash that spreads already, and what meets in a
-/// bucket is compared exactly, so that a bad one costs recall and nothing else.
+/// The permutations of a signature: x ↦ (x ⊕ salt)·factor, a bijection of 32 bits, since the factor is odd. One
+/// multiplication suffices after a hash that already mixes well. Units that share a bucket are compared exactly, so a
+/// poor permutation only costs recall.
 #[derive(Debug)]
 pub(super) struct Permutations {
     shape: Shape,
-    /// Salts and factors, the last ones filled up.
+    /// Salts and factors; the last block is padded.
     each: Vec<[[u32; LANES]; 2]>,
 }
 
-/// Permutations that are gone through at once: as many as stay in vector registers.
+/// The number of permutations processed together: as many as fit in vector registers.
 const LANES: usize = 16;
 
 impl Permutations {
@@ -357,7 +358,7 @@ impl Permutations {
         }
     }
 
-    /// One key for each band of the signature of a set of shingles, which may be there several times.
+    /// Returns one key for each band of the signature of a set of shingles, which may contain repetitions.
     pub(super) fn bands(&self, shingles: &[u64]) -> Vec<u64> {
         let shingles: Vec<u32> = shingles
             .iter()
@@ -377,7 +378,8 @@ impl Permutations {
     }
 }
 
-/// The least that each permutation makes of any shingle, by the widest instructions that the processor has.
+/// Computes the least value that each permutation gives for any shingle, with the widest instructions that the
+/// processor has.
 struct Signature<'a> {
     permutations: &'a [[[u32; LANES]; 2]],
     shingles: &'a [u32],
@@ -403,7 +405,7 @@ impl pulp::NullaryFnOnce for Signature<'_> {
     }
 }
 
-/// What [`mix`] makes of the tokens that most texts are made of, behind one.
+/// The values of [`mix`] for the most common tokens, offset by one.
 static SPREAD: [u64; 256] = {
     let mut out = [0; 256];
     let mut token = 0;
@@ -414,7 +416,7 @@ static SPREAD: [u64; 256] = {
     out
 };
 
-/// A bijection of 64 bits that spreads every bit (the finaliser of SplitMix64).
+/// A bijection of 64 bits that mixes every bit (the finaliser of SplitMix64).
 const fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

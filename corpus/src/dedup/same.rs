@@ -1,12 +1,12 @@
-//! Which texts of two sides are the same, or nearly so.
+//! Finds texts of two sides that are the same or nearly the same.
 
 use super::bands::Band;
 use super::near::{Permutations, Shape, shingles};
 use crate::record::TokenId;
 use std::collections::HashMap;
 
-/// Sequences of twelve characters, of which near-copies have four fifths in common: a word that
-/// is changed in about thirty. Of such pairs the bands miss one in 2900, of closer ones fewer.
+/// Sequences of twelve characters, of which near copies share four fifths: about one word in thirty changed. The bands
+/// miss one in 2900 of such pairs, and fewer of closer ones.
 const SHAPE: Shape = Shape {
     shingle: 12,
     bands: 20,
@@ -14,25 +14,26 @@ const SHAPE: Shape = Shape {
     similarity: 0.8,
 };
 
-/// Characters of texts that are the same but for one letter: of longer texts one letter is little enough for the
-/// sequences, of shorter ones it is much of the text.
+/// The lengths, in characters, of texts that are also the same if they differ in one letter. For longer texts, the
+/// sequences tolerate one letter; for shorter texts, one letter is a large part.
 const SHORT: std::ops::Range<usize> = 24..128;
 
-/// Short texts with one character left out that are held at once.
+/// The number of short texts with one character omitted that are held in memory together.
 const HELD: usize = 1 << 22;
 
-/// Texts of a side that are looked at for what most texts share, and the fewest that say anything.
+/// The number of texts per side that are sampled for what most texts share, and the smallest number that allows a
+/// conclusion.
 const SAMPLE: usize = 256;
 const FEWEST: usize = 10;
 
-/// A number for every text of two sides: texts with one number are the same or nearly so,
-/// directly or through others.
+/// Returns a number for every text of two sides. Texts with the same number are the same or nearly the same, directly
+/// or through others.
 ///
-/// Texts are compared in lower case and by their letters and digits only, runs of everything else
-/// being one space. Two are nearly the same where the sets of their sequences of twelve
-/// characters have a Jaccard similarity of at least 0.8, and two of 24 to 127 characters also where one letter that
-/// is changed, inserted or left out makes one the other; digits have to agree then. Sequences that stand in more than half
-/// of the texts of each side, such as a prompt that all chats begin with, do not count.
+/// Texts are compared in lower case and only by their letters and digits; runs of anything else count as one space. Two
+/// texts are nearly the same if the sets of their sequences of twelve characters have a Jaccard similarity of at least
+/// 0.8. Two texts of 24 to 127 characters are also nearly the same if changing, inserting or omitting one letter turns
+/// one into the other; digits must agree in this case. Sequences that occur in more than half of the texts of each
+/// side, such as a prompt at the beginning of all chats, are not counted.
 ///
 /// ```
 /// let members = ["Order 66, please!", "order 66 please", "good night"].map(String::from);
@@ -47,7 +48,7 @@ pub fn same_texts(sides: [&[String]; 2]) -> [Vec<usize>; 2] {
         texts.map(|text| distinct.number(text, side)).collect()
     });
     let roots = distinct.joined();
-    // Numbers in the order in which they are first seen.
+    // Numbers are assigned in the order of first occurrence.
     let mut seen = HashMap::new();
     numbers.map(|numbers| {
         let number = |at: &usize| {
@@ -58,7 +59,7 @@ pub fn same_texts(sides: [&[String]; 2]) -> [Vec<usize>; 2] {
     })
 }
 
-/// The different texts, normalised, and the sides they stand on.
+/// The distinct texts, normalised, and the sides on which they occur.
 #[derive(Default)]
 struct Distinct {
     numbers: HashMap<Vec<TokenId>, usize>,
@@ -76,7 +77,7 @@ impl Distinct {
         number
     }
 
-    /// One number for all that hang together.
+    /// Returns the same number for all texts that are connected.
     fn joined(self) -> Vec<usize> {
         let mut texts: Vec<(Vec<TokenId>, usize)> = self.numbers.into_iter().collect();
         texts.sort_unstable_by_key(|(_, number)| *number);
@@ -86,13 +87,13 @@ impl Distinct {
             let all = shingles(text, SHAPE.shingle);
             let own = all.iter().filter(|s| common.binary_search(s).is_err());
             let own: Vec<u64> = own.copied().collect();
-            // Nothing but what others have, too: that is the text.
+            // The text consists only of what others contain, too; use all of it.
             if own.is_empty() { all } else { own }
         };
         let permutations = Permutations::new(SHAPE, 0);
         let mut bands: Vec<Band> = (0..SHAPE.bands).map(|_| Band::default()).collect();
         let mut roots: Vec<usize> = (0..texts.len()).collect();
-        // For each text the last one that was compared with it.
+        // For each text, the last one that was compared with it.
         let mut compared = vec![usize::MAX; texts.len()];
         for (number, text) in texts.iter().enumerate() {
             let own = set(text);
@@ -120,12 +121,12 @@ impl Distinct {
     }
 }
 
-/// Joins short texts that differ in one character, which is no digit in either.
+/// Joins short texts that differ in one character, which is not a digit in either.
 ///
-/// Two such texts are equal where that character is left out of both, or of one of them. So texts are sorted by what
-/// remains without a character: `held` of them at once.
+/// Two such texts are equal once that character is omitted from both, or from one of them. Texts are therefore sorted
+/// by what remains without a character, `held` of them at a time.
 fn join_by_a_letter(texts: &[Vec<TokenId>], roots: &mut [usize], held: usize) {
-    /// In the place of a character's: nothing is left out.
+    /// In place of a character's position: nothing is omitted.
     const WHOLE: usize = usize::MAX;
     let short = || {
         let texts = texts.iter().enumerate();
@@ -163,20 +164,21 @@ fn join_by_a_letter(texts: &[Vec<TokenId>], roots: &mut [usize], held: usize) {
     }
 }
 
-/// A text but for one character.
+/// Returns a text without one character.
 fn without(text: &[TokenId], out: usize) -> impl Iterator<Item = &TokenId> {
     let kept = text.iter().enumerate().filter(move |(at, _)| *at != out);
     kept.map(|(_, character)| character)
 }
 
-/// Hashes of a text, and of it without each character that is no digit, with the place of that.
+/// Returns the hash of a text, and of the text without each character that is not a digit, with the position of that
+/// character.
 fn remainders(text: &[TokenId]) -> impl Iterator<Item = (u64, Option<usize>)> {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let next = |hash: u64, character: TokenId| {
         hash.wrapping_mul(FACTOR)
             .wrapping_add(u64::from(character) + 1)
     };
-    // The hash of what stands before each place, and FACTOR to the power of what stands behind it.
+    // The hash of what precedes each position, and FACTOR to the power of the number of characters after it.
     let mut before = vec![0_u64];
     let mut powers = vec![1_u64; text.len() + 1];
     for (at, character) in text.iter().enumerate() {
@@ -194,13 +196,13 @@ fn remainders(text: &[TokenId]) -> impl Iterator<Item = (u64, Option<usize>)> {
     std::iter::once((mixed(whole), None)).chain(each)
 }
 
-/// All bits of a hash count in its remainders.
+/// Mixes a hash, so that its remainders depend on all of its bits.
 const fn mixed(hash: u64) -> u64 {
     let folded = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     folded ^ (folded >> 32)
 }
 
-/// Where a chain of equal texts ends.
+/// Returns the end of a chain of equal texts.
 fn root(roots: &mut [usize], mut at: usize) -> usize {
     while roots[at] != at {
         roots[at] = roots[roots[at]];
@@ -209,8 +211,8 @@ fn root(roots: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-/// Letters and digits in lower case, a space for whatever stands between them; of a text without
-/// any, what it has.
+/// Returns the letters and digits in lower case, with one space for whatever is between them. A text with neither is
+/// kept without its white space.
 fn normalised(text: &str) -> Vec<TokenId> {
     let mut out = Vec::with_capacity(text.len());
     for c in text.chars().flat_map(char::to_lowercase) {
@@ -232,8 +234,8 @@ fn normalised(text: &str) -> Vec<TokenId> {
 
 const SPACE: TokenId = ' ' as TokenId;
 
-/// Shingles, in order, that stand in more than half of the texts of each side; none where a side
-/// has too few texts to say.
+/// Returns the shingles, in order, that occur in more than half of the texts of each side; none if a side has too few
+/// texts.
 fn common(texts: &[Vec<TokenId>], sides: &[[bool; 2]]) -> Vec<u64> {
     let mut counts: HashMap<u64, [usize; 2]> = HashMap::new();
     let mut looked_at = [0; 2];
@@ -265,10 +267,10 @@ fn common(texts: &[Vec<TokenId>], sides: &[[bool; 2]]) -> Vec<u64> {
     common
 }
 
-/// Whether two sets, each in order, have so much in common.
+/// Returns whether two sets, each in order, are similar enough.
 fn similar(a: &[u64], b: &[u64]) -> bool {
     let enough = |both: usize| both as f64 >= SHAPE.similarity * (a.len() + b.len() - both) as f64;
-    // All of the smaller set in the larger one would not be enough.
+    // Skips the count if even the whole smaller set in the larger one would not be enough.
     enough(a.len().min(b.len())) && {
         let both = a.iter().filter(|s| b.binary_search(s).is_ok()).count();
         enough(both)

@@ -1,9 +1,9 @@
-//! The digests of what came before.
+//! The digests entered so far.
 
 use std::collections::HashSet;
 
-/// Digests, in as many tables as the first byte has values: a table that grows is in memory twice for a while, and
-/// so of all that are here only one in 256 is.
+/// Digests in 256 tables by their first byte. A table that grows is briefly in memory twice; with 256 tables, this
+/// affects only one part in 256 of the digests.
 #[derive(Debug)]
 pub(crate) struct Seen {
     tables: Vec<HashSet<[u8; 20]>>,
@@ -18,7 +18,7 @@ impl Seen {
         }
     }
 
-    /// Enters a digest; whether it is new.
+    /// Enters a digest, and returns whether it is new.
     pub(crate) fn insert(&mut self, digest: [u8; 20]) -> bool {
         let new = self.tables[usize::from(digest[0])].insert(digest);
         self.count += u64::from(new);
@@ -29,7 +29,7 @@ impl Seen {
         self.tables[usize::from(digest[0])].contains(digest)
     }
 
-    /// How many there are.
+    /// Returns the number of digests.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }

@@ -1,14 +1,14 @@
-//! Repeated stretches of exactly known length, in little more memory than the text.
+//! Finds repeated stretches of a given length exactly, in little more memory than the text.
 //!
-//! A stretch is repeated when an equal one begins earlier. The first of each content goes into a
-//! table by its rolling hash; what meets it there is compared token by token, so that the result
-//! is the definition's whatever the hash does. The hashes are divided into parts, and each part
-//! takes a way of its own through the text: a table holds one part only. Where a stretch is
-//! repeated, so is the next one as long as the tokens agree, whichever part it is of: the first part
-//! finds most of them, and as they go into no table, the next ones are wider.
+//! A stretch is repeated if an equal one begins earlier. The first stretch of each content is stored in a table by its
+//! rolling hash. A stretch that meets it there is compared token by token, so the result is exact whatever the hash.
+//! The hashes are divided into parts, and each part makes its own pass over the text, so that a table holds only one
+//! part. If a stretch is repeated, so is the next one as long as the tokens agree, whichever part it belongs to. The
+//! first part therefore finds most repeated stretches, and since these are not stored in a table, the later parts are
+//! wider.
 //!
-//! Memory: each token at one byte where there are at most 255 different ones, two up to 65 535, or
-//! four; a bit for each token; 8 bytes for each unit; and the tables ([`room`]).
+//! Memory: each token takes one byte if there are at most 255 different ones, two up to 65 535, else four; one bit per
+//! token; 8 bytes per unit; and the tables ([`room`]).
 
 use super::Fate;
 use crate::record::TokenId;
@@ -18,10 +18,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The name behind the last token of a unit: no stretch has it in it.
+/// The name after the last token of a unit; no stretch contains it.
 const END: u32 = 0;
 
-/// Names of tokens, as wide as they have to be.
+/// The names of tokens, in the smallest sufficient width.
 #[derive(Debug)]
 enum Names {
     One(Vec<u8>),
@@ -35,7 +35,7 @@ trait Name: Copy + Eq + Into<u32> + Sync {}
 impl<N: Copy + Eq + Into<u32> + Sync> Name for N {}
 
 impl Names {
-    /// Another name, below 2³².
+    /// Appends a name below 2³².
     fn push(&mut self, name: u32) {
         loop {
             match self {
@@ -61,20 +61,20 @@ impl Names {
     }
 }
 
-/// Units, one after the other, of which the repeated stretches are to be found.
+/// Units, concatenated, in which repeated stretches are searched for.
 #[derive(Debug)]
 pub(crate) struct Stretches {
-    /// Tokens of a stretch.
+    /// The number of tokens in a stretch.
     length: usize,
-    /// From 1 on, as tokens come; 0: none yet. By the token where that is small.
+    /// The names of tokens: from 1, in order of appearance; 0 if none yet. Indexed by token if it is small.
     known: Vec<u32>,
     others: HashMap<TokenId, u32>,
     count_known: u32,
     names: Names,
-    /// Where each unit begins, one that is too short for a stretch and takes no room too; in the end, where
-    /// the last one ends.
+    /// Where each unit begins, including units that are too short for a stretch and take no room; finally, where the
+    /// last unit ends.
     starts: Vec<u64>,
-    /// How many stretches there are.
+    /// The number of stretches.
     count: u64,
 }
 
@@ -91,7 +91,7 @@ impl Stretches {
         }
     }
 
-    /// The next unit.
+    /// Appends a unit.
     pub(crate) fn push(&mut self, unit: &[TokenId]) {
         self.starts.push(self.names.len() as u64);
         if unit.len() < self.length {
@@ -125,7 +125,8 @@ impl Stretches {
         *name
     }
 
-    /// Finds them with so many threads. None when `go_on` says no; it is asked now and then.
+    /// Finds the repeated stretches with this many threads. Returns `None` if `go_on`, which is called from time to
+    /// time, returns false.
     pub(crate) fn repeats(self, threads: usize, go_on: &dyn Fn() -> bool) -> Option<Repeats> {
         let room = room(self.count);
         self.in_room(threads, room, go_on)
@@ -147,7 +148,8 @@ impl Stretches {
     }
 }
 
-/// Bytes for the tables of all threads. Half of it goes with rounding to a power of two, at worst.
+/// Returns the number of bytes for the tables of all threads. In the worst case, half of it is lost by rounding to a
+/// power of two.
 fn room(stretches: u64) -> u64 {
     (stretches / 4).max(100 << 20)
 }
@@ -156,15 +158,15 @@ fn room(stretches: u64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 struct Share {
     threads: usize,
-    /// How many stretches there are.
+    /// The number of stretches.
     stretches: u64,
-    /// Entries of a table.
+    /// The number of entries of a table.
     entries: u64,
 }
 
 impl Share {
     fn new(stretches: u64, threads: usize, room: u64) -> Self {
-        // A byte for each place besides the entry; seven eighths of the places are taken.
+        // A place takes one byte besides the entry; seven eighths of the places are used.
         let places = room / threads as u64 / (size_of::<PackedOffset>() as u64 + 1);
         let most = (1 << places.max(64).ilog2()) / 8 * 7;
         Self {
@@ -174,8 +176,8 @@ impl Share {
         }
     }
 
-    /// How many of the hashes, of 2⁶⁴, go into a table when so many stretches are marked already: those go
-    /// into none. Hashes fall unevenly; a table that has to grow costs memory and nothing else.
+    /// Returns how many of the 2⁶⁴ hashes fit in a table if this many stretches are already marked, which are not
+    /// stored. Hashes are distributed unevenly; a table that has to grow only costs memory.
     fn width(&self, marked: u64) -> u128 {
         let left = (self.stretches - marked).max(1);
         let fits = (u128::from(self.entries - self.entries / 32) << 64) / u128::from(left);
@@ -183,10 +185,10 @@ impl Share {
     }
 }
 
-/// How many hashes there are.
+/// The number of hashes.
 const HASHES: u128 = 1 << 64;
 
-/// Where a stretch begins, in 40 bits: that many tokens fit in no memory.
+/// Where a stretch begins, in 40 bits: no memory holds that many tokens.
 #[derive(Debug, Clone, Copy)]
 struct PackedOffset([u8; 5]);
 
@@ -202,7 +204,7 @@ impl PackedOffset {
     }
 }
 
-/// A bit for each place: whether the stretch that begins there is repeated.
+/// Returns a bit for each place: whether the stretch that begins there is repeated.
 fn marks<N: Name>(
     names: &[N],
     length: usize,
@@ -235,8 +237,8 @@ fn marks<N: Name>(
     Some(marks.0.into_iter().map(AtomicU64::into_inner).collect())
 }
 
-/// Bits that several threads set. None is ever taken back, and whether a thread sees those of
-/// another changes what it does and not what comes out.
+/// Bits that several threads set. Bits are never cleared. Whether a thread sees the bits of another affects its work
+/// but not the result.
 #[derive(Debug)]
 struct Marks(Vec<AtomicU64>);
 
@@ -245,7 +247,7 @@ impl Marks {
         self.0[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
     }
 
-    /// How many there are.
+    /// Returns the number of bits set.
     fn count(&self) -> u64 {
         let words = self.0.iter().map(|word| word.load(Ordering::Relaxed));
         words.map(|word| u64::from(word.count_ones())).sum()
@@ -268,7 +270,7 @@ struct Search<'a, N> {
 }
 
 impl<N: Name> Search<'_, N> {
-    /// Marks the repeated ones whose hashes are of a part, and what follows them.
+    /// Marks the repeated stretches whose hashes are in a part, and those that follow them.
     fn part(&self, part: &Range<u128>, table: &mut HashTable<PackedOffset>) {
         table.clear();
         let roll = Roll::new(self.length);
@@ -308,13 +310,13 @@ impl<N: Name> Search<'_, N> {
         }
     }
 
-    /// Marks a stretch that is equal to an earlier one, and those behind it as far as they are.
-    /// It ends at one that is marked already: what is behind that is found by others.
+    /// Marks a stretch that equals an earlier one, and the following ones as long as they are equal. Stops at one that
+    /// is already marked, because what follows it is found from there.
     fn mark(&self, earlier: usize, at: usize) {
         self.marks.set(at);
         for more in 1.. {
             let last = self.length + more - 1;
-            // Both units end with a name, so that neither is left.
+            // Both units end with the name `END`, so neither is exceeded.
             let (one, other) = (self.names[earlier + last], self.names[at + last]);
             if one != other || one.into() == END || self.marks.has(at + more) {
                 return;
@@ -324,8 +326,8 @@ impl<N: Name> Search<'_, N> {
     }
 }
 
-/// Σ c(tᵢ)·Bⁿ⁻¹⁻ⁱ modulo 2⁶⁴ over a stretch of n names, with c a spread of all bits. It costs time
-/// and nothing else where it is the same for different stretches.
+/// The rolling hash Σ c(tᵢ)·Bⁿ⁻¹⁻ⁱ modulo 2⁶⁴ over a stretch of n names, where c mixes all bits. Collisions only cost
+/// time.
 struct Roll {
     length: usize,
     /// Bⁿ.
@@ -349,7 +351,7 @@ impl Roll {
         })
     }
 
-    /// That of the stretch one further on.
+    /// Returns the hash of the next stretch.
     fn next<N: Name>(&self, hash: u64, left: N, entered: N) -> u64 {
         let left = spread(left).wrapping_mul(self.out);
         let shifted = hash.wrapping_mul(BASE).wrapping_add(spread(entered));
@@ -357,20 +359,20 @@ impl Roll {
     }
 }
 
-/// Of a name: one multiplication, as the sum is mixed once more.
+/// Mixes a name: one multiplication, since the sum is mixed again.
 fn spread<N: Name>(name: N) -> u64 {
     let wide = u64::from(name.into()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     wide ^ (wide >> 32)
 }
 
-/// A bijection of 64 bits that spreads every bit.
+/// A bijection of 64 bits that mixes every bit.
 const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^ (x >> 32)
 }
 
-/// Which stretches are repeated.
+/// The repeated stretches.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     length: usize,
@@ -379,7 +381,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// What is repeated of a unit: ranges of its tokens, in order and apart.
+    /// Returns what is repeated in a unit: ranges of its tokens, in order and disjoint.
     pub(crate) fn cut(&self, unit: usize) -> Vec<Range<usize>> {
         let mut cut: Vec<Range<usize>> = Vec::new();
         let (Some(start), Some(next)) = (self.starts.get(unit), self.starts.get(unit + 1)) else {
@@ -403,7 +405,7 @@ impl Repeats {
 pub(super) fn fates(units: &[Vec<TokenId>], length: usize) -> Vec<Fate> {
     let mut stretches = Stretches::new(length);
     units.iter().for_each(|unit| stretches.push(unit));
-    // Nobody says no.
+    // The search is never stopped.
     let repeats = stretches.repeats(1, &|| true).unwrap_or_default();
     let fate = |cut: Vec<Range<usize>>| match cut.is_empty() {
         true => Fate::Keep,

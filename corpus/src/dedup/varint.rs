@@ -1,11 +1,11 @@
-//! Tokens as bytes: groups of seven bits, the lowest first.
+//! Encodes tokens as bytes: groups of seven bits, the lowest first.
 
 use crate::record::TokenId;
 
-/// Of a byte that is not the last one of its token.
+/// Set in every byte except the last one of a token.
 const MORE: u8 = 0x80;
 
-/// Puts tokens behind `out`.
+/// Appends encoded tokens to `out`.
 pub(super) fn encode(tokens: &[TokenId], out: &mut Vec<u8>) {
     let any = tokens.iter().fold(0, |any, token| any | token);
     if any < TokenId::from(MORE) {
@@ -22,7 +22,7 @@ pub(super) fn encode(tokens: &[TokenId], out: &mut Vec<u8>) {
     }
 }
 
-/// Puts the tokens of some bytes behind `out`.
+/// Decodes bytes and appends the tokens to `out`.
 pub(super) fn decode(bytes: &[u8], out: &mut Vec<TokenId>) {
     let (mut token, mut shift) = (0, 0);
     for byte in bytes {
@@ -35,14 +35,15 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<TokenId>) {
     }
 }
 
-/// How many tokens some bytes are.
+/// Returns the number of tokens in some bytes.
 pub(super) fn count(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & MORE == 0).count()
 }
 
-/// How many bytes two sequences of tokens share at their beginning, and how many behind that at their end: whole tokens.
+/// Returns the number of bytes that two sequences share at their beginning and, after that, at their end; only whole
+/// tokens count.
 pub(super) fn common_ends(a: &[u8], b: &[u8]) -> [usize; 2] {
-    /// Bytes that are compared at once.
+    /// The number of bytes that are compared at once.
     const RUN: usize = 32;
     let runs = |pairs: &mut dyn Iterator<Item = (&[u8], &[u8])>| {
         RUN * pairs.take_while(|(a, b)| a == b).count()
@@ -61,7 +62,7 @@ pub(super) fn common_ends(a: &[u8], b: &[u8]) -> [usize; 2] {
     {
         end += 1;
     }
-    // A token begins behind the last byte of another.
+    // A token begins after the last byte of the previous one.
     while end > 0
         && [a, b]
             .iter()

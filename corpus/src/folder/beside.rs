@@ -1,4 +1,4 @@
-//! The hidden folder in which an output grows, beside the folder or file that it will be.
+//! The hidden folder in which an output is written, beside its final path.
 
 use super::{FACTS, stopped};
 use crate::error::{Error, Result};
@@ -8,38 +8,38 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Whose lock says that somebody is at work.
+/// The lock file: while it is locked, a process is writing the output.
 const LOCK: &str = "lock";
 
-/// What grows.
+/// The kind of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The whole folder.
     Folder,
-    /// The file [`OUTPUT`] in it.
+    /// The file [`OUTPUT`] in the folder.
     File,
 }
 
-/// The file that will have the name.
+/// The name of the output file within the hidden folder.
 pub(super) const OUTPUT: &str = "output";
 
-/// `.preparing-NAME` for a folder, `.writing-NAME` for a file; mode 0700. Dropped before it is finished, it is
-/// removed, unless it is to be taken up again; what a killed process left of it is for the next one with the
-/// same output to take up or to remove.
+/// The hidden folder of an output: `.preparing-NAME` for a folder, `.writing-NAME` for a file; mode 0700. If it is
+/// dropped before it is finished, it is removed, unless it is kept for resuming. What a killed process left in it is
+/// resumed or removed by the next process with the same output.
 #[derive(Debug)]
 pub(super) struct Beside {
     target: PathBuf,
     shape: Shape,
-    /// Whether a file that has the name is replaced.
+    /// Whether an existing file of the name is replaced.
     force: bool,
     path: PathBuf,
     /// Held as long as this value lives.
     lock: File,
-    /// Whether it stays as it is when this value goes.
+    /// Whether the folder is kept when this value is dropped.
     stays: bool,
 }
 
-/// Where an output grows.
+/// Returns the path of the hidden folder of an output.
 pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
     let name = target.file_name().ok_or_else(|| Error::Write {
         path: target.to_path_buf(),
@@ -54,7 +54,7 @@ pub(super) fn hidden(target: &Path, shape: Shape) -> Result<PathBuf> {
 }
 
 impl Beside {
-    /// Opens it, with what an earlier process left in it.
+    /// Opens the folder, with whatever an earlier process left in it.
     pub(super) fn begin(target: &Path, shape: Shape, force: bool) -> Result<Self> {
         check_target(target, shape, force)?;
         let path = hidden(target, shape)?;
@@ -62,7 +62,7 @@ impl Beside {
             path: target.to_path_buf(),
             source,
         })?;
-        // From here on it is ours, and goes away with this value.
+        // From here on the folder is ours, and is removed when this value is dropped.
         Ok(Self {
             target: target.to_path_buf(),
             shape,
@@ -77,17 +77,17 @@ impl Beside {
         &self.path
     }
 
-    /// Whether it stays as it is, to be taken up again, when this value goes.
+    /// Sets whether the folder is kept for resuming when this value is dropped.
     pub(super) const fn stay(&mut self, stays: bool) {
         self.stays = stays;
     }
 
-    /// The same, if a stopped preparation lies in it.
+    /// Keeps the folder if it contains a stopped preparation.
     pub(super) fn stay_if_stopped(&mut self) {
         self.stays = stopped::lies_in(&self.path);
     }
 
-    /// Removes what an earlier process left, but for these files.
+    /// Removes what an earlier process left, except these files.
     pub(super) fn clear(&self, but: &[&str]) -> Result<()> {
         self.cleared(but).map_err(|source| Error::Write {
             path: self.target.clone(),
@@ -95,7 +95,7 @@ impl Beside {
         })
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(super) fn forget(&self, name: &str) -> Result<()> {
         disk::remove_file(&self.path.join(name)).map_err(|source| Error::Write {
             path: self.target.clone(),
@@ -107,7 +107,7 @@ impl Beside {
         cleared(&self.path, but)
     }
 
-    /// Ends where the folder that has the name already holds the same files, byte for byte; refused otherwise.
+    /// Succeeds if the existing target folder contains the same files, byte for byte; returns an error otherwise.
     pub(super) fn compare(mut self) -> Result<()> {
         self.stays = false;
         let same = same_files(&self.path, &self.target).map_err(|source| Error::Read {
@@ -122,7 +122,7 @@ impl Beside {
         })
     }
 
-    /// Gives the finished output its name. What it replaces is kept until that has worked.
+    /// Renames the finished output to its final name. What it replaces is kept until this has succeeded.
     pub(super) fn finish(mut self) -> Result<()> {
         let named = match self.shape {
             Shape::Folder => self.replace(),
@@ -137,7 +137,7 @@ impl Beside {
                 source,
             },
         })?;
-        // What is left of a file's folder goes with this value.
+        // For a file, the rest of the folder is removed when this value is dropped.
         self.stays = self.shape == Shape::Folder;
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Beside {
         std::fs::remove_file(self.path.join(LOCK))?;
         disk::sync_folder(&self.path)?;
         if let Err(error) = disk::rename(&self.path, &self.target) {
-            // The new one may have its name already, when only that could not be made to last.
+            // The rename may have succeeded if only syncing it failed.
             if replaced && !self.target.exists() {
                 let old = old.keep();
                 std::fs::rename(old.join("old"), &self.target)?;
@@ -178,7 +178,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if !self.stays {
-            // The lock goes last: whoever finds none may begin.
+            // Remove the lock file last: a process that finds none may begin.
             let _ = self.cleared(&[]);
             let _ = std::fs::remove_file(self.path.join(LOCK));
             let _ = std::fs::remove_dir(&self.path);
@@ -187,7 +187,7 @@ impl Drop for Beside {
     }
 }
 
-/// Removes what lies in a folder, but for its lock and these files.
+/// Removes the content of a folder, except its lock file and these files.
 pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -203,7 +203,7 @@ pub(crate) fn cleared(folder: &Path, but: &[&str]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether two folders hold files of the same names and bytes, but for locks.
+/// Returns whether two folders contain files of the same names and bytes, apart from lock files.
 fn same_files(one: &Path, other: &Path) -> std::io::Result<bool> {
     let names = |folder: &Path| -> std::io::Result<Vec<OsString>> {
         let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
@@ -240,7 +240,8 @@ fn same_bytes(one: &mut impl BufRead, other: &mut impl BufRead) -> std::io::Resu
     }
 }
 
-/// Makes a folder that its owner alone may read, or takes over the one of a process that is gone, and holds its lock.
+/// Creates a folder that only its owner may read, or takes over the folder of a process that has ended, and holds its
+/// lock.
 pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
     let mut folder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -248,7 +249,7 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
     match folder.create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let about = std::fs::symlink_metadata(path)?;
-            // What lies in it may be taken up: it must not be somebody else's.
+            // Its content may be resumed, so it must not belong to another user.
             if !about.is_dir() || !ours(path, &about)? {
                 return Err(error);
             }
@@ -259,7 +260,7 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
     }
     let busy = format!("another process is at work in {}", path.display());
     let lock = lock_file(&path.join(LOCK), &busy)?;
-    // Between opening and locking, whoever held it may have finished and removed it.
+    // Between opening and locking, the previous holder may have finished and removed the lock file.
     match std::fs::symlink_metadata(path.join(LOCK)) {
         Ok(named) if disk::identity(&named) == disk::identity(&lock.metadata()?) => Ok(lock),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -267,13 +268,13 @@ pub(crate) fn locked(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Gives up the lock of a folder that stays.
+/// Releases the lock of a folder that is kept.
 pub(crate) fn unlock(folder: &Path) {
-    // A file without a holder locks nothing.
+    // A lock file that nobody holds does not lock anything.
     let _ = std::fs::remove_file(folder.join(LOCK));
 }
 
-/// Whether a folder belongs to whoever makes files beside it.
+/// Returns whether a folder belongs to the user who creates files beside it.
 fn ours(path: &Path, about: &std::fs::Metadata) -> std::io::Result<bool> {
     #[cfg(unix)]
     {
@@ -288,7 +289,7 @@ fn ours(path: &Path, about: &std::fs::Metadata) -> std::io::Result<bool> {
     }
 }
 
-/// Whether the target may be taken.
+/// Checks whether the target may be written.
 fn check_target(target: &Path, shape: Shape, force: bool) -> Result<()> {
     match shape {
         Shape::Folder => check_folder(target, force),

@@ -1,4 +1,4 @@
-//! Writing one file of any size: all of it, or nothing; taken up again where it was stopped.
+//! Writes one file of any size, whole or not at all. A stopped file can be resumed.
 
 use super::beside::{Beside, OUTPUT, Shape, hidden};
 use super::stopped::{self, Growing, PROGRESS, Stopped};
@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// A name that is taken for a file, with what an earlier process left for it.
+/// An output path that is taken for a file, with what an earlier process left for it.
 pub(crate) struct OutputFile(Beside);
 
-/// A file while it is written.
+/// A file that is being written.
 pub(crate) struct FileWriter {
     beside: Beside,
     growing: Growing,
 }
 
-/// What lies beside a name.
+/// What an earlier process left for an output path.
 pub(crate) enum Left<D> {
     Nothing,
     Damaged,
@@ -25,20 +25,20 @@ pub(crate) enum Left<D> {
 }
 
 impl OutputFile {
-    /// Takes the name. `force` allows replacing a file that has it.
+    /// Takes the path. `force` allows replacing an existing file.
     pub(crate) fn take(path: &Path, force: bool) -> Result<Self> {
         let mut beside = Beside::begin(path, Shape::File, force)?;
-        // An error before it is known what it is does not remove it.
+        // An error before the state has been read must not remove it.
         beside.stay_if_stopped();
         Ok(Self(beside))
     }
 
-    /// Whether something that was stopped lies beside a name.
+    /// Returns whether a stopped output lies beside a path.
     pub(crate) fn stopped(path: &Path) -> bool {
         hidden(path, Shape::File).is_ok_and(|hidden| stopped::lies_in(&hidden))
     }
 
-    /// What an earlier process left.
+    /// Reads what an earlier process left.
     pub(crate) fn left<D: DeserializeOwned>(&self) -> Left<D> {
         let folder = self.0.path();
         if !stopped::lies_in(folder) {
@@ -50,7 +50,7 @@ impl OutputFile {
         }
     }
 
-    /// Begins an empty file.
+    /// Starts an empty file.
     pub(crate) fn begin(mut self) -> Result<FileWriter> {
         self.0.stay(false);
         self.0.clear(&[])?;
@@ -61,7 +61,7 @@ impl OutputFile {
         })
     }
 
-    /// Goes on where a file was stopped; gives itself back where that file is not the same any more.
+    /// Resumes a stopped file; returns `self` if that file has changed.
     pub(crate) fn go_on<D>(
         mut self,
         stopped: &Stopped<D>,
@@ -83,18 +83,18 @@ impl FileWriter {
         self.growing.line([bytes])
     }
 
-    /// Says on the disk how far it is.
+    /// Writes a checkpoint to disk.
     pub(crate) fn checkpoint<D: Serialize>(&mut self, identity: &Identity, done: &D) -> Result<()> {
         let marks = [self.growing.mark()?];
         stopped::write(self.beside.path(), identity, &marks, done)
     }
 
-    /// Leaves what was done until the last checkpoint, if there was one.
+    /// Stops and keeps the work up to the last checkpoint, if there was one.
     pub(crate) fn stop(mut self) {
         self.beside.stay_if_stopped();
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.beside.stay_if_stopped();
         self.growing.close()?;

@@ -1,4 +1,4 @@
-//! Reading a prepared folder as untrusted input.
+//! Reads a prepared folder as untrusted input.
 
 use super::{
     CANARIES, FACTS, HELD_OUT, PreparedDocument, Product, RECORDS, RecordLine, TEST, TEXTS,
@@ -21,11 +21,12 @@ use std::ops::Range;
 use std::path::Path;
 
 impl Prepared {
-    /// Reads a folder that [`Prepared::write`] wrote, and checks that its files fit together:
+    /// Reads a folder that [`Prepared::write`] wrote, and checks that its files are consistent:
     /// counts, sides, token ids, the canary plan.
     ///
     /// # Errors
-    /// A missing file, another schema, or any contradiction, with the file and the numbers.
+    /// Returns an error if a file is missing, the schema is another one, or the files contradict
+    /// each other. The error names the file and the numbers.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(FACTS);
         let sheet: PreparedDocument = serde_json::from_str(&read_text(&path)?).map_err(|error| {
@@ -79,7 +80,7 @@ fn wrong(path: &Path, problem: impl Into<String>) -> Error {
     }
 }
 
-/// An equality that a folder must fulfil.
+/// Checks an equality that must hold in a folder.
 fn expect<T: PartialEq + std::fmt::Display>(
     path: &Path,
     what: &str,
@@ -151,13 +152,13 @@ fn load_tokenizer(path: &Path, sheet: &PreparedDocument) -> Result<Tokenizer> {
     Ok(tokenizer)
 }
 
-/// What every record must look like.
+/// The requirements that every record must meet.
 struct Frame<'a> {
     options: &'a PrepareOptions,
     vocabulary: usize,
     bos: TokenId,
     eos: TokenId,
-    /// Whether text can spell the ends.
+    /// Whether text can contain the tokens for its beginning and end.
     spelt: bool,
     longest: usize,
 }
@@ -278,7 +279,7 @@ fn check_ranges(
     }
 }
 
-/// Texts with the ids that their content and `numbers` give them.
+/// Reads texts and checks that their ids match their content and `numbers`.
 fn read_texts(
     path: &Path,
     records: &[Record],
@@ -365,7 +366,7 @@ fn load_plan(path: &Path, facts: &Facts) -> Result<Option<CanaryPlan>> {
     Ok(Some(plan))
 }
 
-/// Every copy that is said to be kept is in its record.
+/// Checks that every copy reported as kept is in its record.
 fn check_copies(
     path: &Path,
     plan: &CanaryPlan,
@@ -397,10 +398,10 @@ fn check_copies(
     Ok(())
 }
 
-/// Longest file of one JSON value, in bytes: 1 GiB.
+/// The largest file with one JSON value, in bytes: 1 GiB.
 const FILE_LIMIT: u64 = 1 << 30;
 
-/// A file of lines: a regular one, and so one that ends.
+/// Opens a file of lines; it must be a regular file, and is therefore finite.
 fn open(path: &Path) -> Result<File> {
     let opened = match std::fs::metadata(path) {
         Ok(about) if !about.is_file() => {

@@ -2,15 +2,15 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `prepared.json` | what was asked for and what was done |
+//! | `prepared.json` | the options and the facts of the preparation |
 //! | `records.jsonl` | the training records: point, side, tokens |
-//! | `train.jsonl` | the same as redacted text, for other trainers |
+//! | `train.jsonl` | the same records as redacted text, for other trainers |
 //! | `tokenizer.json` | Hugging Face format |
-//! | `tokenizer_config.json` | which tokens begin and end a text, where their names are unusual |
+//! | `tokenizer_config.json` | which tokens begin and end a text, if their names are unusual |
 //! | `canaries.json` | the canary plan, if any |
-//! | `held-out.jsonl`, `test.jsonl` | records and redacted text held out, if any |
+//! | `held-out.jsonl`, `test.jsonl` | held-out records and their redacted text, if any |
 //!
-//! In text, a mask reads `<MASK>`; a literal `<MASK>` of the source reads `<\MASK>`.
+//! In text, a mask is written as `<MASK>`; a literal `<MASK>` of the source is written as `<\MASK>`.
 
 mod beside;
 mod file;
@@ -39,7 +39,7 @@ const CANARIES: &str = "canaries.json";
 const HELD_OUT: &str = "held-out.jsonl";
 const TEST: &str = "test.jsonl";
 
-/// The schemas of `prepared.json` and of the lines of its records and of its texts.
+/// Returns the schemas of `prepared.json` and of the lines of its records and texts.
 #[must_use]
 pub fn prepared_schemas(generator: &SchemaGenerator) -> [Schema; 3] {
     let of = || generator.clone();

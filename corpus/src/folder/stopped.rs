@@ -1,10 +1,10 @@
-//! What a stopped preparation leaves in the hidden folder: how far it was, and how long its files
-//! were then.
+//! The state that a stopped preparation leaves in the hidden folder: how far it had come, and the
+//! length of its files at that point.
 //!
-//! The file is written beside and renamed, so that it is whole or absent; its last line is the
-//! checksum of the others. A file of records may be longer than it says: what came after is cut
-//! off. That of what it says nothing is changed, checksums of the files tell. They guard against
-//! accidents; the folder is its owner's alone.
+//! The state is written to a temporary file and renamed, so it is whole or absent. Its last line is
+//! the checksum of the other lines. A file of records may be longer than the state says; the excess
+//! is cut off. Checksums of the files show that the rest has not changed. They guard against
+//! accidents only; the folder is accessible only to its owner.
 
 use crate::error::{Error, Result};
 use crate::prepare::Identity;
@@ -16,14 +16,14 @@ use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash64;
 
-/// Name of the file.
+/// The name of the state file.
 pub(super) const PROGRESS: &str = "progress.json";
-/// The seed of canaries, where nobody gave one.
+/// The file with the seed of the canaries, if none was given.
 pub(super) const SEED: &str = "canary-seed";
-/// While it is written.
+/// The name of the state file while it is being written.
 const NEW: &str = "progress.new";
 
-/// How long a file of records was, and the checksum of so much of it.
+/// The length of a file of records at a checkpoint, and the checksum of that part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     name: String,
@@ -38,7 +38,7 @@ struct Page<'a, D> {
     done: &'a D,
 }
 
-/// What was left.
+/// The state of a stopped preparation.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Stopped<D> {
     pub(crate) identity: Identity,
@@ -47,7 +47,7 @@ pub(crate) struct Stopped<D> {
 }
 
 impl<D: DeserializeOwned> Stopped<D> {
-    /// None of a file that is not whole.
+    /// Reads the state; returns `None` if the file is incomplete or damaged.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         let bytes = std::fs::read(folder.join(PROGRESS)).ok()?;
         let end = bytes.len().checked_sub(last_line(0).len())?;
@@ -59,7 +59,7 @@ impl<D: DeserializeOwned> Stopped<D> {
     }
 }
 
-/// The seed that lies in a folder, or this one from now on.
+/// Returns the seed stored in a folder; if there is none, stores `drawn` and returns it.
 pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
     let path = folder.join(SEED);
     let kept = std::fs::read_to_string(&path).ok();
@@ -76,7 +76,7 @@ pub(super) fn seed(folder: &Path, drawn: u64) -> Result<u64> {
     Ok(drawn)
 }
 
-/// Whether a stopped preparation lies in a folder, whole or not.
+/// Returns whether a folder contains a stopped preparation, whole or not.
 pub(super) fn lies_in(folder: &Path) -> bool {
     folder.join(PROGRESS).is_file()
 }
@@ -85,7 +85,7 @@ fn last_line(checksum: u64) -> String {
     format!("\n{checksum:016x}\n")
 }
 
-/// Says how far a preparation is.
+/// Writes how far a preparation has come.
 pub(super) fn write<D: Serialize>(
     folder: &Path,
     identity: &Identity,
@@ -109,7 +109,7 @@ pub(super) fn write<D: Serialize>(
     write().map_err(|source| Error::Write { path, source })
 }
 
-/// A file whose bytes are counted and checked on the way.
+/// A writer that counts and checksums the bytes written.
 struct Checked<W> {
     inner: W,
     length: u64,
@@ -139,7 +139,7 @@ impl<W: Write> Write for Checked<W> {
     }
 }
 
-/// A file of records while it grows.
+/// A file of records that is being written.
 pub(super) struct Growing {
     name: String,
     path: PathBuf,
@@ -161,7 +161,7 @@ impl Growing {
         }
     }
 
-    /// The file as it was at its mark; none when it is not that one any more.
+    /// Reopens the file as it was at its mark; returns `None` if it has changed.
     pub(super) fn again(folder: &Path, name: &str, marks: &[Mark]) -> Result<Option<Self>> {
         let Some(mark) = marks.iter().find(|mark| mark.name == name) else {
             return Ok(None);
@@ -187,7 +187,7 @@ impl Growing {
         Ok(Some(Self::of(name, path, file)))
     }
 
-    /// A line of several parts.
+    /// Writes a line made of several parts.
     pub(super) fn line<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<()> {
         for part in parts {
             let written = self.file.write_all(part);
@@ -196,7 +196,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Where it is, with everything before that on the disk.
+    /// Syncs the file and returns its current mark.
     pub(super) fn mark(&mut self) -> Result<Mark> {
         let flushed = self.file.flush();
         let file = self.file.get_ref();
@@ -223,7 +223,7 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// The first bytes of a file, at most so many: how many there are, and their checksum.
+/// Returns the number of bytes, at most `most`, at the beginning of a file, and their checksum.
 fn checked(file: &mut DiskFile, most: u64) -> std::io::Result<(u64, XxHash64)> {
     let mut sink = Checked::new(std::io::sink());
     let mut buffer = vec![0; 1 << 18];

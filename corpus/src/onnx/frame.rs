@@ -1,16 +1,16 @@
-//! Words of a token classifier as bytes, as its worker sends them.
+//! Encodes the words of a token classifier as bytes, as its worker sends them.
 
 use super::labels::Said;
 use super::model::Word;
 use crate::worker::wrong;
 use std::io::Result;
 
-/// Bytes of a word.
+/// The size of a word in bytes.
 pub(super) const WORD: usize = 25;
-/// A word without a kind.
+/// Marks a word without a kind.
 const NO_KIND: u32 = u32::MAX;
 
-/// Words as bytes.
+/// Encodes words as bytes.
 pub(super) fn words(words: &[Word]) -> Vec<u8> {
     let mut out = Vec::with_capacity(words.len() * WORD);
     for Word { range, said } in words {
@@ -24,7 +24,8 @@ pub(super) fn words(words: &[Word]) -> Vec<u8> {
     out
 }
 
-/// The reverse of [`words`]: words that lie in the text, in order, at its characters' boundaries.
+/// Decodes the bytes of [`words`]. Words must lie in the text, in order, and on character
+/// boundaries.
 pub(super) fn words_of(text: &str, bytes: &[u8]) -> Result<Vec<Word>> {
     let (words, rest) = bytes.as_chunks::<WORD>();
     if !rest.is_empty() {

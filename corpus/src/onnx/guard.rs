@@ -1,18 +1,18 @@
-//! A look at a model's bytes before a library builds anything of them.
+//! Checks a model's bytes before a library builds anything from them.
 //!
-//! Only the nesting that matters is followed (fields of `onnx.proto`): attributes that hold
-//! graphs, types that hold types, tensors that lie in other files.
+//! Only the relevant nesting is followed (fields of `onnx.proto`): attributes that contain graphs,
+//! types that contain types, and tensors in other files.
 
-/// Nodes of a graph, at most.
+/// The largest number of nodes in a graph.
 const NODES: usize = 1 << 20;
 
-/// One field of a message: its number and what it holds.
+/// The content of a field of a message.
 enum Held<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Branches, loops, and weights elsewhere.
+/// Rejects branches, loops, and weights in other files.
 pub(super) fn checked(model: &[u8]) -> Result<(), String> {
     let mut nodes = 0;
     each(model, 7, |graph| {
@@ -34,7 +34,7 @@ pub(super) fn checked(model: &[u8]) -> Result<(), String> {
         for field in [11, 12, 13] {
             each(graph, field, |value| {
                 each(value, 2, |kind| {
-                    // A sequence: of tensors, not of sequences.
+                    // A sequence may contain tensors, but not sequences.
                     each(kind, 4, |sequence| {
                         each(sequence, 1, |inner| {
                             each(inner, 4, |_| {
@@ -49,7 +49,7 @@ pub(super) fn checked(model: &[u8]) -> Result<(), String> {
     })
 }
 
-/// A tensor whose numbers lie in the file itself.
+/// Checks that a tensor's data lies in the file itself.
 fn tensor(bytes: &[u8]) -> Result<(), String> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -67,7 +67,7 @@ fn tensor(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Calls `read` with every message in the fields of one number.
+/// Calls `read` with every message in the fields with one number.
 fn each(
     mut message: &[u8],
     wanted: u64,
@@ -83,7 +83,7 @@ fn each(
     Ok(())
 }
 
-/// The next field.
+/// Reads the next field.
 fn field<'a>(rest: &mut &'a [u8]) -> Result<(u64, Held<'a>), String> {
     let broken = || "no ONNX model: the fields of its messages do not fit together".to_owned();
     let key = varint(rest).ok_or_else(broken)?;
@@ -94,7 +94,7 @@ fn field<'a>(rest: &mut &'a [u8]) -> Result<(u64, Held<'a>), String> {
             .and_then(|length| taken(rest, usize::try_from(length).ok()?))
             .map(Held::Bytes),
         5 => taken(rest, 4).map(Held::Bytes),
-        // Groups are of no use in this format.
+        // Groups are not used in this format.
         _ => None,
     };
     Ok((key >> 3, held.ok_or_else(broken)?))
@@ -106,7 +106,7 @@ fn taken<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// At most 64 bits.
+/// Reads a varint of at most 64 bits.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {

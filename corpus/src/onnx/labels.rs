@@ -1,4 +1,4 @@
-//! Labels of a token classifier, and what one row of logits says.
+//! The labels of a token classifier, and the interpretation of a row of logits.
 
 use crate::policy::EntityKind;
 use schemars::JsonSchema;
@@ -6,16 +6,16 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More labels than this are refused.
+/// The largest number of labels.
 const MOST: usize = 4096;
 
-/// The kind of what a model gave no numbers for.
+/// The kind of what a model returned no valid numbers for.
 pub(super) const NOT_CLASSIFIED: &str = "not-classified";
 
-/// What a model's labels mean.
+/// The meaning of a model's labels.
 #[derive(Debug)]
 pub(super) struct Labels {
-    /// Each label; none is plain text.
+    /// All labels; `None` is plain text.
     labels: Vec<Option<Label>>,
     pub(super) kinds: Vec<Arc<str>>,
 }
@@ -27,16 +27,16 @@ struct Label {
     ends: bool,
 }
 
-/// What is said of a piece or a word.
+/// The classification of a piece or a word.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Said {
-    /// Probability of being part of an entity.
+    /// The probability of being part of an entity.
     pub(super) score: f32,
-    /// The likeliest kind; none where the logits are no numbers.
+    /// The most likely kind; `None` if the logits are not numbers.
     pub(super) kind: Option<usize>,
-    /// Whether it is likelier the first of its entity than a later one.
+    /// Whether it is more likely the first of its entity than a later one.
     pub(super) begins: bool,
-    /// Whether it is likelier the last.
+    /// Whether it is more likely the last.
     pub(super) ends: bool,
 }
 
@@ -105,7 +105,7 @@ impl Labels {
         self.labels.len()
     }
 
-    /// What one row of logits says: softmax, then sums over labels.
+    /// Interprets one row of logits: softmax, then sums over labels.
     pub(super) fn said(&self, row: &[f32]) -> Said {
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         if row.iter().any(|logit| logit.is_nan()) || !most.is_finite() {
@@ -146,8 +146,9 @@ impl Labels {
 }
 
 impl Said {
-    /// Two pieces of one word: as sure as the surer one, which gives the kind; the first says
-    /// whether it begins, the last whether it ends.
+    /// Combines two pieces of one word. The score and the kind are those of the piece with the
+    /// higher score; the first piece says whether the word begins an entity, the last whether it
+    /// ends one.
     pub(super) fn joined(self, later: Self) -> Self {
         let surer = if later.score > self.score {
             later
@@ -163,7 +164,7 @@ impl Said {
     }
 }
 
-/// The kind of a label: one of the eighteen entities' names where it is one of them.
+/// Returns the kind of a label: the name of one of the eighteen kinds of entities if it is one.
 fn kind(label: &str) -> String {
     let plain = label.to_lowercase().replace(['_', ' '], "-");
     match plain.as_str() {

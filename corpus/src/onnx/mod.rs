@@ -1,11 +1,10 @@
-//! Token classifiers of the user's own, in ONNX's format: a folder with `model.onnx`,
-//! `config.json` and `tokenizer.json`, as `optimum-cli export onnx` writes it.
+//! Token classifiers supplied by the user in ONNX format: a folder with `model.onnx`, `config.json` and
+//! `tokenizer.json`, as written by `optimum-cli export onnx`.
 //!
-//! Everything in the folder is untrusted. Sizes are bounded, models within models (branches
-//! and loops) and weights in other files are refused, panics of the libraries are errors of
-//! the file, and what comes out is checked. A model is a program nevertheless: in a program whose
-//! `main` calls [`isolate`](crate::isolate) it runs in a process of its own, with limits of memory and
-//! time and, where the kernel has a system call filter, without files and network.
+//! Everything in the folder is untrusted. Sizes are bounded, models within models (branches and loops) and weights in
+//! other files are rejected, panics of the libraries are reported as errors of the file, and results are checked. A
+//! model is nevertheless a program. In a program whose `main` calls [`isolate`](crate::isolate), it runs in a separate
+//! process with memory and time limits and, if the kernel has a system call filter, without files and network.
 
 mod frame;
 mod guard;
@@ -26,15 +25,15 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A token classifier, ready to run: text in, words with probabilities out.
+/// A loaded token classifier: from text to words with probabilities.
 ///
-/// The text is cut by the folder's tokenizer and classified in windows that overlap by a
-/// quarter; a piece counts where it has most context. Nothing but the text itself is looked
-/// at, so a policy made of it is record-local.
+/// The text is tokenised with the folder's tokenizer and classified in windows that overlap by a quarter; the result
+/// for a piece is taken from the window in which it has most context. The classifier depends only on the text itself,
+/// so a policy made from it is record-local.
 ///
-/// A word's score is the probability that it is part of any entity, one minus that of the
-/// label `O`, of the surest of its pieces; its kind is the likeliest one. Logits that are no
-/// numbers count as sure: they mask rather than miss.
+/// A word's score is the probability that it is part of any entity, that is, one minus the probability of the label
+/// `O`, of the piece with the highest score; its kind is the most likely one. NaN logits count as sure: better to mask
+/// than to miss.
 #[derive(Debug)]
 pub struct TokenClassifier {
     runs: Runs,
@@ -45,29 +44,28 @@ pub struct TokenClassifier {
 /// Where the model runs.
 #[derive(Debug)]
 enum Runs {
-    /// In this process: the files are trusted not to ask for all memory, or for hours.
+    /// In this process: the files are trusted not to use all memory or run for hours.
     Here(Box<Model>),
-    /// In a process of its own, which may be started again with the files of this folder.
+    /// In a separate process, which may be restarted with the files of this folder.
     There(Worker<Model>, PathBuf),
 }
 
-/// The content of a folder's files.
+/// The contents of a folder's files.
 type Files = Vec<Vec<u8>>;
 
-/// What is loaded, by its digest: the same files are kept once, however often they are loaded.
+/// Loaded classifiers by digest: the same files are kept only once, however often they are loaded.
 static LOADED: Mutex<Vec<Weak<TokenClassifier>>> = Mutex::new(Vec::new());
 
 impl TokenClassifier {
-    /// Loads a folder and runs it once, on a short text.
+    /// Loads a folder, and runs the model once on a short text.
     ///
-    /// `config.json` needs `id2label`, from 0 without gaps, with labels `O`, and kinds with or
-    /// without a prefix of BIO, BIOES or BILOU. The model needs an input `input_ids`, perhaps
-    /// `attention_mask` and `token_type_ids`, and an output `logits` (or a single one), of shape
-    /// [1, tokens, labels] and 32-bit floats.
+    /// `config.json` needs `id2label`, from 0 without gaps, with labels `O` and kinds with or without a prefix of BIO,
+    /// BIOES or BILOU. The model needs an input `input_ids`, and optionally `attention_mask` and `token_type_ids`, and
+    /// an output `logits` (or a single one) of shape [1, tokens, labels] and 32-bit floats.
     ///
     /// # Errors
-    /// A file that is missing, too large, or not what it should be: its path and the place. In a
-    /// process of its own, also a model that asks for more memory or time than its size allows.
+    /// Returns an error with the path and the place if a file is missing, too large or invalid. In a separate process,
+    /// also if the model needs more memory or time than its size allows.
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
         let files = read_files(folder)?;
         Self::cached(&files, |digest, files| {
@@ -83,10 +81,10 @@ impl TokenClassifier {
         })
     }
 
-    /// The same from bytes in memory, always in this process; `folder` stands in messages only.
+    /// Loads a classifier from bytes in memory, always in this process; `folder` is only used in messages.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     pub fn from_bytes(
         folder: &Path,
         model: Vec<u8>,
@@ -119,19 +117,19 @@ impl TokenClassifier {
         Ok(new)
     }
 
-    /// SHA-256 of the three files, with their lengths, in hexadecimal.
+    /// Returns the SHA-256 of the three files with their lengths, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The kinds of entities its labels name.
+    /// Returns the kinds of entities that its labels name.
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         self.kinds.iter().map(ToString::to_string).collect()
     }
 
-    /// What this system does not keep the model from, if anything: a sentence for whoever runs it.
+    /// Returns a sentence for the user on which limits this system cannot impose on the model, if any.
     #[must_use]
     pub fn unconfined(&self) -> Option<String> {
         match &self.runs {
@@ -142,12 +140,12 @@ impl TokenClassifier {
         }
     }
 
-    /// The entities of a text whose words all score at least `least`, each as sure as its least
-    /// sure word.
+    /// Returns the entities of a text, all of whose words score at least `least`. An entity has the score of its word
+    /// with the lowest score.
     ///
     /// # Errors
-    /// What the library says of a model that fails on this text, a result of a wrong shape, or a
-    /// limit that the model ran into.
+    /// Returns an error if the model fails on this text (with the library's message), returns a result of the wrong
+    /// shape, or exceeds a limit.
     pub fn entities(&self, text: &str, least: f32) -> Result<Vec<Span>> {
         let words = match &self.runs {
             Runs::Here(model) => model.words(text),
@@ -189,7 +187,7 @@ impl TokenClassifier {
         Ok(out.into_iter().map(|(span, _)| span).collect())
     }
 
-    /// The files that were loaded, once more.
+    /// Reads the loaded files again.
     fn files_again(&self, folder: &Path) -> std::result::Result<Files, Refusal> {
         let said = |problem| Refusal { file: 0, problem };
         let files = read_files(folder).map_err(|error| said(error.to_string()))?;
@@ -206,8 +204,8 @@ impl TokenClassifier {
     }
 }
 
-/// What a [`TokenClassifier`] finds with at least some probability: two thresholds over one
-/// model make a redaction policy and a conservative one (Zhao et al. 2022, appendix A.4).
+/// The policy of what a [`TokenClassifier`] finds with at least some probability. Two thresholds over one model make a
+/// redaction policy and a conservative one (Zhao et al. 2022, appendix A.4).
 ///
 /// A text on which the model fails becomes one span of the kind `not-classified`.
 #[derive(Debug, Clone)]
@@ -217,10 +215,10 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// Entities with at least this score.
+    /// Finds entities with at least this score.
     ///
     /// # Errors
-    /// A threshold outside [0, 1].
+    /// Returns an error if the threshold is outside [0, 1].
     pub fn new(model: Arc<TokenClassifier>, least: f32) -> Result<Self> {
         Ok(Self {
             model,

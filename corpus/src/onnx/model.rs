@@ -1,4 +1,4 @@
-//! A token classifier in the memory of this process: text in, words with probabilities out.
+//! A token classifier in this process: from text to words with probabilities.
 
 use super::guard;
 use super::labels::{Labels, Said};
@@ -9,10 +9,10 @@ use crate::quiet::quietly;
 use crate::worker::{Refusal, Work};
 use std::ops::Range;
 
-/// A word less likely to be part of an entity than this is not reported.
+/// Words that are less likely to be part of an entity are not reported.
 const FLOOR: f32 = 0.02;
 
-/// The files of a folder, and how many bytes of each are read at most.
+/// The files of a folder, and the largest size of each in bytes.
 pub(super) const FILES: [(&str, u64); 3] = [
     ("model.onnx", 2 << 30),
     ("config.json", 16 << 20),
@@ -38,7 +38,7 @@ impl Work for Model {
     const ARGUMENT: &'static str = "classifier-worker";
     const FILES: &'static [u64] = &[FILES[0].1, FILES[1].1, FILES[2].1];
 
-    /// Builds it of its files and runs it once, on a short text.
+    /// Builds the model from its files, and runs it once on a short text.
     fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal> {
         let [model, config, tokenizer]: [Vec<u8>; 3] = files.try_into().map_err(|_| Refusal {
             file: 0,
@@ -60,7 +60,7 @@ impl Work for Model {
         Ok(new)
     }
 
-    /// The kinds of its labels.
+    /// Returns the kinds of its labels.
     fn about(&self) -> Vec<String> {
         self.labels.kinds.iter().map(ToString::to_string).collect()
     }
@@ -75,7 +75,7 @@ impl Work for Model {
 }
 
 impl Model {
-    /// The words that reach the floor, in order.
+    /// Returns the words whose score reaches the floor, in order.
     pub(super) fn words(&self, text: &str) -> Result<Vec<Word>, Refusal> {
         guarded(0, || self.classified(text))
     }
@@ -98,7 +98,7 @@ impl Model {
         let mut number = None;
         for (piece, said) in pieces.iter().zip(said) {
             match words.last_mut() {
-                // A character in several pieces is one word.
+                // Several pieces of one character belong to one word.
                 Some(word) if number == Some(piece.word) || piece.range.start < word.range.end => {
                     word.range.start = word.range.start.min(piece.range.start);
                     word.range.end = word.range.end.max(piece.range.end);
@@ -121,7 +121,8 @@ impl Model {
     }
 }
 
-/// Runs what reads a file made by somebody else; the libraries' panics are errors of the file.
+/// Calls a function that parses an untrusted file, and reports the libraries' panics as errors of
+/// the file.
 fn guarded<T>(file: usize, read: impl FnOnce() -> Result<T, String>) -> Result<T, Refusal> {
     let read = quietly(read).unwrap_or_else(|| Err("it contradicts itself".to_owned()));
     read.map_err(|problem| Refusal { file, problem })

@@ -1,4 +1,4 @@
-//! The tokenizer of a folder: text into pieces of words, with their bytes.
+//! The tokenizer of a folder: splits text into pieces of words, with their byte ranges.
 
 use crate::tokenize::checked_ids;
 use schemars::JsonSchema;
@@ -6,21 +6,21 @@ use serde::Deserialize;
 use std::ops::Range;
 use tokenizers::Tokenizer;
 
-/// Windows are no longer than this, whatever the model can read: time and memory grow with
-/// the square.
+/// The longest window, whatever the model can read: time and memory are quadratic in its length.
 const LONGEST: usize = 512;
 
 /// A piece of a word.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) id: i32,
-    /// Bytes of the text, on boundaries of characters, without white space at the ends.
+    /// The byte range in the text, on character boundaries, without white space at the ends.
     pub(super) range: Range<usize>,
-    /// Pieces of one word have one number.
+    /// The number of the word; all pieces of a word have the same number.
     pub(super) word: usize,
 }
 
-/// The tokenizer, what it puts around a text, and how many pieces the model reads at once.
+/// The tokenizer, the special tokens that it puts around a text, and how many pieces the model
+/// reads at once.
 #[derive(Debug)]
 pub(super) struct Pieces {
     tokenizer: Tokenizer,
@@ -43,7 +43,7 @@ impl Pieces {
         let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(|e| e.to_string())?;
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
-        // Special tokens in raw text are text: nobody may end it early.
+        // Special tokens in raw text are treated as text, so that text cannot end early.
         tokenizer.set_encode_special_tokens(true);
         let (prefix, suffix) = frame(&tokenizer)?;
         let config: Config =
@@ -72,26 +72,27 @@ impl Pieces {
                 Ok(Piece {
                     id: small(*id)?,
                     range: inside(text, *start, *end),
-                    // A piece that is of no word is one; numbers of both sorts never meet.
+                    // A piece without a word is a word of its own; odd and even numbers never
+                    // collide.
                     word: word.map_or(2 * number + 1, |word| 2 * word as usize),
                 })
             })
             .collect()
     }
 
-    /// Ids with the special tokens before and behind them.
+    /// Returns the ids with the special tokens around them.
     pub(super) fn framed(&self, ids: &[i32]) -> Vec<i32> {
         [&self.prefix, ids, &self.suffix].concat()
     }
 }
 
 impl Config {
-    /// Tokens that the model reads at once.
+    /// Returns the number of tokens that the model reads at once.
     fn longest(&self) -> Result<usize, String> {
         let Some(positions) = self.max_position_embeddings else {
             return Ok(LONGEST);
         };
-        // RoBERTa and its kin number positions from behind the padding token's.
+        // RoBERTa and related models number positions starting after that of the padding token.
         let model = self.model_type.as_deref().unwrap_or("");
         let offset = if ["roberta", "camembert", "longformer"]
             .iter()
@@ -111,7 +112,7 @@ impl Config {
     }
 }
 
-/// What the tokenizer puts before and behind a text.
+/// Returns the special tokens that the tokenizer puts before and after a text.
 fn frame(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
     let encoding = tokenizer.encode("a", true).map_err(|e| e.to_string())?;
     let special = encoding.get_special_tokens_mask();
@@ -133,7 +134,7 @@ fn small(id: u32) -> Result<i32, String> {
     i32::try_from(id).map_err(|_| format!("the id {id} of a token is beyond 2147483647"))
 }
 
-/// Bytes of a text, moved to boundaries of characters, without white space at the ends.
+/// Extends a byte range to character boundaries, and removes white space at its ends.
 fn inside(text: &str, start: usize, end: usize) -> Range<usize> {
     let mut start = start.min(text.len());
     let mut end = end.clamp(start, text.len());

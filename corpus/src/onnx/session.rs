@@ -1,8 +1,8 @@
-//! A model in memory, run on one window at a time.
+//! Runs a loaded model on one window at a time.
 
 use rten::{Model, ModelOptions, NodeId, Value, ValueOrView};
 
-/// What an input of the model is given.
+/// The data for an input of the model.
 #[derive(Debug, Clone, Copy)]
 enum Given {
     Ids,
@@ -20,7 +20,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(bytes: Vec<u8>) -> Result<Self, String> {
-        // From memory: the loader opens no file that the model names.
+        // Loading from memory never opens a file that the model names.
         let model = ModelOptions::with_all_ops()
             .load(bytes)
             .map_err(|e| format!("no ONNX model: {e}"))?;
@@ -64,7 +64,7 @@ impl Session {
         })
     }
 
-    /// Logits, `labels` for each token.
+    /// Returns the logits, `labels` for each token.
     pub(super) fn run(&self, tokens: &[i32], labels: usize) -> Result<Vec<f32>, String> {
         let length = tokens.len();
         let inputs = self.inputs.iter().map(|(id, given)| {

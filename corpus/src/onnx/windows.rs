@@ -1,16 +1,16 @@
-//! Long texts in windows that overlap.
+//! Splits long texts into overlapping windows.
 
 use std::ops::Range;
 
-/// A stretch that is read together, and the part of it whose outcome counts.
+/// A stretch that is processed together, and the part of it whose results are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) read: Range<usize>,
     pub(super) kept: Range<usize>,
 }
 
-/// Windows of at most `most` pieces, at least 1, over `length` of them. Neighbours share a
-/// quarter of a window, of which each keeps the half it has more context for.
+/// Returns windows of at most `most` pieces (at least 1) over `length` pieces. Neighbouring windows
+/// share a quarter of a window, and each keeps the half for which it has more context.
 pub(super) fn windows(length: usize, most: usize) -> Vec<Window> {
     let most = most.max(1);
     let step = most - most / 4;

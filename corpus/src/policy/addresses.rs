@@ -1,5 +1,6 @@
-//! Street addresses by their forms: a number and a street word, a unit, a European street with its number, a place
-//! with its code; what looks like one only beside a word that says so. The lines below belong to it.
+//! Finds street addresses by their forms: a number and a street word, a unit, a European street with its number, a
+//! place with its code. Forms that only resemble an address need a context word nearby. The following lines of an
+//! address are included.
 
 use super::folded::Composed;
 use super::{Policy, Span, View, is_spent};
@@ -10,48 +11,48 @@ use regex_automata::{Anchored, Input};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Street addresses, whatever the country as far as their forms go.
+/// Finds street addresses of any country whose forms match.
 #[derive(Debug, Clone)]
 pub(crate) struct Addresses {
-    /// Say what they are by themselves.
+    /// Forms that are sufficient on their own.
     plain: Vec<Form>,
-    /// Need a word of [`CONTEXT`] before them.
+    /// Forms that need a word of [`CONTEXT`] before them.
     near: Vec<Form>,
     context: Regex,
-    /// A bare number behind `zip`, `building` and the like.
+    /// A bare number after `zip`, `building` and the like.
     number: Form,
     number_context: Regex,
-    /// What goes on with an address, from its end.
+    /// Matches a continuation of an address at its end.
     further: Regex,
-    /// The same, if a line, the text or a sentence ends there.
+    /// Continuations that must be followed by the end of a line, of the text or of a sentence.
     last: [Regex; 2],
     kind: Arc<str>,
     source: Arc<str>,
 }
 
-/// One form, and where it can begin: it is looked for there alone, which is faster than everywhere.
+/// A form, and where it can begin. It is searched for only there, which is faster than searching everywhere.
 #[derive(Debug, Clone)]
 struct Form {
     regex: Regex,
     begins: Begins,
 }
 
-/// Where a form can begin. It may be said of more places than there are, never of fewer.
+/// Where a form can begin. This may include more places than there are, but never fewer.
 #[derive(Debug, Clone)]
 enum Begins {
     /// At a number.
     Number,
-    /// At one of so many words, or at a number, before a space and a number.
+    /// At one of up to this many words, or at a number, before a space and a number.
     BeforeNumber(usize),
-    /// At a word with one of these ends, or at a number, before a space and a number.
+    /// At a word with one of these endings, or at a number, before a space and a number.
     EndBeforeNumber(Vec<&'static str>),
-    /// At one of these words, or at a number before it; with a number behind the word where that is said.
+    /// At one of these words, or at a number before it. If the flag is set, a number must follow the word.
     Word(AhoCorasick, bool),
 }
 
-/// No number in front of an address reaches further back, in bytes, with what stands between.
+/// The furthest that a number can lie before an address, in bytes.
 const NUMBER_REACH: usize = 60;
-/// Nor do the words in front of a number.
+/// The furthest that words can lie before a number, in bytes.
 const WORDS_REACH: usize = 512;
 
 fn compile(pattern: &str) -> Result<Regex> {
@@ -61,7 +62,7 @@ fn compile(pattern: &str) -> Result<Regex> {
     })
 }
 
-/// The words of a list that are looked for, in any case of letters where that is said.
+/// Builds a matcher for the words of a list, optionally ignoring ASCII case.
 fn words(list: &[&str], any_case: bool) -> Result<AhoCorasick> {
     let built = AhoCorasick::builder()
         .ascii_case_insensitive(any_case)
@@ -72,7 +73,7 @@ fn words(list: &[&str], any_case: bool) -> Result<AhoCorasick> {
     })
 }
 
-/// Where the numbers of a text begin, unless letters stand before them.
+/// Returns where the numbers of a text begin, except those directly after letters.
 fn numbers(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let mut out = Vec::new();
@@ -96,7 +97,8 @@ impl Form {
         Ok(Self { regex, begins })
     }
 
-    /// Its places in a text, from the left and apart, as a search from everywhere would find them.
+    /// Passes the form's matches to `each`, from left to right without overlap, as a search over the whole text would
+    /// find them.
     fn find(&self, text: &str, numbers: &[usize], mut each: impl FnMut(usize, usize)) {
         let mut end = 0;
         for start in self.begins.places(text, numbers).iter().copied() {
@@ -113,7 +115,7 @@ impl Form {
 }
 
 impl Begins {
-    /// Places in order.
+    /// Returns the places in order.
     fn places<'n>(&self, text: &str, numbers: &'n [usize]) -> Cow<'n, [usize]> {
         let mut out = Vec::new();
         let near = |at: usize, out: &mut Vec<usize>| {
@@ -160,7 +162,7 @@ impl Begins {
     }
 }
 
-/// Where the words begin, at most so many and apart by single spaces, that stand before a space and a number.
+/// Appends where the words before a space and a number begin: at most `most` words, separated by single spaces.
 fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
     let Some(front) = text[..number].strip_suffix(' ') else {
         return;
@@ -191,7 +193,7 @@ fn words_before(text: &str, number: usize, most: usize, out: &mut Vec<usize>) {
     }
 }
 
-/// Whether a word may begin with the letter at this place; what is not ASCII is for the pattern to judge.
+/// Returns whether a word may begin with the letter at this place; other than ASCII is left to the pattern.
 fn begins_word(text: &str, at: usize, c: char) -> bool {
     let before = text[..at].chars().next_back();
     let letter = c.is_alphabetic() || c == '-' || !c.is_ascii();
@@ -203,7 +205,7 @@ const WORD: &str = r"\p{Lu}[\p{L}\p{M}.'’-]*";
 const LONG_WORD: &str = r"\p{Lu}[\p{L}\p{M}'’-]{2,}";
 const NUMBER: &str = r"\d{1,6}(?:[A-Za-z]|[/-]\d{1,4}[A-Za-z]?)?";
 const SMALL: &str = "de|la|del|von|van|of|the|el|al";
-/// Words that end the name of a street, in English.
+/// Words that end an English street name.
 const STREETS: &str = "Street|Str|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|\
     Terrace|Way|Highway|Hwy|Parkway|Pkwy|Circle|Cir|Alley|Plaza|Trail|Crescent|Close|Row|Walk|Crossing|Heights|Grove|\
     Garden|Park|Hill|Mews|Quay|Wharf|Esplanade|Turnpike|Loop|Path|Pass|Point|Ridge|Run|Station|Bypass|Causeway|\
@@ -214,7 +216,7 @@ const STREETS: &str = "Street|Str|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|D
     Underpass|Union|Valley|Via|Viaduct|View|Village|Ville|Vista|Well|Burg|Bluff|Bend|Bottom|Branch|Bridge|Brook|Camp|\
     Canyon|Cape|Center|Cliff|Club|Corner|Course|Curve|Dale|Dam|Divide|Passage";
 const UNIT: &str = r"(?:(?i-u:apt|apartment|suite|ste|unit|flat|room|floor|building|bldg|box|p\.?o\.? ?box|postbox|psc)\.?,? ?#?\d{1,6}[A-Za-z]?)";
-/// The same words, as they are looked for.
+/// The same words as literals.
 const UNITS: [&str; 22] = [
     "apt",
     "apartment",
@@ -239,19 +241,19 @@ const UNITS: [&str; 22] = [
     "psc",
     "p o box",
 ];
-/// Words that begin the name of a street elsewhere, and endings that are one.
+/// Words that begin a street name in other languages, and endings of such names.
 const FIRST: &str = "Rue|Avenue|Av|Ave|Via|Viale|Piazza|Corso|Calle|Rua|Avenida|Plaza|Boulevard|Place|Chemin|Allée|Route|\
     Quai|Impasse|Ulica|ul|Travessa|Largo|Paseo|Carrer|Rúa";
 const LAST: &str = "straße|strasse|str|gasse|weg|platz|allee|damm|ring|ufer|gade|vej|vænget|gata|gatan|vägen|veien|vegen|\
     torget|katu|tie|kuja|polku|straat|laan|gracht|plein|dijk|utca|körút|vollen|ulice|ulica";
-/// Words before what may be an address.
+/// Words that indicate that an address may follow.
 const CONTEXT: &str = r"(?i)\b(?:address|lives?|living|lived|located|location|ship|deliver|delivery|send|moved|street|home|house|office|corner|zip|postal|post|visit|resides?|residence|stay|at)\b";
 const NUMBER_CONTEXT: &str = r"(?i)\b(?:address|zip|postal|postcode|building|house number)\b";
-/// How far before a candidate these reach, in bytes.
+/// How far before a candidate the context words may lie, in bytes.
 const REACH: usize = 40;
-/// Which of the plain patterns needs no number.
+/// The index of the plain pattern that needs no number.
 const NAMED: usize = 3;
-/// Lines and parts that follow an address, at most.
+/// The maximum number of lines and parts that follow an address.
 const PARTS: usize = 6;
 
 impl Addresses {
@@ -317,7 +319,7 @@ impl Addresses {
         })
     }
 
-    /// The end of an address with the parts that follow it.
+    /// Returns the end of an address, including the parts that follow it.
     fn extended(&self, text: &str, mut end: usize) -> usize {
         for _ in 0..PARTS {
             let rest = &text[end..];
@@ -359,7 +361,7 @@ impl Policy for Addresses {
                 score: 1.0,
             });
         };
-        // Streets whose names begin with what they are may have no number; nothing else is an address without a digit.
+        // Streets whose names begin with the street word may have no number; every other address contains a digit.
         let digit = text.bytes().any(|byte| byte.is_ascii_digit());
         let some = if digit {
             &self.plain[..]

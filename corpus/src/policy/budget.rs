@@ -1,28 +1,28 @@
-//! How long a policy may look at one record. What takes longer is masked whole: a hostile record, or a pattern that is
-//! slow on it, costs no more than that and hides nothing.
+//! The time limit of policies for one record. A record that takes longer is masked whole, so a hostile record, or a
+//! pattern that is slow on it, costs no more than the limit and leaks nothing.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The longest look at one record.
+/// The time limit for one record.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
-/// The kind of a record that was looked at for too long.
+/// The kind of the span over a record that exceeded the limit.
 pub(crate) const UNREAD: &str = "not-examined";
 
 thread_local! {
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Whether the time of the record at hand is up: whoever loops over a text asks now and then, and stops.
+/// Returns whether the time for the current record is up. Loops over a text call this regularly, and stop.
 pub(crate) fn is_spent() -> bool {
     DEADLINE
         .get()
         .is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// Looks at one record for so long at most, and says whether that was enough. Looks inside looks end with the
-/// outermost.
+/// Runs `look` with a time limit, and returns whether it finished in time. The limit of the outermost call applies to
+/// nested ones.
 pub(crate) fn within<T>(longest: Duration, look: impl FnOnce() -> T) -> (T, bool) {
     let outer = DEADLINE.get();
     let own = Instant::now().checked_add(longest);
@@ -33,7 +33,7 @@ pub(crate) fn within<T>(longest: Duration, look: impl FnOnce() -> T) -> (T, bool
     (out, enough)
 }
 
-/// Waits for something that others of this process use meanwhile, which is no time of the record's.
+/// Waits for something that others in this process are using; the waiting time does not count.
 #[cfg(feature = "onnx")]
 pub(crate) fn unbudgeted<T>(wait: impl FnOnce() -> T) -> T {
     let began = Instant::now();

@@ -97,10 +97,10 @@ pub struct OnnxOptions {
 }
 
 impl OnnxOptions {
-    /// The model that is in the folder now, and no other.
+    /// Pins the options to the model that is currently in the folder.
     ///
     /// # Errors
-    /// A folder that does not load; a build without the feature `onnx`.
+    /// Returns an error if the folder does not load, or the build lacks the feature `onnx`.
     pub fn pinned(self) -> Result<Self> {
         #[cfg(feature = "onnx")]
         {
@@ -153,21 +153,20 @@ fn names_least() -> f32 {
     Names::LEAST
 }
 
-/// Policies inside policies inside policies end somewhere, in a file too.
+/// The deepest nesting of policies, also in files.
 const DEEPEST: usize = 16;
 
 impl PolicyChoice {
-    /// The policy, ready to run.
+    /// Builds the policy.
     ///
     /// # Errors
-    /// A pattern that does not compile, a number outside its range, an empty list of policies
-    /// or of words, policies nested more than 16 deep.
+    /// Returns an error if a pattern does not compile, a number is outside its range, a list of policies or words is
+    /// empty, or policies are nested more than 16 deep.
     pub fn build(&self) -> Result<Arc<dyn Policy>> {
         self.build_below(DEEPEST)
     }
 
-    /// The same with every threshold at 0: what the policy would find if it took the least
-    /// sign for enough.
+    /// Returns the policy with every threshold at 0: it accepts the slightest indication.
     #[must_use]
     pub fn loosened(&self) -> Self {
         let each = |of: &[Self]| of.iter().map(Self::loosened).collect();
@@ -202,11 +201,11 @@ impl PolicyChoice {
         }
     }
 
-    /// The same with every token classifier as it is now, and no other. One that is pinned
-    /// stays as it was.
+    /// Returns the policy with every token classifier pinned to its current model. A classifier that is already pinned
+    /// is left unchanged.
     ///
     /// # Errors
-    /// A folder that does not load.
+    /// Returns an error if a folder does not load.
     pub fn pinned(self) -> Result<Self> {
         let each = |of: Vec<Self>| of.into_iter().map(Self::pinned).collect::<Result<_>>();
         Ok(match self {
@@ -225,9 +224,9 @@ impl PolicyChoice {
         })
     }
 
-    /// SHA-256 of the policy as data, in hexadecimal: its patterns, words and thresholds, and of
-    /// a pinned token classifier the digest of its files. It names a policy in a report without
-    /// the words that it looks for.
+    /// Returns the SHA-256 of the policy as data, in hexadecimal: its patterns, words and thresholds, and the digest of
+    /// the files of each pinned token classifier. The digest identifies a policy in a report without revealing the
+    /// words that it looks for.
     ///
     /// ```
     /// use reticent_corpus::policy::PolicyChoice;
@@ -237,7 +236,7 @@ impl PolicyChoice {
     /// ```
     #[must_use]
     pub fn sha256(&self) -> String {
-        // Data like these always have a JSON.
+        // Such data can always be serialised as JSON.
         sha256(&serde_json::to_vec(self).unwrap_or_default())
     }
 

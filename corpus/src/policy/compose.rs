@@ -1,12 +1,12 @@
-//! Policies made of policies.
+//! Policies composed of other policies.
 
 use super::{Policy, Span, View};
 use crate::error::{Result, range};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What at least `count` of several policies call secret, byte by byte: 1 is any of them,
-/// their number is all of them.
+/// Finds what at least `count` of several policies find secret, byte by byte: 1 means any of them,
+/// their number means all of them.
 #[derive(Debug, Clone)]
 pub struct AtLeast {
     policies: Vec<Arc<dyn Policy>>,
@@ -17,7 +17,7 @@ impl AtLeast {
     /// Composes policies.
     ///
     /// # Errors
-    /// A count below 1 or above the number of policies.
+    /// Returns an error if the count is below 1 or above the number of policies.
     pub fn new(policies: Vec<Arc<dyn Policy>>, count: usize) -> Result<Self> {
         if !(1..=policies.len()).contains(&count) {
             return Err(range(
@@ -51,7 +51,7 @@ impl Policy for AtLeast {
     }
 }
 
-/// The stretches that enough policies cover, between the ends of any of their spans.
+/// Returns the stretches that enough policies cover, cut at the ends of all their spans.
 fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
     let cuts: BTreeSet<usize> = each
         .iter()
@@ -62,7 +62,7 @@ fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
     let mut out: Vec<Span> = Vec::new();
     for pair in cuts.windows(2) {
         let (start, end) = (pair[0], pair[1]);
-        // Of each policy the surest span over this stretch.
+        // For each policy, the span over this stretch with the highest score.
         let mut votes: Vec<&Span> = each
             .iter()
             .filter_map(|found| {
@@ -76,7 +76,7 @@ fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
             continue;
         }
         votes.sort_by(|a, b| b.score.total_cmp(&a.score));
-        // So sure are at least `count` of them.
+        // The highest score that at least `count` of them reach.
         let score = votes[count - 1].score;
         match out.last_mut() {
             Some(last) if last.end == start => {
@@ -99,7 +99,7 @@ fn agreed(each: &[Vec<Span>], count: usize) -> Vec<Span> {
     out
 }
 
-/// The spans of a policy that it is sure enough of. Two thresholds over one policy give π and
+/// The spans of a policy whose score reaches a threshold. Two thresholds over one policy give π and
 /// the conservative π_c (Zhao et al. 2022, appendix A.4).
 #[derive(Debug, Clone)]
 pub struct Threshold {
@@ -108,10 +108,10 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Keeps spans that score at least `least`.
+    /// Keeps spans with a score of at least `least`.
     ///
     /// # Errors
-    /// A threshold outside [0, 1].
+    /// Returns an error if the threshold is outside [0, 1].
     pub fn new(policy: Arc<dyn Policy>, least: f32) -> Result<Self> {
         if !(0.0..=1.0).contains(&least) {
             return Err(range("the threshold", least, "from 0 to 1"));
@@ -126,7 +126,7 @@ impl Policy for Threshold {
         self.policy.find(view, spans);
         let kept: Vec<Span> = spans
             .drain(from..)
-            // A score that is no number counts as sure: it masks rather than misses.
+            // A NaN score counts as sure: better to mask than to miss.
             .filter(|s| s.score >= self.least || s.score.is_nan())
             .collect();
         spans.extend(kept);

@@ -1,4 +1,4 @@
-//! The conservative policy: it flags records, and would rather flag too many.
+//! The conservative policy, which flags records and prefers to flag too many.
 
 use super::choice::{OnnxOptions, PolicyChoice};
 use super::patterns::{PatternRule, Patterns};
@@ -48,7 +48,7 @@ impl Default for ConservativeOptions {
 /// The conservative policy, ready to run.
 #[derive(Debug, Clone)]
 pub struct Conservative {
-    /// None: everything is private.
+    /// `None` if every record is private.
     rules: Option<Rules>,
     spare: Option<Spare>,
 }
@@ -61,11 +61,11 @@ struct Rules {
 }
 
 impl Conservative {
-    /// The policy of these options; without any, it flags every record.
+    /// Builds the policy from these options. Without options, it flags every record.
     ///
     /// # Errors
-    /// A pattern that does not compile, a threshold outside [0, 1], a token classifier that
-    /// does not load.
+    /// Returns an error if a pattern does not compile, a threshold is outside [0, 1], or a token
+    /// classifier does not load.
     pub fn new(options: Option<&ConservativeOptions>, base: &Arc<dyn Policy>) -> Result<Self> {
         let rules = match options {
             None => None,
@@ -98,17 +98,17 @@ impl Conservative {
         self
     }
 
-    /// The same, blind to every line that holds one of these strings; where it would flag
-    /// every record, it does not flag the records with such a line.
+    /// Makes the policy ignore every line that contains one of these strings. If it would flag
+    /// every record, it does not flag records with such a line.
     ///
     /// # Errors
-    /// More strings than can be searched for at once.
+    /// Returns an error if there are more strings than can be searched for at once.
     pub fn never(self, strings: &[String]) -> Result<Self> {
         let spare = Spare::new(strings)?;
         Ok(self.sparing(spare))
     }
 
-    /// Whether a record may hold a secret.
+    /// Returns whether a record may contain a secret.
     #[must_use]
     pub fn flags(&self, view: &View<'_>) -> bool {
         let blind = self
@@ -130,7 +130,8 @@ impl Conservative {
     }
 }
 
-/// Capitalised words inside sentences. A speaker mark such as `USR:` begins no sentence.
+/// Returns the capitalised words inside sentences. A speaker mark such as `USR:` does not begin a
+/// sentence.
 fn capitals(text: &str) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut line_start = 0;

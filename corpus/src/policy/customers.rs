@@ -1,34 +1,35 @@
-//! Patterns for customer-service dialogues: names in the phrases that carry them, postal
-//! addresses, telephone, order and tracking numbers, in the formats of the CustomerSim data
-//! and of our simulator.
+//! Patterns for customer-service dialogues: names in typical phrases, postal addresses, and
+//! telephone, order and tracking numbers, in the formats of the CustomerSim data and of our
+//! simulator.
 
 use super::patterns::{Patterns, Rule};
 use crate::error::Result;
 
-/// A capitalised word of two letters or more, `McCoy`, `O'Hara` and `Lee-Hale` included.
+/// A capitalised word of two or more letters, including `McCoy`, `O'Hara` and `Lee-Hale`.
 const WORD: &str = r"[A-Z][A-Za-z'’-]*[a-z]";
 
-/// Phrases a full name follows.
+/// Phrases that precede a full name.
 const CARRIERS: &str = r"(?:\b(?:I am|I'm|[Nn]ame's|[Nn]ame is|[Tt]his is|[Uu]nder|[Ii]t's|[Ss]peaking with|[Ff]ound you|[Ff]ound it)|\b(?:Yes|Sure|Certainly|Of course|Thanks|Thank you|Perfect|Welcome back|Hello|Hi|All right|Okay|Ok),)";
 
 impl Patterns {
-    /// The pattern set for customer-service dialogues: kinds `name`, `address`, `phone`,
-    /// `order`, `tracking`.
+    /// Returns the pattern set for customer-service dialogues, with the kinds `name`, `address`,
+    /// `phone`, `order` and `tracking`.
     ///
     /// # Errors
-    /// None: the patterns are constant, and compiled by a test.
+    /// Never fails: the patterns are constant, and a test compiles them.
     pub fn customers() -> Result<Self> {
         let name = format!(r"{WORD}(?: [A-Z]\.)?(?: {WORD}){{1,2}}");
         let mut tracking = Rule::new("tracking", r"\b[A-Z0-9]{10}\b")?;
         tracking.check = |found| found.bytes().any(|b| b.is_ascii_uppercase());
         let rules = vec![
             Rule::new("name", &format!(r"{CARRIERS} (?<secret>{name})\b"))?,
-            // A turn that is a name and nothing else.
+            // A turn that consists only of a name.
             Rule::new(
                 "name",
                 &format!(r"(?m)^(?:USR: )?(?<secret>{name})[.!]?(?: here[.!]?)?$"),
             )?,
-            // Two answers in one turn, the name first or last; the other may be masked already.
+            // Two answers in one turn, with the name first or last; the other may already be
+            // masked.
             Rule::new(
                 "name",
                 &format!(

@@ -1,4 +1,4 @@
-//! Lists of words: names, places, anything that is known to be secret.
+//! Lists of words that are known to be secret, such as names and places.
 
 use super::folded::{self, Forms};
 use super::{Policy, Span, View};
@@ -28,10 +28,10 @@ fn yes() -> bool {
     true
 }
 
-/// Finds every occurrence of its words, overlapping ones too: a phrase that begins inside
-/// another is not hidden by it. White space of any length and kind is one space; letters and their accents are equal however
-/// Unicode composes them; dashes, quotation marks and digits that look alike are one, and so are escapes (`\n`, `%20`,
-/// `&nbsp;`) and what they stand for.
+/// Finds every occurrence of its words, including overlapping ones: a phrase that begins inside another is found too.
+/// White space of any length and kind matches one space. Letters and accents match in every Unicode composition.
+/// Dashes, quotation marks and digits that look alike match each other, and escapes (`\n`, `%20`, `&nbsp;`) match the
+/// characters that they stand for.
 #[derive(Debug, Clone)]
 pub struct Dictionary {
     automaton: AhoCorasick,
@@ -45,7 +45,7 @@ impl Dictionary {
     /// Builds the automaton.
     ///
     /// # Errors
-    /// No word, an empty word, or more than fit.
+    /// Returns an error if there is no word, a word is empty, or there are too many words.
     pub fn new(options: &DictionaryOptions) -> Result<Self> {
         let kind = &options.kind;
         if options.words.is_empty() {
@@ -82,12 +82,12 @@ impl Dictionary {
         })
     }
 
-    /// Every occurrence: the number of the word, first byte and end.
+    /// Returns every occurrence: the number of the word, its first byte and its end.
     pub(crate) fn occurrences(&self, text: &str) -> Vec<(usize, usize, usize)> {
         self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
 
-    /// The same, in forms of a text in the case of this dictionary.
+    /// Returns every occurrence in the forms of a text, in the case of this dictionary.
     pub(super) fn occurrences_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize)> {
         let found = forms.places(|text| {
             let matches = self.automaton.find_overlapping_iter(text);
@@ -99,7 +99,7 @@ impl Dictionary {
             .filter(|(.., continued)| !(self.whole_words && *continued))
             .map(|(word, start, end, _)| (word, start, end))
             .collect();
-        // Most are found in both forms.
+        // Most occurrences are found in both forms.
         out.sort_unstable_by_key(|&(word, start, end)| (start, end, word));
         out.dedup();
         out

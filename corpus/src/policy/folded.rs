@@ -1,5 +1,5 @@
-//! Text as a dictionary compares it: composed, with look-alikes, white space and escapes as one form, in one case where that
-//! doesn't matter.
+//! Text folded for comparison with a dictionary: composed, with look-alikes, white space and escapes unified, and in
+//! one case if case does not matter.
 
 use super::detect::plain::{Plain, Typed, typed};
 use std::ops::Range;
@@ -8,8 +8,8 @@ use unicode_normalization_alignments::char::{
     canonical_combining_class, compose, is_combining_mark,
 };
 
-/// A text in the forms that words are looked for in: as it is, and with what JSON, addresses and HTML write for a character
-/// as that character, where it has such.
+/// The forms of a text in which words are searched for: the text as it is and, if it contains escapes of JSON,
+/// addresses or HTML, the text with these replaced by the characters they stand for.
 pub(super) struct Forms<'a> {
     as_written: Folded,
     unescaped: Option<(Plain<'a>, Folded)>,
@@ -30,8 +30,8 @@ impl<'a> Forms<'a> {
         }
     }
 
-    /// What `find` says of each form, start and end there: the places in the text, and whether a letter or digit continues
-    /// what lies between them.
+    /// Calls `find` on each form and maps the starts and ends that it returns to the text. Also returns whether the
+    /// match is continued by a letter or digit.
     pub(super) fn places<T>(
         &self,
         mut find: impl FnMut(&str) -> Vec<(T, usize, usize)>,
@@ -52,30 +52,31 @@ impl<'a> Forms<'a> {
     }
 }
 
-/// A word in the form that it has in every text.
+/// Returns a word in its folded form.
 pub(super) fn word(word: &str, any_case: bool) -> String {
     Folded::of(word, any_case).text.trim().to_owned()
 }
 
-/// A folded text, and where it was.
+/// A folded text, with a mapping to the original.
 struct Folded {
     text: String,
-    /// What has other bytes than before, but for one that is another: start and end here and there.
+    /// The parts whose bytes changed, except one byte replaced by one byte: start and end in the folded text and in the
+    /// original.
     changed: Vec<[(usize, usize); 2]>,
 }
 
-/// A text as a tagger knows it, and where it was: in plain characters, what JSON and HTML write for one as that one, with
-/// accents on the letters that they belong to.
+/// A text as taggers expect it, with a mapping to the original: in plain characters, with escapes of JSON and HTML
+/// replaced, and accents composed with their letters.
 pub(super) struct Composed<'a> {
     plain: Plain<'a>,
-    /// None where no accent stands by itself.
+    /// `None` if there is no separate accent.
     folded: Option<Folded>,
 }
 
 impl<'a> Composed<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         let plain = Plain::of(text);
-        // What U+0300 to U+036F begin with.
+        // The first bytes of U+0300 to U+036F.
         let apart = plain.text.bytes().any(|byte| matches!(byte, 0xcc | 0xcd));
         let composed = |cluster: &str, out: &mut String| out.extend(cluster.nfc().map(|(c, _)| c));
         Self {
@@ -89,7 +90,7 @@ impl<'a> Composed<'a> {
         self.folded.as_ref().map_or(plain, |folded| &folded.text)
     }
 
-    /// The place in the text as it was, with all accents of the last character.
+    /// Returns the range in the original, including all accents of the last character.
     pub(super) fn place(&self, range: Range<usize>) -> Range<usize> {
         let (start, end) = match &self.folded {
             Some(folded) => folded.place(range.start, range.end),
@@ -116,7 +117,7 @@ impl Folded {
             let from = (folded.len(), at);
             at += cluster(&text[at..]);
             fold(&text[from.1..at], &mut folded);
-            // As many bytes may be other characters, which begin elsewhere.
+            // The same number of bytes may be different characters with other boundaries.
             let one = folded.len() - from.0 == 1 && at - from.1 == 1;
             if !one && folded[from.0..] != text[from.1..at] {
                 changed.push([from, (folded.len(), at)]);
@@ -128,7 +129,8 @@ impl Folded {
         }
     }
 
-    /// Start and end in the text as it was: all of a character that they lie within, nothing invisible around them.
+    /// Maps a start and an end to the original: extends them over characters that they lie within, but not over
+    /// invisible characters around them.
     fn place(&self, start: usize, end: usize) -> (usize, usize) {
         let first = self.changed.partition_point(|[_, to]| to.0 <= start);
         let last = (self.changed).partition_point(|[from, to]| to.0 <= end && from.0 < end);
@@ -148,15 +150,16 @@ impl Folded {
     }
 }
 
-/// Whether white space, or what is shown as such.
+/// Returns whether a character is white space or is displayed as such.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(typed(c), Some(Typed::As(' ')))
 }
 
-/// Bytes of what is folded as one: white space, or a character with the marks and letters that it is composed with.
+/// Returns the number of bytes that are folded together: white space, or a character with the marks and letters that it
+/// is composed with.
 fn cluster(text: &str) -> usize {
     let bytes = text.as_bytes();
-    // Nothing is composed of ASCII alone.
+    // ASCII characters are not composed with each other.
     if !bytes[0].is_ascii_whitespace() && bytes[..bytes.len().min(2)].is_ascii() {
         return 1;
     }
@@ -202,7 +205,7 @@ fn fold(cluster: &str, any_case: bool, folded: &mut String) {
     }
 }
 
-/// Quotation marks as they are typed.
+/// Converts quotation marks to those on a keyboard.
 const fn straight(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' | '\u{2bc}' => '\'',
@@ -211,12 +214,13 @@ const fn straight(c: char) -> char {
     }
 }
 
-/// A letter, a digit, or an accent on the one before.
+/// Returns whether a character is a letter, a digit, or an accent on the previous character.
 pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || is_combining_mark(c)
 }
 
-/// Whether a letter, digit or mark goes on on either side. A side that is no letter or digit itself needs no boundary.
+/// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
+/// digit needs no boundary.
 fn continued(text: &str, start: usize, end: usize) -> bool {
     let inside = |c: Option<char>| c.is_some_and(in_word);
     let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);

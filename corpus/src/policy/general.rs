@@ -1,4 +1,4 @@
-//! The policy for ordinary text when nothing is said: identifiers, names, street addresses and dates of high confidence.
+//! The default policy for ordinary text: identifiers, names, street addresses, and dates with high confidence.
 
 use super::addresses::Addresses;
 use super::detect::{DetectorOptions, Detectors, IDENTIFYING};
@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::tagger::TaggerModel;
 use std::sync::Arc;
 
-/// What a date needs to be masked: those that could be ordinary words or numbers have less.
+/// The least score of a date; dates that could be ordinary words or numbers score lower.
 const SURE_DATE: f32 = 0.9;
-/// What a word needs to count as part of a name.
+/// The least score of a word to count as part of a name.
 const LIKELY_NAME: f32 = 0.5;
 
-/// Detectors of identifiers and of dates with confidence 0.9 or more, names by the tagger that ships, and street addresses.
+/// Finds identifiers, dates with confidence 0.9 or more, names according to the included tagger, and street addresses.
 #[derive(Debug)]
 pub(crate) struct General {
     detectors: Detectors,

@@ -1,11 +1,11 @@
-//! Names that a sentence says are names: a tagger knows the common ones only.
+//! Finds names that a sentence introduces as names, since a tagger knows only common names.
 
 use regex::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// "My name is", and up to four words with a capital or of letters that have none, with what stands before such words in
-/// names; or what follows in lower case.
+/// Matches "My name is" and up to four words that begin with a capital or a letter without case, with the particles
+/// that precede such words in names; or the lower-case words that follow.
 static INTRODUCED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let word = r"(?:(?:al|el|d)['’-])?(?:\p{Lu}\.|[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*)";
     let particles = r"(?:(?:van|von|der|den|de|da|dos|del|di|la|le|bin|bint|ibn)[ \x{a0}]+)*";
@@ -18,12 +18,12 @@ static INTRODUCED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Words in lower case that "my name is" may stand before, and that no name is.
+/// Lower-case words that may follow "my name is" and are not names.
 const NO_NAMES: &str = " a about above added all already also always an and another any as asked at available back because been being blank both but by called case changed common complete completely confidential correct correctly currently different difficult easy entered exactly false for fine first found from given going gone good hard hidden hyphenated i if in incomplete incorrect incorrectly invalid is it its known last like linked listed long messed missing misspelled my never no not now of ok okay on one only or our private probably pronounced quite rather really recorded registered required right saved secret shared short shown similar so sometimes spelled spelt still stored such that the their there these this to too true under unique unknown unusual used usually valid very visible was what which whose with without written wrong wrongly your ";
 
-/// Their places.
+/// Returns the places of introduced names.
 pub(super) fn names(text: &str) -> Vec<Range<usize>> {
-    // Most text has no such sentence.
+    // Most texts contain no such sentence.
     let some = ["name", "Name", "NAME"];
     let some = some.iter().any(|part| text.contains(part));
     let Some(regex) = some.then_some(&*INTRODUCED).and_then(Option::as_ref) else {
@@ -34,7 +34,7 @@ pub(super) fn names(text: &str) -> Vec<Range<usize>> {
             return Some(before_the_next(text, name.range()));
         }
         let first = captures.get(2).filter(|word| is_a_name(word.as_str()))?;
-        // A second word where the sentence ends behind it.
+        // A second word counts if the sentence ends after it.
         let second = captures.get(3).filter(|word| {
             let behind = text[word.end()..].trim_start_matches(' ').chars().next();
             is_a_name(word.as_str()) && behind.is_none_or(|c| !c.is_alphanumeric())
@@ -48,7 +48,7 @@ fn is_a_name(word: &str) -> bool {
     !NO_NAMES.contains(&format!(" {word} "))
 }
 
-/// Without the sentence that follows: "Ada I would".
+/// Removes the beginning of the next sentence: "Ada I would".
 fn before_the_next(text: &str, place: Range<usize>) -> Range<usize> {
     let name = &text[place.clone()];
     let next = name.match_indices(" I").find(|(at, _)| {

@@ -1,5 +1,5 @@
-//! Policies: which spans of a record are secret. Every policy is record-local: what it says
-//! about a record depends on that record and on nothing else in the corpus.
+//! Policies: which spans of a record are secret. Every policy is record-local: its result for a record depends on that
+//! record and on nothing else in the corpus.
 
 mod addresses;
 mod budget;
@@ -39,28 +39,28 @@ pub(crate) use simulated::{Spare, blank};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stands in a [`View`] for a span that is masked already (U+FFFC, object replacement).
+/// Replaces a span in a [`View`] that is already masked (U+FFFC, object replacement).
 pub const MASKED: char = '\u{fffc}';
 
-/// A span a policy calls secret, in bytes of the view's text.
+/// A span that a policy finds secret, in bytes of the view's text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
-    /// What it is.
+    /// The kind of secret.
     pub kind: Arc<str>,
-    /// Who says so.
+    /// What found the span.
     pub source: Arc<str>,
-    /// How sure, from 0 to 1; patterns say 1.
+    /// The confidence, from 0 to 1; patterns give 1.
     pub score: f32,
 }
 
-/// What a policy sees of one record.
+/// What a policy sees of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View<'a> {
-    /// The text; spans masked beforehand read [`MASKED`], whatever lay under them.
+    /// The text; spans masked beforehand appear as [`MASKED`], whatever their content.
     pub text: &'a str,
     /// Marked secrets with their kinds, in bytes of `text`.
     pub secrets: &'a [(Range<usize>, &'a str)],
@@ -68,11 +68,11 @@ pub struct View<'a> {
 
 /// A redaction policy.
 pub trait Policy: Send + Sync + std::fmt::Debug {
-    /// Appends the spans it finds, in any order, overlapping or not.
+    /// Appends the spans that the policy finds, in any order, possibly overlapping.
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>);
 }
 
-/// The policy that knows: it finds the marked secrets.
+/// The policy that finds exactly the marked secrets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gold;
 
@@ -89,9 +89,10 @@ impl Policy for Gold {
     }
 }
 
-/// The policy's spans in order, overlapping ones made one (of the longest one's kind).
+/// Returns the policy's spans in order. Overlapping spans are merged and get the kind of the longest one.
 ///
-/// A record that a policy looks at for more than ten seconds is one span of the kind `not-examined`.
+/// If a policy takes more than ten seconds for a record, the result is one span of the kind `not-examined` over the
+/// whole record.
 #[must_use]
 pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     let mut spans = Vec::new();
@@ -108,7 +109,7 @@ pub fn resolved(policy: &dyn Policy, view: &View<'_>) -> Vec<Span> {
     }]
 }
 
-/// Spans in order, overlapping ones made one.
+/// Sorts spans and merges those that overlap.
 pub(crate) fn resolve(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
     let mut out: Vec<(Span, usize)> = Vec::with_capacity(spans.len());

@@ -1,15 +1,15 @@
-//! Names by a tagger, with a threshold.
+//! Names found by a tagger, with a threshold.
 
 use super::levels::{Tagger, names, threshold};
 use super::{Policy, Span, View};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// The words that a tagger takes for parts of names, with at least this probability.
+/// Finds the words that a tagger considers parts of names with at least a given probability.
 ///
-/// Two thresholds over one model make a redaction policy and a conservative one (Zhao et al.
-/// 2022, appendix A.4): 0.3 for what is masked, and 0.1, "scores smaller than 0.9" of being
-/// plain text, for what is kept on the private side.
+/// Two thresholds over one model make a redaction policy and a conservative one (Zhao et al. 2022,
+/// appendix A.4): 0.3 for what is masked, and 0.1, "scores smaller than 0.9" of being plain text,
+/// for what is kept on the private side.
 ///
 /// ```
 /// use reticent_corpus::policy::{Names, View, resolved};
@@ -34,10 +34,10 @@ impl Names {
     /// The threshold of its conservative policy.
     pub const CONSERVATIVE: f32 = 0.1;
 
-    /// Names with at least this score.
+    /// Finds names with at least this score.
     ///
     /// # Errors
-    /// A threshold outside [0, 1].
+    /// Returns an error if the threshold is outside [0, 1].
     pub fn new(tagger: Arc<dyn Tagger>, least: f32) -> Result<Self> {
         Ok(Self {
             tagger,

@@ -1,4 +1,4 @@
-//! Regular expressions, each with the kind of what it finds.
+//! Policies of regular expressions, each with the kind of secret that it finds.
 
 use super::{Policy, Span, View, is_spent};
 use crate::error::{Error, Result, pattern_problem};
@@ -29,7 +29,7 @@ pub(super) struct Rule {
     pub(super) kind: Arc<str>,
     pub(super) regex: Regex,
     pub(super) grouped: bool,
-    /// What a regular expression cannot say.
+    /// A check that a regular expression cannot express.
     pub(super) check: fn(&str) -> bool,
 }
 
@@ -81,10 +81,10 @@ impl Rule {
 }
 
 impl Patterns {
-    /// Compiles rules; `source` is what the spans name as their source.
+    /// Compiles rules; `source` becomes the source of the spans.
     ///
     /// # Errors
-    /// A pattern that does not compile, or that matches the empty text.
+    /// Returns an error if a pattern does not compile or matches the empty text.
     pub fn new(source: &str, rules: &[PatternRule]) -> Result<Self> {
         let rules = rules
             .iter()

@@ -1,4 +1,4 @@
-//! Policies made worse on purpose, by a known amount.
+//! Policies with a simulated, known error rate.
 
 use super::{Policy, Span, View, resolved};
 use crate::error::{Error, Result, range};
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A policy that misses a fixed set of strings, and now and then masks a word that is none.
+/// A policy that misses a fixed set of strings, and randomly masks other words.
 #[derive(Debug, Clone)]
 pub struct Simulated {
     base: Arc<dyn Policy>,
@@ -18,13 +18,14 @@ pub struct Simulated {
     spare: Option<Spare>,
 }
 
-/// Which of these distinct strings a simulated miss rate misses: exactly round(γ·m) of m.
+/// Chooses which of these distinct strings a simulated miss rate misses: exactly round(γ·m) of m.
 ///
-/// Each string draws a lot from the seed and itself, and the lowest lots are missed: the
-/// order of the corpus plays no part, and one string more or fewer changes at most one other.
+/// Each string draws a lot that depends only on the seed and the string, and the strings with the
+/// lowest lots are missed. The order of the corpus has no effect, and adding or removing one string
+/// changes the outcome of at most one other.
 ///
 /// # Errors
-/// A miss rate outside [0, 1].
+/// Returns an error if the miss rate is outside [0, 1].
 pub fn missed_strings<'a>(
     found: impl IntoIterator<Item = &'a str>,
     miss_rate: f64,
@@ -45,14 +46,14 @@ pub fn missed_strings<'a>(
 }
 
 impl Simulated {
-    /// `base` made to miss every span that reads like one of `missed`, and to mask each word
-    /// outside its spans with probability `false_positive_rate`.
+    /// Makes `base` miss every span whose text is in `missed`, and mask each word outside its spans
+    /// with probability `false_positive_rate`.
     ///
-    /// False alarms depend on the seed and on the record as the base policy redacts it, so
-    /// that a secret which is caught has no say in them.
+    /// False alarms depend on the seed and on the record as the base policy redacts it, so that a
+    /// secret that is caught does not influence them.
     ///
     /// # Errors
-    /// A false-positive rate outside [0, 1].
+    /// Returns an error if the false-positive rate is outside [0, 1].
     pub fn new(
         base: Arc<dyn Policy>,
         missed: HashSet<String>,
@@ -75,10 +76,10 @@ impl Simulated {
         })
     }
 
-    /// The same, blind to every line that holds one of these strings.
+    /// Makes the policy ignore every line that contains one of these strings.
     ///
     /// # Errors
-    /// More strings than can be searched for at once.
+    /// Returns an error if there are more strings than can be searched for at once.
     pub fn never(mut self, strings: &[String]) -> Result<Self> {
         self.spare = Spare::new(strings)?;
         Ok(self)
@@ -88,9 +89,9 @@ impl Simulated {
         Self { spare, ..self }
     }
 
-    /// False alarms among the words outside `spans`.
+    /// Adds false alarms among the words outside `spans`.
     fn false_alarms(&self, text: &str, spans: &[Span], out: &mut Vec<Span>) {
-        // One digest of the record as redacted stands for it in every lot.
+        // Every lot depends on the record through one digest of the redacted text.
         let record = digest(blank(text, spans).as_bytes());
         let (kind, source): (Arc<str>, Arc<str>) = ("false-alarm".into(), "simulated".into());
         let mut number = 0u64;
@@ -116,11 +117,11 @@ impl Simulated {
 }
 
 impl Simulated {
-    /// What it makes of the base policy's spans, which are in order and apart.
+    /// Applies the simulated errors to the base policy's spans, which are in order and disjoint.
     pub(crate) fn worsened(&self, view: &View<'_>, mut found: Vec<Span>) -> Vec<Span> {
         let mut alarms = Vec::new();
         if self.false_positive_rate > 0.0 {
-            // Before the misses are taken out: a false alarm must not mend one.
+            // Before the misses are removed, so that a false alarm cannot undo a miss.
             self.false_alarms(view.text, &found, &mut alarms);
         }
         found.retain(|span| !self.missed.contains(&view.text[span.start..span.end]));
@@ -140,7 +141,7 @@ impl Policy for Simulated {
     }
 }
 
-/// Text with each span (and what was masked before) as one mark, runs of marks as one.
+/// Replaces each span (and what was masked before) by one mark, and runs of marks by one mark.
 pub(crate) fn blank(text: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -169,30 +170,30 @@ fn push_mark(out: &mut String) {
     }
 }
 
-/// Runs of letters, digits and marks inside words, with their places.
+/// Iterates over words trimmed to letters, digits and marks, with their places.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let base = text.as_ptr() as usize;
     text.split_whitespace().filter_map(move |word| {
         let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric() && c != super::MASKED);
-        // Where the slice begins in the text it was cut from.
+        // The offset of the slice in the text.
         (!trimmed.is_empty()).then(|| (trimmed.as_ptr() as usize - base, trimmed))
     })
 }
 
-/// Finds the lines that hold one of a list of strings.
+/// Finds the lines that contain one of a list of strings.
 #[derive(Debug, Clone)]
 pub(crate) struct Spare {
     any: Regex,
 }
 
 impl Spare {
-    /// None for an empty list.
+    /// Returns `None` for an empty list.
     pub(crate) fn new(strings: &[String]) -> Result<Option<Self>> {
         if strings.is_empty() {
             return Ok(None);
         }
         let escaped: Vec<String> = strings.iter().map(|s| regex::escape(s)).collect();
-        // A string that begins another must not hide it; for "is there any" it cannot.
+        // A string that begins another cannot hide it when asking whether any occurs.
         regex::RegexBuilder::new(&escaped.join("|"))
             .size_limit(1 << 28)
             .build()
@@ -203,7 +204,7 @@ impl Spare {
             })
     }
 
-    /// The lines in question, in bytes.
+    /// Returns the byte ranges of the lines.
     pub(crate) fn lines(&self, text: &str) -> Vec<Range<usize>> {
         self.any
             .find_iter(text)

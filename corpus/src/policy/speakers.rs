@@ -1,8 +1,8 @@
-//! What a tagger takes for names that is none: who speaks, and words that ask.
+//! Corrections of a tagger's false names: speaker marks, question words, and other words that are not names.
 
 use std::borrow::Cow;
 
-/// Words in front of a colon that say whose turn it is.
+/// Words that name a speaker before a colon.
 const ROLES: [&str; 14] = [
     "user",
     "system",
@@ -19,13 +19,13 @@ const ROLES: [&str; 14] = [
     "support",
     "tool",
 ];
-/// What says who speaks is no longer, in bytes.
+/// The longest speaker mark, in bytes.
 const LONGEST_MARK: usize = 32;
-/// Words of a question that are names too.
+/// Question words that are also names.
 const MODALS: [&str; 3] = ["May", "Will", "Can"];
 const PRONOUNS: [&str; 9] = ["I", "we", "you", "he", "she", "they", "it", "the", "this"];
 
-/// The text with blanks in the place of who speaks, at the beginning of lines: `USR:Hello`, `ACT:System Action: search`.
+/// Replaces speaker marks at the beginning of lines by blanks: `USR:Hello`, `ACT:System Action: search`.
 pub(super) fn without_speakers(text: &str) -> Cow<'_, str> {
     let mut out = Cow::Borrowed(text);
     let mut start = 0;
@@ -46,20 +46,21 @@ pub(super) fn without_speakers(text: &str) -> Cow<'_, str> {
     out
 }
 
-/// Three capitals at most, or one of [`ROLES`]: longer words in capitals may be names.
+/// Returns whether a word has at most three letters, all capitals, or is one of [`ROLES`]. Longer words in capitals may
+/// be names.
 fn is_speaker(word: &str) -> bool {
     let shouted = word.len() <= 3 && word.chars().all(|c| c.is_ascii_uppercase());
     shouted || ROLES.iter().any(|role| word.eq_ignore_ascii_case(role))
 }
 
-/// Whether a word asks: `May I have your name?`
+/// Returns whether a word begins a question: `May I have your name?`
 pub(super) fn is_question(text: &str, start: usize, end: usize) -> bool {
     let next = text[end..].split_whitespace().next().unwrap_or_default();
     let next = next.trim_end_matches(|c: char| !c.is_alphanumeric());
     MODALS.contains(&&text[start..end]) && PRONOUNS.contains(&next)
 }
 
-/// Greetings, names of identifiers and of Greek letters: capitals alone make names of them.
+/// Greetings, and names of identifiers and of Greek letters: they resemble names only because of their capitals.
 const NO_NAMES: [&str; 52] = [
     "Hallo",
     "Hola",
@@ -115,7 +116,7 @@ const NO_NAMES: [&str; 52] = [
     "Alpha",
 ];
 
-/// Whether what was taken for a whole name is none.
+/// Returns whether a supposed whole name is not a name.
 pub(super) fn is_no_name(name: &str) -> bool {
     NO_NAMES.contains(&name)
 }

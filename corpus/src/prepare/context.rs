@@ -1,5 +1,5 @@
-//! What is settled before the first record: it depends on the corpus as a whole, and on nothing
-//! that a later stage does.
+//! The choices made before the first record. They depend on the corpus as a whole and on nothing that a later stage
+//! does.
 
 use super::options::{CanarySight, PrepareOptions};
 use super::record_work::Work;
@@ -25,28 +25,29 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Which documents are held out, where the canaries are, which secrets a simulated policy misses.
-/// Neighbouring corpora are prepared with the same choices: they are part of the mechanism.
+/// The choices of a preparation: which documents are held out, where the canaries are, and which secrets a simulated
+/// policy misses. Neighbouring corpora are prepared with the same choices, because they are part of the mechanism.
 #[derive(Debug)]
 pub(super) struct PreparationContext {
     pub(super) options: PrepareOptions,
     pub(super) tokenizer: Tokenizer,
     /// The redaction policy before simulated errors.
     pub(super) base: Arc<dyn Policy>,
-    /// The one that runs.
+    /// The redaction policy that is applied.
     pub(super) policy: Simulated,
     pub(super) conservative: Conservative,
     pub(super) plan: Option<CanaryPlan>,
-    /// What the canaries' words were chosen from; none of a format that waits for no words.
+    /// The facts that the canaries' words were chosen from; `None` if the format does not choose its words from the
+    /// corpus.
     pub(super) words: Option<WordFacts>,
     /// Copies of canaries by training document and first byte.
     pub(super) copies: HashMap<(usize, usize), CanaryPlace>,
-    /// What each canary is scored in, without the beginning of text.
+    /// The context each canary is scored in, without the beginning of text.
     pub(super) contexts: Vec<Vec<TokenId>>,
     pub(super) division: Division,
-    /// The documents with canaries in them, by number among those trained on.
+    /// The documents that contain canaries, by number among the training documents.
     pub(super) planted: HashMap<usize, Document>,
-    /// What else was seen of the corpus.
+    /// Counts and flags of the corpus.
     pub(super) corpus: Corpus,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Corpus {
 }
 
 impl Corpus {
-    /// Of documents in memory.
+    /// Counts documents in memory.
     pub(super) fn of(documents: &[Document], held_out: usize) -> Self {
         Self {
             documents: documents.len() as u64,
@@ -78,7 +79,7 @@ impl Corpus {
     }
 }
 
-/// A plan for canaries, and what it needs of the corpus.
+/// A canary plan, with the parts of the corpus that it needs.
 #[derive(Default)]
 pub(super) struct Planted {
     pub(super) plan: Option<CanaryPlan>,
@@ -87,28 +88,28 @@ pub(super) struct Planted {
     pub(super) places: Vec<CanaryPlace>,
 }
 
-/// What a look at the whole corpus, or at a part of it, settles.
+/// The choices made from a survey of the whole corpus or of a part of it.
 pub(super) struct Choices {
     pub(super) division: Division,
     pub(super) corpus: Corpus,
-    /// The strings that the policy is made to miss.
+    /// The strings that the simulated policy misses.
     pub(super) missed: HashSet<String>,
     pub(super) planted: Planted,
 }
 
-/// The canaries to plant, and what their words were chosen from.
+/// The canaries to plant, and the facts their words were chosen from.
 type Worded = (Option<CanaryOptions>, Option<WordFacts>);
 
-/// The different strings that a policy finds, canaries left out.
+/// The distinct strings that a policy finds, except canaries.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Found {
-    /// In documents trained on.
+    /// Strings in training documents.
     trained: HashSet<String>,
     held_out: HashSet<String>,
 }
 
 impl Found {
-    /// None when `go_on` said no.
+    /// Returns `None` if `go_on` returned false.
     pub(super) fn of(
         feed: &mut Feed<'_>,
         (base, tokenizer, unit): (&dyn Policy, &Tokenizer, Unit),
@@ -150,8 +151,8 @@ impl Found {
         self.held_out.extend(other.held_out);
     }
 
-    /// Those that a simulated policy misses: a share of those in training, and the same share of those that are
-    /// held out only.
+    /// Returns the strings that a simulated policy misses: a share of those in training documents, and the same share
+    /// of those that occur in held-out documents only.
     pub(super) fn missed(&self, policy: &PolicyOptions) -> Result<HashSet<String>> {
         let PolicyOptions {
             miss_rate, seed, ..
@@ -164,7 +165,7 @@ impl Found {
     }
 }
 
-/// One corpus on its way to being settled.
+/// A corpus whose choices are being made.
 struct Settling<'a> {
     source: Source<'a>,
     options: &'a PrepareOptions,
@@ -174,15 +175,15 @@ struct Settling<'a> {
 }
 
 impl PreparationContext {
-    /// Whether the policy catches a canary.
+    /// Returns whether the policy catches a canary.
     pub(super) fn catches(&self, canary: usize) -> bool {
         let canaries = self.plan.as_ref().map(|plan| &plan.canaries);
         canaries.is_some_and(|canaries| canaries.get(canary).is_some_and(|c| c.caught))
     }
 
-    /// Holds documents out, plants canaries, settles what the policy misses. None when `watch`
-    /// said no, and the errors of files that were left out. `planning`: who is told every document, where a plan of
-    /// shards is made; what the policy misses is left to their stages then.
+    /// Holds documents out, plants canaries, and chooses what the policy misses. Returns `None` if `watch` returned
+    /// false; otherwise also returns the errors of files that were skipped. `planning` is called with every document
+    /// when a shard plan is made; the stages then choose what the policy misses.
     pub(super) fn new(
         source: Source<'_>,
         options: &PrepareOptions,
@@ -209,7 +210,7 @@ impl PreparationContext {
                 seal: survey.seal,
             },
         };
-        // Before canaries are planted: they are not among the m secrets.
+        // Chosen before canaries are planted, because canaries are not among the m secrets.
         let missed = if whole {
             settling.missed(base.as_ref(), &tokenizer)?
         } else {
@@ -231,7 +232,7 @@ impl PreparationContext {
         Ok(Some((settled, survey.skipped)))
     }
 
-    /// The same with what an earlier look at the corpus settled.
+    /// Creates the context from choices that an earlier survey of the corpus made.
     pub(super) fn restored(options: &PrepareOptions, choices: Choices) -> Result<Self> {
         options.validate()?;
         let tokenizer = options.tokenizer.build()?;
@@ -274,7 +275,7 @@ impl PreparationContext {
 }
 
 impl Settling<'_> {
-    /// Which strings the simulated policy misses.
+    /// Chooses the strings that the simulated policy misses.
     fn missed(&self, base: &dyn Policy, tokenizer: &Tokenizer) -> Result<Option<HashSet<String>>> {
         if self.options.policy.miss_rate <= 0.0 {
             return Ok(Some(HashSet::new()));
@@ -295,7 +296,7 @@ impl Settling<'_> {
             .transpose()
     }
 
-    /// The canaries, and the documents they are planted in.
+    /// Returns the canaries and the documents they are planted in.
     fn planted(
         &self,
         survey: &Survey,
@@ -340,7 +341,7 @@ impl Settling<'_> {
             (Some(draw), _) => {
                 let plan = draw.plan(self.options.unit, |number| documents.get(&number))?;
                 if words.is_some() && canaries.is_some_and(|c| !c.own_contexts) {
-                    // Exact ranks need it; found here, before anybody trains.
+                    // Exact ranks need the candidate space; errors in it are found here, before training.
                     CandidateSpace::new(&plan, tokenizer)?;
                 }
                 plan
@@ -359,7 +360,7 @@ impl Settling<'_> {
         }))
     }
 
-    /// The canaries to plant, with the words that their format waits for.
+    /// Returns the canaries to plant, with the words that their format needs filled in.
     fn worded(&self, given: bool, tokenizer: &Tokenizer) -> Result<Option<Worded>> {
         let canaries = self.options.canaries.as_ref().filter(|_| !given);
         let Some(canaries) = canaries.filter(|c| c.template.template().is_none()) else {
@@ -398,7 +399,7 @@ impl Settling<'_> {
         Ok(Some((Some(worded), Some(facts))))
     }
 
-    /// The training documents that are wanted, by number.
+    /// Returns the training documents that `wanted` selects, by number.
     fn chosen(
         &self,
         wanted: impl Fn(usize, &Document) -> bool,
@@ -422,7 +423,7 @@ impl Settling<'_> {
     }
 }
 
-/// Which documents are held out: by number only.
+/// Chooses the held-out documents, by number only.
 fn held_out(documents: usize, options: &PrepareOptions) -> HashSet<usize> {
     let count = (options.held_out * documents as f64).round() as usize;
     if count == 0 {

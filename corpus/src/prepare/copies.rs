@@ -1,4 +1,4 @@
-//! What deduplication does to the copies of each secret.
+//! Counts the copies of each secret before and after deduplication.
 
 use super::first_pass::uncut;
 use super::preparer::Preparer;
@@ -24,11 +24,11 @@ pub struct SecretCopies {
 }
 
 impl Preparer {
-    /// For each marked secret string, its copies before and after deduplication. A secret of
-    /// which a part is cut out counts as gone from there.
+    /// Returns, for each marked secret string, its copies before and after deduplication. A copy of
+    /// which a part is cut out counts as removed.
     ///
     /// # Errors
-    /// As [`crate::prepare::prepare`].
+    /// As for [`crate::prepare::prepare`].
     pub fn copies(&self) -> Result<BTreeMap<String, SecretCopies>> {
         let (mut keys, mut tokens) = (Vec::new(), Vec::new());
         for (number, document) in self.documents().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Neighbour-diff: the primitive that defines caught, missed and k.
+//! The difference between two preparations: the primitive that defines caught, missed and k.
 
 use super::preparer::Prepared;
 use crate::document::{Document, Masked};
@@ -23,7 +23,7 @@ pub struct NeighbourDiff {
 }
 
 impl NeighbourDiff {
-    /// Nothing differs: what was changed in the input is caught.
+    /// Returns whether nothing differs, which means that the change to the input is caught.
     #[must_use]
     pub fn identical(&self) -> bool {
         self.aligned && self.records == 0
@@ -32,7 +32,7 @@ impl NeighbourDiff {
 
 /// Compares two preparations (math: k is the number of records that differ).
 ///
-/// Both sets of points are aligned by number: masking a secret moves no unit.
+/// The two sets of points are aligned by number, since masking a secret moves no unit.
 #[must_use]
 pub fn neighbour_diff(one: &Prepared, other: &Prepared) -> NeighbourDiff {
     let (left, right) = (&one.training, &other.training);
@@ -74,7 +74,7 @@ pub fn neighbour_diff(one: &Prepared, other: &Prepared) -> NeighbourDiff {
     }
 }
 
-/// The neighbouring corpus in which every marked secret that reads `secret` is masked.
+/// Returns the neighbouring corpus in which every marked secret with the text `secret` is masked.
 #[must_use]
 pub fn mask_secret(documents: &[Document], secret: &str) -> Vec<Document> {
     documents
@@ -90,7 +90,7 @@ pub fn mask_secret(documents: &[Document], secret: &str) -> Vec<Document> {
                     end: s.end,
                 });
             for hit in hits {
-                // What it overlaps is one mask with it.
+                // Merge the hit with the masks that it overlaps.
                 let (overlapping, rest): (Vec<Masked>, Vec<Masked>) = out
                     .masked
                     .iter()

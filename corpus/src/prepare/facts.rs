@@ -1,5 +1,5 @@
-//! What a preparation did, in numbers. They are functions of the private text: a report that
-//! is published leaves them out or accounts for them.
+//! What a preparation did, in numbers. The numbers are functions of the private text, so a published report must omit
+//! them or account for them.
 
 use super::stability::{Copies, Stability, StageStability};
 use crate::canary::Preflight;
@@ -83,7 +83,7 @@ const fn none(count: &u64) -> bool {
 }
 
 impl Facts {
-    /// The whole pipeline's stability: the product over its stages.
+    /// Returns the stability of the whole pipeline: the product over its stages.
     #[must_use]
     pub fn stability(&self, copies: Copies) -> Stability {
         self.stages

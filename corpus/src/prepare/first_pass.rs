@@ -1,4 +1,4 @@
-//! What has to be known of the units of a whole corpus before its first record.
+//! The first pass: what must be known about the units of the whole corpus before the first record.
 
 use super::context::PreparationContext;
 use super::record_work::Work;
@@ -11,28 +11,29 @@ use crate::split::{UnitText, units};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What duplicates take of a look at the whole corpus before the first record.
+/// The results of the pass over the whole corpus that some deduplication methods need before the first record.
 #[derive(Default)]
 pub(super) struct FirstPass {
-    /// How many units there are, where a Bloom filter has to know.
+    /// The number of units, if a Bloom filter needs it.
     units: usize,
-    /// What is cut out of them, where stretches are.
+    /// The repeated stretches that are cut out, if deduplication removes substrings.
     repeats: Option<Repeats>,
-    /// The first unit of each document.
+    /// The number of the first unit of each document.
     starts: Vec<usize>,
-    /// Where it was settled before what becomes of every unit.
+    /// The fate of every unit, if it was determined beforehand.
     fates: Option<Fates>,
 }
 
-/// A unit of a part of the corpus: its document among those of the part that are trained on, and its number there.
+/// A unit of a part of the corpus: the number of its document among the training documents of the part, and its own
+/// number in the document.
 pub(super) type UnitPlace = (u32, u32);
 
-/// What becomes of the units of a part of the corpus: of those that are not here, all stays.
+/// The fates of the units of a part of the corpus. Units that are not listed are kept whole.
 #[derive(Debug, Default)]
 pub(super) struct Fates {
-    /// Number of the part's first document among those trained on.
+    /// The number of the part's first document among the training documents.
     first: usize,
-    /// In order once all are here: eight bytes each.
+    /// Dropped units, sorted once all have been entered; eight bytes each.
     drops: Vec<UnitPlace>,
     cuts: HashMap<UnitPlace, Vec<Range<usize>>>,
 }
@@ -124,7 +125,7 @@ impl FirstPass {
         Ok(Some(out))
     }
 
-    /// Where that was settled before.
+    /// Uses fates that were determined beforehand.
     pub(super) fn settled(mut fates: Fates) -> Self {
         fates.drops.sort_unstable();
         Self {
@@ -144,7 +145,7 @@ impl FirstPass {
         }
     }
 
-    /// Makes what units are compared by besides digests.
+    /// Creates the marker for what units are compared by besides digests.
     pub(super) fn marker(&self, settled: &PreparationContext) -> Marker {
         let options = &settled.options;
         if options.deduplicate && self.fates.is_none() {
@@ -154,14 +155,14 @@ impl FirstPass {
         }
     }
 
-    /// Whether a unit of a document goes, where that was settled before.
+    /// Returns whether a unit of a document is dropped, or `None` if the fates were not determined beforehand.
     pub(super) fn drops(&self, document: usize, unit: usize) -> Option<bool> {
         let fates = self.fates.as_ref()?;
         let place = fates.place(document, unit);
         Some(place.is_some_and(|place| fates.drops.binary_search(&place).is_ok()))
     }
 
-    /// What is cut out of a unit of a document.
+    /// Returns the ranges that are cut out of a unit of a document.
     pub(super) fn cut(&self, document: usize, unit: usize) -> Vec<Range<usize>> {
         if let Some(fates) = &self.fates {
             let place = fates.place(document, unit);
@@ -173,7 +174,7 @@ impl FirstPass {
     }
 }
 
-/// Units in tokens, before anything is cut out or redacted.
+/// Tokenises units, before anything is cut out or redacted.
 pub(super) fn uncut<'a>(
     settled: &'a PreparationContext,
     units: &'a [UnitText<'a>],

@@ -1,4 +1,5 @@
-//! The pipeline, in the order of CRT: split, tokenise, deduplicate, redact, take sides.
+//! The preparation pipeline, in the order of CRT: split, tokenise, deduplicate, redact, and assign
+//! sides.
 
 mod context;
 mod copies;

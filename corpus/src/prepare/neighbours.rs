@@ -1,4 +1,5 @@
-//! Neighbour-diff for many secrets: which are caught, and how far the others reach.
+//! Neighbouring corpora for many secrets: which secrets are caught, and how many records the others
+//! affect.
 
 use super::diff::{NeighbourDiff, mask_secret, neighbour_diff};
 use super::points::Points;
@@ -82,15 +83,15 @@ pub struct Neighbours {
 }
 
 impl Preparer {
-    /// Compares prepare(D) with prepare(D′), D′ having every marked occurrence of one secret
-    /// masked, for many secrets. This defines which of them are caught, and k.
+    /// Compares prepare(D) with prepare(D′) for many secrets, where D′ is D with every marked
+    /// occurrence of one secret masked. This defines which secrets are caught, and k.
     ///
-    /// Where deduplication is exact, or there is none, only the documents of the secret are
-    /// prepared again; what that does to other copies of their units follows from the first of
-    /// each. Otherwise the whole corpus is, once per secret.
+    /// If deduplication is exact or disabled, only the documents that contain the secret are
+    /// prepared again; the effect on other copies of their units follows from the first copy of
+    /// each. Otherwise, the whole corpus is prepared once per secret.
     ///
-    /// `progress` is told how many are done, of how many; when it says no, this ends with
-    /// what is done by then.
+    /// `progress` is called with the number of secrets that are done and their total. If it returns
+    /// false, the comparison ends with the results so far.
     ///
     /// ```
     /// use reticent_corpus::Document;
@@ -106,7 +107,7 @@ impl Preparer {
     /// ```
     ///
     /// # Errors
-    /// As [`crate::prepare::prepare`], and a sample of none.
+    /// As for [`crate::prepare::prepare`]; also returns an error for a sample of 0 secrets.
     pub fn neighbours(
         &self,
         selection: Selection,
@@ -150,7 +151,7 @@ impl Preparer {
         Ok(out)
     }
 
-    /// Every marked secret that is no canary: its first kind, and its documents.
+    /// Returns every marked secret except canaries, with its first kind and its documents.
     fn places_of_secrets(&self) -> BTreeMap<String, SecretDocuments> {
         let mut places: BTreeMap<String, SecretDocuments> = BTreeMap::new();
         for (number, document) in self.documents().iter().enumerate() {
@@ -165,7 +166,7 @@ impl Preparer {
     }
 }
 
-/// Kind and documents of a secret.
+/// The kind and the documents of a secret.
 type SecretDocuments = (String, BTreeSet<usize>);
 type Taken<'a> = (&'a String, &'a SecretDocuments);
 
@@ -187,7 +188,8 @@ fn taken(
     })
 }
 
-/// Works on all cores. What was not done when `progress` said no, or one failed, is missing.
+/// Runs `work` on all cores. Items not done when `progress` returned false or an item failed are
+/// `None`.
 fn each<T: Sync, R: Send>(
     items: &[T],
     progress: &(dyn Fn(u64, u64) -> bool + Sync),

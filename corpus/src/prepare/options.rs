@@ -1,4 +1,4 @@
-//! What a preparation is asked to do.
+//! The options of a preparation.
 
 use crate::answers::LossOn;
 use crate::canary::CanaryOptions;
@@ -31,10 +31,10 @@ pub enum TokenizerChoice {
 }
 
 impl TokenizerChoice {
-    /// The tokenizer.
+    /// Builds the tokenizer.
     ///
     /// # Errors
-    /// A file that cannot be loaded.
+    /// Returns an error if a file cannot be loaded.
     pub fn build(&self) -> Result<Tokenizer> {
         match self {
             Self::Bytes => Ok(Tokenizer::bytes()),
@@ -117,7 +117,7 @@ impl Default for PrepareOptions {
 }
 
 impl PrepareOptions {
-    /// Whether one unit can decide what becomes of others that hold no copy of it.
+    /// Returns whether one unit can affect the outcome of other units that are not copies of it.
     #[must_use]
     pub fn spreads(&self) -> bool {
         self.deduplicate && self.duplicates != Deduplication::Exact
@@ -126,7 +126,8 @@ impl PrepareOptions {
     /// Checks every number against its range.
     ///
     /// # Errors
-    /// A share held out outside [0, 1), a rate outside [0, 1], a record length below 3.
+    /// Returns an error if the share held out is outside [0, 1), a rate is outside [0, 1], or the
+    /// record length is below 3.
     pub fn validate(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.held_out) {
             return Err(range(

@@ -1,23 +1,23 @@
-//! How often it is said on the disk how far work is.
+//! How often checkpoints are written.
 
 use crate::error::Result;
 use std::time::{Duration, Instant};
 
-/// A checkpoint comes after so many times as long as the last one took: they cost a fiftieth at
-/// most.
+/// A checkpoint is due after this many times the duration of the last one, so checkpoints take at
+/// most a fiftieth of the time.
 const RARE: u32 = 50;
 
-/// When the next checkpoint is due.
+/// Tracks when the next checkpoint is due.
 #[derive(Debug)]
 pub(crate) struct Pace {
     pause: Duration,
-    /// The last one, and how long it took.
+    /// When the last checkpoint ended.
     since: Instant,
     cost: Duration,
 }
 
 impl Pace {
-    /// So long a pause at least; none: after every batch.
+    /// `pause` is the least time between checkpoints; zero means after every batch.
     pub(crate) fn new(pause: Duration) -> Self {
         Self {
             pause,
@@ -30,7 +30,7 @@ impl Pace {
         self.pause.is_zero() || self.since.elapsed() >= self.pause.max(RARE * self.cost)
     }
 
-    /// Makes one, and takes its time.
+    /// Writes a checkpoint and measures how long it takes.
     pub(crate) fn keep(&mut self, checkpoint: impl FnOnce() -> Result<()>) -> Result<()> {
         let began = Instant::now();
         checkpoint()?;

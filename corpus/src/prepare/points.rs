@@ -1,5 +1,5 @@
-//! Neighbours under exact deduplication without preparing the whole corpus again: what comes
-//! out for a point depends on its own text, and on whether it is the first of its copies.
+//! Neighbours under exact deduplication, without preparing the whole corpus again: the outcome of a
+//! point depends on its own text, and on whether it is the first of its copies.
 
 use super::diff::{NeighbourDiff, mask_secret};
 use super::preparer::Preparer;
@@ -11,14 +11,14 @@ use crate::split::units;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// Of the text before redaction: copies have the same.
+/// The digest of the text before redaction. Copies have the same key.
 type Key = [u8; 20];
 
-/// One unit by itself.
+/// A unit on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnitOutcome {
     key: Key,
-    /// The digest of its record and its side; none when it is only `<MASK>`.
+    /// The digest of its record, and its side; `None` if the unit is only `<MASK>`.
     out: Out,
 }
 
@@ -27,19 +27,19 @@ type Out = Option<(Key, Side)>;
 /// The points that masking a secret changes.
 #[derive(Debug, Default)]
 struct Changed {
-    /// By number, as they are afterwards.
+    /// The changed points by number, in their new state.
     points: BTreeMap<usize, UnitOutcome>,
-    /// Of every key that comes or goes: the number of its first copy afterwards.
+    /// For every key that appears or disappears, the number of its first copy in the new state.
     firsts: HashMap<Key, Option<usize>>,
 }
 
-/// Every unit of a corpus, and which are copies of which.
+/// Every unit of a corpus, and which units are copies of each other.
 #[derive(Debug)]
 pub(super) struct Points {
     points: Vec<UnitOutcome>,
-    /// Where each document's begin, and the end.
+    /// Where each document's points begin, and the total number of points.
     starts: Vec<usize>,
-    /// Numbers of the points of one key, ascending. Empty without deduplication.
+    /// The numbers of the points with each key, ascending. Empty without deduplication.
     copies: HashMap<Key, Vec<usize>>,
 }
 
@@ -62,7 +62,7 @@ impl Points {
         Ok(out)
     }
 
-    /// What masking a secret in these documents changes.
+    /// Returns what masking a secret in these documents changes.
     pub(super) fn diff(
         &self,
         preparer: &Preparer,
@@ -101,7 +101,7 @@ impl Points {
         })
     }
 
-    /// Finds the first copy of every key that comes or goes, once each.
+    /// Finds the first copy of every key that appears or disappears.
     fn settle(&self, changed: &mut Changed) {
         if self.copies.is_empty() {
             return;
@@ -113,7 +113,7 @@ impl Points {
                 copies.find(|at| !changed.points.contains_key(at)).copied()
             });
         }
-        // In order: the first that comes is the first of them.
+        // Points are in order, so the first new copy is the lowest.
         for (at, point) in &changed.points {
             let stays = || self.copies.get(&point.key)?.first().copied();
             let first = changed.firsts.entry(point.key).or_insert_with(stays);
@@ -121,7 +121,8 @@ impl Points {
         }
     }
 
-    /// The changed points, and those that become or cease to be the first of their copies.
+    /// Returns the changed points, and the points that become or cease to be the first of their
+    /// copies.
     fn touched(&self, changed: &Changed) -> BTreeSet<usize> {
         let mut out: BTreeSet<usize> = changed.points.keys().copied().collect();
         for (key, after) in &changed.firsts {
@@ -172,7 +173,7 @@ fn points(preparer: &Preparer, document: &Document, number: usize) -> Result<Vec
 }
 
 fn of_record(record: &Record) -> Key {
-    // A number that no range begins with stands between the two lists.
+    // A 0 separates the two lists; no range begins with it.
     let numbers = |span: &Range<usize>| [span.start as u64, span.end as u64];
     let spans = record.sensitive.iter().flat_map(numbers);
     let ignored = record.ignored.iter().flat_map(numbers);

@@ -1,4 +1,4 @@
-//! The pipeline with everything settled that depends on the corpus as a whole.
+//! The pipeline, after the choices that depend on the corpus as a whole.
 
 use super::context::{Corpus, PreparationContext};
 use super::facts::Facts;
@@ -14,7 +14,7 @@ use crate::redaction::default_threads;
 use crate::tokenize::Tokenizer;
 use std::cell::Cell;
 
-/// A prepared corpus: what training reads, and how it came about.
+/// A prepared corpus: the records for training, and how they were made.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     /// The training set.
@@ -23,14 +23,13 @@ pub struct Prepared {
     pub points: Vec<u64>,
     /// For each record of the training set, its redacted text.
     pub texts: Vec<String>,
-    /// Held-out records: redacted in the same way, not deduplicated, points that are only
-    /// `<MASK>` left out.
+    /// Held-out records, redacted in the same way but not deduplicated, without points that are only `<MASK>`.
     pub held_out: Vec<Record>,
-    /// Their redacted texts.
+    /// The redacted texts of the held-out records.
     pub held_out_texts: Vec<String>,
-    /// What was done, in numbers.
+    /// What the preparation did, in numbers.
     pub facts: Facts,
-    /// What was asked for.
+    /// The options of the preparation.
     pub options: PrepareOptions,
     /// The canaries, if any were planted.
     pub plan: Option<CanaryPlan>,
@@ -39,7 +38,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The id of each training record, as `train.jsonl` has it: `unit-NUMBER-DIGEST`, the number of its unit
+    /// Returns the id of each training record, as in `train.jsonl`: `unit-NUMBER-DIGEST`, the number of its unit
     /// and 64 bits of the SHA-256 of its text and tokens.
     pub fn ids(&self) -> impl Iterator<Item = String> {
         let each = self
@@ -54,15 +53,15 @@ impl Prepared {
     }
 }
 
-/// Prepares a corpus: split, tokenise, deduplicate, redact, take sides.
+/// Prepares a corpus: split, tokenise, deduplicate, redact, and assign sides.
 ///
 /// 1. A share of the documents is held out; canaries are planted in the others.
-/// 2. Documents are cut into whole units, and each unit into tokens.
+/// 2. Documents are split into whole units, and each unit into tokens.
 /// 3. A copy of an earlier unit becomes a single `<MASK>`.
 /// 4. Each span that the policy finds becomes one `<MASK>`; touching ones become one. No token reaches over the end of
 ///    a span, so that the text around it does not depend on its content.
-/// 5. A record is private when it holds a `<MASK>`, or when the conservative policy flags it
-///    **as it was before redaction**; else public.
+/// 5. A record is private if it contains a `<MASK>`, or if the conservative policy flags its text **as it was before
+///    redaction**; otherwise it is public.
 ///
 /// Source: Zhao et al. 2022 (CRT), Algorithm 1 and appendix A.6.
 ///
@@ -77,16 +76,16 @@ impl Prepared {
 /// ```
 ///
 /// # Errors
-/// Options outside their range, spans that do not fit, a corpus without text, and whatever
-/// the tokenizer, the patterns or the canary plan object to.
+/// Returns an error if options are outside their range, spans do not fit, the corpus has no text, or the tokenizer, the
+/// patterns or the canary plan are invalid.
 pub fn prepare(documents: &[Document], options: &PrepareOptions) -> Result<Prepared> {
     Preparer::new(documents, options)?.run()
 }
 
-/// The pipeline with everything fixed that depends on the corpus as a whole: which documents
-/// are held out, where the canaries are, which secrets a simulated policy misses.
+/// The pipeline with all choices fixed that depend on the corpus as a whole: which documents are held out, where the
+/// canaries are, and which secrets a simulated policy misses.
 ///
-/// Neighbouring corpora are prepared by one preparer: these choices are part of the mechanism.
+/// Use the same preparer for neighbouring corpora, because these choices are part of the mechanism.
 #[derive(Debug)]
 pub struct Preparer {
     pub(super) settled: PreparationContext,
@@ -95,18 +94,18 @@ pub struct Preparer {
 }
 
 impl Preparer {
-    /// Holds documents out, plants canaries, settles what the policy misses.
+    /// Holds documents out, plants canaries, and chooses what the policy misses.
     ///
     /// # Errors
-    /// As [`prepare`].
+    /// As for [`prepare`].
     pub fn new(documents: &[Document], options: &PrepareOptions) -> Result<Self> {
         Self::with_plan(documents, options, None)
     }
 
-    /// The same with a canary plan made elsewhere, instead of the options' canaries.
+    /// Does the same with a given canary plan instead of the options' canaries.
     ///
     /// # Errors
-    /// As [`prepare`], and a plan for another unit.
+    /// As for [`prepare`]; also returns an error if the plan is for another unit.
     pub fn with_plan(
         documents: &[Document],
         options: &PrepareOptions,
@@ -115,7 +114,7 @@ impl Preparer {
         let source = Source::Memory(documents);
         let threads = default_threads();
         let settled = PreparationContext::new(source, options, plan, threads, &|_, _| true, None)?;
-        // Nobody said no.
+        // The watch never interrupts.
         let (settled, _) = settled.ok_or_else(|| Error::Empty("interrupted".to_owned()))?;
         let read = Cell::new(0);
         let mut feed = again(source, &settled.division, Some(&settled.planted), &read)?;
@@ -134,13 +133,13 @@ impl Preparer {
         })
     }
 
-    /// The training documents, canaries in place.
+    /// Returns the training documents, with the canaries planted.
     #[must_use]
     pub fn documents(&self) -> &[Document] {
         &self.documents
     }
 
-    /// The documents held out.
+    /// Returns the held-out documents.
     #[must_use]
     pub fn held_out_documents(&self) -> &[Document] {
         &self.held_out
@@ -149,7 +148,7 @@ impl Preparer {
     /// Prepares the training documents.
     ///
     /// # Errors
-    /// As [`prepare`].
+    /// As for [`prepare`].
     pub fn run(&self) -> Result<Prepared> {
         self.run_with(&self.documents, default_threads())
     }
@@ -158,7 +157,7 @@ impl Preparer {
     /// masked, for instance by [`crate::prepare::mask_secret`].
     ///
     /// # Errors
-    /// As [`prepare`].
+    /// As for [`prepare`].
     pub fn run_on(&self, documents: &[Document]) -> Result<Prepared> {
         self.run_with(documents, 1)
     }

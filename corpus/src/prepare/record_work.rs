@@ -1,4 +1,4 @@
-//! One unit on its way to a record: nothing here looks at another unit.
+//! Turns one unit into a record, without looking at any other unit.
 
 use crate::document::joined;
 use crate::error::{Error, Result};
@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A unit cut into tokens, some of which are masked.
+/// A tokenised unit, some of whose tokens are masked.
 #[derive(Debug, Clone)]
 pub(crate) struct Work<'a> {
     tokenizer: &'a Tokenizer,
-    /// Shared by the variants of one unit.
+    /// Shared between different results made from the same unit.
     encoded: Arc<Cut>,
-    /// For each token whether it is masked.
+    /// Whether each token is masked.
     masked: Vec<bool>,
     masks: Masks<'a>,
 }
 
-/// The masked bytes of a unit's text: ranges of whole characters, in order and apart.
+/// The masked byte ranges of a unit's text: whole characters, in order and disjoint.
 #[derive(Debug, Clone)]
 struct Masks<'a> {
     unit: &'a UnitText<'a>,
@@ -31,7 +31,7 @@ struct Masks<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Tokenises a unit and applies the masks it came with.
+    /// Tokenises a unit and applies the masks that it came with.
     pub(crate) fn new(unit: &'a UnitText<'a>, tokenizer: &'a Tokenizer) -> Result<Self> {
         let encoded = plain(unit, tokenizer, tokenizer.cut(&unit.text)?)?;
         let mut work = Self {
@@ -55,11 +55,11 @@ impl<'a> Work<'a> {
         self.cut_apart(&[]).map(drop)
     }
 
-    /// Cuts the text so that no token reaches over the end of a masked range or of one of `spans`. Says of each token
-    /// whether it belongs to one of `spans`.
+    /// Tokenises the text again so that no token crosses an end of a masked range or of one of `spans`. Returns for each
+    /// token whether it belongs to one of `spans`.
     ///
-    /// What stands outside of them then has the same tokens whatever they hold, and a masked range has those of any
-    /// other masked range: neither content nor length of a secret can be told from the tokens around it.
+    /// The tokens outside of these ranges then depend on the text outside alone, and every masked range has the same
+    /// token: neither the content nor the length of a secret affects the tokens around it.
     pub(super) fn cut_apart(&mut self, spans: &[Range<usize>]) -> Result<Vec<bool>> {
         let unit = self.masks.unit;
         if self.tokenizer.is_per_character() {
@@ -117,8 +117,8 @@ impl<'a> Work<'a> {
         Ok(found)
     }
 
-    /// Whether masking a span beforehand leaves just what is masked in `after`, which was made of this by the policy: then
-    /// the tokens are the same as well.
+    /// Returns whether masking a span beforehand masks exactly the same bytes as `after`, which the policy made from
+    /// this unit. If so, the tokens are equal too.
     pub(super) fn comes_to(
         &self,
         span: &Range<usize>,
@@ -136,7 +136,7 @@ impl<'a> Work<'a> {
         neighbour.ranges == after.masks.ranges
     }
 
-    /// Masks ranges of the tokens that [`Work::tokens`] gives, which are in order and apart.
+    /// Masks ranges of the tokens that [`Work::tokens`] returns. The ranges must be in order and disjoint.
     pub(super) fn hide(&mut self, ranges: &[Range<usize>]) -> Result<()> {
         if ranges.is_empty() {
             return Ok(());
@@ -146,13 +146,13 @@ impl<'a> Work<'a> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut ranges = ranges.iter().peekable();
         for (token, &masked) in self.masked.iter().enumerate() {
-            // A run of masked tokens is one there.
+            // `Work::tokens` counts a run of masked tokens as one.
             number += usize::from(!(masked && inside));
             inside = masked;
             while ranges.next_if(|range| range.end < number).is_some() {}
             if ranges.peek().is_some_and(|range| range.start < number) {
                 let place = self.encoded.places.of(token);
-                // Of tokens side by side one span.
+                // Adjacent tokens become one span.
                 match spans.last_mut() {
                     Some(Range { end, .. }) if *end == place.start => *end = place.end,
                     _ => spans.push(place),
@@ -162,16 +162,17 @@ impl<'a> Work<'a> {
         self.mask(&spans)
     }
 
-    /// Numbers of the tokens that overlap a span. A token without width counts inside one.
+    /// Returns the numbers of the tokens that overlap a span. A token without width counts if it lies inside the span.
     pub(super) fn touched(&self, span: &Range<usize>) -> Range<usize> {
         self.encoded.places.touched(span)
     }
 
-    /// What exact copies share: SHA-1 over all that their records are made of, so that a copy that goes leaves the same
-    /// record behind. That is the text, with what was masked before in one form; what is marked in it; its class; and what
-    /// of it is learned. Not tokens, of which texts with different secrets may have the same.
+    /// Returns the key that exact copies share: a SHA-1 over everything that a record is made of, so that dropping a
+    /// copy leaves an identical record. This is the text, with everything that was masked beforehand in one form; the
+    /// spans marked in it; its class; and which part of it is learned. Tokens are not used, since texts with different
+    /// secrets may have the same tokens.
     pub(super) fn key(&self) -> [u8; 20] {
-        // No text has these bytes.
+        // These bytes do not occur in text.
         const MARKED: u8 = 0xff;
         const CLASS: u8 = 0xfe;
         const READ: u8 = 0xfd;
@@ -203,7 +204,7 @@ impl<'a> Work<'a> {
         hash.finalize().into()
     }
 
-    /// The content tokens, as they are cut where none is masked.
+    /// Returns the content tokens; borrowed if none is masked.
     pub(super) fn content(&self, mask: TokenId) -> Cow<'_, [TokenId]> {
         if self.masked.contains(&true) {
             Cow::Owned(self.tokens(mask))
@@ -212,16 +213,16 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The content tokens: each run of masked tokens is one `<MASK>`.
+    /// Returns the content tokens, with each run of masked tokens as one `<MASK>`.
     pub(super) fn tokens(&self, mask: TokenId) -> Vec<TokenId> {
         self.tokens_before(self.masked.len(), mask)
     }
 
-    /// The same for the first `count` tokens.
+    /// Does the same for the first `count` tokens.
     pub(super) fn tokens_before(&self, count: usize, mask: TokenId) -> Vec<TokenId> {
-        /// Tokens that are copied at once where none is masked.
+        /// The number of tokens that are copied at once if none of them is masked.
         const RUN: usize = 32;
-        // Room for the ends of a record too.
+        // Includes room for the beginning and the end of text.
         let mut out = Vec::with_capacity(count + 2);
         let mut inside = false;
         let tokens = self.encoded.tokens[..count].chunks(RUN);
@@ -243,33 +244,33 @@ impl<'a> Work<'a> {
         out
     }
 
-    /// Whether any token of a span is masked.
+    /// Returns whether any token of a span is masked.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
         self.masked[self.touched(span)].contains(&true)
     }
 
-    /// Whether anything is masked.
+    /// Returns whether anything is masked.
     pub(super) fn any_mask(&self) -> bool {
         !self.masks.ranges.is_empty()
     }
 
-    /// The text with `<MASK>` for each masked range.
+    /// Returns the text with `<MASK>` for each masked range.
     pub(crate) fn text(&self) -> String {
         self.masks.replaced(MASK_TEXT)
     }
 
-    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
     pub(super) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         self.masks.view(read)
     }
 
-    /// Spans of the view, in the unit's text.
+    /// Maps spans of the view to the unit's text.
     pub(super) fn placed(&self, found: Vec<Span>) -> Vec<(Range<usize>, Arc<str>)> {
         let placed = |span: Span| (self.masks.in_unit(&span), span.kind);
         found.into_iter().map(placed).collect()
     }
 
-    /// Which tokens some spans touch.
+    /// Returns which tokens the spans touch.
     pub(super) fn touching(&self, spans: &[Range<usize>]) -> Vec<bool> {
         let mut found = vec![false; self.masked.len()];
         for span in spans {
@@ -278,7 +279,7 @@ impl<'a> Work<'a> {
         found
     }
 
-    /// Runs of content tokens that were found.
+    /// Returns the runs of content tokens that were found.
     pub(super) fn runs(&self, found: &[bool]) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut at = 0; // in the content tokens, where a run of masked ones is one
@@ -296,8 +297,8 @@ impl<'a> Work<'a> {
         runs
     }
 
-    /// Runs of content tokens that are only read: those that no answer touches. A run of masked tokens is one, and is
-    /// learned where one of them is.
+    /// Returns the runs of content tokens that carry no loss: those that no answer touches. A run of masked tokens
+    /// counts as one token, and is learned if any of them is.
     pub(super) fn ignored(&self) -> Vec<Range<usize>> {
         let Some(answers) = &self.masks.unit.answers else {
             return Vec::new();
@@ -319,19 +320,19 @@ impl<'a> Work<'a> {
         runs
     }
 
-    /// Whether the end of text is only read.
+    /// Returns whether the end of text carries no loss.
     pub(super) const fn ignores_end(&self) -> bool {
         self.masks.unit.answers.is_some() && !self.masks.unit.end
     }
 
-    /// Marked secrets that were not found from end to end, nor masked.
+    /// Returns the number of marked secrets that were neither found completely nor masked.
     pub(super) fn uncaught(&self, found: &[bool]) -> u64 {
         let missed = |span: &Range<usize>| self.touched(span).any(|t| !found[t] && !self.masked[t]);
         let secrets = self.masks.unit.secrets.iter();
         secrets.filter(|secret| missed(&secret.range)).count() as u64
     }
 
-    /// Redacts: every span of the policy becomes a mask. The kinds of the spans.
+    /// Redacts the unit: masks every span that the policy finds. Returns the kinds of the spans.
     pub(crate) fn redact(&mut self, policy: &dyn Policy) -> Result<Vec<Arc<str>>> {
         let found = self.view(|view| resolved(policy, view));
         let (spans, kinds): (Vec<Range<usize>>, _) = self.placed(found).into_iter().unzip();
@@ -363,7 +364,7 @@ fn around<'r>(ranges: &'r [Range<usize>], piece: &Range<usize>) -> Option<&'r Ra
 }
 
 impl Masks<'_> {
-    /// Masks spans too, widened to whole characters. Touching ranges are one mask, as runs of masked tokens are.
+    /// Adds spans, widened to whole characters. Merges ranges that touch, as runs of masked tokens are merged.
     fn add(&mut self, spans: &[Range<usize>]) {
         let spans = spans.iter().map(|span| whole(&self.unit.text, span));
         self.ranges.extend(spans.filter(|span| !span.is_empty()));
@@ -382,7 +383,7 @@ impl Masks<'_> {
         out
     }
 
-    /// Runs `read` on what a policy may see: masked ranges are one [`MASKED`] each.
+    /// Calls `read` with the text that a policy may see: each masked range is one [`MASKED`].
     fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> T {
         let text = if self.ranges.is_empty() {
             Cow::Borrowed(&*self.unit.text)
@@ -405,7 +406,7 @@ impl Masks<'_> {
         })
     }
 
-    /// The parts of a span that are not masked.
+    /// Returns the parts of a span that are not masked.
     fn outside(&self, span: &Range<usize>) -> Vec<Range<usize>> {
         let mut out = Vec::new();
         let mut from = span.start;
@@ -424,18 +425,18 @@ impl Masks<'_> {
         out
     }
 
-    /// A place of the unit's text that is not inside a mask, in the view.
+    /// Maps a position in the unit's text, outside all masks, to the view.
     fn to_view(&self, at: usize) -> usize {
         let before = self.ranges.iter().take_while(|r| r.end <= at);
         before.fold(at, |place, r| place + MASKED.len_utf8() - r.len())
     }
 
-    /// A span of the view, in the unit's text; a mask it touches is taken in whole.
+    /// Maps a span of the view to the unit's text; a mask that it touches is included whole.
     fn in_unit(&self, span: &Span) -> Range<usize> {
         let (mut start, mut end) = (span.start, span.end);
         for range in &self.ranges {
-            // `range` in view coordinates, given the shifts of the masks before it, which are
-            // in `start` and `end` already where they lie behind them.
+            // `range` in view coordinates. `start` and `end` already include the shifts of the masks that lie before
+            // them.
             let width = MASKED.len_utf8();
             let grow = |place: usize, is_end: bool| {
                 if place >= range.start + width {

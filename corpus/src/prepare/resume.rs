@@ -1,4 +1,5 @@
-//! What a stopped preparation leaves besides its files, and whether another one may go on from it.
+//! The state that a stopped preparation leaves besides its files, and the checks for whether
+//! another preparation may resume from it.
 
 use super::context::PreparationContext;
 use super::facts::{Facts, SecretSource};
@@ -10,21 +11,21 @@ use schemars::JsonSchema;
 use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as SerializeDerived};
 
-/// Of what is left; another number is another version.
+/// The format of this state; another number is another version.
 const FORMAT: u32 = 3;
 
-/// Why a preparation begins anew beside what an earlier one left.
+/// Why a preparation starts over instead of resuming from the state that an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartCause {
-    /// Another version left it.
+    /// The state is from another version.
     Version,
     /// It was made with other options, another policy or another tokenizer.
     Options,
-    /// It was made of another corpus, or the corpus has changed.
+    /// It was made from another corpus, or the corpus has changed.
     Corpus,
     /// Other documents were held out, or other canaries planted.
     Choices,
-    /// It is damaged: cut short, or changed.
+    /// It is damaged: truncated or changed.
     Damaged,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// None of a corpus that is not read twice: nothing says whether it is the same.
+    /// Returns `None` for a corpus that cannot be read twice: nothing shows that it is the same.
     pub(super) fn of(settled: &PreparationContext) -> Result<Option<Self>> {
         let Some(seal) = settled.division.seal else {
             return Ok(None);
@@ -69,7 +70,7 @@ impl Identity {
         Ok(Some(Self::of_parts(&seal, &asked(settled)?, &choices)))
     }
 
-    /// Of what was read, by its seal, which is the key of the other digests.
+    /// Creates the identity of a corpus from its seal, which keys the other digests.
     pub(crate) fn of_parts(seal: &[u8], options: &[u8], choices: &[u8]) -> Self {
         Self {
             version: version(),
@@ -79,13 +80,13 @@ impl Identity {
         }
     }
 
-    /// Whether this version made it.
+    /// Returns whether this version created the identity.
     pub(crate) fn is_current(&self) -> bool {
         self.version == version()
     }
 
-    /// What keeps this one from going on where `earlier` stopped. The corpus comes first among
-    /// what is keyed by it.
+    /// Returns what prevents this preparation from resuming where `earlier` stopped. The corpus is
+    /// compared before the digests that are keyed by it.
     pub(crate) fn against(&self, earlier: &Self) -> Option<RestartCause> {
         let differs = [
             (self.version != earlier.version, RestartCause::Version),
@@ -98,14 +99,14 @@ impl Identity {
     }
 }
 
-/// What was asked for, with the digests of the files that it names.
+/// Returns the options, with the digests of the files that they name.
 pub(super) fn asked(settled: &PreparationContext) -> Result<Vec<u8>> {
     let mut options = settled.options.clone();
     options.policy.policy = options.policy.policy.pinned()?;
     if let Some(conservative) = &mut options.conservative {
         conservative.onnx = conservative.onnx.take().map(|o| o.pinned()).transpose()?;
     }
-    // Data like these always have a JSON.
+    // Such data can always be serialised as JSON.
     let mut data = serde_json::to_vec(&options).unwrap_or_default();
     data.extend(settled.tokenizer.to_json()?.into_bytes());
     Ok(data)
@@ -119,22 +120,22 @@ fn keyed(seal: &[u8], what: &str, data: &[u8]) -> String {
     sha256(&[seal, what.as_bytes(), data].concat())
 }
 
-/// How far a preparation was.
+/// How far a preparation has come.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Done {
     /// Documents of the corpus that are done.
     pub(super) documents: u64,
-    /// Different units among them.
+    /// Distinct units among them.
     pub(super) distinct: u64,
     pub(super) facts: Facts,
-    /// Records put into the training set.
+    /// Records written to the training set.
     pub(super) records: u64,
     pub(super) reports: Vec<CopyReport>,
     pub(super) secrets: Vec<SecretLine<'static>>,
 }
 
 impl Done {
-    /// Records held out so far.
+    /// Returns the number of held-out records so far.
     pub(crate) const fn held_out(&self) -> u64 {
         self.facts.held_out_records
     }
@@ -144,7 +145,7 @@ impl Done {
     }
 }
 
-/// The same while it runs.
+/// The same state, borrowed from a running preparation.
 #[derive(Debug, SerializeDerived)]
 pub(crate) struct DoneNow<'a> {
     pub(super) documents: u64,
@@ -155,7 +156,7 @@ pub(crate) struct DoneNow<'a> {
     pub(super) secrets: Lines<'a>,
 }
 
-/// The lines of a book, one by one.
+/// Serialises the lines of a book one by one.
 #[derive(Debug)]
 pub(super) struct Lines<'a>(pub(super) &'a SecretBook);
 

@@ -1,5 +1,5 @@
-//! One pass over a corpus: workers take units through the stages, and what they make of them is
-//! put together in corpus order, so that the number of workers changes nothing.
+//! One pass over a corpus: workers take units through the stages, and their results are combined in corpus order, so
+//! that the number of workers does not affect the result.
 
 use super::context::{Corpus, PreparationContext};
 use super::facts::{Facts, SecretSource};
@@ -22,36 +22,36 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
-/// Where a record goes.
+/// The destination of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// Into the training set: the number of its unit.
+    /// The training set, with the number of the record's unit.
     Training(u64),
-    /// Into the held-out part.
+    /// The held-out set.
     HeldOut,
 }
 
-/// What a pass is made with.
+/// The inputs of a pass.
 pub(super) struct Pass<'a, F> {
     pub(super) settled: &'a PreparationContext,
     pub(super) corpus: Corpus,
     pub(super) threads: usize,
-    /// Opens the corpus, once for each time it has to be read.
+    /// Opens the corpus; called each time the corpus has to be read.
     pub(super) open: &'a dyn Fn() -> Result<Feed<'a>>,
-    /// How many bytes have been read of it.
+    /// The number of bytes of the corpus that have been read.
     pub(super) read: &'a Cell<u64>,
-    /// Makes of a record and its redacted text what is kept of them; workers do that.
+    /// Converts a record and its redacted text to the form that is kept; called by workers.
     pub(super) form: F,
 }
 
-/// What workers make of a document.
+/// A document after the workers' stages.
 enum DocumentMade<O> {
     Training(Vec<UnitMade<O>>),
     HeldOut(Vec<Recorded<O>>),
 }
 
 impl<O> DocumentMade<O> {
-    /// Units that deduplication looks at.
+    /// Returns the units that are deduplicated.
     fn trained_on(&self) -> &[UnitMade<O>] {
         match self {
             Self::Training(units) => units,
@@ -61,15 +61,15 @@ impl<O> DocumentMade<O> {
 }
 
 impl<F> Pass<'_, F> {
-    /// Facts before the first unit.
+    /// Returns the facts before the first unit.
     pub(super) fn blank(&self) -> Facts {
         Run::new(self.settled, self.corpus).facts
     }
 }
 
 impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
-    /// Prepares a corpus, or what is left of it after what was `done` before. Records are given to
-    /// the sink in order. None when it says no.
+    /// Prepares a corpus, or what remains of it if `done` describes earlier work. Passes records to the sink in order.
+    /// Returns `None` if the sink stops the pass.
     pub(super) fn run(&self, done: Option<Done>, sink: &mut impl Sink<O>) -> Result<Option<Facts>> {
         let Some(before) = FirstPass::look(self, &|passage| sink.go_on(passage))? else {
             return Ok(None);
@@ -80,8 +80,8 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             .transpose()
     }
 
-    /// The same behind the first pass, without what only the whole corpus says. With it, how many different units
-    /// there were.
+    /// Prepares the corpus after the first pass, without the facts that only the whole corpus gives. Also returns the
+    /// number of distinct units.
     pub(super) fn through(
         &self,
         before: &FirstPass,
@@ -126,7 +126,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             self.threads,
             self.read,
             |batch| {
-                // Units of this batch, which are not behind the gate yet.
+                // Units of this batch; they are not in the index yet.
                 let mut here = HashSet::new();
                 let mut known = |key: &[u8; 20], marks: &mut Marks| {
                     let gate = || gate.read().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
             },
             |batch| {
                 documents += batch.len() as u64;
-                // Open once for all of them: workers look through it meanwhile.
+                // Locks the index once for the whole batch, since workers look up units meanwhile.
                 let (stay, distinct) = {
                     let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
                     let units = batch.iter().flat_map(DocumentMade::trained_on);
@@ -176,8 +176,8 @@ impl<O: Send, F: Fn(Record, String) -> Result<O> + Sync> Pass<'_, F> {
         Ok(Some((run, gate.distinct())))
     }
 
-    /// Lets units through the gate, and makes nothing else of them. `entered` is told each unit by its document and
-    /// its number there, and whether it stays. False when `go_on` said no.
+    /// Enters units into the duplicate index without preparing them. `entered` is called with each unit's document, its
+    /// number in the document, and whether it is kept. Returns false if `go_on` returned false.
     pub(super) fn enter(
         &self,
         feed: &mut Feed<'_>,
@@ -245,13 +245,13 @@ fn made<O, F: Fn(Record, String) -> Result<O>>(
     }
 }
 
-/// What a pass has counted so far.
+/// The counts of a pass so far.
 pub(super) struct Run<'a> {
     settled: &'a PreparationContext,
     corpus: Corpus,
     book: SecretBook,
     facts: Facts,
-    /// Records put into the training set.
+    /// Records written to the training set.
     records: u64,
     reports: Vec<CopyReport>,
 }
@@ -274,8 +274,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Goes on where another one was; `distinct`: how many different units were found when they
-    /// were read again.
+    /// Resumes from the state of another run; `distinct` is the number of distinct units found when its units were read
+    /// again.
     fn take_up(&mut self, done: Done, distinct: u64) -> Result<()> {
         if distinct != done.distinct {
             return Err(Error::Prepared {
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Goes on behind a part of the corpus that was worked on by itself: the number of its first unit.
+    /// Appends a part of the corpus that was prepared separately. Returns the number of its first unit.
     pub(super) fn join(&mut self, done: Done) -> u64 {
         let first = self.facts.units;
         let Facts {
@@ -355,7 +355,7 @@ impl<'a> Run<'a> {
         first
     }
 
-    /// How far it is.
+    /// Returns how far the run has come.
     pub(super) fn done(&self, documents: u64, distinct: u64) -> DoneNow<'_> {
         DoneNow {
             documents,
@@ -367,7 +367,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next unit in corpus order. `stays`: it is no copy of an earlier one.
+    /// Adds the next unit in corpus order. `stays` is true if the unit is not a copy of an earlier one.
     fn unit<O>(&mut self, made: UnitMade<O>, stays: bool, sink: &mut impl Sink<O>) -> Result<()> {
         let point = self.facts.units;
         self.facts.units += 1;
@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         sink.put(Put::HeldOut, record.form)
     }
 
-    /// Notes the fate of a canary copy, and its record.
+    /// Records the fate of a canary copy, and its record.
     fn report(
         &mut self,
         place: &CanaryPlace,
@@ -436,7 +436,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// What was done.
+    /// Completes the facts.
     pub(super) fn finish(mut self, distinct: u64) -> Result<Facts> {
         if self.facts.units == 0 {
             return Err(nothing_to_train_on());
@@ -460,7 +460,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Facts before the first unit.
+/// Returns the facts before the first unit.
 fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Facts {
     Facts {
         unit: settled.options.unit,
@@ -495,7 +495,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
     }
 }
 
-/// Documents in memory as a feed: those trained on, then those held out.
+/// Returns a feed of documents in memory: first the training documents, then the held-out ones.
 pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Feed<'a> {
     let training = training.iter().enumerate();
     let training = training.map(|(number, d)| (Role::Training(number), Cow::Borrowed(d)));
@@ -504,7 +504,7 @@ pub(super) fn feed<'a>(training: &'a [Document], held_out: &'a [Document]) -> Fe
     Box::new(move || Ok(all.next()))
 }
 
-/// Of a corpus whose documents to train on have no text.
+/// The error for a corpus whose training documents contain no text.
 pub(super) fn nothing_to_train_on() -> Error {
     Error::Empty("no training document has text in it".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What becomes of each secret: masked, missed, missed by both.
+//! The outcome of each secret: masked, missed, or missed by both policies.
 
 use super::facts::{KindFacts, SecretFacts, SecretSource};
 use super::record_work::Work;
@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Counts secrets over the kept records.
+/// Counts the secrets in the kept records.
 #[derive(Debug, Clone)]
 pub(super) struct SecretBook {
     source: SecretSource,
-    /// One of each kind.
+    /// One shared copy of each kind.
     kinds: HashSet<Arc<str>>,
-    /// By the keyed digest of their text.
+    /// Keyed by the keyed digest of the secret's text.
     secrets: HashMap<[u8; 20], Entry>,
 }
 
@@ -45,43 +45,42 @@ pub(crate) struct SecretLine<'a> {
     missed_records: u64,
 }
 
-/// One secret in one kept unit.
+/// One secret in a kept unit.
 #[derive(Debug)]
 pub(super) struct KnownSecret {
-    /// The digest of its text, keyed by the corpus: it may stand in what a stopped preparation
-    /// leaves, where without the corpus nobody can try which text has it.
+    /// The digest of the secret's text, keyed by the corpus. It may be stored in the state of a stopped preparation,
+    /// where nobody without the corpus can test which text it belongs to.
     key: [u8; 20],
-    /// Where it stands first.
+    /// The kind of its first occurrence.
     kind: Arc<str>,
     occurrences: u64,
-    /// Whether masking one of them beforehand changes the record, or that was not looked at.
+    /// Whether masking one of its occurrences beforehand changes the record, or this was not checked.
     missed: bool,
-    /// Whether it counts as missed only because it was not looked at.
+    /// Whether it counts as missed only because it was not checked.
     pub(super) unchecked: bool,
 }
 
-/// The record a secret stands in, as it came out.
+/// The outcome for the record that contains a secret.
 pub(super) struct Outcome<'a> {
     /// The unit after redaction.
     pub(super) after: &'a Work<'a>,
-    /// Its tokens before any cutting to length.
+    /// Its tokens before truncation.
     pub(super) tokens: &'a [TokenId],
     pub(super) mask: TokenId,
-    /// What digests of secrets are keyed with.
+    /// The key for the digests of secrets.
     pub(super) salt: &'a [u8],
-    /// Whether masking a secret can change records that do not hold it: then none counts as
-    /// caught.
+    /// Whether masking a secret can change records that do not contain it. If so, no secret counts as caught.
     pub(super) spreads: bool,
-    /// How much text is looked at again for the secrets of one unit, in bytes: [`CHECKED_TEXT`].
+    /// The number of bytes of text that may be processed again for the secrets of one unit: [`CHECKED_TEXT`].
     pub(super) checked_text: u64,
 }
 
-/// The text that is looked at again for the secrets of one unit, in bytes; secrets beyond it count as missed. Bytes, not
-/// time, so that it is the same wherever it runs.
+/// The number of bytes of text that may be processed again for the secrets of one unit; secrets beyond this count as
+/// missed. The limit is in bytes, not time, so that the result is the same on every machine.
 pub(super) const CHECKED_TEXT: u64 = 256 << 20;
 
-/// The secrets of one kept unit: those that are marked, or those that are `found`. `before` is the
-/// unit before redaction, `policy` the one that ran (none: no redaction).
+/// Returns the secrets of a kept unit: those in `found`, or the marked ones if it is `None`. `before` is the unit
+/// before redaction, and `policy` the policy that was applied (`None` if there was no redaction).
 pub(super) fn known_secrets(
     unit: &UnitText<'_>,
     before: &Work<'_>,
@@ -142,7 +141,7 @@ impl SecretBook {
         }
     }
 
-    /// Enters a secret of a kept unit, which ended on `side`.
+    /// Enters a secret of a kept unit that ended up on `side`.
     pub(super) fn enter(&mut self, secret: &KnownSecret, side: Side, flagged: bool) {
         let kinds = &mut self.kinds;
         let entry = self.secrets.entry(secret.key).or_insert_with(|| Entry {
@@ -160,7 +159,7 @@ impl SecretBook {
         }
     }
 
-    /// The secrets, for what a stopped preparation or a shard leaves: in an order that is the same each time.
+    /// Returns the secrets for the state of a stopped preparation or a shard, in a fixed order.
     pub(super) fn lines(&self) -> impl Iterator<Item = SecretLine<'_>> {
         let mut secrets: Vec<(&[u8; 20], &Entry)> = self.secrets.iter().collect();
         secrets.sort_unstable_by_key(|(key, _)| *key);
@@ -174,14 +173,14 @@ impl SecretBook {
         })
     }
 
-    /// The book that has these lines.
+    /// Creates a book from these lines.
     pub(super) fn of(source: SecretSource, lines: Vec<SecretLine<'_>>) -> Self {
         let mut book = Self::new(source);
         book.join(lines);
         book
     }
 
-    /// Enters what another book has of the records behind those of this one.
+    /// Adds the lines of another book, whose records follow those of this one.
     pub(super) fn join(&mut self, lines: Vec<SecretLine<'_>>) {
         for line in lines {
             let kinds = &mut self.kinds;
@@ -224,7 +223,7 @@ fn keyed(salt: &[u8], text: &[u8]) -> [u8; 20] {
         .into()
 }
 
-/// The one copy of a kind.
+/// Returns the shared copy of a kind.
 fn one(kinds: &mut HashSet<Arc<str>>, kind: &Arc<str>) -> Arc<str> {
     if let Some(known) = kinds.get(kind) {
         return known.clone();
@@ -245,11 +244,11 @@ impl Entry {
     }
 }
 
-/// Whether masking the secret beforehand gives the same record, byte for byte. Then the
-/// record holds a mask, and so the side is the same too.
+/// Returns whether masking the secret beforehand gives the same record, byte for byte. If so, the record contains a
+/// mask, and its side is therefore the same too.
 ///
-/// This runs the policy once more per secret: a policy may look at the whole record, so no
-/// shorter way gives the same answer; [`CHECKED_TEXT`] bounds what a unit of many secrets costs. Where the same bytes are masked, the tokens
+/// This runs the policy once more per secret. A policy may depend on the whole record, so nothing shorter gives the
+/// same answer; [`CHECKED_TEXT`] bounds the cost of a unit with many secrets. If the same bytes are masked, the tokens
 /// need not be compared.
 fn caught(
     before: &Work<'_>,

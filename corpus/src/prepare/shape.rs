@@ -1,4 +1,4 @@
-//! Redacting one unit, taking its side, and its record.
+//! Redacts one unit, assigns its side, and creates its record.
 
 use super::context::PreparationContext;
 use super::record_work::Work;
@@ -12,26 +12,26 @@ use std::sync::Arc;
 
 /// A unit after redaction.
 pub(super) struct Made {
-    /// Content tokens, before any cutting to length.
+    /// The content tokens before truncation.
     pub(super) tokens: Vec<TokenId>,
-    /// What the policy found in them, where it was not masked.
+    /// The token ranges that the policy found, if they were not masked.
     pub(super) sensitive: Vec<Range<usize>>,
-    /// Which of them are only read, and whether the end of text is.
+    /// The token ranges that carry no loss, and whether the end of text carries none.
     ignored: (Vec<Range<usize>>, bool),
-    /// What the policy finds before simulated errors, in the unit's text.
+    /// The spans that the policy finds before simulated errors, in the unit's text.
     pub(super) found: Vec<(Range<usize>, Arc<str>)>,
-    /// Marked secrets that the policy did not find, where it was not masked.
+    /// The number of marked secrets that the policy did not find, if they were not masked.
     pub(super) uncaught: u64,
     pub(super) side: Side,
-    /// By the conservative policy.
+    /// Whether the conservative policy flags the unit.
     pub(super) flagged: bool,
 }
 
 impl PreparationContext {
-    /// Redacts one unit and takes its side. Where nothing is masked, what the policy finds is cut apart from the rest, so
-    /// that training on it masked reads the same whatever it is.
+    /// Redacts one unit and assigns its side. Without redaction, spans that the policy finds are tokenised apart from the
+    /// rest, so that the tokens around them do not depend on their content.
     pub(super) fn shape(&self, work: &mut Work<'_>) -> Result<Made> {
-        // Before redaction: what π has masked must not hide a record from π_c.
+        // Must run before redaction: what π masks must not hide a record from π_c.
         let flagged = work.view(|view| self.conservative.flags(view));
         let (found, spans) = work.view(|view| {
             let found = resolved(self.base.as_ref(), view);
@@ -62,7 +62,8 @@ impl PreparationContext {
         })
     }
 
-    /// A unit has a class where classes are declared, and answers where these alone are learned, and nowhere else.
+    /// Checks that the unit has a class exactly if classes are declared, and answers exactly if loss is restricted to
+    /// answers.
     pub(super) fn fits(&self, unit: &UnitText<'_>) -> Result<()> {
         if self.options.loss_on.is_some() != unit.answers.is_some() {
             return Err(Error::Answers(match unit.answers {
@@ -75,7 +76,7 @@ impl PreparationContext {
         })
     }
 
-    /// The record of a unit; none when it is only `<MASK>`.
+    /// Creates the record of a unit; `None` if it is only `<MASK>`.
     pub(super) fn record(&self, made: Made, label: Option<u32>) -> Option<Record> {
         if made.tokens.is_empty() || made.tokens == [self.tokenizer.mask()] {
             return None;
@@ -92,7 +93,7 @@ impl PreparationContext {
                 _ => ignored.push(content..content + 1),
             }
         }
-        // behind the beginning of text, and no further than what is left of the record
+        // Shifts ranges behind the beginning of text, and clips them to the truncated record.
         let framed = |spans: Vec<Range<usize>>| -> Vec<Range<usize>> {
             let each = spans.into_iter().filter_map(|span| {
                 let (start, end) = (span.start + 1, (span.end + 1).min(tokens.len()));

@@ -1,23 +1,24 @@
-//! Who is given the records of a pass.
+//! Receives the records of a pass.
 
 use super::resume::DoneNow;
 use super::run::Put;
 use super::source::Phase;
 use crate::error::Result;
 
-/// Who is given the records of a pass.
+/// The receiver of the records of a pass.
 pub(super) trait Sink<O> {
-    /// The next record.
+    /// Receives the next record.
     fn put(&mut self, put: Put, form: O) -> Result<()>;
 
-    /// Whether the pass goes on.
+    /// Returns whether the pass should continue.
     fn go_on(&self, passage: Phase) -> bool;
 
-    /// Between two batches: how far the pass is, and whether it ends here, unfinished.
+    /// Called between two batches with the progress of the pass; `last` is true if the pass ends
+    /// here, unfinished.
     fn between(&mut self, done: &DoneNow<'_>, last: bool) -> Result<()>;
 }
 
-/// A sink that wants everything.
+/// A sink that accepts every record and never stops the pass.
 pub(super) struct All<P>(pub(super) P);
 
 impl<O, P: FnMut(Put, O) -> Result<()>> Sink<O> for All<P> {

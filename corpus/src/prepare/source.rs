@@ -1,4 +1,4 @@
-//! A corpus that is gone through more than once: in memory, or in files that are opened again.
+//! A corpus that is read more than once: from memory, or from files that are opened again.
 
 use super::resume::RestartCause;
 use crate::document::Document;
@@ -11,53 +11,54 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Text of one batch, in bytes: enough that handing it over costs nothing.
+/// The size of a batch's text, in bytes: large enough that the cost of handing it over is
+/// negligible.
 const BATCH: usize = 1 << 19;
 
-/// The part a preparation is at.
+/// The phase of a preparation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Every document is read once, for what depends on all of them.
+    /// Reads every document once for the choices that depend on all of them.
     Survey,
-    /// What the policy finds, of which a simulated miss rate misses a share.
+    /// Collects what the policy finds, a share of which the simulated policy misses.
     Secrets,
-    /// The documents that canaries are planted in.
+    /// Reads the documents that canaries are planted in.
     Canaries,
-    /// What is a copy of what, where that takes a look at the whole corpus first.
+    /// Finds duplicates, if this needs a pass over the whole corpus.
     Duplicates,
-    /// The preparation itself.
+    /// Prepares the records.
     Prepare,
-    /// What a stopped preparation did is read again, for its duplicates: the next one goes on
-    /// behind it.
+    /// Reads the part again that a stopped preparation had done, for its duplicates, before
+    /// resuming after it.
     Resume,
-    /// What a stopped preparation left is of no use: this one begins anew.
+    /// Starts over, because the state of a stopped preparation cannot be used.
     Restart(RestartCause),
 }
 
-/// Who is told how far a preparation is: the part, and the bytes of the files read in it. When
-/// it says no, the preparation ends.
+/// The progress callback of a preparation: it receives the phase and the number of bytes of the
+/// files read in it. If it returns false, the preparation ends.
 pub(super) type Watch<'w> = &'w dyn Fn(Phase, u64) -> bool;
 
-/// What a document is for.
+/// The use of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Trained on: its number among those.
+    /// Training, with its number among the training documents.
     Training(usize),
-    /// For evaluation only.
+    /// Evaluation only.
     HeldOut,
 }
 
 /// Documents in order, each with its role.
 pub(super) type Feed<'a> = Box<dyn FnMut() -> Result<Option<(Role, Cow<'a, Document>)>> + 'a>;
 
-/// Where a corpus is.
+/// The location of a corpus.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     Memory(&'a [Document]),
     Files(&'a Path, &'a ReadOptions),
 }
 
-/// One way through a corpus.
+/// One pass over the documents of a corpus.
 pub(super) enum Stream<'a> {
     Memory(std::slice::Iter<'a, Document>),
     Files(Box<Documents>),
@@ -81,7 +82,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether it reads alike a second time: a pipe does not.
+    /// Returns whether the corpus can be read twice; a pipe cannot.
     pub(super) fn lasts(self) -> Result<bool> {
         match self {
             Self::Memory(_) => Ok(true),
@@ -105,7 +106,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Of how many documents of a user the last one is made, where that is known.
+    /// Returns the number of documents that the last one, a user's, was joined from, if known.
     pub(super) fn joined(&self) -> u32 {
         match self {
             Self::Memory(_) => 0,
@@ -113,7 +114,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// What was wrong with the files that were left out.
+    /// Returns the errors of the files that were skipped.
     pub(super) fn into_skipped(self) -> Vec<Error> {
         match self {
             Self::Memory(_) => Vec::new(),
@@ -122,7 +123,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What was read, in one number: another pass must read the same.
+/// A digest of the documents that were read; another pass must produce the same one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seal(Sha1);
 
@@ -155,7 +156,7 @@ impl Seal {
         }
     }
 
-    /// What belongs to the document that was entered last.
+    /// Adds bytes that belong to the document entered last.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -166,17 +167,17 @@ impl Seal {
     }
 }
 
-/// Which documents are held out, and what the first way through read.
+/// Which documents are held out, and the seal of the first pass.
 #[derive(Debug, Default)]
 pub(super) struct Division {
-    /// By number in the corpus.
+    /// The numbers of the held-out documents in the corpus.
     pub(super) held_out: HashSet<usize>,
     pub(super) seal: Option<[u8; 20]>,
 }
 
-/// Another way through a corpus, with the canaries in place, and with an error at the end when
-/// it was not what the first one read. `planted`: documents with canaries, by number among those
-/// trained on; `read` is told how many bytes of the files have been read.
+/// Reads a corpus again, with the canaries in place. Returns an error at the end if its content
+/// differs from the first pass. `planted` contains the documents with canaries, by number among the
+/// training documents; `read` is set to the number of bytes of the files that have been read.
 pub(super) fn again<'a>(
     source: Source<'a>,
     division: &'a Division,
@@ -211,9 +212,9 @@ pub(super) fn again<'a>(
     }))
 }
 
-/// Gives the documents to `threads` workers in batches, and what they make of them to `emit`, in
-/// order. False when `emit` said that this was enough. While it is asked, `read` says what had been
-/// read when its batch was: by then others are under way.
+/// Passes the documents in batches to `threads` workers, and their results in order to `emit`.
+/// Returns false if `emit` returned false. During each call of `emit`, `read` is the position at
+/// which its batch was read, although later batches are already being processed.
 pub(super) fn batches<T: Send>(
     feed: &mut Feed<'_>,
     threads: usize,

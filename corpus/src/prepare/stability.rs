@@ -1,4 +1,4 @@
-//! How far one changed record spreads.
+//! Stability: how far a change to one record spreads.
 
 use crate::dedup::Deduplication;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ pub enum Stability {
 }
 
 impl Stability {
-    /// Two stages in a row.
+    /// Returns the stability of two consecutive stages.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         match (self, next) {
@@ -126,7 +126,7 @@ pub struct ButFor {
 }
 
 impl StageStability {
-    /// The stages of a pipeline in order.
+    /// Returns the stages of a pipeline, in order.
     pub(super) fn of(
         deduplicate: Option<&Deduplication>,
         truncate: bool,

@@ -1,4 +1,4 @@
-//! Preparing a corpus of any size from files into a folder.
+//! Prepares a corpus of any size from files into a folder.
 
 use super::context::PreparationContext;
 use super::facts::Facts;
@@ -19,77 +19,75 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-/// How a corpus is prepared from files.
+/// Prepares a corpus from files.
 ///
-/// The folder is the one that [`crate::prepare::Prepared::write`] makes of the same documents, byte for
-/// byte, whatever the number of threads. Text goes through; what is kept in memory is, for each
-/// unit that differs, the SHA-1 of its tokens (20 bytes, about 40 in the table), for each
-/// document a digest of its id and what was seen of it (about 80), for each distinct secret a
-/// digest and counts (about 100), the documents that canaries are planted in, and some batches.
-/// A simulated miss rate keeps every distinct string that the policy finds. Near-duplicates keep,
-/// of each unit that stays, 10 to 15 bytes for each band, and its tokens (a byte for a token below
-/// 128, at most five). Repeated stretches keep all tokens while they are looked for (a byte for each
-/// where at most 255 differ, as with characters; two up to 65 535, else four) and tables of a quarter
-/// of a byte for each, at least 100 MiB; then a bit for each token, and 8 bytes for each unit and document.
+/// The resulting folder equals the one that [`crate::prepare::Prepared::write`] makes from the same documents, byte for
+/// byte, whatever the number of threads. Text is streamed. Memory holds, for each distinct unit, the SHA-1 of its
+/// tokens (20 bytes, about 40 in the table); for each document, a digest of its id and what the survey keeps of it
+/// (about 80); for each distinct secret, a digest and counts (about 100); the documents that canaries are planted in;
+/// and some batches. A simulated miss rate also keeps every distinct string that the policy finds. Detection of
+/// near-duplicates keeps, for each unit that is kept, 10 to 15 bytes for each band, and its tokens (one byte for a
+/// token below 128, at most five). Detection of repeated stretches keeps all tokens during the search (one byte each if
+/// at most 255 differ, as with characters; two up to 65 535, else four) and tables of a quarter of a byte for each, at
+/// least 100 MiB; after the search, one bit for each token, and 8 bytes for each unit and document.
 ///
-/// The files are read more than once, and must not change meanwhile: that is an error at the
-/// end. What cannot be read twice, such as a pipe, is kept in memory.
+/// The files are read more than once and must not change meanwhile; a change is reported as an error at the end. Input
+/// that cannot be read twice, such as a pipe, is kept in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareFiles<'a> {
     /// A file or folder, as [`Documents`] reads it.
     pub data: &'a Path,
     /// How it is read.
     pub reading: &'a ReadOptions,
-    /// How it is prepared.
+    /// The options of the preparation.
     pub options: &'a PrepareOptions,
-    /// How many threads work, from 1 to 1024.
+    /// The number of threads, from 1 to 1024.
     pub threads: usize,
-    /// How often it is said on the disk how far the preparation is, at most: after a crash, work
-    /// of that length is lost. Zero: after every batch of half a megabyte.
+    /// The least time between checkpoints, and so the amount of work that a crash loses. Zero means a checkpoint after
+    /// every batch of half a megabyte.
     pub pause: Duration,
 }
 
-/// What was prepared into a folder.
+/// The result of a preparation into a folder.
 #[derive(Debug, Clone)]
 pub struct Preparation {
-    /// What was done, in numbers.
+    /// What the preparation did, in numbers.
     pub facts: Facts,
-    /// What was asked for.
+    /// The options of the preparation.
     pub options: PrepareOptions,
     /// The canaries, if any were planted.
     pub plan: Option<CanaryPlan>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// How many documents a stopped preparation had done, where this one went on from there.
+    /// How many documents a stopped preparation had completed, if this one resumed from it.
     pub taken_up: Option<u64>,
 }
 
 impl PrepareFiles<'_> {
-    /// Whether a stopped preparation of a folder lies beside it.
+    /// Returns whether a stopped preparation of a folder lies beside it.
     #[must_use]
     pub fn stopped(folder: &Path) -> bool {
         OutputFolder::stopped(folder)
     }
 
-    /// How many bytes the files have.
+    /// Returns the total size of the files in bytes.
     ///
     /// # Errors
-    /// As [`Documents::open`].
+    /// As for [`Documents::open`].
     pub fn size(&self) -> Result<u64> {
         Ok(Documents::with(self.data, self.reading)?.size())
     }
 
-    /// Prepares the corpus into a folder, which appears under its name when it is complete.
-    /// `force` allows replacing one that holds a prepared corpus, and nothing else.
+    /// Prepares the corpus into a folder, which appears under its name only when it is complete. `force` allows
+    /// replacing a folder that holds a prepared corpus, but nothing else.
     ///
-    /// `watch` is told the part it is at, and how many bytes of the files have been read in it;
-    /// when it says no, the result is none. What was prepared by then stays in a hidden folder
-    /// beside, `.preparing-NAME`, as it does after a crash or when the disk is full. The next call
-    /// for the same folder goes on there, and comes to the same bytes, if version, options,
-    /// policy, tokenizer and corpus are the same; or else it says why not
-    /// ([`Phase::Restart`]), and begins anew. The corpus is read once more in any case, and cut into
-    /// tokens as far as it was done, but no policy looks at that part again. With the result come the errors
-    /// of files that were left out, if [`ReadOptions::skip_unreadable`] asked for that.
+    /// `watch` is called with the current phase and the number of bytes of the files read in it; if it returns false,
+    /// the result is `None`. What was prepared by then remains in a hidden folder beside the output, `.preparing-NAME`,
+    /// as after a crash or on a full disk. The next call for the same folder resumes there, and produces the same
+    /// bytes, if version, options, policy, tokenizer and corpus are the same; otherwise it reports the reason
+    /// ([`Phase::Restart`]) and starts over. In any case, the corpus is read once more, and the part that was done is
+    /// tokenised again, but no policy is applied to that part again. The result includes the errors of files that were
+    /// skipped under [`ReadOptions::skip_unreadable`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -108,8 +106,8 @@ impl PrepareFiles<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`crate::prepare::prepare`]; what [`Documents`] gives, of a folder every file that cannot be read;
-    /// [`Error::Changed`]; an output folder that is not empty, or cannot be written.
+    /// As for [`crate::prepare::prepare`]. Also returns the errors of [`Documents`], for a folder those of every file
+    /// that cannot be read; [`Error::Changed`]; and an error if the output folder is not empty or cannot be written.
     pub fn write(
         &self,
         folder: &Path,
@@ -127,7 +125,7 @@ impl PrepareFiles<'_> {
         Ok(made.map(|(made, _)| (made, errors)))
     }
 
-    /// The documents of what cannot be read twice.
+    /// Reads input that cannot be read twice into memory.
     fn kept(&self) -> Result<(Vec<Document>, Vec<Error>)> {
         let (documents, mut errors) = read_readable(self.data, self.reading)?;
         if errors.is_empty() || (self.reading.skip_unreadable && !documents.is_empty()) {
@@ -148,13 +146,13 @@ impl PrepareFiles<'_> {
         force: bool,
         watch: &dyn Fn(Phase, u64) -> bool,
     ) -> Result<Option<(Preparation, Vec<Error>)>> {
-        // Before the work: a place that cannot be written is found out at once.
+        // Done first, so that an output that cannot be written is reported before any work.
         let place = OutputFolder::take(folder, force)?;
         let mut options = self.options.clone();
         if let Some(canaries) = &mut options.canaries
             && canaries.seed_origin == SeedOrigin::System
         {
-            // One that was stopped goes on with the seed that it drew.
+            // A resumed preparation uses the seed that it drew first.
             canaries.seed = place.seed(canaries.seed)?;
         }
         let Some((settled, skipped)) =
@@ -199,7 +197,7 @@ impl PrepareFiles<'_> {
                 return Ok(None);
             }
             Err(error) => {
-                // A disk that is full: what there is can be taken up when there is room.
+                // The disk is full: the state can be resumed once there is room.
                 if matches!(error, Error::Write { .. }) {
                     sink.out.stop();
                 }
@@ -218,7 +216,7 @@ impl PrepareFiles<'_> {
     }
 }
 
-/// Records on their way into a folder.
+/// Writes records into a folder.
 struct Written<'a> {
     out: FolderWriter,
     read: &'a Cell<u64>,

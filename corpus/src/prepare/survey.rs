@@ -1,30 +1,30 @@
-//! What is to be known of a whole corpus before its first record: one look at every document.
+//! The survey: one pass over every document, for what must be known about the whole corpus before its first record.
 
 use super::source::{Phase, Seal, Source, Stream, Watch};
 use crate::canary::{gaps, speaks};
 use crate::document::Document;
 use crate::error::{Error, Result};
 
-/// Who is told every document, and the stream behind it.
+/// A callback that receives every document and the stream that it comes from.
 pub(super) type Seen<'s> = &'s mut dyn FnMut(&Document, &Stream<'_>);
 
-/// What is kept of a document: 16 bytes.
+/// What the survey keeps of a document: 16 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Whether a secret is marked in it that is no canary.
+    /// Whether a secret other than a canary is marked in it.
     pub(super) marked: bool,
     /// Whether a span was masked beforehand.
     pub(super) masked: bool,
-    /// Whether it has a line of a user's.
+    /// Whether it contains a line spoken by a user.
     pub(super) speaks: bool,
-    /// Of how many documents of a user it is made.
+    /// The number of a user's documents that it was joined from.
     pub(super) joined: u32,
-    /// Before how many lines another may be put.
+    /// The number of lines before which another line may be inserted.
     pub(super) gaps: u64,
 }
 
 impl Look {
-    /// `places`: whether canaries are to be planted.
+    /// `places` says whether canaries are to be planted.
     pub(super) fn at(document: &Document, joined: u32, places: bool) -> Self {
         Self {
             marked: document.marked(),
@@ -40,18 +40,18 @@ impl Look {
     }
 }
 
-/// A look at every document.
+/// The results of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) looks: Vec<Look>,
     pub(super) seal: Option<[u8; 20]>,
-    /// What was wrong with the files that were left out.
+    /// The errors of the files that were skipped.
     pub(super) skipped: Vec<Error>,
 }
 
 impl Survey {
-    /// None when `watch` said no. Every file that cannot be read is named. `seen` is told every document, and the
-    /// stream behind it.
+    /// Surveys the corpus. Returns `None` if `watch` returned false. Errors name every file that cannot be read. `seen`
+    /// is called with every document and the stream that it comes from.
     pub(super) fn of(
         source: Source<'_>,
         places: bool,

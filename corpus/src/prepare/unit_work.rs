@@ -1,4 +1,4 @@
-//! What a worker makes of a unit: everything that takes no other unit to know.
+//! The part of a unit's preparation that needs no other unit, done by workers.
 
 use super::context::PreparationContext;
 use super::record_work::Work;
@@ -11,21 +11,21 @@ use crate::record::{Record, Side};
 use crate::split::UnitText;
 use std::ops::Range;
 
-/// A unit, worked on.
+/// A unit after a worker's stages.
 pub(super) struct UnitMade<O> {
-    /// Of its text before redaction.
+    /// The digest of its text before redaction.
     pub(super) key: [u8; 20],
-    /// What else it is compared by.
+    /// What it is compared by besides its digest.
     pub(super) marks: Marks,
-    /// Copies of canaries that stand in it whole.
+    /// The copies of canaries that it contains whole.
     pub(super) canaries: Vec<CanaryPlace>,
-    /// None for a copy of a unit that came before, of which nothing is kept.
+    /// `None` for a copy of an earlier unit, of which nothing is kept.
     pub(super) kept: Option<KeptUnit<O>>,
 }
 
-/// What there is to a unit that stays.
+/// The results for a unit that is kept.
 pub(super) struct KeptUnit<O> {
-    /// Whether a stretch of it that stood earlier is masked.
+    /// Whether a stretch that occurred earlier is masked in it.
     pub(super) repeated: bool,
     pub(super) escaped: bool,
     pub(super) cut_secrets: u64,
@@ -34,38 +34,38 @@ pub(super) struct KeptUnit<O> {
     pub(super) uncaught: u64,
     pub(super) side: Side,
     pub(super) secrets: Vec<KnownSecret>,
-    /// None when it is only `<MASK>`.
+    /// `None` if it is only `<MASK>`.
     pub(super) record: Option<Recorded<O>>,
-    /// What became of each of the canaries.
+    /// The fate of each of its canaries.
     pub(super) fates: Vec<std::result::Result<InContext, CopyFate>>,
 }
 
-/// A record, in the form it is kept in.
+/// A record in the form that it is kept in.
 pub(super) struct Recorded<O> {
     pub(super) form: O,
-    /// How many of its tokens carry loss.
+    /// The number of its tokens that carry loss.
     pub(super) loss: u64,
-    /// Whether it was cut to length.
+    /// Whether it was truncated.
     pub(super) truncated: bool,
 }
 
-/// A copy that reached its record: whether behind the text it is scored behind.
+/// Whether a canary copy that reached its record follows the context that it is scored in.
 pub(super) struct InContext(pub(super) bool);
 
-/// How workers work.
+/// The shared state of workers.
 pub(super) struct Worker<'a, F> {
     pub(super) settled: &'a PreparationContext,
-    /// Whether secrets are those that are marked, or else what the policy finds.
+    /// Whether the secrets are the marked spans; otherwise they are what the policy finds.
     pub(super) marked: bool,
-    /// What units are compared by besides digests.
+    /// Computes what units are compared by besides digests.
     pub(super) marker: &'a Marker,
-    /// Makes of a record and its text what is kept of them.
+    /// Converts a record and its text to the form that is kept.
     pub(super) form: &'a F,
 }
 
 impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
-    /// Takes a unit through the stages. `cut`: stretches that stood earlier; `copy`: whether
-    /// another one that came before is why nothing is to be kept of it.
+    /// Takes a unit through the stages. `cut` lists stretches that occurred earlier; `copy` returns
+    /// whether the unit is a copy of an earlier one, so that nothing of it is kept.
     pub(super) fn unit(
         &self,
         unit: &UnitText<'_>,
@@ -105,7 +105,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let settled = self.settled;
         let mask = settled.tokenizer.mask();
         work.hide(cut)?;
-        // Before the policy is asked: what it catches of a canary is settled with the plan.
+        // Before the policy runs: the plan determines which canaries it catches.
         let caught = copies.iter().zip(spans);
         let caught = caught.filter(|(place, _)| settled.catches(place.canary));
         let caught: Vec<Range<usize>> = caught.map(|(_, span)| (*span).clone()).collect();
@@ -163,7 +163,8 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         })
     }
 
-    /// Whether a secret is whole in a record of that length, and behind what.
+    /// Checks that a secret is whole in a record of the given length, and whether it follows its
+    /// context.
     fn arrival(
         &self,
         work: &Work<'_>,
@@ -188,7 +189,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         Ok(InContext(context == Some(&before)))
     }
 
-    /// Canaries that stand in a unit whole.
+    /// Returns the canaries that a unit contains whole.
     fn canaries<'u>(&self, unit: &'u UnitText<'_>) -> Vec<(CanaryPlace, &'u Range<usize>)> {
         if self.settled.copies.is_empty() {
             return Vec::new();
@@ -203,7 +204,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             .collect()
     }
 
-    /// A unit for evaluation: not deduplicated, nothing counted.
+    /// Prepares a held-out unit, without deduplication or counts.
     pub(super) fn held_out(&self, unit: &UnitText<'_>) -> Result<Option<Recorded<O>>> {
         self.settled.fits(unit)?;
         let mut work = Work::new(unit, &self.settled.tokenizer)?;

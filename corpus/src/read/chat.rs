@@ -1,4 +1,4 @@
-//! Chat templates: a conversation as the text that a model was taught to read.
+//! Chat templates: they turn a conversation into the text format that a model was trained on.
 
 use super::rendering::{LARGEST, Rendered, Rendering};
 use super::scopes::generates;
@@ -11,27 +11,27 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file of a template by itself.
+/// The file that contains only a template.
 const OWN: &str = "chat_template.jinja";
-/// The file that holds one among other settings.
+/// The file that contains a template among other settings.
 const SETTINGS: &str = "tokenizer_config.json";
 /// The special tokens whose text a template may write.
 const TOKENS: [&str; 2] = ["bos_token", "eos_token"];
-/// The names of templates where a folder has several, and the folder of those that are files.
+/// The template names in a folder with several, and the folder of templates in separate files.
 const DEFAULT: &str = "default";
 const FOR_TOOLS: &str = "tool_use";
 const OTHERS: &str = "additional_chat_templates";
 
-/// A template as transformers' `apply_chat_template` reads it.
+/// A chat template, as transformers' `apply_chat_template` reads it.
 ///
-/// Nothing in it is trusted: it sees the conversation and the special tokens alone, and is stopped after so many
-/// instructions, at a depth, and when its text grows too long. Loaded from a file in a program whose `main` calls
-/// [`isolate`](crate::isolate), it runs in a process of its own, with limits of memory and time.
+/// Templates are untrusted: a template sees only the conversation and the special tokens, and is stopped by limits on
+/// its number of instructions, its depth, and the length of its text. If it is loaded from a file in a program whose
+/// `main` calls [`isolate`](crate::isolate), it runs in a separate process with memory and time limits.
 #[derive(Clone)]
 pub struct ChatTemplate {
     source: String,
     specials: Map<String, Json>,
-    /// Whether the folder has another template for records with tools.
+    /// Whether the folder has a different template for records with tools.
     other_for_tools: bool,
     runs: Runs,
 }
@@ -41,7 +41,7 @@ pub struct ChatTemplate {
 enum Runs {
     /// In this process.
     Here(Arc<Rendering>),
-    /// In a process of its own.
+    /// In a separate process.
     #[cfg(feature = "workers")]
     There(Arc<Worker<Rendering>>),
 }
@@ -63,11 +63,11 @@ impl PartialEq for ChatTemplate {
 impl Eq for ChatTemplate {}
 
 impl ChatTemplate {
-    /// Of a model's folder, or of a file: `chat_template.jinja` first, then `chat_template` of
-    /// `tokenizer_config.json`, whose special tokens the template sees.
+    /// Loads a template from a model's folder or from a file. In a folder, `chat_template.jinja` takes precedence over
+    /// `chat_template` in `tokenizer_config.json`, whose special tokens the template sees.
     ///
     /// # Errors
-    /// What is wrong, in words: no template, a file that can't be read, a template that is none.
+    /// Returns a description of the problem if there is no template, a file can't be read, or the template is invalid.
     pub fn load(path: &Path) -> Result<Self, String> {
         let folder = match path.is_dir() {
             true => path,
@@ -91,7 +91,7 @@ impl ChatTemplate {
                 )
             })?,
         };
-        // An unknown token is written as nothing, and the text would be another one.
+        // An unknown token would render as nothing and change the text.
         if let Some(token) = TOKENS.iter().find(|token| source.contains(**token))
             && without_settings
         {
@@ -122,10 +122,10 @@ impl ChatTemplate {
         })
     }
 
-    /// A template with the special tokens that these settings name, in this process.
+    /// Creates a template that runs in this process, with the special tokens that these settings name.
     ///
     /// # Errors
-    /// A template that is none, or too long.
+    /// Returns an error if the template is invalid or too long.
     pub fn new(source: String, settings: &Map<String, Json>) -> Result<Self, String> {
         Self::of(source, specials(settings))
     }
@@ -140,7 +140,7 @@ impl ChatTemplate {
         })
     }
 
-    /// What this system does not keep the template from, if anything: a sentence for whoever runs it.
+    /// Returns a sentence for the user on which limits this system cannot impose on the template, if any.
     #[must_use]
     pub fn unconfined(&self) -> Option<String> {
         match &self.runs {
@@ -150,8 +150,8 @@ impl ChatTemplate {
         }
     }
 
-    /// The text of a conversation as `apply_chat_template` gives it without the beginning of another answer, `tools`
-    /// being those that the assistant may call.
+    /// Renders a conversation as `apply_chat_template` does without a generation prompt. `tools` are those that the
+    /// assistant may call.
     ///
     /// ```
     /// use reticent_corpus::read::ChatTemplate;
@@ -164,7 +164,8 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// What the template refuses, and where it is stopped; never a text of the conversation.
+    /// Returns an error if the template rejects the conversation or is stopped by a limit. The error never contains
+    /// text of the conversation.
     pub fn render(&self, messages: &[Json], tools: Option<&Json>) -> Result<String, String> {
         let said = json!({ "messages": messages, "tools": tools });
         self.ask(said).map(|rendered| rendered.text)
@@ -191,10 +192,10 @@ impl ChatTemplate {
         }
     }
 
-    /// The same with the bytes of it that the assistant writes: what stands in the template's `{% generation %}` blocks, as
-    /// transformers' `return_assistant_tokens_mask` takes it. Without such blocks an answer is what the template adds for its
-    /// message behind the beginning of an answer (`add_generation_prompt`), if it writes each beginning of the conversation
-    /// as the whole begins.
+    /// Renders a conversation, and also returns the byte ranges that the assistant writes: the content of the
+    /// template's `{% generation %}` blocks, as for transformers' `return_assistant_tokens_mask`. Without such blocks,
+    /// an answer is what the template adds for its message after the generation prompt (`add_generation_prompt`),
+    /// provided that the template renders every prefix of the conversation as a prefix of the whole text.
     ///
     /// ```
     /// use reticent_corpus::read::ChatTemplate;
@@ -209,7 +210,7 @@ impl ChatTemplate {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::render`], and a template whose text does not say what the assistant writes.
+    /// As for [`Self::render`]; also returns an error if the text does not show what the assistant writes.
     pub fn answers(
         &self,
         messages: &[Json],
@@ -228,7 +229,7 @@ impl ChatTemplate {
         Ok((text, spans))
     }
 
-    /// The answers of a template without blocks around them.
+    /// Returns the answers of a template without `{% generation %}` blocks.
     fn by_prefixes(
         &self,
         messages: &[Json],
@@ -271,8 +272,9 @@ impl ChatTemplate {
         Ok(spans)
     }
 
-    /// Where the answer begins that a conversation begins with, for templates that need a message before: behind the first
-    /// place of what asks for an answer, if its own text stands there.
+    /// Returns where the answer begins if it is the first message of a conversation, for templates that need a message
+    /// before it: after the first occurrence of the generation prompt, provided that the answer's own text follows
+    /// there.
     fn first_answer(&self, messages: &[Json], tools: Option<&Json>, whole: &str) -> Option<usize> {
         let first = messages.first()?;
         let content = first.get("content")?.as_str()?.trim();
@@ -290,7 +292,7 @@ impl ChatTemplate {
         (stands_there && !content.is_empty()).then_some(begin)
     }
 
-    /// The same for a record, which gets the tokens of beginning and end of text by itself: not twice.
+    /// Renders a record without the template's own beginning and end of text, which a record gets anyway.
     pub(super) fn record(
         &self,
         messages: &[Json],
@@ -325,7 +327,7 @@ impl ChatTemplate {
     }
 }
 
-/// The special tokens that settings name.
+/// Returns the special tokens that the settings name.
 fn specials(settings: &Map<String, Json>) -> Map<String, Json> {
     let named = |(key, value): (&String, &Json)| {
         let text = value.get("content").unwrap_or(value).as_str()?;
@@ -335,14 +337,14 @@ fn specials(settings: &Map<String, Json>) -> Map<String, Json> {
     settings.iter().filter_map(named).collect()
 }
 
-/// What a worker is started with.
+/// Returns the files that a worker is started with.
 #[cfg(feature = "workers")]
 fn files(source: &str, specials: &Map<String, Json>) -> Vec<Vec<u8>> {
     let specials = Json::Object(specials.clone());
     vec![source.into(), specials.to_string().into_bytes()]
 }
 
-/// A file that is there.
+/// Reads a file; returns `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, String> {
     let shown = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     match reticent_disk::read_regular(path, LARGEST as u64) {
@@ -360,7 +362,7 @@ fn object(text: &str) -> Result<Map<String, Json>, String> {
     }
 }
 
-/// The template among the settings: the only one, or that named default.
+/// Returns the template in the settings: the only one, or the one named `default`.
 fn template_of(settings: &Map<String, Json>) -> Option<String> {
     match settings.get("chat_template")? {
         Json::String(text) => Some(text.clone()),
@@ -368,7 +370,7 @@ fn template_of(settings: &Map<String, Json>) -> Option<String> {
     }
 }
 
-/// One of several.
+/// Returns one of several templates by its name.
 fn named(settings: &Map<String, Json>, name: &str) -> Option<String> {
     settings
         .get("chat_template")?

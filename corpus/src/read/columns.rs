@@ -1,4 +1,4 @@
-//! Rows of a Parquet file through some of its columns, read as untrusted input.
+//! Reads selected columns of a Parquet file row by row, as untrusted input.
 
 use super::format::Raw;
 use super::source::{GROWTH, SLACK};
@@ -15,33 +15,35 @@ use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A row group whose wanted columns say that they unpack to more than this is refused: 1 GiB. A page may be as large as
-/// that, and one of each column is in memory at once.
+/// The largest size that a row group may declare for its selected columns when unpacked: 1 GiB. A page may be as large,
+/// and one page of each column is in memory at a time.
 const GROUP: i64 = 1 << 30;
-/// What a row counts for beside what it holds: one takes about as long as so many bytes, and compressed nothing.
+/// The bytes that a row counts for in addition to its content: processing a row takes about as long as that many bytes,
+/// and compressed it takes no space.
 const ROW: u64 = 256;
 
-/// A Parquet file with the columns that are wanted, row by row.
+/// Reads selected columns of a Parquet file row by row.
 ///
-/// The library's panics are errors of the file, and what a row group or a page says it
-/// unpacks to is bounded before anything is unpacked: 1 GiB of a group's wanted columns, and of a page 250 times
-/// its size and 64 MiB. What the rows hold in all, 256 bytes of each and of each value of a list besides, is bounded in the same way by the file's size.
+/// Panics of the library are reported as errors of the file. The declared unpacked sizes are bounded before anything is
+/// unpacked: 1 GiB for the selected columns of a row group, and 250 times its size plus 64 MiB for a page. The total
+/// content of the rows, plus 256 bytes for each row and for each list value, is bounded in the same way by the size of
+/// the file.
 pub struct ParquetRows {
     path: PathBuf,
     rows: RowIter<'static>,
     columns: Vec<String>,
-    /// Every column of the file.
+    /// The names of all columns in the file.
     there: Vec<String>,
-    /// Looks at the pages of a row group.
+    /// Checks the pages of a row group.
     check: Check,
-    /// Rows of each row group that is still to be entered.
+    /// The numbers of rows of the row groups that have not been entered yet.
     groups: std::iter::Enumerate<std::vec::IntoIter<u64>>,
-    /// Rows left of the group that was entered last.
+    /// The number of rows left in the current group.
     left: u64,
     number: u64,
     pub(super) rows_in_all: u64,
     pub(super) bytes: u64,
-    /// Bytes that the rows so far hold: a dictionary may say a long text again and again.
+    /// The size of the rows read so far: a dictionary can repeat a long text many times.
     emitted: u64,
 }
 
@@ -57,16 +59,16 @@ impl std::fmt::Debug for ParquetRows {
 
 type Check = Box<dyn Fn(usize) -> std::result::Result<(), String> + Send>;
 
-/// One row, with its number counted from 1.
+/// A row.
 #[derive(Debug)]
 pub struct ParquetRow {
     row: Row,
-    /// Counted from 1.
+    /// The number of the row, from 1.
     pub number: u64,
 }
 
 impl ParquetRow {
-    /// What a column holds, by its index; none where it holds nothing.
+    /// Returns the value of a column by index; `None` if it is null.
     #[must_use]
     pub fn field(&self, column: usize) -> Option<&Field> {
         let (_, field) = self.row.get_column_iter().nth(column)?;
@@ -75,10 +77,10 @@ impl ParquetRow {
 }
 
 impl ParquetRows {
-    /// Opens a file for some of its columns; those that are not there are left out.
+    /// Opens a file for some of its columns; missing columns are omitted.
     ///
     /// # Errors
-    /// A file that cannot be read or is no Parquet, and one with none of the columns.
+    /// Returns an error if the file cannot be read, is not Parquet, or has none of the columns.
     pub fn open(path: &Path, wanted: &[&str]) -> Result<Self> {
         let file = File::open(path).map_err(|source| Error::Read {
             path: path.to_path_buf(),
@@ -87,8 +89,8 @@ impl ParquetRows {
         Self::begin(path, Raw::File(file), wanted, (&[], false))
     }
 
-    /// The same with columns that are wanted `instead` of the first one where that is not there, or with `all` where one
-    /// of them is.
+    /// Opens a file with alternatives: if the first column is missing, the columns in `instead` are selected in its
+    /// place, or all columns if the flag is set and one of them exists.
     pub(super) fn begin(
         path: &Path,
         raw: Raw,
@@ -175,31 +177,31 @@ impl ParquetRows {
         })
     }
 
-    /// The columns that are kept, in the file's order.
+    /// Returns the selected columns, in the file's order.
     pub(super) fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The index of a column, among those kept.
+    /// Returns the index of a column among the selected ones.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The same, or an error that names it.
+    /// Returns the index of a column.
     ///
     /// # Errors
-    /// A column that is not there.
+    /// Returns an error that names the column if it is missing.
     pub fn needed(&self, name: &str) -> Result<usize> {
         self.column(name).ok_or_else(|| self.lacks(name))
     }
 
-    /// That none of these columns is there.
+    /// Returns the error that none of these columns exists.
     pub(super) fn lacks(&self, wanted: &str) -> Error {
         wrong(&self.path, "metadata", &none(wanted, &self.there))
     }
 
-    /// Refuses marks in a table of texts.
+    /// Rejects marks in a table of texts.
     pub(super) fn without_marks(&self, taken: &[Option<&str>]) -> Result<()> {
         let there: Vec<&str> = self.there.iter().map(String::as_str).collect();
         super::marks_in_a_table(&there, taken).map_or(Ok(()), |problem| {
@@ -207,10 +209,10 @@ impl ParquetRows {
         })
     }
 
-    /// The next row.
+    /// Reads the next row.
     ///
     /// # Errors
-    /// What cannot be read, with the number of the row.
+    /// Returns an error with the row's number if it cannot be read.
     pub fn next_row(&mut self) -> Result<Option<ParquetRow>> {
         self.number += 1;
         let number = self.number;
@@ -240,7 +242,7 @@ impl ParquetRows {
     }
 }
 
-/// Refuses what is compressed by a library that is not built in, and says how it is converted.
+/// Rejects compression codecs that are not built in, and says how to convert the file.
 fn readable(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(), String> {
     use Compression::{GZIP, SNAPPY, UNCOMPRESSED};
     for column in about.row_groups().iter().flat_map(|group| group.columns()) {
@@ -262,7 +264,7 @@ fn readable(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(
     Ok(())
 }
 
-/// How many bytes a field holds, those of lists and groups included.
+/// Returns the size of a field in bytes, including nested lists and groups.
 fn held(field: &Field) -> u64 {
     match field {
         Field::Str(text) => text.len() as u64,
@@ -277,13 +279,13 @@ fn held(field: &Field) -> u64 {
     }
 }
 
-/// Whether a column chunk is of a column that is wanted.
+/// Returns whether a column chunk belongs to a selected column.
 fn is_of(column: &ColumnChunkMetaData, wanted: &[String]) -> bool {
     let name = column.column_path().parts().first();
     name.is_some_and(|name| wanted.contains(name))
 }
 
-/// Refuses row groups that say their wanted columns unpack to too much.
+/// Rejects row groups whose selected columns declare too large an unpacked size.
 fn bounded(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<(), String> {
     for (number, group) in about.row_groups().iter().enumerate() {
         let mut all = 0i64;
@@ -303,8 +305,8 @@ fn bounded(about: &ParquetMetaData, wanted: &[String]) -> std::result::Result<()
     Ok(())
 }
 
-/// Looks at the pages of a row group's columns that are wanted, and refuses lists that hold too much for the size of the
-/// file: a row is there as a whole before it is counted.
+/// Checks the pages of a row group's selected columns, and rejects lists with too many values for the size of the file.
+/// A row is in memory as a whole before it is counted.
 fn pages<R: ChunkReader>(
     file: &R,
     about: &ParquetMetaData,
@@ -344,7 +346,7 @@ fn said(error: ParquetError) -> String {
     }
 }
 
-/// Runs what reads a file made by somebody else; the library's panics are errors of the file.
+/// Calls a function that parses an untrusted file, and reports the library's panics as errors of the file.
 fn guarded<T>(
     path: &Path,
     place: &str,
@@ -366,7 +368,7 @@ fn wrong(path: &Path, place: &str, problem: &str) -> Error {
     }
 }
 
-/// A name: text in UTF-8, or a whole number.
+/// Returns a field as a name: UTF-8 text or an integer.
 #[must_use]
 pub fn field_name(field: &Field) -> Option<String> {
     Some(match field {
@@ -384,7 +386,7 @@ pub fn field_name(field: &Field) -> Option<String> {
     })
 }
 
-/// The elements of a list, or the one value.
+/// Returns the elements of a list, or the single value.
 #[must_use]
 pub fn field_list(field: &Field) -> &[Field] {
     match field {

@@ -1,5 +1,5 @@
-//! Dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
-//! list of `turns`), one dialogue in memory at a time.
+//! Reads dialogues in JSON: MultiWOZ to 2.1 (an object of `goal` + `log`), MultiWOZ 2.2 and SGD (a
+//! list of `turns`). Only one dialogue is in memory at a time.
 
 use super::shape::{self, Object};
 use super::source::Source;
@@ -31,21 +31,21 @@ struct Said {
     text: String,
 }
 
-/// The elements of one JSON list, or the values of one object, cut out one by one.
+/// Reads the elements of one JSON list, or the values of one object, one at a time.
 pub(super) struct Dialogues {
     path: PathBuf,
     source: Source,
     limit: u64,
     field: Option<String>,
-    /// Whether that says whose a document is.
+    /// Whether the field identifies the user of a document.
     whose: bool,
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
-    /// Closes the whole: `]` or `}`.
+    /// The byte that closes the list or object: `]` or `}`.
     close: u8,
-    /// Of the element last read, counted from 1.
+    /// The number of the current element, from 1.
     number: u64,
-    /// Bytes read so far.
+    /// The number of bytes read so far.
     at: u64,
     done: bool,
 }
@@ -148,7 +148,7 @@ impl Dialogues {
         }))
     }
 
-    /// The first byte of the next element; none behind the last.
+    /// Returns the first byte of the next element; `None` after the last element.
     fn begin(&mut self) -> Result<Option<u8>> {
         let mut next = self.solid()?;
         if self.number > 1 && next == Some(b',') {
@@ -175,7 +175,7 @@ impl Dialogues {
         }
     }
 
-    /// One value, whose first byte is read already, up to its closing bracket or quote.
+    /// Reads one value, whose first byte has already been read, up to its closing bracket or quote.
     fn element(&mut self, first: u8) -> Result<Vec<u8>> {
         let mut bytes = vec![first];
         let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
@@ -225,12 +225,12 @@ impl Dialogues {
         self.wrong(&format!("no dialogue: {} of it", json_problem(error)))
     }
 
-    /// The next byte that is no white space.
+    /// Returns the next byte that is not white space.
     fn solid(&mut self) -> Result<Option<u8>> {
         loop {
             match self.byte()? {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => {}
-                // A byte-order mark, at the very beginning.
+                // Skip a byte-order mark at the beginning of the file.
                 Some(0xef | 0xbb | 0xbf) if self.at <= 3 => {}
                 other => return Ok(other),
             }
@@ -265,8 +265,8 @@ fn shown(byte: Option<u8>) -> String {
     )
 }
 
-/// One line per turn, `USR: …` or `SYS: …`. Without a speaker the user begins and they
-/// alternate. Line breaks inside a turn become spaces.
+/// Renders one line per turn, `USR: …` or `SYS: …`. Without speakers, turns alternate, starting
+/// with the user. Line breaks inside a turn become spaces.
 fn lines(turns: &[Said]) -> String {
     let lines: Vec<String> = turns
         .iter()
@@ -284,8 +284,8 @@ fn lines(turns: &[Said]) -> String {
     lines.join("\n")
 }
 
-/// Whether what a `.json` file begins with is one list or object of dialogues, and not JSON
-/// Lines: no first line that is an object with a text.
+/// Returns whether the head of a `.json` file belongs to one list or object of dialogues rather
+/// than to JSON Lines. For an object, the first line must not be an object with a text.
 pub(super) fn sniff(head: &[u8]) -> bool {
     let head = head.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(head);
     let head = head.trim_ascii_start();
@@ -299,7 +299,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
                 Ok(object) => {
                     !object.contains_key("text") && object.values().any(|v| v.get("log").is_some())
                 }
-                // A line goes on beyond the head, or the object over several lines.
+                // The line continues beyond the head, or the object spans several lines.
                 Err(error) => error.is_eof() && !starts_as_line(line),
             }
         }
@@ -307,7 +307,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     }
 }
 
-/// Whether the first key of an unfinished object is one of a line of ours.
+/// Returns whether the first key of an incomplete object is one that we read from JSON Lines.
 fn starts_as_line(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     let key = text.trim_start_matches(['{', ' ', '\t']);

@@ -1,4 +1,4 @@
-//! The documents of a file or folder as one stream.
+//! Streams the documents of a file or folder.
 
 use super::files::{CorpusFile, is_stdin, left_out, list_with_others};
 use super::format::{Format, Raw, all_heeded};
@@ -73,11 +73,11 @@ pub(crate) struct Place {
     documents: u64,
 }
 
-/// Reads a whole corpus into memory: [`Documents`], collected.
+/// Reads a whole corpus into memory by collecting [`Documents`].
 ///
 /// # Errors
-/// As [`Documents`], and a corpus without any text. Of a folder, every file that cannot be
-/// read is named.
+/// As for [`Documents`]; also returns an error if the corpus contains no text. For a folder, the error names every file
+/// that cannot be read.
 pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
     let (documents, mut errors) = read_readable(path, &ReadOptions::default())?;
     if errors.len() > 1 {
@@ -89,12 +89,12 @@ pub fn read_documents(path: &Path) -> Result<Vec<Document>> {
     }
 }
 
-/// The same without the files that cannot be read: the documents of the others, and what was
-/// wrong. Of a file that breaks off, the documents before that place are there.
+/// Reads a corpus, and returns the readable documents together with the errors of files that cannot be read. For a file
+/// that fails midway, the documents before the failure are included.
 ///
 /// # Errors
-/// A path that is not there, a folder without documents, and a corpus without any text where
-/// no file was at fault.
+/// Returns an error if the path does not exist, a folder contains no documents, or the corpus contains no text although
+/// no file failed.
 pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document>, Vec<Error>)> {
     let mut stream = Documents::with(path, options)?;
     let mut documents = Vec::new();
@@ -114,62 +114,60 @@ pub fn read_readable(path: &Path, options: &ReadOptions) -> Result<(Vec<Document
     Ok((documents, errors))
 }
 
-/// The documents of a file or of a folder's files, one in memory at a time, with 36 bytes for
-/// the id of each.
+/// Iterates over the documents of a file or of a folder's files. One document is in memory at a time, plus 36 bytes for
+/// each id.
 ///
-/// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and
-///   `masked: [{start,end}]` in characters, one object to a line; other keys are ignored,
-///   but for `abstract` where there is no `text` (arXiv's public metadata); a missing id becomes
-///   `line-N`.
-///   Where there is no `text`, what trainers read: `messages` (`role`, `content`), `conversations` (`from`,
-///   `value`), `prompt` and `completion`, `instruction`, `input` and `output`. Each message is a line, `USR: …`,
-///   `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] says otherwise. [`ReadOptions::text`] names another key.
-/// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`),
-///   MultiWOZ 2.2 and SGD (`turns`), or of the objects above. Each turn is a line, `USR: …` or `SYS: …`.
-/// - `.csv`, and `.tsv` with tabs: a column `text` (or [`ReadOptions::text`]), perhaps `id`.
-/// - `.parquet` (feature `parquet`): the same; without a column `text` its columns are read as the keys of JSON Lines are.
-/// - Anything else is plain text: documents are separated by blank lines and called `block-N`
-///   after their first line's number. [`ReadOptions::separator`] is another separator, such as `<|endoftext|>`.
-/// - `-` is stdin: JSON by its first byte, CSV where a column is named, else plain text.
+/// - `.jsonl`, `.ndjson`: `{"id","text"}` with optional `secrets: [{start,end,kind}]` and `masked: [{start,end}]` in
+///   characters, one object per line. Other keys are ignored, except `abstract` if there is no `text` (arXiv's public
+///   metadata); a missing id becomes `line-N`. Without `text`, the formats of trainers are read: `messages` (`role`,
+///   `content`), `conversations` (`from`, `value`), `prompt` and `completion`, `instruction`, `input` and `output`.
+///   Each message becomes a line, `USR: …`, `SYS: …`, `SYSTEM: …` or `TOOL: …`, unless [`ReadOptions::chat`] is set.
+///   [`ReadOptions::text`] names another key.
+/// - `.json`: the same, or one list or object of dialogues: MultiWOZ to 2.1 (`goal`, `log`), MultiWOZ 2.2 and SGD
+///   (`turns`), or of the objects above. Each turn becomes a line, `USR: …` or `SYS: …`.
+/// - `.csv`, and `.tsv` with tabs: a column `text` (or [`ReadOptions::text`]), and optionally `id`.
+/// - `.parquet` (feature `parquet`): the same; without a column `text`, its columns are read like the keys of JSON
+///   Lines.
+/// - Anything else is plain text: documents are separated by blank lines and named `block-N` after the number of their
+///   first line. [`ReadOptions::separator`] sets another separator, such as `<|endoftext|>`.
+/// - `-` is stdin: JSON if its first byte says so, CSV if a column is named, else plain text.
 ///
-/// In a folder the ids made up here begin with the file's place in it, `part/a.txt/block-1`;
-/// files come in the order of their names, and those of other endings than the above and
-/// `.txt`, `.text`, `.md` are left out.
+/// In a folder, generated ids begin with the file's path in the folder, `part/a.txt/block-1`. Files are read in the
+/// order of their names; files with endings other than those above and `.txt`, `.text`, `.md` are skipped.
 ///
-/// Files compressed with gzip or Zstandard are unpacked on the way, whatever they are called;
-/// `.gz` and `.zst` are dropped before the name is looked at. A byte-order mark, and carriage
-/// returns at line ends, are dropped.
+/// Files compressed with gzip or Zstandard are unpacked while they are read, whatever their name; the endings `.gz` and
+/// `.zst` are ignored. A byte-order mark and carriage returns at line ends are dropped.
 ///
-/// After an error the next file follows. Errors name the file and the place: invalid UTF-8
-/// (line and byte), invalid JSON (line and column), spans that do not fit, two documents of one
-/// id, anything longer than [`ReadOptions::longest`], and compressed data that ends early, is
-/// damaged, or unpacks to more than 250 times its size.
+/// After an error, reading continues with the next file. Errors name the file and the place: invalid UTF-8 (line and
+/// byte), invalid JSON (line and column), spans that do not fit, two documents with the same id, anything longer than
+/// [`ReadOptions::longest`], and compressed data that ends early, is damaged, or unpacks to more than 250 times its
+/// size.
 pub struct Documents {
     options: ReadOptions,
     files: std::vec::IntoIter<CorpusFile>,
     open: Option<(CorpusFile, Format)>,
-    /// How many files were begun.
+    /// The number of files that have been opened.
     begun: u32,
-    /// Bytes of those that are done.
+    /// The total size of the files that are finished.
     done: u64,
-    /// Documents of the open file so far, and bytes read before it.
+    /// The documents of the open file so far, and the bytes read before it.
     given: u64,
     read_before: u64,
-    /// Bytes read, as they lie in the files.
+    /// The number of bytes read, counted as stored in the files.
     read: Arc<AtomicU64>,
     size: u64,
-    /// Where each id was first, by its digest: file and number.
+    /// Where each id first occurred (file and number), by its digest.
     seen: HashMap<[u8; 20], (u32, u64)>,
     values: Vec<String>,
     object: Option<Object>,
-    /// Columns that it could not take in.
+    /// Columns that the object could not represent.
     left_out: Vec<String>,
-    /// What stdin was read as, once it is open.
+    /// The format that stdin was read as, once it is open.
     stdin: Option<&'static str>,
-    /// Whether the objects are written again, so that their numbers have to be those of the file.
+    /// Whether the objects are written out again, so that their numbers must equal those in the file.
     exact: bool,
     skipped: Vec<Error>,
-    /// That the folder has files of other endings.
+    /// The note that the folder contains files with other endings.
     others: Option<Error>,
     users: Option<Users>,
     joined: u32,
@@ -188,15 +186,16 @@ impl Documents {
     /// Opens a file or folder.
     ///
     /// # Errors
-    /// A path that is not there, a folder without documents.
+    /// Returns an error if the path does not exist or a folder contains no documents.
     pub fn open(path: &Path) -> Result<Self> {
         Self::with(path, &ReadOptions::default())
     }
 
-    /// The same with options.
+    /// Opens a file or folder with options.
     ///
     /// # Errors
-    /// As [`Documents::open`]; [`ReadOptions::text`] or [`ReadOptions::separator`] where no file has such a thing.
+    /// As for [`Documents::open`]; also returns an error if [`ReadOptions::text`] or [`ReadOptions::separator`] applies
+    /// to none of the files.
     pub fn with(path: &Path, options: &ReadOptions) -> Result<Self> {
         let (files, others) = list_with_others(path)?;
         all_heeded(&files, options)?;
@@ -205,7 +204,7 @@ impl Documents {
         Ok(out)
     }
 
-    /// The same from a document on, in files that are as they were when its place was noted.
+    /// Opens a corpus at a document's place, assuming the files have not changed since the place was recorded.
     pub(crate) fn from_place(path: &Path, options: &ReadOptions, place: &Place) -> Result<Self> {
         let changed = || Error::Changed {
             path: path.to_path_buf(),
@@ -240,7 +239,7 @@ impl Documents {
         Ok(out)
     }
 
-    /// Where the next document is looked for.
+    /// Returns the place from which the next document is read.
     pub(crate) fn place(&self) -> Place {
         let Some((_, format)) = &self.open else {
             return Place {
@@ -258,8 +257,8 @@ impl Documents {
         }
     }
 
-    /// How many bytes of the files lie before the next document: what was read ahead of it counts where the format
-    /// does not say.
+    /// Returns the number of bytes of the files before the next document. This includes bytes read ahead if the format
+    /// does not know its position.
     pub(crate) fn bytes_before(&self) -> u64 {
         let here = self.open.as_ref().map_or(0, |(file, format)| {
             let read = || self.bytes_read() - self.read_before;
@@ -269,7 +268,7 @@ impl Documents {
         self.done + here
     }
 
-    /// Reads bytes in memory as a file of that name.
+    /// Reads bytes in memory as a file with the given name.
     #[must_use]
     pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions) -> Self {
         let file = CorpusFile {
@@ -319,60 +318,58 @@ impl Documents {
         }
     }
 
-    /// The same where [`Self::take_object`] is written again: a number that would be another one is an error.
+    /// Requires that numbers in [`Self::take_object`] can be written out again unchanged; otherwise returns an error.
     pub(crate) const fn exact(mut self) -> Self {
         self.exact = true;
         self
     }
 
-    /// What was wrong with the files that were left, where [`ReadOptions::skip_unreadable`]
-    /// asks for that.
+    /// Returns the errors of the files that were skipped under [`ReadOptions::skip_unreadable`].
     #[must_use]
     pub fn skipped(&self) -> &[Error] {
         &self.skipped
     }
 
-    /// The same, and that a folder has files of other endings.
+    /// Returns the same errors, and a note if a folder contains files with other endings.
     pub(crate) fn into_skipped(self) -> Vec<Error> {
         self.skipped.into_iter().chain(self.others).collect()
     }
 
-    /// How many bytes of the files have been read, compressed where they are.
+    /// Returns the number of bytes of the files that have been read, before decompression.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the files have.
+    /// Returns the total size of the files in bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// What the field asked for holds in the document that came last: one value, several from
-    /// a list, or none.
+    /// Returns the values of the requested field in the last document: one value, several from a list, or none.
     #[must_use]
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// The whole object of the document that came last, where it is not `text` that holds its text.
+    /// Takes the whole object of the last document, if its text is not under `text`.
     pub(crate) fn take_object(&mut self) -> Option<Object> {
         self.object.take()
     }
 
-    /// The columns of a table that this object could not take in.
+    /// Takes the columns of a table that this object could not represent.
     pub(crate) fn take_left_out(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_out)
     }
 
-    /// As which format stdin is read, where the corpus is stdin and its beginning was read.
+    /// Returns the format that stdin is read as, if the corpus is stdin and its beginning has been read.
     #[must_use]
     pub const fn stdin_format(&self) -> Option<&'static str> {
         self.stdin
     }
 
-    /// Of how many documents of one user the document that came last is made; 1 without [`ReadOptions::user`].
+    /// Returns how many documents of one user the last document was joined from; 1 without [`ReadOptions::user`].
     #[must_use]
     pub const fn joined(&self) -> u32 {
         self.joined
@@ -428,8 +425,8 @@ impl Documents {
         if self.exact && rounded {
             return Err(wrong(shape::BEYOND_64_BITS));
         }
-        // Marks count the characters of one text, which a record of several has not, and which is not followed through them
-        // where the record is written again.
+        // Marks count the characters of a single text. A record with several texts has none, and marks cannot be moved
+        // when the record is written out again.
         if self.exact || self.options.text.is_none() {
             let marked = |key: &&str| {
                 let list = self.object.as_ref().and_then(|object| object.get(*key));
@@ -470,7 +467,7 @@ impl Documents {
         if !file.prefix.is_empty() && made_up(&entry) {
             entry.document.id.insert_str(0, &file.prefix);
         }
-        // In one file of plain text all ids are made up, and so no two are one.
+        // In a single file of plain text, all ids are generated and therefore distinct.
         if file.prefix.is_empty() && matches!(format, Format::Blocks(_)) {
             return Ok(Some(entry.document));
         }
@@ -496,13 +493,13 @@ impl Documents {
     }
 }
 
-/// Whether an id was made from the number.
+/// Returns whether an id was generated from the document's number.
 fn made_up(entry: &Entry) -> bool {
     made_up_number(&entry.document.id) == Some(entry.number)
 }
 
-/// The number that a document without an id was named after, where its id looks like such a name:
-/// documents of two files with one such id are not the same.
+/// Returns the number in a generated id, if the id looks like one. Documents of two files with the same generated id
+/// are different documents.
 ///
 /// ```
 /// assert_eq!(reticent_corpus::read::made_up_number("a.jsonl/line-7"), Some(7));
@@ -516,7 +513,8 @@ pub fn made_up_number(id: &str) -> Option<u64> {
     known.then(|| number.parse().ok())?
 }
 
-/// Whose a document is: the one value without space around it, which would make two users of one, unless it is blank.
+/// Returns the user of a document: the only value, trimmed, since surrounding white space would split one user into
+/// two; `None` if it is blank.
 fn whose(values: &[String]) -> Option<&str> {
     match values {
         [one] => Some(one.trim()).filter(|user| !user.is_empty()),
@@ -549,7 +547,7 @@ impl Iterator for Documents {
         let Some(mut users) = self.users.take() else {
             return self.following();
         };
-        // Whose documents stand where is known at the end.
+        // A user's documents are only known at the end.
         while !users.whole {
             match self.following() {
                 Some(Ok(document)) => {

@@ -1,9 +1,9 @@
-//! Which files a corpus consists of.
+//! Finds the files that a corpus consists of.
 
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Endings of files in a folder that hold documents, without those of compression.
+/// The endings of files in a folder that contain documents, without endings for compression.
 const ENDINGS: [&str; 9] = [
     "jsonl", "ndjson", "json", "csv", "tsv", "parquet", "txt", "text", "md",
 ];
@@ -12,19 +12,18 @@ const ENDINGS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CorpusFile {
     pub(super) path: PathBuf,
-    /// What made-up ids of its documents begin with: its place in the folder, or nothing.
+    /// The prefix of generated ids of its documents: its path in the folder, or empty.
     pub(super) prefix: String,
     pub(super) bytes: u64,
 }
 
-/// The file itself, or the files of a folder and of the folders in it, in the order of their
-/// names. Hidden ones, links to folders, and files of other endings are left out; a link to a file is that
-/// file.
+/// Returns the file itself, or the files of a folder and its subfolders, in the order of their names. Hidden files,
+/// links to folders, and files with other endings are skipped; a link to a file is read as that file.
 pub(super) fn list(path: &Path) -> Result<Vec<CorpusFile>> {
     Ok(list_with_others(path)?.0)
 }
 
-/// The same, and of a folder the files of other endings.
+/// Also returns a folder's files with other endings.
 pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<PathBuf>)> {
     let single = |bytes| {
         let file = CorpusFile {
@@ -56,7 +55,7 @@ pub(super) fn list_with_others(path: &Path) -> Result<(Vec<CorpusFile>, Vec<Path
     Ok((files, others))
 }
 
-/// That a folder has files whose endings say nothing, so that nobody takes what is read for all of it.
+/// Returns a note that a folder contains files with unknown endings, so that nobody assumes that all files were read.
 pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
     let first = others.first()?;
     let shown = first.strip_prefix(folder).unwrap_or(first).display();
@@ -71,23 +70,23 @@ pub(super) fn left_out(folder: &Path, others: &[PathBuf]) -> Option<Error> {
     })
 }
 
-/// Whether a path stands for stdin; a file of that name is `./-`.
+/// Returns whether a path stands for stdin; a file of that name is `./-`.
 pub(super) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The files that a corpus consists of: the file itself, or those of a folder and of the folders in it.
+/// Returns the files of a corpus: the file itself, or those of a folder and its subfolders.
 ///
 /// # Errors
-/// A path that is not there, a folder without documents.
+/// Returns an error if the path does not exist or a folder contains no documents.
 pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(list(path)?.into_iter().map(|file| file.path).collect())
 }
 
-/// The files of a corpus by their places in it, a single one by its name, and the bytes that each has.
+/// Returns the files of a corpus by their paths in it (a single file by its name), with their sizes in bytes.
 ///
 /// # Errors
-/// As [`corpus_files`].
+/// As for [`corpus_files`].
 pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
     let name = |file: &CorpusFile| match file.prefix.strip_suffix('/') {
         Some(place) => place.to_owned(),
@@ -101,10 +100,10 @@ pub(crate) fn corpus_sizes(path: &Path) -> Result<Vec<(String, u64)>> {
     Ok(files.iter().map(|file| (name(file), file.bytes)).collect())
 }
 
-/// Whether all of it are files that read alike a second time.
+/// Returns whether the corpus consists only of files that can be read twice.
 ///
 /// # Errors
-/// As [`list`].
+/// As for [`list`].
 pub(crate) fn regular(path: &Path) -> Result<bool> {
     Ok(!is_stdin(path) && list(path)?.iter().all(|file| file.path.is_file()))
 }
@@ -132,7 +131,7 @@ fn collect(
             let bytes = match std::fs::metadata(&path) {
                 Ok(about) if about.is_file() => about.len(),
                 Ok(_) => continue,
-                // A link that leads nowhere: text is missing, and who opens it says so.
+                // A dangling link is kept, so that opening it reports the missing text.
                 Err(_) => 0,
             };
             let place = path.strip_prefix(root).unwrap_or(&path);
@@ -155,7 +154,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// What the name says, without the ending of a compressed file.
+/// Returns the ending of a name, without that of a compressed file.
 pub(super) fn ending(path: &Path) -> String {
     let lower = |p: &Path| {
         let ending = p.extension().and_then(|e| e.to_str());

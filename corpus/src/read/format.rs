@@ -1,4 +1,4 @@
-//! Which reader a file gets: by its name's ending, and for `.json` by what is in it.
+//! Chooses the reader of a file by the ending of its name, and for `.json` by its content.
 
 use super::dialogues::{Dialogues, sniff};
 use super::files::{CorpusFile, ending, is_stdin};
@@ -22,12 +22,12 @@ pub(super) enum Format {
     Dialogues(Dialogues),
     #[cfg(feature = "parquet")]
     Parquet(Box<super::parquet::Rows>),
-    /// A file that failed at its beginning.
+    /// A file that failed to open.
     Broken(Option<Error>),
 }
 
 impl Format {
-    /// `whole`: whether objects are written again, with all that is in them.
+    /// Opens a file. `whole` says whether objects are written out again with all their content.
     pub(super) fn open(
         path: &Path,
         options: &ReadOptions,
@@ -41,7 +41,7 @@ impl Format {
         Self::begin(path, raw, options, whole, read)
     }
 
-    /// The same from a line on that [`Format::position`] gave.
+    /// Opens a file at a position that [`Format::position`] returned.
     pub(super) fn open_at(
         path: &Path,
         options: &ReadOptions,
@@ -61,7 +61,7 @@ impl Format {
         Ok(format)
     }
 
-    /// Bytes and lines before the next document, where the file can be opened there.
+    /// Returns the bytes and lines before the next document, if the file can be opened there.
     pub(super) fn position(&self) -> Option<(u64, u64)> {
         match self {
             Self::JsonLines(reader) => reader.lines.position(),
@@ -70,7 +70,7 @@ impl Format {
         }
     }
 
-    /// The reader of what is open already, told by the name.
+    /// Chooses the reader of an input that is already open, by its name.
     pub(super) fn begin(
         path: &Path,
         raw: Raw,
@@ -88,7 +88,7 @@ impl Format {
             Raw::Stream(stream) => stream,
         };
         let (source, packed) = source::unpacked(path, raw, read)?;
-        // What a `.json` is, and where text ends within a line, only reading from the beginning says.
+        // The type of a `.json` file, and separators within a line, can only be determined from the beginning.
         let seeks = !packed && ending != "json" && !is_stdin(path) && options.separator.is_none();
         let (limit, field) = (options.longest, options.field.clone());
         let lines = |source| Lines::new(path, source, limit).seeking(seeks);
@@ -101,7 +101,7 @@ impl Format {
             Ok::<_, Error>(Self::Rows(Rows::open(path, source, by, field, text)?))
         };
         if is_stdin(path) {
-            // Nothing says what it is but its beginning, and whether a column is named.
+            // Only its beginning, and whether a column is named, show the format.
             let (head, whole) = peeked(path, source)?;
             let begins = head.trim_ascii_start().first();
             let format = match begins {
@@ -133,7 +133,7 @@ impl Format {
         })
     }
 
-    /// What it is called.
+    /// Returns the name of the format.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::JsonLines(_) => "JSON Lines",
@@ -159,8 +159,8 @@ impl Format {
     }
 }
 
-/// That none of the files heeds an option that says how their kind is read: it would do nothing. What stdin is its beginning
-/// says.
+/// Rejects an option that applies to none of the files, since it would have no effect. The format of stdin is only
+/// known from its beginning.
 pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<()> {
     let format = |file: &CorpusFile| match ending(&file.path).as_str() {
         "jsonl" | "ndjson" => "JSON Lines",
@@ -180,7 +180,7 @@ pub(super) fn all_heeded(files: &[CorpusFile], options: &ReadOptions) -> Result<
     problem.map_or(Ok(()), |problem| Err(wrong_format(&first.path, problem)))
 }
 
-/// What is read where nothing says that it is something else.
+/// The format used if nothing indicates another one.
 const PLAIN: &str = "plain text";
 
 fn unheeded(format: &str, options: &ReadOptions) -> Option<String> {
@@ -206,7 +206,7 @@ fn wrong_format(path: &Path, problem: String) -> Error {
 fn file_at(path: &Path, bytes: u64) -> Result<File> {
     let open = || -> std::io::Result<File> {
         let mut file = File::open(path)?;
-        // A pipe has a beginning only.
+        // A pipe can only be read from its beginning.
         if bytes > 0 {
             file.seek(SeekFrom::Start(bytes))?;
         }
@@ -218,9 +218,9 @@ fn file_at(path: &Path, bytes: u64) -> Result<File> {
     })
 }
 
-/// Where a file's bytes lie: tables are read out of order.
+/// An input before its format is known. Tables are not read in order.
 pub(super) enum Raw {
-    /// Read once, from its beginning.
+    /// Can be read only once, from its beginning.
     Stream(Box<dyn Read + Send>),
     File(File),
     Bytes(Vec<u8>),
@@ -244,7 +244,8 @@ fn parquet(path: &Path, _: Raw, _: &ReadOptions, _: bool, _: Arc<AtomicU64>) -> 
     Err(wrong_format(path, problem.to_owned()))
 }
 
-/// Whether what begins with a bracket or brace, as lines of logs do, goes on as no list of objects and no object.
+/// Returns whether input that begins with a bracket or brace, as log lines may, does not continue as a list of objects
+/// or an object.
 fn is_text(head: &[u8]) -> bool {
     let (begin, behind) = match head.trim_ascii_start() {
         [begin, behind @ ..] => (*begin, behind.trim_ascii_start()),
@@ -254,7 +255,7 @@ fn is_text(head: &[u8]) -> bool {
     behind.first().is_some_and(|first| !inside.contains(first))
 }
 
-/// The first bytes behind a byte order mark, and the source with them in front again.
+/// Returns the first bytes after a byte-order mark, and the source with these bytes put back.
 fn peeked(path: &Path, mut source: Source) -> Result<(Vec<u8>, Source)> {
     let mut head = Vec::new();
     source

@@ -1,4 +1,4 @@
-//! Which bytes of a template's text its `{% generation %}` blocks write.
+//! Finds the bytes of a rendered text that the template's `{% generation %}` blocks write.
 
 use super::rendering::LARGEST;
 use minijinja::value::{Kwargs, Object, Value};
@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What stands around a block's text while it is written: no characters.
+/// The marks around a block's text during rendering. They are Unicode noncharacters.
 const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
 
-/// How much of its text a template has written, without marks, and how many bytes its blocks wrote where it had written so
-/// much: transformers takes a block's text to stand there.
+/// How many bytes a template has written, without marks, and the byte ranges of its blocks, each starting at the number
+/// of bytes written when the block was called, which is where transformers takes a block's text to be.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     written: AtomicUsize,
@@ -22,9 +22,9 @@ pub(super) struct Progress {
 impl Object for Progress {}
 
 impl Progress {
-    /// The bytes of `text` that its blocks wrote, `marked` being the same with marks; none where that is another text, and
-    /// where some block's text stands elsewhere than transformers takes it to: in a macro or a variable that is written
-    /// behind more.
+    /// Returns the bytes of `text` that the blocks wrote; `marked` is the same text with marks. Returns `None` if the
+    /// texts differ, or if a block's text is not where transformers takes it to be, because it is in a macro or a
+    /// variable that is written later.
     pub(super) fn spans(&self, marked: &str, text: &str) -> Option<Vec<Range<usize>>> {
         let (mut spans, mut depth, mut begun) = (Vec::new(), 0_usize, 0);
         let mut plain = String::with_capacity(text.len());
@@ -48,7 +48,7 @@ impl Progress {
     }
 }
 
-/// The text of a block between marks, which is counted.
+/// Returns the text of a block between marks, and records its position.
 pub(super) fn generation(
     state: &mut State<'_, '_>,
     progress: &Value,
@@ -61,7 +61,7 @@ pub(super) fn generation(
         let block = start..start + unmarked(text.as_bytes());
         let blocks = progress.blocks.lock();
         let mut blocks = blocks.unwrap_or_else(PoisonError::into_inner);
-        // A block inside this one is part of it.
+        // A nested block is part of this one.
         blocks.retain(|inside| inside.start < start || inside.end > block.end);
         blocks.extend((!block.is_empty()).then_some(block));
     }
@@ -69,7 +69,7 @@ pub(super) fn generation(
     Ok(Value::from(format!("{begin}{text}{end}")))
 }
 
-/// How many bytes of a text are no marks.
+/// Returns the number of bytes of a text without marks.
 fn unmarked(text: &[u8]) -> usize {
     let marks = MARKS.map(|mark| mark.to_string().into_bytes());
     let [begin, _] = &marks;
@@ -79,7 +79,7 @@ fn unmarked(text: &[u8]) -> usize {
     text.len() - begin.len() * found.count()
 }
 
-/// A text that stops growing.
+/// A text buffer with a size limit.
 pub(super) struct Bounded {
     pub(super) text: Vec<u8>,
     pub(super) progress: Arc<Progress>,

@@ -1,4 +1,4 @@
-//! Lines of text as untrusted input.
+//! Reads lines of text as untrusted input.
 
 use super::BYTE_ORDER_MARK;
 use super::source::Source;
@@ -6,16 +6,16 @@ use crate::error::{Error, Result};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-/// Lines of bounded length, checked for UTF-8, with their number for messages.
+/// Lines of bounded length, validated as UTF-8, with line numbers for error messages.
 pub(super) struct Lines {
     path: PathBuf,
     reader: Source,
     limit: u64,
-    /// Of the line last read, counted from 1.
+    /// The number of the last line read, from 1.
     pub(super) number: u64,
-    /// How many bytes the lines so far had.
+    /// The number of bytes in the lines so far.
     bytes: u64,
-    /// Whether a file can be read from any line on.
+    /// Whether reading can start at any line of the file.
     seeks: bool,
 }
 
@@ -31,19 +31,19 @@ impl Lines {
         }
     }
 
-    /// The same of a file that can be read from any line on: it is not compressed.
+    /// Sets whether reading can start at any line of the file: it is not compressed.
     pub(super) const fn seeking(mut self, seeks: bool) -> Self {
         self.seeks = seeks;
         self
     }
 
-    /// Counts on from a line that the file was opened at.
+    /// Continues counting from the line at which the file was opened.
     pub(super) const fn go_on(&mut self, bytes: u64, lines: u64) {
         self.bytes = bytes;
         self.number = lines;
     }
 
-    /// Bytes and lines so far, of a file that can be opened there.
+    /// Returns the bytes and lines so far, if the file can be opened at this position.
     pub(super) fn position(&self) -> Option<(u64, u64)> {
         self.seeks.then_some((self.bytes, self.number))
     }

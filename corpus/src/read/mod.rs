@@ -1,5 +1,5 @@
-//! Readers of corpora, as streams and as untrusted input: JSON Lines, plain text, CSV,
-//! Parquet, dialogues; compressed with gzip or Zstandard; one file or a folder of them.
+//! Readers for corpora, which are streamed and treated as untrusted input: JSON Lines, plain text, CSV, Parquet, and
+//! dialogues; uncompressed or compressed with gzip or Zstandard; one file or a folder of files.
 
 mod chat;
 #[cfg(feature = "parquet")]
@@ -41,17 +41,17 @@ pub(crate) use whole::{TOO_MANY, TWICE};
 pub(crate) use documents::Place;
 pub use documents::{Documents, ReadOptions, made_up_number, read_documents, read_readable};
 
-/// Longest line, row, block or dialogue read where nothing else is said, in bytes: 64 MiB. A
-/// longer one is an error, not a memory problem.
+/// The default limit for a line, row, block or dialogue, in bytes: 64 MiB. A longer one is an error and never exhausts
+/// memory.
 pub const LINE_LIMIT: u64 = 64 << 20;
 
-/// U+FEFF at the beginning of a file in UTF-8.
+/// U+FEFF as encoded at the beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// What marks of a document stand under.
+/// The keys of a document's marks.
 const MARKS: [&str; 2] = ["secrets", "masked"];
 
-/// Why a table is refused that has marks beside its text: it would be read as if nothing were marked.
+/// Returns why a table with marks beside its text is rejected: it would be read as if nothing were marked.
 fn marks_in_a_table(columns: &[&str], taken: &[Option<&str>]) -> Option<String> {
     let marks = MARKS.iter().filter(|name| !taken.contains(&Some(**name)));
     let name = marks.into_iter().find(|name| columns.contains(name))?;
@@ -60,22 +60,22 @@ fn marks_in_a_table(columns: &[&str], taken: &[Option<&str>]) -> Option<String> 
     ))
 }
 
-/// A document as its reader gives it.
+/// A document as its reader returns it.
 struct Entry {
     /// Its place in the file, counted from 1: line, row or dialogue.
     number: u64,
     document: crate::document::Document,
-    /// What the field that was asked for holds.
+    /// The values of the field that was asked for.
     values: Vec<String>,
-    /// The whole object, where it is not `text` that holds its text.
+    /// The whole object, if its text is not under `text`.
     object: Option<Whole>,
 }
 
-/// An object as it was read.
+/// An object from the input.
 struct Whole {
     object: Object,
-    /// Whether a number in it is another one than in the file.
+    /// Whether a number in it differs from the one in the file because of rounding.
     rounded: bool,
-    /// Columns of a table that it could not take in.
+    /// Columns of a table that the object could not represent.
     left_out: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The pages of a Parquet file, looked at before a library unpacks them: what a page's header
-//! says of its size is what gets allocated, and gzip would unpack on beyond that.
+//! Checks the pages of a Parquet file before a library unpacks them: the library allocates the size that a page's
+//! header declares, and gzip would unpack beyond that.
 
 use super::source::{GROWTH, SLACK};
 use parquet::basic::Compression;
@@ -7,13 +7,13 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 use std::io::{BufReader, Read};
 
-/// A header longer than this is refused; the bounds of long texts stand in it.
+/// The longest header that is read; it contains the bounds of long texts.
 const HEADER: u64 = 16 << 20;
-/// Structures within structures within a header.
+/// The deepest nesting of structures within a header.
 const DEEPEST: u32 = 8;
 
-/// Checks every page of a column chunk: no page says, or does, more than its share. Gives how many values they say they
-/// hold; of a list each element is one.
+/// Checks that no page of a column chunk declares, or unpacks to, more than its allowed size. Returns the number of
+/// values that the pages declare; each element of a list counts as one.
 pub(super) fn checked<R: ChunkReader>(
     file: &R,
     column: &ColumnChunkMetaData,
@@ -55,8 +55,8 @@ pub(super) fn checked<R: ChunkReader>(
     Ok(values)
 }
 
-/// Whether gzip data unpacks to no more than its header says. Of a page of the second version
-/// the levels in front are not packed; what is damaged is left for the library to refuse.
+/// Returns whether gzip data unpacks to no more than its header declares. In a page of version 2, the levels at the
+/// beginning are not compressed. Damaged data is left for the library to reject.
 fn fits(mut bytes: impl Read, header: &Header) -> bool {
     let levels = header.levels.min(header.unpacked);
     let skipped = std::io::copy(&mut (&mut bytes).take(levels), &mut std::io::sink());
@@ -69,17 +69,17 @@ fn fits(mut bytes: impl Read, header: &Header) -> bool {
     copied.map_or(true, |count| count <= most)
 }
 
-/// What matters of a page's header.
+/// The relevant fields of a page's header.
 #[derive(Debug, Default, PartialEq)]
 struct Header {
     unpacked: u64,
     packed: u64,
     levels: u64,
-    /// Of a page of data; a dictionary's are none.
+    /// The number of values in a data page; a dictionary page has none.
     values: u64,
 }
 
-/// Reads a page's header: Thrift's compact protocol, fields 2, 3, 1 within 5 and 8, and 5 and 6 within 8.
+/// Reads a page's header in Thrift's compact protocol: fields 2, 3, 1 within 5 and 8, and 5 and 6 within 8.
 fn header(read: &mut impl Read) -> Result<Header, String> {
     let mut out = Header::default();
     let mut sizes = [None, None];
@@ -106,7 +106,7 @@ fn header(read: &mut impl Read) -> Result<Header, String> {
 
 type Told<'a> = dyn FnMut(&[i64], i64) -> Result<(), String> + 'a;
 
-/// Goes through a structure and tells whole numbers with their field's path, two levels deep.
+/// Reads a structure and passes its integers with the path of their field, two levels deep, to `told`.
 fn structure(read: &mut impl Read, depth: u32, told: &mut Told<'_>) -> Result<(), String> {
     fields(read, depth, &mut Vec::new(), told)
 }
@@ -133,7 +133,7 @@ fn fields(
     }
 }
 
-/// One value of a type of the compact protocol.
+/// Reads one value of a type of the compact protocol.
 fn value(
     read: &mut impl Read,
     kind: u8,
@@ -145,7 +145,7 @@ fn value(
         return Err("its header is nested too deeply".to_owned());
     };
     match kind {
-        // Truth values of fields are in their types.
+        // A field's type includes its boolean value.
         1 | 2 => Ok(()),
         3 => skip(read, 1),
         4..=6 => told(path, zigzag(varint(read)?)),
@@ -161,7 +161,7 @@ fn value(
                 few => u64::from(few),
             };
             for _ in 0..count {
-                // In a list a truth value is a byte.
+                // In a list, a boolean is one byte.
                 match head & 0xf {
                     1 | 2 => skip(read, 1)?,
                     kind => value(read, kind, below, path, &mut |_, _| Ok(()))?,
@@ -212,7 +212,7 @@ fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Counts what is taken, ahead of which the buffer may be.
+/// Counts the bytes taken from a buffer that may have read ahead.
 struct Counted<R> {
     inner: R,
     count: u64,

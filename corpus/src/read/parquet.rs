@@ -1,4 +1,4 @@
-//! Parquet files with a column `text`, perhaps `id`, or with columns of messages, prompts and completions.
+//! Reads Parquet files with a column `text` and optionally `id`, or with columns of messages, prompts and completions.
 
 use super::columns::{ParquetRow, ParquetRows, field_list, field_name};
 use super::format::Raw;
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Rows {
     path: PathBuf,
     rows: ParquetRows,
-    /// None where other columns hold the texts of a row.
+    /// The text column; `None` if other columns hold the texts of a row.
     text: Option<usize>,
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
     id: Option<usize>,
     field: Option<usize>,
-    /// The column that says whose a row is.
+    /// The column that identifies the user of a row.
     user: Option<String>,
     limit: u64,
-    /// What was read, as a share of the file's bytes.
+    /// The progress through the rows, expressed in bytes of the file.
     read: Arc<AtomicU64>,
     told: u64,
 }
@@ -69,7 +69,7 @@ impl Rows {
         })
     }
 
-    /// Rows read, as a share of the file's bytes.
+    /// Reports the progress through the rows in bytes of the file.
     fn tell(&mut self, number: u64) {
         let all = u128::from(self.rows.rows_in_all.max(1));
         let at = u128::from(number).min(all) * u128::from(self.rows.bytes) / all;
@@ -107,7 +107,7 @@ impl Rows {
                 let (text, own) = found
                     .map_err(wrong)?
                     .ok_or_else(|| wrong(format!("none of {} in it", shape::SHAPES)))?;
-                // A column's numbers have 64 bits.
+                // Numbers in a column have 64 bits.
                 let whole = Whole {
                     object: whole,
                     rounded: false,
@@ -149,8 +149,8 @@ impl Rows {
     }
 }
 
-/// A row as the object that JSON Lines would have, and the columns that have no place in it; a column that holds nothing
-/// is not in it.
+/// Converts a row to the object that JSON Lines would contain. Also returns the columns that cannot be represented in
+/// it; null columns are omitted.
 fn whole(
     row: &ParquetRow,
     columns: &[String],
@@ -175,7 +175,7 @@ fn whole(
     Ok((object, left_out))
 }
 
-/// A value as JSON has it, or what it is instead.
+/// Converts a value to JSON, or returns what it is if that is impossible.
 fn json(field: &Field) -> std::result::Result<Value, &'static str> {
     let number = |x: f64| {
         Number::from_f64(x)
@@ -218,7 +218,7 @@ fn json(field: &Field) -> std::result::Result<Value, &'static str> {
     })
 }
 
-/// One value, or those of a list; empty text is none.
+/// Returns one value, or the values of a list; empty texts are omitted.
 fn texts(field: &Field) -> Option<Vec<String>> {
     let named: Option<Vec<String>> = field_list(field).iter().map(field_name).collect();
     named.map(|all| all.into_iter().filter(|v| !v.is_empty()).collect())

@@ -1,4 +1,4 @@
-//! Values as Python's templates see them: their text, their JSON, the methods of texts and dictionaries.
+//! Python semantics for templates: `str`, `repr` and JSON of values, and the methods of strings and dictionaries.
 
 use super::rendering::refused;
 use minijinja::value::{
@@ -10,15 +10,15 @@ use std::borrow::Cow;
 use std::fmt::{Formatter, Write};
 use std::sync::Arc;
 
-/// How deep lists and dictionaries are written inside each other.
+/// The deepest nesting of lists and dictionaries that is written.
 const DEPTH: usize = 128;
 
-/// Most numbers of a range, as Jinja2's sandbox has it.
+/// The largest range, as in Jinja2's sandbox.
 const RANGE: u64 = 100_000;
-/// Why a macro is not written: Jinja2 names it, and nobody means that.
+/// The reason for refusing to write a macro: Jinja2 writes its name, which is never intended.
 const MACRO: &str = "it writes what is no text, but a macro or a function";
 
-/// A value as `str` writes it.
+/// Writes a value as `str` does.
 pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     match (value.as_str(), value.kind()) {
         (Some(text), _) => Ok(Cow::Borrowed(text)),
@@ -32,7 +32,7 @@ pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     }
 }
 
-/// The filter of the same name.
+/// Implements the filter `int`.
 pub(super) fn int(value: &Value, default: Option<Value>) -> Result<Value, Error> {
     const LARGE: &str = "it reads a whole number beyond 128 bits";
     if value.is_undefined() {
@@ -66,12 +66,12 @@ pub(super) fn int(value: &Value, default: Option<Value>) -> Result<Value, Error>
     Ok(found.unwrap_or_else(|| default.unwrap_or_else(|| Value::from(0))))
 }
 
-/// The filter of the same name.
+/// Implements the filter `string`.
 pub(super) fn string(value: &Value) -> Result<String, Error> {
     text(value).map(Cow::into_owned)
 }
 
-/// The same as `repr` writes it.
+/// Writes a value as `repr` does.
 fn represent(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
     if depth > DEPTH {
         return Err(refused("it writes lists in lists without end"));
@@ -124,7 +124,7 @@ fn represent(value: &Value, depth: usize, out: &mut String) -> Result<(), Error>
     Ok(())
 }
 
-/// A text in quotes.
+/// Writes a string in quotes.
 fn quote(text: &str, out: &mut String) {
     let mark = match text.contains('\'') && !text.contains('"') {
         true => '"',
@@ -133,7 +133,7 @@ fn quote(text: &str, out: &mut String) {
     out.push(mark);
     for c in text.chars() {
         let code = u32::from(c);
-        // Behind a letter, so that a mark above it counts as what it is there.
+        // Checked after a letter, so that a combining mark is judged in that position.
         let printable = |c: char| format!("a{c}").escape_debug().nth(1) == Some(c);
         let written = match c {
             '\n' => write!(out, "\\n"),
@@ -152,23 +152,23 @@ fn quote(text: &str, out: &mut String) {
     out.push(mark);
 }
 
-/// What Python gives an iterator of.
+/// Returns whether Python can iterate over the value.
 pub(super) fn is_iterable(value: &Value) -> bool {
     !value.is_none() && value.try_iter().is_ok()
 }
 
-/// What has a length and items: texts and dictionaries too.
+/// Returns whether the value has a length and items; strings and dictionaries do.
 pub(super) fn is_sequence(value: &Value) -> bool {
     use ValueKind::{Iterable, Map, Seq, String, Undefined};
     let view = || value.downcast_object_ref::<DictView>().is_some();
     match value.kind() {
-        // What a slice gives.
+        // Slices are iterables.
         Iterable => !view(),
         kind => matches!(kind, Undefined | String | Seq | Map),
     }
 }
 
-/// The filter of the same name: a text with Markup's own entities for HTML, once.
+/// Implements the filter `escape`: uses Markup's HTML entities, and escapes only once.
 pub(super) fn escape(value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value.clone());
@@ -187,7 +187,7 @@ pub(super) fn escape(value: &Value) -> Result<Value, Error> {
     Ok(Value::from_safe_string(out))
 }
 
-/// The filter of the same name, whose words begin behind white space, hyphens and brackets.
+/// Implements the filter `title`, in which words begin after white space, hyphens and brackets.
 pub(super) fn title(value: &Value) -> Result<String, Error> {
     let text = text(value)?;
     let words = text.split_inclusive(|c| "-({[<".contains(c) || dropped(c, None));
@@ -200,9 +200,9 @@ pub(super) fn title(value: &Value) -> Result<String, Error> {
     Ok(each.collect::<Vec<String>>().concat())
 }
 
-/// The method of the same name, whose words begin behind whatever has no case.
+/// Implements the method `title`, in which words begin after any character without case.
 fn titled(state: &mut State<'_, '_>, text: &str) -> Result<String, Error> {
-    // As a whole: a sigma at the end of a word has a small letter of its own.
+    // Convert the whole text: a sigma at the end of a word has a lower-case letter of its own.
     let lower = text.to_lowercase();
     let (mut out, mut at, mut inside) = (String::new(), 0, false);
     for c in text.chars() {
@@ -216,13 +216,13 @@ fn titled(state: &mut State<'_, '_>, text: &str) -> Result<String, Error> {
             }
         }
         at += width;
-        // The third kind of case is that of digraphs such as ǅ.
+        // The third case, title case, is that of digraphs such as ǅ.
         inside = c.is_lowercase() || c.is_uppercase() || !c.to_lowercase().eq([c]);
     }
     Ok(out)
 }
 
-/// Numbers at one distance.
+/// An arithmetic sequence of integers.
 #[derive(Debug)]
 struct Range {
     start: i64,
@@ -231,7 +231,7 @@ struct Range {
 }
 
 impl Range {
-    /// How many there are.
+    /// Returns the number of elements.
     fn count(&self) -> u64 {
         let (from, to) = match self.step > 0 {
             true => (self.start, self.end),
@@ -274,7 +274,7 @@ impl Object for Range {
     }
 }
 
-/// The function of the same name.
+/// Implements the function `range`.
 pub(super) fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Value, Error> {
     let range = Range {
         start: end.map_or(0, |_| first),
@@ -290,7 +290,7 @@ pub(super) fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<V
     Ok(Value::from_object(range))
 }
 
-/// A text without white space, or these characters, at both ends.
+/// Removes white space, or the characters in `set`, from both ends.
 pub(super) fn trim(value: &Value, set: Option<&str>) -> Result<String, Error> {
     let text = text(value)?;
     Ok(text.trim_matches(|c| dropped(c, set)).to_owned())
@@ -301,7 +301,7 @@ fn dropped(c: char, set: Option<&str>) -> bool {
     set.map_or_else(blank, |set| set.contains(c))
 }
 
-/// How JSON is written.
+/// The format in which JSON is written.
 struct Layout {
     indent: Option<usize>,
     ascii: bool,
@@ -310,7 +310,7 @@ struct Layout {
     colon: String,
 }
 
-/// JSON as transformers' `tojson` writes it, which is Python's `json.dumps`.
+/// Writes JSON as transformers' `tojson` does, which is Python's `json.dumps`.
 pub(super) fn to_json(value: &Value, args: Rest<Value>, options: Kwargs) -> Result<String, Error> {
     if value.is_undefined() {
         return Err(refused("it writes what is not there as JSON"));
@@ -403,7 +403,7 @@ impl Layout {
             return out.push_str(&quoted);
         }
         for c in quoted.chars() {
-            // Python's JSON in ASCII escapes DEL as it is no printable character.
+            // Python's ASCII JSON does not escape DEL.
             if c.is_ascii() {
                 out.push(c);
                 continue;
@@ -415,7 +415,7 @@ impl Layout {
     }
 }
 
-/// A number as Python's `repr` writes it: with an exponent below 1e-4 and from 1e16 on.
+/// Writes a number as Python's `repr` does: with an exponent below 1e-4 and from 1e16.
 fn float(x: f64) -> String {
     let short = format!("{x:e}");
     match short.split_once('e').map(|(digits, e)| (digits, e.parse())) {
@@ -428,7 +428,7 @@ fn float(x: f64) -> String {
     }
 }
 
-/// The numbers that Python writes with an exponent, as minijinja joins them to texts.
+/// Collects the numbers that Python writes with an exponent, in the form in which minijinja joins them to text.
 pub(super) fn expanded(value: &Json, out: &mut Vec<String>) {
     match value {
         Json::Number(number) if number.is_f64() => {
@@ -441,7 +441,7 @@ pub(super) fn expanded(value: &Json, out: &mut Vec<String>) {
     }
 }
 
-/// The methods of Python's texts and dictionaries that templates call.
+/// Implements the methods of Python's strings and dictionaries that templates call.
 pub(super) fn method(
     state: &mut State<'_, '_>,
     value: &Value,
@@ -603,13 +603,13 @@ fn text_method(
     }))
 }
 
-/// Words as Python parts them.
+/// Splits a text into words as Python does.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| dropped(c, None))
         .filter(|word| !word.is_empty())
 }
 
-/// Lines as Python ends them.
+/// Splits a text into lines as Python does.
 fn lines(text: &str) -> Vec<&str> {
     let ends = |c| {
         matches!(
@@ -632,7 +632,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// What `keys`, `values` and `items` give.
+/// The result of `keys`, `values` and `items`.
 #[derive(Debug)]
 struct DictView {
     name: &'static str,

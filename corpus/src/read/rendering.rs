@@ -1,4 +1,4 @@
-//! A chat template at work: Jinja as transformers sets it up.
+//! Renders chat templates with Jinja, configured as in transformers.
 
 use super::generation::{Bounded, Progress, generation};
 use super::python;
@@ -17,38 +17,40 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Longest template, and longest text that one may make of a conversation, in bytes: 16 MiB.
+/// The longest template, and the longest text that a template may render, in bytes: 16 MiB.
 pub(super) const LARGEST: usize = 1 << 24;
-/// Instructions that one conversation may take.
+/// The largest number of instructions for one conversation.
 const FUEL: u64 = 2_000_000;
-/// How deep macros may call each other.
+/// The maximum depth of macro calls.
 const DEPTH: usize = 64;
 
-/// Why a template is refused that asks for the time.
+/// The reason for refusing a template that asks for the time.
 const CLOCK: &str = "it writes today's date (strftime_now), so that no text would come out twice; put \
                      {% set date_string = '...' %}, or what it calls the date, in front of it";
 
-/// The text of a conversation, and which bytes of it the template's `{% generation %}` blocks wrote; none where it does not
-/// say so.
+/// The text of a conversation, and the bytes of it that the template's `{% generation %}` blocks wrote; `None` if the
+/// template does not show this.
 #[derive(Debug)]
 pub(super) struct Rendered {
     pub(super) text: String,
     pub(super) spans: Option<Vec<Range<usize>>>,
 }
 
-/// The names of a template that writes the text alone, and of the same with calls that mark its blocks.
+/// The names of the template that writes only the text, and of the one with calls that mark its blocks.
 const TEXT: &str = "text";
 const MARKED: &str = "marked";
 
-/// A template with its special tokens, and what it may call.
+/// A template with its special tokens and the functions that it may call.
 pub(crate) struct Rendering {
     specials: Map<String, Json>,
     environment: Environment<'static>,
 }
 
 impl Rendering {
+    /// Compiles a template.
+    ///
     /// # Errors
-    /// A template that is none, or too long.
+    /// Returns an error if the template is invalid or too long.
     pub(super) fn new(source: String, specials: Map<String, Json>) -> Result<Self, String> {
         if source.len() > LARGEST {
             return Err(format!(
@@ -85,11 +87,11 @@ impl Rendering {
         environment.add_function(GENERATION, generation);
         environment.add_function(DEFAULTS, defaults);
         environment.add_test(MISSING, is_missing);
-        // Jinja2 has none of these names, or others of them.
+        // Jinja2 does not have these names, or they mean something else there.
         for name in ["attr", "bool", "chain", "lines", "pprint", "split", "zip"] {
             environment.remove_filter(name);
         }
-        // As Jinja ends lines, whatever ended the file's.
+        // Jinja normalises line ends in this way.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let mut templates = vec![(TEXT, with_scopes(&source, false)?)];
         if generates(&source) {
@@ -99,7 +101,7 @@ impl Rendering {
             environment
                 .add_template_owned(name, source)
                 .map_err(|e| match e.detail() {
-                    // That is of the template alone.
+                    // The detail concerns only the template.
                     Some(detail) => format!("{}: {detail}", wrong(&e)),
                     None => wrong(&e),
                 })?;
@@ -110,10 +112,11 @@ impl Rendering {
         })
     }
 
-    /// The text of what has `messages` and `tools`, and perhaps `add_generation_prompt`.
+    /// Renders an object with `messages`, `tools` and optionally `add_generation_prompt`.
     ///
     /// # Errors
-    /// What the template refuses, and where it is stopped; never a text of the conversation.
+    /// Returns an error if the template rejects the conversation or is stopped by a limit. The error never contains
+    /// text of the conversation.
     pub(super) fn render(&self, said: Json) -> Result<Rendered, String> {
         let mut seen = self.specials.clone();
         seen.insert("add_generation_prompt".into(), Json::Bool(false));
@@ -149,7 +152,7 @@ impl Rendering {
         Ok(Rendered { text, spans })
     }
 
-    /// What a template writes of these variables.
+    /// Renders a template with these variables.
     fn written(
         &self,
         template: &str,
@@ -168,8 +171,8 @@ impl Rendering {
     }
 }
 
-/// A message as `apply_chat_template` hands it to a template: without keys whose value is null, and its reasoning under the
-/// names that templates ask for.
+/// Normalises a message as `apply_chat_template` does: removes keys with null values, and stores its reasoning under
+/// the names that templates use.
 fn normalise(message: &mut Json) -> Result<(), String> {
     let Json::Object(message) = message else {
         return Err("a message that is no object".to_owned());
@@ -190,7 +193,7 @@ fn normalise(message: &mut Json) -> Result<(), String> {
 }
 
 impl Rendered {
-    /// Spans as JSON in the first line, and the text.
+    /// Serialises the spans as JSON in the first line, followed by the text.
     #[cfg(feature = "workers")]
     fn to_bytes(&self) -> Vec<u8> {
         let of = |span: &Range<usize>| json!([span.start, span.end]);
@@ -199,7 +202,7 @@ impl Rendered {
         format!("{spans}\n{}", self.text).into_bytes()
     }
 
-    /// The same of what an untrusted process wrote.
+    /// Parses the output of an untrusted process.
     #[cfg(feature = "workers")]
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let whole = String::from_utf8(bytes).ok()?;
@@ -252,7 +255,7 @@ fn refusal(problem: String) -> Refusal {
     Refusal { file: 0, problem }
 }
 
-/// What went wrong, without a word of the conversation: what it was, and the line.
+/// Describes an error without quoting the conversation: what happened, and the line of the template.
 fn wrong(error: &Error) -> String {
     let line = error
         .line()
@@ -277,7 +280,7 @@ fn wrong(error: &Error) -> String {
     }
 }
 
-/// Whether the detail of an error names types and what the template calls, and no value.
+/// Returns whether an error's detail only names types and what the template calls, and contains no value.
 fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
     const BEGINNINGS: [&str; 15] = [
         "tried to use ",
@@ -303,7 +306,7 @@ fn quotes_nothing(kind: ErrorKind, detail: &str) -> bool {
     ) || BEGINNINGS.iter().any(|begin| detail.starts_with(begin))
 }
 
-/// An error whose detail might quote a conversation.
+/// Describes an error whose detail might quote a conversation.
 fn explained(kind: ErrorKind, detail: Option<&str>) -> String {
     let calculates = |detail: &str| detail.starts_with("unable to calculate ");
     match kind {
@@ -318,22 +321,22 @@ fn explained(kind: ErrorKind, detail: Option<&str>) -> String {
     }
 }
 
-/// Why a template is refused, without a word of the conversation.
+/// The reason for refusing a template, without text of the conversation.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Reason(&'static str);
 
-/// An error of what a template calls.
+/// Creates an error for a function that a template calls.
 pub(super) fn refused(reason: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason).with_source(Reason(reason))
 }
 
-/// What a template refuses by itself: its text may quote the conversation.
+/// Implements `raise_exception`. Its message is dropped, since it may quote the conversation.
 fn raise(_: Value) -> Result<Value, Error> {
     Err(refused("it refuses the conversation (raise_exception)"))
 }
 
-/// Transformers' clock.
+/// Implements transformers' clock, `strftime_now`.
 fn clock(_: Value) -> Result<Value, Error> {
     Err(refused(CLOCK))
 }

@@ -1,9 +1,10 @@
-//! Templates written so that minijinja's macros and blocks see the variables that Jinja2's see.
+//! Rewrites templates so that minijinja's macros and blocks see the same variables as in Jinja2.
 //!
-//! In Jinja2 a macro, and the body of a `{% call %}` or `{% generation %}` block, sees the variables around it as they are
-//! when it runs. minijinja gives a macro those alone that it finds read in it: not what is sliced, set from itself or filters
-//! a block, and in a loop those of an earlier turn. A default that reads another parameter, and an undefined argument where
-//! there is a default, are another thing there too.
+//! In Jinja2, a macro, and the body of a `{% call %}` or `{% generation %}` block, sees the surrounding variables as
+//! they are when it runs. minijinja passes a macro only those variables that it detects as read in the macro: not those
+//! that are sliced, set from themselves or that filter a block, and in a loop it passes the values of an earlier
+//! iteration. Defaults that read another parameter, and undefined arguments for parameters with a default, also behave
+//! differently.
 
 use super::rendering::LARGEST;
 use super::tags::{Tag, outside_strings, tags};
@@ -14,23 +15,25 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What `{% generation %}` calls, and the variable that it hands over.
+/// The function that `{% generation %}` calls, and the variable that it passes.
 pub(super) const GENERATION: &str = "reticent_generation";
 pub(super) const PROGRESS: &str = "reticent_progress";
-/// What makes a macro of one with defaults, and the test of an argument that was not given to it.
+/// The function that wraps a macro with defaults, and the test for arguments that were not given.
 pub(super) const DEFAULTS: &str = "reticent_defaults";
 pub(super) const MISSING: &str = "reticent_missing";
 
-/// A template with the same text. `marked`: with a call where a `{% generation %}` block stands, else that is a scope alone.
+/// Rewrites a template without changing its output. If `marked` is true, each `{% generation %}` block becomes a call;
+/// otherwise it becomes a plain scope.
 ///
 /// # Errors
-/// Macros that take arguments without a name, blocks with defaults, escapes of HTML and of strings that minijinja has not.
+/// Returns an error for macros that use unnamed arguments, blocks with defaults, HTML escapes, and string escapes that
+/// minijinja does not support.
 pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> {
     let tags = tags(source);
     let names = assigned(&tags);
     supported(source, &tags, &names)?;
     let list = names.iter().copied().collect::<Vec<_>>().join(", ");
-    // Read here, all of them are given to the macro that this begins.
+    // Because they are read here, all of them are passed to the macro that begins here.
     let seen = format!("{{% if false %}}{{{{ [{list}] }}}}{{% endif");
     let renewed = names.iter().map(|n| format!(" set {n} = {n} %}}{{%"));
     let renewed: String = renewed.collect();
@@ -46,7 +49,7 @@ pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> 
                 continue;
             }
             "macro" => {
-                // What an earlier turn of the loop set is forgotten.
+                // Values set in an earlier iteration of the loop are forgotten.
                 let renewed = if loops > 0 { renewed.as_str() } else { "" };
                 let (head, defaults) = signature(tag.rest);
                 open.push((head, defaults.len()));
@@ -73,7 +76,7 @@ pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> 
                 }
                 _ => continue,
             },
-            // In a scope of its own nothing is left of an earlier turn of a loop.
+            // A separate scope keeps nothing from an earlier iteration of a loop.
             "call" => format!(
                 "{{%{before} with %}}{{% call{} %}}{seen} {after}%}}",
                 match tag.rest.starts_with('(') {
@@ -103,12 +106,12 @@ pub(super) fn with_scopes(source: &str, marked: bool) -> Result<String, String> 
     Ok(out)
 }
 
-/// Whether a template says by itself what the assistant writes.
+/// Returns whether a template itself marks what the assistant writes.
 pub(super) fn generates(source: &str) -> bool {
     tags(source).iter().any(|tag| tag.word == "generation")
 }
 
-/// Every name that a template gives a value somewhere, and perhaps others.
+/// Returns every name that a template assigns somewhere, and possibly others.
 fn assigned<'a>(tags: &[Tag<'a>]) -> BTreeSet<&'a str> {
     const NONE: [&str; 16] = [
         "true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if",
@@ -127,7 +130,8 @@ fn assigned<'a>(tags: &[Tag<'a>]) -> BTreeSet<&'a str> {
     names.filter(|name| !NONE.contains(name)).collect()
 }
 
-/// What a macro begins with up to its first parameter that has a default, and those with theirs; all of it without one.
+/// Splits a macro's signature before its first parameter with a default, and returns the parameters with their
+/// defaults. Returns the whole signature if no parameter has one.
 fn signature(rest: &str) -> (&str, Vec<(&str, &str)>) {
     let bytes = rest.as_bytes();
     let Some(list) = rest.find('(').map(|at| at + 1) else {
@@ -157,12 +161,12 @@ fn signature(rest: &str) -> (&str, Vec<(&str, &str)>) {
     (head, defaults)
 }
 
-/// Refuses what would give another text.
+/// Rejects constructs whose output would differ.
 fn supported(source: &str, tags: &[Tag<'_>], names: &BTreeSet<&str>) -> Result<(), String> {
     let has = |word: &str| tags.iter().any(|tag| tag.word == word);
     let found = |pattern: &str| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(source));
     let unnamed = ["varargs", "kwargs"];
-    // Escapes that Python reads in another way.
+    // String escapes that Python reads differently.
     let string = r#"(?s)'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*""#;
     let escape = r"(?s)\A(?:[^\\]|\\[^aNUv/\n])*\z";
     let (Ok(string), Ok(escape)) = (Regex::new(string), Regex::new(escape)) else {
@@ -194,15 +198,15 @@ fn supported(source: &str, tags: &[Tag<'_>], names: &BTreeSet<&str>) -> Result<(
     Err(format!("the chat template {refusal}"))
 }
 
-/// What minijinja would write as another text than Jinja2: slices and comparisons of ranges, texts marked as HTML, and
-/// methods that are read and not called.
+/// Detects what minijinja renders differently from Jinja2: slices and comparisons of ranges, texts marked as HTML, and
+/// methods that are read but not called.
 fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
     const CALL: &str = r"range\s*\((?:[^()]|\([^()]*\))*\)";
     let plain: Vec<(&str, Cow<'_, str>)> = tags
         .iter()
         .map(|tag| (tag.word, string.replace_all(tag.rest, "''")))
         .collect();
-    // Names that are set to what a pattern is.
+    // The names that are set to something matching a pattern.
     let set_to = |what: &str| -> Vec<&str> {
         let Ok(set) = Regex::new(&format!(r"\A(\w+)\s*=\s*{what}")) else {
             return Vec::new(); // it is a regular expression
@@ -272,13 +276,13 @@ fn otherwise(tags: &[Tag<'_>], string: &Regex) -> Option<String> {
     None
 }
 
-/// Whether a tag joins texts by operators that escape beside a text that is marked as HTML.
+/// Returns whether a tag joins texts with operators that escape the other operand of a text marked as HTML.
 fn joins(text: &str) -> bool {
     let inside = text.trim_start_matches("{{+").trim_end_matches("+}}");
     inside.contains(['+', '%', '*'])
 }
 
-/// Whether the name that a tag sets is only written, compared and joined by ~ in the others.
+/// Returns whether the name set by a tag is only written, compared and joined by ~ in the other tags.
 fn names_are_only_written(set: &str, tags: &[(&str, Cow<'_, str>)], calls: &Regex) -> bool {
     let Some((name, _)) = set.split_once('=') else {
         return false;
@@ -305,7 +309,7 @@ fn names_are_only_written(set: &str, tags: &[(&str, Cow<'_, str>)], calls: &Rege
     })
 }
 
-/// What a macro with defaults gets where it gets nothing.
+/// The value passed to a macro with defaults for an argument that was not given.
 #[derive(Debug)]
 struct Missing;
 
@@ -315,7 +319,7 @@ impl Object for Missing {
     }
 }
 
-/// The test of it.
+/// Implements the test for a missing argument.
 pub(super) fn is_missing(value: &Value) -> bool {
     value.downcast_object_ref::<Missing>().is_some()
 }
@@ -324,7 +328,7 @@ pub(super) fn is_missing(value: &Value) -> bool {
 #[derive(Debug)]
 struct Defaults {
     inner: Value,
-    /// How many of its last parameters have one.
+    /// How many of its last parameters have a default.
     defaults: usize,
 }
 
@@ -358,7 +362,7 @@ impl Object for Defaults {
     }
 }
 
-/// A macro that is told which of its last arguments, so many, are not given.
+/// Wraps a macro, so that it can tell which of its last `defaults` arguments were not given.
 pub(super) fn defaults(inner: Value, defaults: usize) -> Value {
     Value::from_object(Defaults { inner, defaults })
 }

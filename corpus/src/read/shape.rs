@@ -1,5 +1,5 @@
-//! Records as other trainers have them: chats, and pairs of a prompt and its answer, each a JSON object with several
-//! texts in it.
+//! Record formats of other trainers: chats, and pairs of a prompt and its answer. Each record is a JSON object with
+//! several texts.
 
 use super::ChatTemplate;
 use crate::answers::{Answers, LossOn};
@@ -9,11 +9,11 @@ use std::ops::Range;
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// What an object without `text` may have instead, for messages.
+/// The keys that an object without `text` may have instead, for messages.
 pub(super) const SHAPES: &str =
     "text, messages, conversations, prompt and completion, or instruction and output";
 
-/// The keys that are read of such an object, those of a table too.
+/// The keys that are read from such an object or from a table.
 #[cfg(feature = "parquet")]
 pub(super) const KEYS: [&str; 8] = [
     "messages",
@@ -26,19 +26,20 @@ pub(super) const KEYS: [&str; 8] = [
     "tools",
 ];
 
-/// Why an object is refused whose numbers would be written as others.
+/// The reason for rejecting an object whose numbers would change when written.
 pub(super) const BEYOND_64_BITS: &str = "a whole number beyond 64 bits, -0, or a number with more digits than a double keeps, which would be written as another one; put it in quotes";
 
-/// Why a record is refused beside a chat template.
+/// The reason for rejecting a record with its own text when a chat template is given.
 pub(super) const OWN_TEXT: &str = "a text of its own, which no chat template changes: read it without the template, or messages without a text beside them";
 
-/// The text of an object, by what is in it; none where it has no shape that is known.
+/// Returns the text of an object, according to its keys; `None` if it has no known shape.
 ///
-/// Messages are lines, each with who speaks in front, as dialogues are, or what a chat template makes of them; parts of a
-/// pair follow each other.
+/// Without a chat template, each message becomes a line that begins with its speaker, as in dialogues; otherwise the
+/// template renders the messages. The parts of a pair follow each other.
 ///
 /// # Errors
-/// A message without a text; what a chat template refuses; texts beside a template that are no messages.
+/// Returns an error if a message has no text, the template rejects the conversation, or a template is given for texts
+/// that are not messages.
 pub(super) fn text_of(
     object: &Object,
     (chat, loss_on): (Option<&ChatTemplate>, Option<LossOn>),
@@ -56,20 +57,20 @@ pub(super) fn text_of(
     text.map(Some).map_err(|why| format!("{key}: {why}"))
 }
 
-/// The same without a template.
+/// Returns the text without a template.
 fn plain_text(object: &Object) -> Result<Option<String>, String> {
     Ok(Joined::of(object)?.map(|joined| joined.text))
 }
 
-/// The texts of an object in one, as it is read without a chat template, and what part of it is from where.
+/// The joined texts of an object, as read without a chat template, and where each part of the text comes from.
 #[derive(Debug, Default)]
 pub(crate) struct Joined<'a> {
     pub(crate) text: String,
-    /// In order and apart.
+    /// In order and disjoint.
     pieces: Vec<Piece<'a>>,
 }
 
-/// `length` bytes of a string of the object, from one place on, which stand at another in the text.
+/// `length` bytes at offset `from` of a string in the object, which are at offset `at` in the text.
 #[derive(Debug)]
 struct Piece<'a> {
     at: usize,
@@ -79,7 +80,7 @@ struct Piece<'a> {
 }
 
 impl<'a> Joined<'a> {
-    /// None where the object has no shape that is known.
+    /// Joins the texts; returns `None` if the object has no known shape.
     pub(crate) fn of(object: &'a Object) -> Result<Option<Self>, String> {
         for key in ["messages", "conversations"] {
             if let Some(Value::Array(said)) = object.get(key) {
@@ -118,7 +119,8 @@ impl<'a> Joined<'a> {
         Ok(None)
     }
 
-    /// What a span of the text covers of each string, which is told by where it is: another may be equal.
+    /// Returns which ranges of which strings a span of the text covers. Strings are identified by address, since two
+    /// may be equal.
     pub(crate) fn sources(&self, span: &Range<usize>) -> Vec<(&'a str, Range<usize>)> {
         let mut out: Vec<(&str, Range<usize>)> = Vec::new();
         let ends_before = |piece: &Piece<'_>| piece.at + piece.length <= span.start;
@@ -137,7 +139,7 @@ impl<'a> Joined<'a> {
         out
     }
 
-    /// One message a line, behind who speaks.
+    /// Joins messages, one per line, each after its speaker.
     fn messages(key: &str, said: &'a [Value]) -> Result<Self, String> {
         let mut lines = Self::default();
         for (number, message) in said.iter().enumerate() {
@@ -170,7 +172,7 @@ impl<'a> Joined<'a> {
         Ok(lines)
     }
 
-    /// Adds the lines of a content of several parts as one, without the white space around each.
+    /// Appends the lines of a content with several parts as one line, with each line trimmed.
     fn say(&mut self, parts: &[&'a str]) {
         let content = parts.join(" ");
         let mut begins = 0;
@@ -202,7 +204,7 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// Adds a range of `content`, which is these parts, each with where it begins there, and a space between them.
+    /// Appends a range of `content`, which consists of `parts` (each with its offset in `content`) separated by spaces.
     fn push(&mut self, parts: &[(usize, &'a str)], range: Range<usize>, content: &str) {
         let first = parts.partition_point(|(begins, part)| begins + part.len() <= range.start);
         let touched = parts[first..].iter();
@@ -223,7 +225,7 @@ impl<'a> Joined<'a> {
         self.text.push_str(&content[range]);
     }
 
-    /// Adds a line, if it is not empty.
+    /// Appends a line, if it is not empty.
     fn line(&mut self, line: Self) {
         if line.text.is_empty() {
             return;
@@ -241,8 +243,8 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// The messages of an object as chat templates read them, `role` and `content`, and the key they stand under; those of a
-/// prompt and its completion are one conversation.
+/// Returns the messages of an object with `role` and `content`, as chat templates expect, and the key they are stored
+/// under. A prompt and its completion form one conversation.
 fn conversation(object: &Object) -> Option<(&'static str, Vec<Value>)> {
     let list = |key: &str| object.get(key).and_then(Value::as_array);
     if let Some(said) = list("messages") {
@@ -255,7 +257,7 @@ fn conversation(object: &Object) -> Option<(&'static str, Vec<Value>)> {
     Some(("prompt", prompt.iter().chain(completion).cloned().collect()))
 }
 
-/// A message of `from` and `value` with the names that templates know.
+/// Converts a message with `from` and `value` to the names that templates use.
 fn by_role(message: &Value) -> Value {
     let (Some(from), Some(value)) = (message.get("from"), message.get("value")) else {
         return message.clone();
@@ -268,8 +270,8 @@ fn by_role(message: &Value) -> Value {
     json!({"role": role, "content": value})
 }
 
-/// Where an object without a text is taught to answer: the text of the last message of the assistant, of the completion or
-/// of the output; none where it has none of them.
+/// Returns the answer that an object without `text` trains on: the text of the assistant's last message, of the
+/// completion, or of the output. Returns `None` if it has none of them.
 ///
 /// ```
 /// # use serde_json::json;
@@ -288,7 +290,7 @@ pub fn last_answer(object: &mut Object) -> Option<&mut String> {
     }
 }
 
-/// The text of the assistant's last message.
+/// Returns the text of the assistant's last message.
 fn last_said(said: &mut [Value]) -> Option<&mut String> {
     let by_assistant = |(number, message): &(usize, &mut Value)| {
         let role = ["role", "from"].iter().find_map(|key| message.get(key));
@@ -313,7 +315,7 @@ fn last_said(said: &mut [Value]) -> Option<&mut String> {
     }
 }
 
-/// Who speaks, as in dialogues.
+/// Returns the name of a speaker, as in dialogues.
 fn speaker(role: Option<&str>, number: usize) -> &'static str {
     let known = [
         ("USR", ["user", "human", "prompter", "customer"]),
@@ -335,7 +337,7 @@ fn speaker(role: Option<&str>, number: usize) -> &'static str {
     })
 }
 
-/// What a value is, for messages: never the value.
+/// Describes the type of a value for messages, never its content.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -347,21 +349,21 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Where a value stands in a chat. Some strings are no text there: who speaks, what a part is, ids.
+/// The place of a value in a chat. Some strings are not text there: the role, the type of a part, ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Record,
     Message,
-    /// Of a message's content.
+    /// A part of a message's content.
     Part,
-    /// Of a tool.
+    /// A tool call.
     Call,
-    /// Elsewhere every string is a text: `from` may be an argument of a tool.
+    /// Elsewhere every string is text: `from` may be an argument of a tool.
     Other,
 }
 
 impl Place {
-    /// The place of the objects of a list under a key; an object alone is none of a chat.
+    /// Returns the place of the objects in a list under a key. A single object is not part of a chat.
     fn inside(self, key: &str, value: &Value) -> Self {
         match (self, key) {
             _ if !value.is_array() => Self::Other,
@@ -372,7 +374,7 @@ impl Place {
         }
     }
 
-    /// Whether what stands under a key of this object is a name.
+    /// Returns whether the value under a key of this object is a name rather than text.
     fn is_name(self, object: &Object, key: &str) -> bool {
         let known: &[&str] = match self {
             Self::Record => &["id"],
@@ -389,8 +391,8 @@ impl Place {
     }
 }
 
-/// An object with every text changed, wherever it stands but for names. A number is a text too, and becomes one if that is
-/// changed. `change` is given each string where it lies in the object.
+/// Returns an object with every text changed, wherever it is, except names. Numbers count as text, and become strings
+/// if they are changed. `change` receives each string by reference to the object.
 pub(crate) fn each_text(
     object: &Object,
     change: &mut impl FnMut(&str) -> Option<String>,
@@ -431,7 +433,7 @@ fn changed_value(
     new.map_or_else(|| value.clone(), Value::String)
 }
 
-/// Whether `found` says so of anything that [`each_text`] leaves as it is: keys, and names.
+/// Returns whether `found` returns true for anything that [`each_text`] does not change: keys and names.
 pub(crate) fn any_name(object: &Object, found: &mut impl FnMut(&str) -> bool) -> bool {
     any_inside(object, Place::Record, found)
 }

@@ -1,4 +1,4 @@
-//! Files as streams of bytes, decompressed on the way.
+//! Files as streams of bytes, decompressed while they are read.
 
 use crate::error::{Error, Result};
 use flate2::bufread::GzDecoder;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A stream of bytes.
 pub(super) type Source = Box<dyn BufRead + Send>;
 
-/// A compressed file may grow by this factor …
+/// Compressed data may unpack to at most this many times its size …
 pub(super) const GROWTH: u64 = 250;
-/// … and by this many bytes besides: 64 MiB.
+/// … plus this many bytes: 64 MiB.
 pub(super) const SLACK: u64 = 64 << 20;
 
-/// What a file holds, and whether it is compressed; gzip and Zstandard are told by their first bytes, whatever the
-/// name. Every byte read is added to `all`.
+/// Returns the content of a file, and whether it is compressed. Gzip and Zstandard are recognised by their first bytes,
+/// whatever the name. Every byte read is added to `all`.
 pub(super) fn unpacked(
     path: &Path,
     file: Box<dyn Read + Send>,
@@ -70,17 +70,17 @@ pub(super) fn unpacked(
     Ok((Box::new(raw), false))
 }
 
-/// A frame, or one that is to be skipped.
+/// Returns whether the data starts with a Zstandard frame or a skippable frame.
 fn zstandard(head: &[u8]) -> bool {
     head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable(head)
 }
 
-/// A frame of somebody else's data.
+/// Returns whether the data starts with a skippable frame, which contains user data.
 fn skippable(head: &[u8]) -> bool {
     matches!(head, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)
 }
 
-/// Counts what is read of the file.
+/// Counts the bytes read from the file.
 struct Counted {
     inner: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
@@ -96,7 +96,7 @@ impl Read for Counted {
     }
 }
 
-/// Stops when a compressed file grows out of all proportion, and says where one is damaged.
+/// Stops if compressed data unpacks to disproportionately many bytes, and reports where it is damaged.
 struct Guarded {
     inner: Box<dyn Read + Send>,
     name: &'static str,
@@ -131,7 +131,7 @@ impl Read for Guarded {
 
 type Raw = BufReader<Counted>;
 
-/// Gzip members one after the other, and nothing behind them.
+/// Consecutive gzip members, followed by nothing else.
 struct Members {
     open: Option<GzDecoder<Raw>>,
 }
@@ -156,7 +156,7 @@ impl Read for Members {
     }
 }
 
-/// Zstandard frames one after the other.
+/// Consecutive Zstandard frames.
 struct Frames {
     state: State,
 }
@@ -197,7 +197,7 @@ impl Read for Frames {
     }
 }
 
-/// What the decoder says in words of its own code.
+/// Rewords errors of the decoder, which describe its own code.
 fn undecoded(error: &dyn std::error::Error) -> std::io::Error {
     match format!("{error:?} {error}").contains("UnexpectedEof") {
         true => std::io::ErrorKind::UnexpectedEof.into(),
@@ -205,7 +205,7 @@ fn undecoded(error: &dyn std::error::Error) -> std::io::Error {
     }
 }
 
-/// The checksum of a frame that carries one.
+/// Verifies the checksum of a frame that has one.
 fn checked(decoder: &StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>) -> std::io::Result<()> {
     let told = decoder.decoder.get_checksum_from_data();
     match (told, decoder.decoder.get_calculated_checksum()) {
@@ -216,7 +216,7 @@ fn checked(decoder: &StreamingDecoder<Raw, ruzstd::decoding::FrameDecoder>) -> s
     }
 }
 
-/// Skips a frame of somebody else's data, if there is one.
+/// Skips a skippable frame, if there is one.
 fn skipped(raw: &mut Raw) -> std::io::Result<bool> {
     if !skippable(raw.fill_buf()?) {
         return Ok(false);

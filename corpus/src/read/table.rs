@@ -1,4 +1,4 @@
-//! Comma- and tab-separated files with a header: a column `text`, perhaps `id`.
+//! Comma- and tab-separated files with a header: a column `text`, and optionally `id`.
 
 use super::source::Source;
 use super::{BYTE_ORDER_MARK, Entry, marks_in_a_table};
@@ -22,7 +22,7 @@ pub(super) struct Rows {
     record: ByteRecord,
 }
 
-/// Fails when one row takes more than the limit.
+/// Fails if one row exceeds the limit.
 struct Limited {
     inner: ClosedQuotes<Source>,
     since: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ impl Read for Limited {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let since = self.since.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        // What is buffered for the next rows is no part of this one.
+        // Data buffered for the following rows does not count.
         if since > self.limit + (1 << 17) {
             return Err(std::io::Error::other(format!(
                 "the row is longer than {} bytes, the most that is read; is a quote left open?",
@@ -86,7 +86,7 @@ impl Rows {
                 });
             }
             column(name).ok_or_else(|| {
-                // Without a header the first line is somebody's text.
+                // Without a header, the first line is text and must not be quoted.
                 let columns = header.len();
                 Error::Line {
                     path: path.to_path_buf(),

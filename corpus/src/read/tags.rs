@@ -1,9 +1,10 @@
-//! The tags of a template, as Jinja finds them.
+//! Finds the tags of a template as Jinja does.
 
 use regex::Regex;
 use std::ops::Range;
 
-/// A tag `{%… word rest …%}` with its signs for white space at both ends; `{{ … }}` has no word.
+/// A tag `{%… word rest …%}` with the white-space control signs at both ends; `{{ … }}` has no
+/// word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     pub(super) place: Range<usize>,
@@ -13,7 +14,7 @@ pub(super) struct Tag<'a> {
     pub(super) after: &'a str,
 }
 
-/// The tags of a template: those in comments, strings and raw text are none.
+/// Returns the tags of a template, except those in comments, strings and raw blocks.
 pub(super) fn tags(source: &str) -> Vec<Tag<'_>> {
     let Ok(raw_end) = Regex::new(r"\{%[-+]?\s*endraw\s*[-+]?%\}") else {
         return Vec::new(); // it is a regular expression
@@ -70,7 +71,7 @@ fn tag(source: &str, place: Range<usize>) -> Tag<'_> {
     }
 }
 
-/// How many bytes a tag has that ends with these two, outside its strings and brackets.
+/// Returns the length in bytes of a tag that ends with `close`, outside strings and brackets.
 fn expression(text: &str, close: &str) -> usize {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;
@@ -88,7 +89,7 @@ fn expression(text: &str, close: &str) -> usize {
     end.map_or(text.len(), |end| end + close.len())
 }
 
-/// The first byte from `at` on, outside strings, that is wanted.
+/// Returns the first position from `at`, outside strings, for which `wanted` returns true.
 pub(super) fn outside_strings(
     bytes: &[u8],
     mut at: usize,

@@ -1,4 +1,4 @@
-//! JSON Lines and plain text.
+//! Reads JSON Lines and plain text.
 
 use super::lines::Lines;
 use super::shape;
@@ -63,13 +63,13 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// Objects, one to a line.
+/// Reads objects, one per line.
 pub(super) struct JsonLines {
     pub(super) lines: Lines,
     field: Option<String>,
-    /// Whether that says whose a document is.
+    /// Whether the field identifies the user of a document.
     whose: bool,
-    /// The key that holds the text, where it is not `text`.
+    /// The key of the text, if it is not `text`.
     text: Option<String>,
     chat: Option<ChatTemplate>,
     loss_on: Option<LossOn>,
@@ -192,10 +192,10 @@ impl JsonLines {
     }
 }
 
-/// The parser's message with the column, without its line number (always 1 here).
+/// Returns the parser's message with the column, but without the line number, which is always 1 here.
 fn describe(error: &serde_json::Error) -> String {
     let text = json_problem(error);
-    // What is JSON and no record says itself what is wrong.
+    // If it is valid JSON but not a record, the message says what is wrong.
     let about = if error.is_data() {
         ""
     } else {
@@ -207,21 +207,21 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// What a file of JSON Lines is told whose name says plain text.
+/// The error for JSON Lines in a file whose name indicates plain text.
 const JSON_AS_PLAIN: &str =
     "JSON in its lines and a name of plain text; name it FILE.jsonl, or give it by stdin (-)";
 
-/// Blocks of lines between blank ones.
+/// Reads blocks of lines separated by blank lines.
 pub(super) struct Blocks {
     pub(super) lines: Lines,
     limit: u64,
-    /// What stands between documents, where it is not a blank line.
+    /// The separator between documents, if it is not a blank line.
     separator: Option<String>,
-    /// What followed the last separator on its line.
+    /// The rest of the line after the last separator.
     rest: Option<(u64, String)>,
     /// Documents so far.
     count: u64,
-    /// Whether nothing was read yet.
+    /// Whether nothing has been read yet.
     pub(super) begins: bool,
 }
 
@@ -237,7 +237,7 @@ impl Blocks {
         }
     }
 
-    /// The next line, or what is left of one behind a separator.
+    /// Returns the next line, or the rest of a line after a separator.
     fn line(&mut self) -> Result<Option<(u64, String)>> {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
@@ -246,7 +246,8 @@ impl Blocks {
         Ok(line.map(|line| (self.lines.number, line)))
     }
 
-    /// The next line; the first one that is not blank must be no JSON object: escapes would hide secrets.
+    /// Returns the next line. The first line that is not blank must not be a JSON object, because escapes would hide
+    /// secrets.
     fn next_line(&mut self) -> Result<Option<String>> {
         let line = self.lines.next_line()?;
         if self.begins
@@ -262,7 +263,7 @@ impl Blocks {
         Ok(line)
     }
 
-    /// The document up to the next separator, with its blank lines; blank ones are left out.
+    /// Returns the document up to the next separator, including blank lines within it; blank documents are omitted.
     fn between(&mut self, separator: &str) -> Result<Option<Entry>> {
         let mut first = None;
         let mut text = String::new();
@@ -294,7 +295,7 @@ impl Blocks {
         let trimmed = text.trim_end().len();
         text.truncate(trimmed);
         Ok(first.map(|number| {
-            // Two documents may begin on one line.
+            // Two documents may begin on the same line.
             self.count += 1;
             Entry {
                 number,

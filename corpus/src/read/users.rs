@@ -1,24 +1,24 @@
-//! The documents of one user as one document.
+//! Joins the documents of each user into one.
 
 use crate::document::Document;
 use std::collections::HashMap;
 
-/// Users in the order of their first documents.
+/// Users, in the order of their first documents.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     places: HashMap<String, usize>,
-    /// Of each user, what there is so far; in the opposite order once all is read.
+    /// The document of each user so far; in reverse order once everything has been read.
     documents: Vec<Document>,
-    /// Of how many documents each is made.
+    /// How many documents each one was joined from.
     counts: Vec<u32>,
-    /// Characters of each.
+    /// The number of characters of each.
     lengths: Vec<usize>,
-    /// Whether all documents were read.
+    /// Whether all documents have been read.
     pub(super) whole: bool,
 }
 
 impl Users {
-    /// Puts a document behind those of its user.
+    /// Appends a document to those of its user.
     pub(super) fn add(&mut self, user: String, document: Document) {
         let length = document.text.chars().count();
         let Some(place) = self.places.get(&user) else {
@@ -57,7 +57,7 @@ impl Users {
         *before = from + length;
     }
 
-    /// All is read: the first user is the last of the list.
+    /// Marks the end of the input, and reverses the lists, so that the first user comes last.
     pub(super) fn close(&mut self) {
         self.whole = true;
         self.places.clear();
@@ -65,7 +65,7 @@ impl Users {
         self.counts.reverse();
     }
 
-    /// The next user's document, and of how many it is made.
+    /// Returns the next user's document, and how many documents it was joined from.
     pub(super) fn next(&mut self) -> Option<(Document, u32)> {
         Some((self.documents.pop()?, self.counts.pop()?))
     }

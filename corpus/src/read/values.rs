@@ -1,19 +1,20 @@
-//! A field of metadata: one value or a list of them.
+//! The values of a metadata field: one value or a list of values.
 
 use serde_json::{Map, Value};
 
-/// Whether a text of JSON has a whole number that would be written as one with a point: one that no 64 bits hold, or -0.
+/// Returns whether a JSON text contains an integer that would be written as a floating-point number: one beyond 64
+/// bits, or -0.
 pub(super) fn has_whole_number_beyond_64_bits(json: &[u8]) -> bool {
     numbers(json).any(is_beyond)
 }
 
-/// Whether a text of JSON has a number that would be written as another one: such a whole number, or one with more digits
-/// than a double keeps.
+/// Returns whether a JSON text contains a number that would change when written: such an integer, or a number with more
+/// digits than a double keeps.
 pub(super) fn has_number_beyond_64_bits(json: &[u8]) -> bool {
     numbers(json).any(|number| is_beyond(number) || is_rounded(number))
 }
 
-/// Whether a whole number is none of 64 bits, or -0.
+/// Returns whether an integer does not fit in 64 bits or is -0.
 fn is_beyond(number: &str) -> bool {
     let digits = number.strip_prefix('-').unwrap_or(number);
     let whole = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -21,7 +22,7 @@ fn is_beyond(number: &str) -> bool {
     whole && (!held || number == "-0")
 }
 
-/// Whether a number with a point or an exponent is not the one that its double is written as.
+/// Returns whether a number with a decimal point or an exponent differs from its double as written.
 fn is_rounded(number: &str) -> bool {
     let kept = number.parse::<f64>().is_ok_and(|double| {
         let written = format!("{double:e}");
@@ -33,7 +34,8 @@ fn is_rounded(number: &str) -> bool {
         && !kept
 }
 
-/// The digits of a number without zeros around them, and the power of ten behind the last; none for what is no number.
+/// Returns the significant digits of a number, without leading and trailing zeros, and the power of ten of the last
+/// one; `None` if it is not a number.
 fn digits(number: &str) -> Option<(String, i64)> {
     let number = number.strip_prefix('-').unwrap_or(number);
     let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -52,7 +54,7 @@ fn digits(number: &str) -> Option<(String, i64)> {
     Some((significant.to_owned(), power))
 }
 
-/// The numbers of a text of JSON, outside its strings.
+/// Returns the numbers of a JSON text, outside strings.
 fn numbers(json: &[u8]) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     let outside = move |byte: &u8| {
@@ -70,8 +72,8 @@ fn numbers(json: &[u8]) -> impl Iterator<Item = &str> {
         .filter(|word| word.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// The values of a field of an object: text, numbers, or a list of them, unless it says `whose` the object is. Nothing,
-/// `null` and empty text are none.
+/// Returns the values of an object's field: text, numbers, or a list of them, but no list if `whose` says that the
+/// field identifies the user. A missing field, `null` and empty text have no value.
 pub(super) fn of_object(
     object: &Map<String, Value>,
     field: &str,
@@ -89,7 +91,7 @@ pub(super) fn of_object(
     }
 }
 
-/// Why a list of users is refused, even of one.
+/// Returns the reason for rejecting a list of users, even of length one.
 pub(super) fn list_of_users(field: &str) -> String {
     format!("must have one value under `{field}`, which says whose it is, got a list")
 }

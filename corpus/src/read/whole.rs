@@ -1,4 +1,4 @@
-//! JSON objects as a whole: no key twice, and no more memory than a record may take.
+//! Parses complete JSON objects: no duplicate keys, and no more memory than a record may use.
 
 use super::LINE_LIMIT;
 use super::shape::Object;
@@ -6,18 +6,18 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 use std::cell::Cell;
 
-/// What an object takes in memory with up to four members, and what any other value does beside its text; bytes.
+/// The memory of an object with up to four members, and of any other value besides its text, in bytes.
 const OBJECT: u64 = 512;
 const VALUE: u64 = 128;
-/// Times the longest line, and more bytes, that the values of one object may take.
+/// The memory limit for the values of one object: this many times the longest line, plus a number of bytes.
 const TIMES: u64 = 2;
 const SLACK: u64 = 1 << 20;
 
-/// How the messages of this reader begin: they are ours, and quote nothing.
+/// The beginnings of our own error messages, which quote nothing.
 pub(crate) const TWICE: &str = "a key stands twice in one object, and one of the two would be lost";
 pub(crate) const TOO_MANY: &str = "its values are too many: in memory they take more than";
 
-/// The JSON object of a line, whose keys are all different, in the objects inside it too.
+/// Parses the JSON object of a line. Keys must be unique, in nested objects too.
 ///
 /// ```
 /// use reticent_corpus::read::whole_object;
@@ -27,12 +27,13 @@ pub(crate) const TOO_MANY: &str = "its values are too many: in memory they take 
 /// ```
 ///
 /// # Errors
-/// What is no JSON or no object, a key twice in one object, and values that take too much memory.
+/// Returns an error if the text is not JSON or not an object, an object contains a key twice, or the values take too
+/// much memory.
 pub fn whole_object(json: &[u8]) -> serde_json::Result<Map<String, Value>> {
     object_of(json, LINE_LIMIT)
 }
 
-/// The same where a line has at most so many bytes.
+/// Does the same for lines of at most `longest` bytes.
 pub(super) fn object_of(json: &[u8], longest: u64) -> serde_json::Result<Object> {
     let limit = TIMES.saturating_mul(longest).saturating_add(SLACK);
     let left = Cell::new(limit);
@@ -46,7 +47,7 @@ pub(super) fn object_of(json: &[u8], longest: u64) -> serde_json::Result<Object>
     }
 }
 
-/// A value, and the bytes that are left for it.
+/// A value to parse, and the memory left for it.
 #[derive(Clone, Copy)]
 struct Tree<'l> {
     left: &'l Cell<u64>,

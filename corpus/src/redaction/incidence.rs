@@ -1,4 +1,4 @@
-//! Which unit holds which secret.
+//! Finds which units contain which secrets.
 
 use super::words::words;
 use super::{Read, found, name, pass};
@@ -11,7 +11,7 @@ use crate::unit::Unit;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// A list of secrets, found wherever they stand: by one automaton, overlapping ones too.
+/// A list of secrets, all of whose occurrences are found by one automaton, including overlapping ones.
 #[derive(Debug, Clone)]
 pub struct SecretList {
     secrets: Vec<String>,
@@ -19,11 +19,11 @@ pub struct SecretList {
 }
 
 impl SecretList {
-    /// Builds the automaton. Secrets are told as a [`Dictionary`] tells its words, in any case, and only where no letter or
-    /// digit touches them.
+    /// Builds the automaton. Secrets are matched like the words of a [`Dictionary`], ignoring case, and only where no
+    /// letter or digit is adjacent.
     ///
     /// # Errors
-    /// No secret, or a blank one.
+    /// Returns an error if there is no secret or a blank one.
     pub fn new(secrets: Vec<String>) -> Result<Self> {
         let automaton = Dictionary::new(&DictionaryOptions {
             kind: "secret".to_owned(),
@@ -34,21 +34,20 @@ impl SecretList {
         Ok(Self { secrets, automaton })
     }
 
-    /// The secrets.
+    /// Returns the secrets.
     #[must_use]
     pub fn secrets(&self) -> &[String] {
         &self.secrets
     }
 
-    /// SHA-256 of the list, one secret a line, in hexadecimal.
+    /// Returns the SHA-256 of the list, one secret per line, in hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
         crate::random::sha256(format!("{}\n", self.secrets.join("\n")).as_bytes())
     }
 
-    /// The document with every place of a listed secret marked, but for places that overlap a
-    /// mark that is there or a masked span. Of places that overlap each other the first is
-    /// marked, and of two with one beginning the longer.
+    /// Returns the document with all occurrences of listed secrets marked, except those that overlap an existing mark
+    /// or a masked span. Of overlapping occurrences the first is marked, and of two with the same beginning the longer.
     #[must_use]
     pub fn mark(&self, document: &Document, kind: &str) -> Document {
         let offsets = crate::document::Offsets::new(&document.text);
@@ -82,16 +81,16 @@ impl SecretList {
     }
 }
 
-/// How secrets are told.
+/// How secrets are recognised.
 #[derive(Debug, Clone)]
 pub enum Sense {
-    /// What a policy finds: the secret is the text of the span.
+    /// By a policy: the secret is the text of the span.
     Policy(Arc<dyn Policy>),
-    /// A list of them.
+    /// By a list of secrets.
     List(SecretList),
-    /// The values of the field that the documents are read with, in every unit of a document.
+    /// By the values of the field that the documents are read with, in every unit of a document.
     Field,
-    /// Words, by [`crate::redaction::DocumentFrequencies`].
+    /// By words; see [`crate::redaction::DocumentFrequencies`].
     Words(HashSet<String>),
 }
 
@@ -100,26 +99,25 @@ pub enum Sense {
 pub struct Sensed {
     /// The secret.
     pub secret: String,
-    /// Its kind: the policy's, or `secret`, `field`, `word`.
+    /// Its kind: that of the policy, or `secret`, `field`, `word`.
     pub kind: Arc<str>,
 }
 
-/// One unit and the distinct secrets in it.
+/// A unit and the distinct secrets in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incidence {
-    /// The unit: the document's id, with the unit's number behind a `#` where units are parts
-    /// of documents.
+    /// The unit: the document's id, followed by `#` and the unit's number if units are parts of documents.
     pub example: String,
     /// In alphabetical order.
     pub secrets: Vec<Sensed>,
 }
 
 impl Incidence {
-    /// Goes through a corpus. `emit` is given the units in order, and how many bytes of the
-    /// files have been read; when it says no, that is the end.
+    /// Makes a pass over a corpus. `emit` receives the units in order, and the number of bytes of the files that have
+    /// been read; if it returns false, the pass ends.
     ///
     /// # Errors
-    /// What [`Documents`] and `emit` give; threads outside 1 to 1024.
+    /// Returns the errors of [`Documents`] and `emit`, and an error if the number of threads is outside 1 to 1024.
     pub fn each(
         documents: &mut Documents,
         unit: Unit,
@@ -159,7 +157,7 @@ impl Incidence {
 }
 
 impl Sense {
-    /// The distinct secrets of one unit.
+    /// Returns the distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
         let text = &*unit.text;
         let mut out: BTreeMap<String, Arc<str>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Passes over corpora of any size: batches of documents, worked on by several threads, their
-//! results in order; memory does not grow with the text.
+//! Passes over corpora of any size: batches of documents are processed by several threads, with results in order, and
+//! memory does not grow with the text.
 
 mod incidence;
 mod ordered;
@@ -21,17 +21,19 @@ use crate::unit::Unit;
 pub(crate) use ordered::until;
 use std::num::NonZeroUsize;
 
-/// Text of one batch, in bytes: enough that handing it over costs nothing.
+/// The size of a batch's text, in bytes: large enough that the cost of handing it over is negligible.
 const BATCH: usize = 1 << 20;
 
-/// How many threads work when nothing is said: as many as there are cores.
+/// Returns the default number of threads: the number of cores.
 #[must_use]
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
+/// Checks a number of threads.
+///
 /// # Errors
-/// No thread, or more than 1024.
+/// Returns an error if the number is 0 or above 1024.
 pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
     if (1..=1024).contains(&threads) {
         Ok(threads)
@@ -40,20 +42,20 @@ pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
     }
 }
 
-/// A document, with what was read beside it.
+/// A document with its other data.
 struct Read {
     document: Document,
-    /// What the field that was asked for holds.
+    /// The values of the requested field.
     values: Vec<String>,
-    /// The whole object, where it is not `text` that holds its text.
+    /// The whole object, if its text is not under `text`.
     object: Option<Object>,
-    /// Columns of a table that it could not take in.
+    /// Columns of a table that the object could not represent.
     left_out: Vec<String>,
 }
 
-/// Goes through a corpus once. `emit` is given what `work` makes of each batch, in order, and how
-/// many bytes of the files had been read with that batch; when it says no, nothing more is read, and what
-/// was under way is dropped.
+/// Makes one pass over a corpus. `emit` receives the result of `work` for each batch, in order, and the number of bytes
+/// of the files that had been read with that batch. If it returns false, nothing more is read, and the batches in
+/// progress are dropped.
 fn pass<T: Send>(
     documents: &mut Documents,
     threads: usize,
@@ -73,7 +75,7 @@ fn pass<T: Send>(
     Ok(())
 }
 
-/// The next documents: at least one, no more once they hold a batch of text, and at most so many.
+/// Returns the next documents: at least one, no more once they contain a batch of text, and at most `most`.
 fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
     let mut out = Vec::new();
     let mut bytes = 0;
@@ -95,8 +97,7 @@ fn batch(documents: &mut Documents, most: u64) -> Result<Vec<Read>> {
     Ok(out)
 }
 
-/// What a unit is called: by its document's id, with its number behind a `#` where units are
-/// parts of documents.
+/// Returns the name of a unit: its document's id, followed by `#` and its number if units are parts of documents.
 fn name(document: &Document, unit: Unit, index: usize) -> String {
     match unit {
         Unit::Document | Unit::Dialogue | Unit::User => document.id.clone(),
@@ -104,7 +105,7 @@ fn name(document: &Document, unit: Unit, index: usize) -> String {
     }
 }
 
-/// The policy's spans in a unit in which nothing is masked.
+/// Returns the policy's spans in a unit without masks.
 fn found(unit: &UnitText<'_>, policy: &dyn Policy) -> Vec<Span> {
     let secrets: Vec<(std::ops::Range<usize>, &str)> = unit
         .secrets

@@ -1,4 +1,4 @@
-//! Parallel work whose results come in the order of its input.
+//! Parallel work with results in the order of the input.
 
 use crate::error::Result;
 use std::cell::Cell;
@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Gives what `next` yields to `threads` workers and their results to `emit`, in order. At most
-/// three items for each worker are under way: a slow one holds the others up, and memory stays
-/// bounded. Reading and emitting happen here, on the thread of the caller.
+/// Passes the items of `next` to `threads` workers, and their results in order to `emit`. At most three items per
+/// worker are in progress, so a slow item delays the others, and memory stays bounded. Reading and emitting happen on
+/// the caller's thread.
 pub(crate) fn ordered<I: Send, T: Send>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<I>>,
@@ -20,7 +20,7 @@ pub(crate) fn ordered<I: Send, T: Send>(
     let (done, results) = channel::<(u64, std::thread::Result<T>)>();
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
-        // Gone when this closure ends: the workers then find nothing more to take.
+        // Dropped when this closure ends; the workers then find no more items.
         let give = give;
         for _ in 0..threads {
             let done = done.clone();
@@ -44,7 +44,7 @@ pub(crate) fn ordered<I: Send, T: Send>(
             if emitted == given {
                 return Ok(());
             }
-            // Workers live as long as there is something to take.
+            // Workers live as long as there are items.
             let Ok((number, result)) = results.recv() else {
                 return Ok(());
             };
@@ -58,8 +58,8 @@ pub(crate) fn ordered<I: Send, T: Send>(
     })
 }
 
-/// The same until `emit` says that this was enough, which makes it false. What `next` gives beside an
-/// item, its mark, comes to `emit` with the item's result: by then others have been read.
+/// Does the same until `emit` returns false, and returns false in this case. The mark that `next` returns with an item
+/// is passed to `emit` with the item's result, although later items have been read by then.
 pub(crate) fn until<I: Send, M: Send, T: Send>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<(I, M)>>,

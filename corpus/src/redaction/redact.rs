@@ -1,4 +1,4 @@
-//! Deduplication and redaction of a corpus of any size into one file or stream: the pipeline of
+//! Deduplicates and redacts a corpus of any size into one file or stream. This is the pipeline of
 //! [`crate::prepare::PrepareFiles`] (lock, seal, checksums, checkpoints) with another sink.
 
 use super::{Read, batch, checked_threads, found, name, until};
@@ -65,38 +65,37 @@ pub struct RedactionState {
     pub left_out_columns: BTreeSet<String>,
 }
 
-/// How a corpus is redacted from files.
+/// Redacts a corpus from files.
 ///
-/// The output is one `{"id", "text"}` to a line for each unit that stays, in order, or the whole object where the
-/// input is chats or pairs, with masks in every text of it (one record, whatever the unit): the same
-/// bytes whatever the number of threads and wherever the work was stopped. Text goes through; what
-/// is kept in memory is, for each unit that differs, the SHA-1 of its text before redaction (20
-/// bytes, about 40 in the table), and for each document a digest of its id (36 bytes, about 80 in the table).
+/// The output has one line `{"id", "text"}` for each unit that is kept, in order. For chats or pairs, it is the whole
+/// object with masks in each of its texts (one record, whatever the unit). The output has the same bytes whatever the
+/// number of threads and wherever the work was stopped. Text is streamed; memory holds, for each distinct unit, the
+/// SHA-1 of its text before redaction (20 bytes, about 40 in the table), and for each document a digest of its id (36
+/// bytes, about 80 in the table).
 #[derive(Debug, Clone, Copy)]
 pub struct RedactFiles<'a> {
     /// A file or folder, as [`Documents`] reads it.
     pub data: &'a Path,
     /// How it is read.
     pub reading: &'a ReadOptions,
-    /// How it is redacted.
+    /// The options of the redaction.
     pub options: &'a RedactionOptions,
-    /// How many threads work, from 1 to 1024.
+    /// The number of threads, from 1 to 1024.
     pub threads: usize,
-    /// How often it is said on the disk how far the work is, at most. Zero: after every batch.
+    /// The least time between checkpoints. Zero means a checkpoint after every batch.
     pub pause: Duration,
 }
 
-/// Where a redacted corpus goes.
+/// The destination of a redacted corpus.
 pub enum RedactTo<'a> {
-    /// To a file that appears under its name when it is complete, or through the pipe or device of
-    /// that name.
+    /// A file, which appears under its name only when it is complete, or the pipe or device with that name.
     Path {
-        /// Its name.
+        /// The path of the output.
         path: &'a Path,
-        /// Whether a file that is there is replaced.
+        /// Whether an existing file is replaced.
         force: bool,
     },
-    /// Into a stream; its metadata, where they are known, must be those of none of the files that are read.
+    /// A stream. Its metadata, if known, must not be that of an input file.
     Stream(&'a mut dyn Write, Option<Metadata>),
 }
 
@@ -112,24 +111,24 @@ impl std::fmt::Debug for RedactTo<'_> {
     }
 }
 
-/// What was redacted.
+/// The result of a redaction.
 #[derive(Debug)]
 pub struct Redaction {
-    /// In numbers.
+    /// What was done, in numbers.
     pub state: RedactionState,
-    /// What was wrong with files that were left out, if [`ReadOptions::skip_unreadable`] asked for that.
+    /// The errors of files that were skipped under [`ReadOptions::skip_unreadable`].
     pub skipped: Vec<Error>,
-    /// What an interrupted run had done, where this one went on from there.
+    /// What an interrupted run had done, if this one resumed from it.
     pub taken_up: Option<RedactionState>,
-    /// As which format stdin was read, where it was the corpus.
+    /// The format that stdin was read as, if it was the corpus.
     pub stdin_format: Option<&'static str>,
-    /// Whether whoever read the stream closed it before the end.
+    /// Whether the reader of the stream closed it early.
     pub closed_early: bool,
-    /// Whether units are chats or pairs in their own shape: whole records, whatever the unit.
+    /// Whether units are chats or pairs in their own format, which are whole records whatever the unit.
     pub own_shape: bool,
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 enum Sink<'a> {
     File(FileWriter),
     Stream(Box<dyn Write + 'a>, PathBuf),
@@ -138,32 +137,32 @@ enum Sink<'a> {
 /// One run over a corpus.
 struct Run {
     policy: Arc<dyn Policy>,
-    /// Of the documents done so far.
+    /// The seal of the documents done so far.
     seal: Seal,
     seen: Seen,
     state: RedactionState,
-    /// Whether one of them is written in its own shape.
+    /// Whether one of the documents is written in its own format.
     own_shape: bool,
 }
 
-/// What a worker makes of a unit.
+/// A unit after a worker's processing.
 struct Made {
-    /// What copies have in common; none where they stay.
+    /// The key that copies share; `None` if copies are kept.
     key: Option<[u8; 20]>,
     line: Vec<u8>,
     kinds: Vec<Arc<str>>,
-    /// Whether the policy finds something in what is no text of it.
+    /// Whether the policy finds something in a part that is not text.
     named: bool,
 }
 
-/// What a worker makes of a document.
+/// A document after a worker's processing.
 struct MadeDocument {
     bytes: u64,
     units: Vec<Made>,
     left_out: Vec<String>,
 }
 
-/// Says of ids, keys and roles whether the policy finds something in them; of one that comes again it knows.
+/// Determines whether the policy finds something in ids, keys and roles, and caches the answers.
 struct Names<'p> {
     policy: &'p dyn Policy,
     known: HashMap<String, bool>,
@@ -175,7 +174,7 @@ struct Line<'a> {
     text: &'a str,
 }
 
-/// What became of reading again.
+/// The outcome of reading a corpus again.
 enum Replayed {
     Same,
     Differs(RestartCause),
@@ -185,28 +184,28 @@ enum Replayed {
 type Watch<'w> = &'w dyn Fn(Phase, u64) -> bool;
 
 impl RedactFiles<'_> {
-    /// Whether a redaction that was stopped lies beside a name.
+    /// Returns whether a stopped redaction lies beside a path.
     #[must_use]
     pub fn stopped(path: &Path) -> bool {
         OutputFile::stopped(path)
     }
 
-    /// How many bytes the files have.
+    /// Returns the total size of the files in bytes.
     ///
     /// # Errors
-    /// As [`Documents::open`].
+    /// As for [`Documents::open`].
     pub fn size(&self) -> Result<u64> {
         Ok(Documents::with(self.data, self.reading)?.size())
     }
 
     /// Redacts the corpus.
     ///
-    /// A file appears under its name when it is complete. Until then it grows in a hidden folder beside it,
-    /// `.writing-NAME`, which stays after an interruption, a crash or a full disk: the next call for the same
-    /// name goes on there and comes to the same bytes, if version, options, policy and everything that
-    /// had been read are the same, or says why not ([`Phase::Restart`]) and begins anew. What had been read is
-    /// read again. `watch` is told the part and how many bytes of the files have been read in it; when it says
-    /// no, the result is none.
+    /// A file appears under its name only when it is complete. Until then it is written in a hidden folder beside it,
+    /// `.writing-NAME`, which remains after an interruption, a crash or on a full disk. The next call for the same name
+    /// resumes there, and produces the same bytes, if version, options, policy and everything that had been read are
+    /// the same; otherwise it reports the reason ([`Phase::Restart`]) and starts over. What had been read is read
+    /// again. `watch` is called with the phase and the number of bytes of the files read in it; if it returns false,
+    /// the result is `None`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -227,8 +226,9 @@ impl RedactFiles<'_> {
     /// ```
     ///
     /// # Errors
-    /// What [`Documents`] gives; a policy that does not build; an output that exists and is not to be replaced,
-    /// that is a link to a file, a folder or a disk, one of the files that are read, or at work in another process.
+    /// Returns the errors of [`Documents`]. Also returns an error if the policy does not build; or if the output exists
+    /// and must not be replaced, is a link to a file, a folder or a disk, is one of the input files, or is being
+    /// written by another process.
     pub fn write(&self, to: RedactTo<'_>, watch: Watch<'_>) -> Result<Option<Redaction>> {
         let threads = checked_threads(self.threads)?;
         let policy = self.options.policy.build()?;
@@ -255,7 +255,7 @@ impl RedactFiles<'_> {
         }
     }
 
-    /// Whether the output is none of the files that are read.
+    /// Checks that the output is not one of the input files.
     fn check_apart(&self, path: &Path, about: &Metadata) -> Result<()> {
         if is_one_of(about, &corpus_files(self.data)?) {
             return Err(Error::Output {
@@ -266,7 +266,7 @@ impl RedactFiles<'_> {
         Ok(())
     }
 
-    /// Goes on where a file was stopped, or begins it.
+    /// Resumes a stopped file, or starts a new one.
     fn resumed(
         &self,
         policy: Arc<dyn Policy>,
@@ -328,8 +328,7 @@ impl RedactFiles<'_> {
         self.go_on(Run::new(policy), documents, threads, sink, None, watch)
     }
 
-    /// Reads again what was done, for its duplicates: nothing else that was made of it decides about later
-    /// units.
+    /// Reads the part that was done again, for its duplicates; nothing else in its results affects later units.
     fn replayed(
         &self,
         run: &mut Run,
@@ -373,7 +372,7 @@ impl RedactFiles<'_> {
         match whole {
             Ok(true) => {}
             Ok(false) => return Ok(Replayed::Interrupted),
-            // What could be read then can't be now: who begins anew says so.
+            // Something that could be read before cannot be read now; starting over reports the error.
             Err(_) => return Ok(Replayed::Differs(RestartCause::Corpus)),
         }
         if left > 0 {
@@ -383,11 +382,11 @@ impl RedactFiles<'_> {
         Ok(cause.map_or(Replayed::Same, Replayed::Differs))
     }
 
-    /// Whose output it is: of what was read, and of everything that decides about the rest.
+    /// Returns the identity of the output: what has been read, and everything that determines the rest.
     fn identity(&self, seal: &Seal) -> Result<Identity> {
         let mut options = self.options.clone();
         options.policy = options.policy.pinned()?;
-        // Data like these always have a JSON.
+        // Such data can always be serialised as JSON.
         let mut options = serde_json::to_vec(&options).unwrap_or_default();
         options.extend(format!("{:?}", self.reading).into_bytes());
         Ok(Identity::of_parts(&seal.clone().close(), &options, &[]))
@@ -454,7 +453,7 @@ impl RedactFiles<'_> {
                 return Ok(None);
             }
             Err(error) => {
-                // A disk that is full: what there is can be taken up when there is room.
+                // The disk is full: the state can be resumed once there is room.
                 if matches!(error, Error::Write { .. }) {
                     sink.stop();
                 }
@@ -514,7 +513,7 @@ impl Run {
         }
     }
 
-    /// Decides which units stay, and gives their lines.
+    /// Decides which units are kept, and returns their lines.
     fn enter(&mut self, document: MadeDocument) -> Vec<Vec<u8>> {
         self.state.documents += 1;
         self.state.bytes += document.bytes;
@@ -543,7 +542,7 @@ impl Run {
     }
 }
 
-/// Of the text before redaction: masking must not make copies.
+/// Returns the key of the text before redaction, so that masking does not create copies.
 fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     Ok(if unit.masked.is_empty() {
         digest(unit.text.as_bytes())
@@ -553,7 +552,7 @@ fn key(unit: &UnitText<'_>) -> Result<[u8; 20]> {
     })
 }
 
-/// A text alone, with `<MASK>` where the policy finds something, as a pass would redact it.
+/// Redacts a single text as a pass would: what the policy finds becomes `<MASK>`.
 ///
 /// ```
 /// use reticent_corpus::policy::PolicyChoice;
@@ -568,7 +567,7 @@ pub fn redacted_text(policy: &dyn Policy, text: &str) -> String {
     masked(text, &resolved(policy, &view))
 }
 
-/// The text with one `<MASK>` for each run of touching spans, which are in order.
+/// Returns the text with one `<MASK>` for each run of touching spans, which must be in order.
 fn masked(text: &str, spans: &[Span]) -> String {
     masked_with(
         text,
@@ -577,7 +576,7 @@ fn masked(text: &str, spans: &[Span]) -> String {
     )
 }
 
-/// The same of ranges, with what `written` makes of each part between them.
+/// Does the same for ranges, with each part between them converted by `written`.
 fn masked_with<'t>(
     text: &'t str,
     ranges: impl IntoIterator<Item = Range<usize>>,
@@ -596,11 +595,11 @@ fn masked_with<'t>(
     out
 }
 
-/// Seals all of a document that decides about the output.
+/// Adds everything of a document that affects the output to the seal.
 fn enter(seal: &mut Seal, read: &Read) {
     seal.enter(&read.document);
     if let Some(object) = &read.object {
-        // Data like these always have a JSON.
+        // Such data can always be serialised as JSON.
         seal.bytes(&serde_json::to_vec(object).unwrap_or_default());
     }
 }
@@ -626,7 +625,7 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
         Some(object) => vec![whole(document, object, names, deduplicate)],
         None => {
             let units = units(document, 0, unit)?;
-            // One that was made up is no name of anybody's; the folder in front of it may be.
+            // A generated id names nobody, but the folder in front of it may.
             let id = &document.id;
             let made_up = made_up_number(id).is_some() && !id.contains('/');
             let named = !units.is_empty() && !made_up && names.finds(id);
@@ -645,8 +644,9 @@ fn made(read: &Read, unit: Unit, names: &mut Names<'_>, deduplicate: bool) -> Re
     })
 }
 
-/// An object in its own shape, with masks in its texts: one record. The policy sees all of them in one, as everything else that
-/// asks it does, since a question may say what its answer is; and each by itself, among them those that are not read.
+/// Redacts an object in its own format, as one record. The policy sees all of its texts joined, as everywhere else,
+/// since a question may indicate what its answer is. It also sees each text on its own, including those that are not
+/// read.
 fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicate: bool) -> Made {
     let policy = names.policy;
     let mut kinds = Vec::new();
@@ -658,7 +658,7 @@ fn whole(document: &Document, object: &Object, names: &mut Names<'_>, deduplicat
         };
         for span in resolved(policy, &view) {
             let sources = all.sources(&(span.start..span.end));
-            // What lies in who speaks alone masks nothing.
+            // A match only in the speaker's name masks nothing.
             kinds.extend((!sources.is_empty()).then_some(span.kind));
             for (source, range) in sources {
                 in_context.entry(source.as_ptr()).or_default().push(range);
@@ -702,7 +702,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
             named: false,
         });
     }
-    // What lies under a mask is hidden from the policy and the key too.
+    // The text under a mask is hidden from the policy and from the key, too.
     let bytes = Tokenizer::bytes();
     let mut work = Work::new(unit, &bytes)?;
     let key = deduplicate.then(|| digest(work.text().as_bytes()));
@@ -716,7 +716,7 @@ fn redacted(unit: &UnitText<'_>, id: &str, policy: &dyn Policy, deduplicate: boo
 }
 
 fn line(id: &str, text: &str) -> Vec<u8> {
-    // Data like these always have a JSON.
+    // Such data can always be serialised as JSON.
     let mut line = serde_json::to_vec(&Line { id, text }).unwrap_or_default();
     line.push(b'\n');
     line

@@ -1,4 +1,5 @@
-//! Words by the number of documents they stand in: the made-up secrets of the arXiv protocol.
+//! Words ranked by the number of documents that contain them: the artificial secrets of the arXiv
+//! protocol.
 
 use super::pass;
 use crate::error::{Result, range};
@@ -8,10 +9,9 @@ use crate::unit::Unit;
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-/// In how many units each word stands. Memory grows with the number of different words.
+/// Counts in how many units each word occurs. Memory grows with the number of distinct words.
 ///
-/// A word is a run of letters and digits, with apostrophes and hyphens inside it, in lower
-/// case.
+/// A word is a run of letters and digits, with apostrophes and hyphens inside it, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DocumentFrequencies {
     counts: HashMap<Box<str>, u64>,
@@ -19,11 +19,12 @@ pub struct DocumentFrequencies {
 }
 
 impl DocumentFrequencies {
-    /// Counts every word once for each unit it stands in. `progress` is told how many bytes of
-    /// the files have been read; when it says no, the count ends there.
+    /// Counts every word once for each unit that contains it. `progress` is called with the number
+    /// of bytes of the files that have been read; if it returns false, counting ends there.
     ///
     /// # Errors
-    /// What [`Documents`] gives; threads outside 1 to 1024.
+    /// Returns the errors of [`Documents`], and an error if the number of threads is outside 1 to
+    /// 1024.
     pub fn count(
         documents: &mut Documents,
         unit: Unit,
@@ -51,12 +52,12 @@ impl DocumentFrequencies {
         Ok(out)
     }
 
-    /// The words of a range of ranks, the most frequent being 1; those of equal frequency are
-    /// in alphabetical order. "Hush!" (section 5) takes 50001 to 150000.
+    /// Returns the words of a range of ranks, where the most frequent word has rank 1. Words of
+    /// equal frequency are in alphabetical order. "Hush!" (section 5) uses 50001 to 150000.
     ///
     /// # Errors
-    /// A range that begins below 1 or ends before it begins; a first rank beyond the last
-    /// word.
+    /// Returns an error if the range begins below 1 or ends before it begins, or its first rank is
+    /// beyond the last word.
     pub fn ranked(&self, ranks: &RangeInclusive<usize>) -> Result<Vec<String>> {
         let (first, last) = (*ranks.start(), *ranks.end());
         let shown = format!("{first}-{last}");
@@ -81,13 +82,13 @@ impl DocumentFrequencies {
         Ok(chosen.map(|(word, _)| word.to_owned()).collect())
     }
 
-    /// How many units a word stands in.
+    /// Returns the number of units that contain a word.
     #[must_use]
     pub fn of(&self, word: &str) -> u64 {
         self.counts.get(word).copied().unwrap_or(0)
     }
 
-    /// How many units there are.
+    /// Returns the number of units.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
@@ -113,7 +114,7 @@ impl DocumentFrequencies {
     }
 }
 
-/// The words of a text, in order.
+/// Iterates over the words of a text, in order.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let joins = |c: char| c == '\'' || c == '-' || c == '’';
     text.split(move |c: char| !c.is_alphanumeric() && !joins(c))

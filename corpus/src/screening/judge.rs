@@ -1,4 +1,4 @@
-//! What a policy does to one record whose secrets are known.
+//! Measures what a policy does to one record whose secrets are known.
 
 use crate::document::{Document, Offsets};
 use crate::error::{Error, Result};
@@ -23,15 +23,15 @@ pub struct FoundSpan {
     pub score: f32,
 }
 
-/// What became of one marked secret.
+/// The outcome for one marked secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretFate {
-    /// What the person who marked it says it is.
+    /// The kind according to the person who marked it.
     pub kind: String,
-    /// The record is redacted alike with the secret and with a mask in its place: whatever
-    /// else the policy does to it, no trace is left.
+    /// Whether the redacted record is the same with the secret and with a mask in its place, so
+    /// that no trace is left whatever else the policy does.
     pub caught: bool,
-    /// Spans cover it from end to end.
+    /// Whether spans cover it completely.
     pub covered: bool,
 }
 
@@ -57,22 +57,22 @@ impl std::ops::AddAssign for Words {
 /// What a policy does to one record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What it finds, and whether each span touches a marked secret.
+    /// The spans found, and whether each of them touches a marked secret.
     pub found: Vec<(FoundSpan, bool)>,
-    /// What became of each marked secret, in their order.
+    /// The outcome for each marked secret, in order.
     pub fates: Vec<SecretFate>,
-    /// Whether the conservative policy flags the record; none without one.
+    /// Whether the conservative policy flags the record; `None` if there is no such policy.
     pub flagged: Option<bool>,
-    /// Rates by word.
+    /// Counts by word.
     pub words: Words,
 }
 
-/// A policy to be measured, with the conservative one beside it.
+/// Measures a policy, together with a conservative one.
 ///
-/// Caught and missed are meant as [`crate::prepare::neighbour_diff`] means them, on the text of one
-/// record: a secret is caught when the redacted record is the same, byte for byte, with a mask
-/// in its place (in all places of the record where it stands). A tokenizer whose tokens reach
-/// over the ends of a secret can do more harm; `audit prepare` sees that.
+/// Caught and missed are defined as in [`crate::prepare::neighbour_diff`], on the text of one
+/// record: a secret is caught if the redacted record is the same, byte for byte, with a mask in its
+/// place (at all of its occurrences in the record). A tokenizer whose tokens extend beyond the ends
+/// of a secret can do more harm, which `audit prepare` takes into account.
 #[derive(Debug, Clone)]
 pub struct PolicyJudge {
     policy: Arc<dyn Policy>,
@@ -84,7 +84,7 @@ impl PolicyJudge {
     /// Builds the policies.
     ///
     /// # Errors
-    /// What [`PolicyChoice::build`] refuses.
+    /// As for [`PolicyChoice::build`].
     pub fn new(policy: &PolicyChoice, conservative: Option<&ConservativeOptions>) -> Result<Self> {
         let base = policy.build()?;
         Ok(Self {
@@ -96,10 +96,10 @@ impl PolicyJudge {
         })
     }
 
-    /// What the policy finds in a record.
+    /// Returns what the policy finds in a record.
     ///
     /// # Errors
-    /// A record whose spans do not fit, or with spans that were masked beforehand.
+    /// Returns an error if the record's spans do not fit, or some were masked beforehand.
     pub fn find(&self, record: &Document) -> Result<Vec<FoundSpan>> {
         let known = Known::of(record)?;
         let offsets = Offsets::new(&record.text);
@@ -107,11 +107,11 @@ impl PolicyJudge {
         Ok(spans.iter().map(|span| shown(span, &offsets)).collect())
     }
 
-    /// How sure the policy nearly was of something it left: the highest score below its
-    /// thresholds in this record, none if there is none.
+    /// Returns the highest score below the policy's thresholds in this record, that is, how close
+    /// it came to redacting something else; `None` if there is no such score.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// As for [`Self::find`].
     pub fn doubt(&self, record: &Document) -> Result<Option<f32>> {
         let known = Known::of(record)?;
         let (taken, all) = known.with_view(|view| {
@@ -125,10 +125,10 @@ impl PolicyJudge {
         Ok(left.map(|s| s.score).max_by(f32::total_cmp))
     }
 
-    /// What the policies do to a record and its marked secrets.
+    /// Returns what the policies do to a record and its marked secrets.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// As for [`Self::find`].
     pub fn judge(&self, record: &Document) -> Result<Judged> {
         let known = Known::of(record)?;
         let offsets = Offsets::new(&record.text);
@@ -174,7 +174,7 @@ fn shown(span: &Span, offsets: &Offsets) -> FoundSpan {
     }
 }
 
-/// Whether spans, in order and apart, leave no byte of a range.
+/// Returns whether spans, in order and disjoint, cover every byte of a range.
 fn covered(range: &Range<usize>, spans: &[Span]) -> bool {
     let mut from = range.start;
     for span in spans {
@@ -185,7 +185,7 @@ fn covered(range: &Range<usize>, spans: &[Span]) -> bool {
     from >= range.end
 }
 
-/// A record with its secrets in bytes.
+/// A record with the byte ranges of its secrets.
 struct Known<'a> {
     text: &'a str,
     secrets: Vec<(Range<usize>, &'a str)>,
@@ -220,7 +220,7 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// The record with a mask wherever one secret stands, redacted.
+    /// Redacts the record with a mask at every occurrence of one secret.
     fn neighbour(&self, secret: &str, policy: &dyn Policy) -> String {
         let mut text = String::with_capacity(self.text.len());
         let mut others = Vec::new();

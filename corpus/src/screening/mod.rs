@@ -1,5 +1,5 @@
-//! Measuring a policy by hand: a simple random sample of records, and what the policy does to
-//! the secrets that a person marked in them.
+//! Measures a policy by hand: a simple random sample of records, and what the policy does to the secrets that a person
+//! marked in them.
 
 mod judge;
 
@@ -13,12 +13,12 @@ use crate::random::{Choices, Purpose, digest};
 use crate::split::units;
 use crate::unit::Unit;
 
-/// The records of a corpus as documents of their own, with their marked secrets: what
-/// [`crate::prepare::prepare`] cuts documents into. A record is called as its document where it is all
-/// of it, and `DOCUMENT:NUMBER` otherwise.
+/// Returns the records of a corpus as separate documents with their marked secrets, split as in
+/// [`crate::prepare::prepare`]. A record's id is that of its document if it is the whole document, else
+/// `DOCUMENT:NUMBER`.
 ///
 /// # Errors
-/// Spans that do not fit their text.
+/// Returns an error if spans do not fit their text.
 pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Document>> {
     let mut out = Vec::new();
     for (number, document) in documents.iter().enumerate() {
@@ -58,8 +58,8 @@ pub fn screening_records(documents: &[Document], unit: Unit) -> Result<Vec<Docum
     Ok(out)
 }
 
-/// Of records with one text the first, and how many others there were: preparation drops those by their text alone,
-/// and so a sample does not count them.
+/// Keeps the first of all records with the same text, and returns the number of records dropped. Preparation drops them
+/// by their text alone, so a sample does not count them.
 ///
 /// ```
 /// use reticent_corpus::{Document, screening::distinct_records};
@@ -77,14 +77,14 @@ pub fn distinct_records(mut records: Vec<Document>) -> (Vec<Document>, u64) {
     (records, dropped as u64)
 }
 
-/// For each text the first record in which it stands with no letter or digit at its ends, in the forms that a
-/// [`Dictionary`] takes for one; none where it stands in no record like that.
+/// Returns, for each text, the first record that contains it with no letter or digit at its ends, in any form that a
+/// [`Dictionary`] matches; `None` if there is none.
 ///
-/// Every text has one such record at most, however many it stands in: a text that is counted there alone is as likely to
-/// be in a random sample of records as every other.
+/// Every text has at most one such record, however many records contain it. A text that is counted only in that record
+/// is therefore as likely as any other to be in a random sample of records.
 ///
 /// # Errors
-/// A text of white space only, or more texts than fit.
+/// Returns an error if a text consists only of white space, or there are too many texts.
 pub fn first_records(records: &[Document], texts: &[String]) -> Result<Vec<Option<usize>>> {
     let mut first = vec![None; texts.len()];
     if texts.is_empty() {
@@ -104,14 +104,13 @@ pub fn first_records(records: &[Document], texts: &[String]) -> Result<Vec<Optio
     Ok(first)
 }
 
-/// A simple random sample without replacement: `count` of `total` records in random order.
-/// It depends on these three numbers and on nothing else: on no text, no policy, no threshold.
+/// Draws a simple random sample without replacement: `count` of `total` records in random order. It depends only on
+/// these two numbers and the seed, and not on any text, policy or threshold.
 ///
-/// Any part of the sample that is named beforehand, its first hundred for instance, is a simple
-/// random sample too.
+/// Any part of the sample that is fixed beforehand, such as its first hundred records, is also a simple random sample.
 ///
 /// # Errors
-/// No record to draw, or more than there are.
+/// Returns an error if no record is to be drawn, or more than there are.
 pub fn draw_sample(total: usize, count: usize, seed: u64) -> Result<Vec<usize>> {
     if !(1..=total).contains(&count) {
         return Err(range(

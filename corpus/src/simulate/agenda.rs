@@ -1,4 +1,4 @@
-//! The order of a dialogue, and the filling of its templates.
+//! The agenda of a dialogue, and the filling of its templates.
 
 use super::people::GOODS;
 use super::phrases as say;
@@ -6,10 +6,10 @@ use super::values::{self, Kind};
 use crate::document::Document;
 use crate::random::Choices;
 
-/// Before what the customer says.
+/// The prefix of a customer's lines.
 pub(super) const USER: &str = "USR: ";
 
-/// Why a customer writes.
+/// A customer's reason for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     Late,
@@ -18,7 +18,7 @@ enum Reason {
     Moved,
 }
 
-/// What a customer's turn is for: the classes of a sentence task.
+/// The acts of a customer's turn: the classes of a sentence task.
 pub(super) const ACTS: [&str; 7] = [
     "problem", "identify", "story", "wait", "question", "call", "close",
 ];
@@ -30,11 +30,11 @@ const QUESTION: &str = ACTS[4];
 const CALL: &str = ACTS[5];
 const CLOSE: &str = ACTS[6];
 
-/// A dialogue that grows line by line.
+/// A dialogue under construction.
 struct Script<'a> {
     choices: &'a mut Choices,
     document: Document,
-    /// The act of each line; nothing of the agent's.
+    /// The act of each line; `None` for the agent's lines.
     acts: Vec<Option<&'static str>>,
     characters: usize,
     name: String,
@@ -45,7 +45,7 @@ struct Script<'a> {
     goods: &'static str,
 }
 
-/// One dialogue, and the act of each of its lines.
+/// Generates one dialogue, with the act of each of its lines.
 pub(super) fn dialogue(
     number: usize,
     choices: &mut Choices,
@@ -95,7 +95,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Phone, order or address.
+    /// Asks for the phone number, the order or the address.
     fn identify(&mut self) {
         let (ask, give): (&[&str], &[&str]) = match self.choices.below(3) {
             0 => (&say::ASK_PHONE, &say::GIVE_PHONE),
@@ -130,7 +130,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// One or two questions without secrets, sometimes a request to be called.
+    /// Adds one or two questions without secrets, and sometimes a request for a call.
     fn chat(&mut self) {
         let questions = 1 + usize::from(self.choices.chance(1, 2));
         for number in self.choices.distinct(say::QUESTIONS.len(), questions) {
@@ -184,7 +184,7 @@ impl<'a> Script<'a> {
         self.push(rest);
     }
 
-    /// What fills a slot that is not secret.
+    /// Returns a filling for a slot that is not secret.
     fn filling(&mut self, slot: &str) -> &'static str {
         match slot {
             "whom" => self.choices.pick(&say::WHOM),

@@ -1,4 +1,4 @@
-//! Made-up customer-service dialogues with every secret marked.
+//! Generates artificial customer-service dialogues with every secret marked.
 
 mod agenda;
 mod people;
@@ -9,12 +9,12 @@ use crate::document::Document;
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
 
-/// Makes customer-service dialogues: lines `SYS: …` and `USR: …`, with the span and kind of
-/// every secret (`name`, `address`, `phone`, `order`, `tracking`).
+/// Generates customer-service dialogues: lines `SYS: …` and `USR: …`, with the span and kind of every secret (`name`,
+/// `address`, `phone`, `order`, `tracking`).
 ///
-/// An agenda (reason, identification, answer, further questions, goodbye) is filled from
-/// templates; the same dialogue count and seed give the same bytes, and the first dialogues
-/// of a longer run are those of a shorter one. All people, places and numbers are made up.
+/// An agenda (reason, identification, answer, further questions, goodbye) is filled from templates. The same number of
+/// dialogues and seed give the same bytes, and a longer run begins with the dialogues of a shorter one. All people,
+/// places and numbers are artificial.
 ///
 /// ```
 /// let dialogues = reticent_corpus::simulate::simulate(3, 0)?;
@@ -25,17 +25,17 @@ use crate::random::{Choices, Purpose};
 /// ```
 ///
 /// # Errors
-/// A number of dialogues outside 1 to 10 million.
+/// Returns an error if the number of dialogues is outside 1 to 10 million.
 pub fn simulate(dialogues: usize, seed: u64) -> Result<Vec<Document>> {
     let made = acted(dialogues, seed)?;
     Ok(made.into_iter().map(|(document, _)| document).collect())
 }
 
-/// What a customer's turn of a made-up dialogue is for, in the order of their numbers.
+/// The acts of a customer's turn in a generated dialogue, in the order of their numbers.
 pub const ACTS: [&str; 7] = agenda::ACTS;
 
-/// The customers' turns of the dialogues that [`simulate`] makes, each with its act, one of [`ACTS`]: a sentence task
-/// with secrets in its text.
+/// Returns the customers' turns of the dialogues that [`simulate`] generates, each with its act, one of [`ACTS`]: a
+/// sentence classification task with secrets in its text.
 ///
 /// ```
 /// let turns = reticent_corpus::simulate::simulate_turns(3, 0)?;
@@ -45,7 +45,7 @@ pub const ACTS: [&str; 7] = agenda::ACTS;
 /// ```
 ///
 /// # Errors
-/// As [`simulate`].
+/// As for [`simulate`].
 pub fn simulate_turns(dialogues: usize, seed: u64) -> Result<Vec<(Document, &'static str)>> {
     let mut turns = Vec::new();
     for (dialogue, acts) in acted(dialogues, seed)? {
@@ -69,10 +69,10 @@ pub fn simulate_turns(dialogues: usize, seed: u64) -> Result<Vec<(Document, &'st
     Ok(turns)
 }
 
-/// The act of each line of a dialogue that is a customer's.
+/// The act of each line of a dialogue, if it is a customer's.
 type Acts = Vec<Option<&'static str>>;
 
-/// Dialogues with their acts.
+/// Returns dialogues with their acts.
 fn acted(dialogues: usize, seed: u64) -> Result<Vec<(Document, Acts)>> {
     if !(1..=10_000_000).contains(&dialogues) {
         return Err(range(

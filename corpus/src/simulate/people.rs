@@ -1,4 +1,4 @@
-//! Made-up people and places.
+//! Artificial people and places.
 
 /// Given names.
 pub(super) const GIVEN: [&str; 80] = [

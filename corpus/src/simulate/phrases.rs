@@ -1,9 +1,9 @@
 //! Templates by dialogue act. `{name}`, `{address}`, `{phone}`, `{order}`, `{tracking}` are
-//! secrets; `{goods}`, `{whom}`, `{when}`, `{place}` and `{plan}` are not. Most phrases without
-//! a secret are one of few, so that such turns repeat across dialogues as they do in real
+//! secrets; `{goods}`, `{whom}`, `{when}`, `{place}` and `{plan}` are not. Most phrases without a
+//! secret come from a small set, so that such turns repeat across dialogues as they do in real
 //! logs; the customer's story is one of thousands, as free text is.
 
-/// First line.
+/// The first line.
 pub(super) const GREETING: [&str; 5] = [
     "Good day, you have reached the help desk. What brings you here?",
     "Welcome to customer care. How may I help you today?",
@@ -12,7 +12,7 @@ pub(super) const GREETING: [&str; 5] = [
     "Hello and welcome. What would you like to sort out today?",
 ];
 
-/// Why the customer writes; the answer depends on it.
+/// The customer's reason for writing; the answer depends on it.
 pub(super) const LATE: [&str; 4] = [
     "Hello, my {goods} should have been here by now. Do you know where it is?",
     "I am still waiting for a {goods} that I bought from you last month.",
@@ -38,7 +38,7 @@ pub(super) const MOVED: [&str; 4] = [
     "Before you ship the {goods}, please update my address.",
 ];
 
-/// What the customer tells besides: free text without a secret.
+/// The customer's story: free text without a secret.
 pub(super) const STORY: [&str; 8] = [
     "I bought the {goods} for {whom}, and we needed it {when}.",
     "It was meant for {whom}, who wanted to {plan} {when}.",
@@ -102,7 +102,7 @@ pub(super) const PLAN: [&str; 10] = [
     "practise a little",
     "move the old furniture",
 ];
-/// Answers to it.
+/// Answers to the story.
 pub(super) const STORY_HEARD: [&str; 5] = [
     "I see, that is a pity. I will do what I can.",
     "Thank you for telling me. We will find a way.",
@@ -111,7 +111,7 @@ pub(super) const STORY_HEARD: [&str; 5] = [
     "Thanks for the details, they help.",
 ];
 
-/// Asking for the name.
+/// Asks for the name.
 pub(super) const ASK_NAME: [&str; 5] = [
     "I am sorry to hear that. Who am I talking to, please?",
     "Let me check that for you. What is your full name?",
@@ -130,7 +130,7 @@ pub(super) const GIVE_NAME: [&str; 8] = [
     "The name's {name}.",
 ];
 
-/// Asking for something else that identifies the customer.
+/// Asks for something else that identifies the customer.
 pub(super) const ASK_PHONE: [&str; 4] = [
     "Thank you, {name}. Which telephone number is on the account?",
     "Thanks. And the phone number you registered with us?",
@@ -171,7 +171,7 @@ pub(super) const GIVE_ADDRESS: [&str; 5] = [
     "Please deliver to {address}.",
 ];
 
-/// Looking things up.
+/// Looks things up.
 pub(super) const WAIT: [&str; 4] = [
     "One moment please, I am opening your file.",
     "Thank you. Please stay with me while I look that up.",
@@ -290,7 +290,7 @@ pub(super) const QUESTIONS: [(&str, [&str; 2]); 10] = [
     ),
 ];
 
-/// Asking to be called back.
+/// Asks to be called back.
 pub(super) const CALL_BACK: [&str; 4] = [
     "Could somebody call me when it leaves? My number is {phone}.",
     "Please call me if anything goes wrong, at {phone}.",

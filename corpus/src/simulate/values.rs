@@ -1,4 +1,4 @@
-//! Secrets of one dialogue.
+//! The secrets of one dialogue.
 
 use super::people::{ENDINGS, FAMILY, GIVEN, STATES, STREETS, TOWNS, WAYS};
 use crate::random::Choices;
@@ -31,7 +31,7 @@ fn digits(choices: &mut Choices, count: usize) -> String {
         .collect()
 }
 
-/// Given name, sometimes an initial or a second family name.
+/// Draws a given name and a family name, sometimes with an initial or a second family name.
 pub(super) fn name(choices: &mut Choices) -> String {
     let given = choices.pick(&GIVEN);
     let family = choices.pick(&FAMILY);
@@ -45,7 +45,7 @@ pub(super) fn name(choices: &mut Choices) -> String {
     }
 }
 
-/// House or box, town, state, code.
+/// Draws an address: house or box, town, state, code.
 pub(super) fn address(choices: &mut Choices) -> String {
     let town = format!("{}{}", choices.pick(&TOWNS), choices.pick(&ENDINGS));
     let state = choices.pick(&STATES);
@@ -64,7 +64,7 @@ pub(super) fn address(choices: &mut Choices) -> String {
     format!("{number} {street}{flat}, {town}, {state} {code}")
 }
 
-/// Ten digits, written in one of four ways.
+/// Draws ten digits, in one of four notations.
 pub(super) fn phone(choices: &mut Choices) -> String {
     let (a, b, c) = (digits(choices, 3), digits(choices, 3), digits(choices, 4));
     match choices.below(4) {
@@ -75,13 +75,13 @@ pub(super) fn phone(choices: &mut Choices) -> String {
     }
 }
 
-/// 3, 5 and 4 digits.
+/// Draws 3, 5 and 4 digits.
 pub(super) fn order(choices: &mut Choices) -> String {
     let (a, b, c) = (digits(choices, 3), digits(choices, 5), digits(choices, 4));
     format!("{a}-{b}-{c}")
 }
 
-/// Ten capitals and digits, at least one of them a capital.
+/// Draws ten capitals and digits, at least one of them a capital.
 pub(super) fn tracking(choices: &mut Choices) -> String {
     let first = char::from(b'A' + choices.below(26) as u8);
     let rest = (0..9).map(|_| match choices.below(36) {

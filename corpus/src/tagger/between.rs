@@ -1,12 +1,12 @@
-//! The names of a sentence, from what is said of each of its words.
+//! Computes the names of a sentence from the evidence of each of its words.
 
 use super::NAME_LABELS;
 use super::chain::{Chain, Sums, exp};
 use std::array::from_fn;
 
-/// The labels of names: all but that of words outside of them.
+/// The number of labels of names, without the label of words outside names.
 pub(super) const INSIDE: usize = NAME_LABELS.len() - 1;
-/// What is said for each label of a name, beyond what is said for none.
+/// The evidence for each label of a name, relative to that for none.
 pub(super) type Evidence = [i16; INSIDE];
 
 pub(super) fn evidence(sums: &Sums) -> Evidence {
@@ -20,14 +20,14 @@ pub(super) fn add(sum: &mut Evidence, more: &Evidence) {
     }
 }
 
-/// Something for words outside of names, and for each label of a name.
+/// A value for words outside names, and one for each label of a name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Both {
     outside: f32,
     inside: [f32; INSIDE],
 }
 
-/// Added up in an order that lets several be added at once.
+/// Adds the values in an order that can be vectorised.
 #[inline]
 fn sum(of: &[f32; INSIDE]) -> f32 {
     let [a, b, c, d, e, f, g, h] = *of;
@@ -35,7 +35,7 @@ fn sum(of: &[f32; INSIDE]) -> f32 {
 }
 
 impl Both {
-    /// What lies for certain outside of a name.
+    /// A word that is certainly outside names.
     const PLAIN: Self = Self {
         outside: 1.0,
         inside: [0.0; INSIDE],
@@ -71,12 +71,12 @@ impl Both {
     }
 }
 
-/// A row for each label: what follows it, or what it follows.
+/// Transition factors, one row per label, either to the next label or from the previous one.
 #[derive(Debug, Clone)]
 struct Steps {
     outside: Both,
     inside: [[f32; INSIDE]; INSIDE],
-    /// From the labels of names to what lies outside.
+    /// From the labels of names to words outside names.
     leaving: [f32; INSIDE],
 }
 
@@ -103,7 +103,7 @@ impl Steps {
     }
 }
 
-/// What may stand beside what in the chain of names.
+/// The transitions of the chain of names.
 #[derive(Debug, Clone)]
 pub(super) struct Between {
     scale: f32,
@@ -112,7 +112,7 @@ pub(super) struct Between {
     back: Steps,
 }
 
-/// One word on the way forward.
+/// A word after the forward pass.
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     score: Both,
@@ -120,7 +120,7 @@ struct Passed {
     norm: f32,
 }
 
-/// Room for one sentence.
+/// A buffer for one sentence.
 #[derive(Debug, Default)]
 pub(super) struct Room(Vec<Passed>);
 
@@ -145,8 +145,8 @@ impl Between {
         }
     }
 
-    /// Puts the probability of each of [`NAME_LABELS`] for each word behind `out`. Words without evidence are plain: they
-    /// are in no name.
+    /// Appends the probability of each of [`NAME_LABELS`] for each word to `out`. Words without evidence are plain,
+    /// that is, in no name.
     pub(super) fn marginals(
         &self,
         words: &[Option<Evidence>],

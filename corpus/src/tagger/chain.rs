@@ -1,5 +1,5 @@
-//! A linear chain: scores of labels for each word, scores of neighbouring labels, and what
-//! both say together of each word.
+//! A linear chain: scores of labels for each word, scores of neighbouring labels, and the marginals that both give for
+//! each word.
 
 use super::features::Forms;
 use super::likeliest;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::iter::zip;
 
-/// Labels of one chain, at most: one bit of a set each.
+/// The largest number of labels of a chain; each is one bit of a set.
 pub(super) const MOST_LABELS: usize = 32;
 
-/// The keys are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Identity(u64);
 
@@ -31,30 +31,30 @@ impl Hasher for Identity {
     }
 }
 
-/// From the hash of a feature to its row.
+/// Maps the hash of a feature to its row.
 pub(super) type Rows = HashMap<u32, u32, BuildHasherDefault<Identity>>;
 
-/// Weights of a row, a multiple of what the processor adds at once.
+/// Rows have a multiple of this many weights, so that they are added with vector instructions.
 const LANES: usize = 16;
-/// What the features of a word add up to, for each label; those above the chain's own stay 0.
+/// The sum of the features of a word for each label; labels beyond the chain's own stay 0.
 pub(super) type Sums = [i16; MOST_LABELS];
 
-/// A trained chain with weights of eight bits.
+/// A trained chain with 8-bit weights.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) labels: usize,
-    /// What a weight of one is worth.
+    /// The value of a weight of one.
     pub(super) scale: f32,
     /// From a label (or the beginning, the last row) to the next.
     pub(super) transitions: Vec<f32>,
-    /// Of the features that have weights, rising.
+    /// The hashes of features with weights, ascending.
     pub(super) hashes: Vec<u32>,
     /// A row of `stride` weights for each feature.
     weights: Vec<i8>,
     stride: usize,
-    /// Where the hashes of each beginning start.
+    /// Where the hashes with each prefix start.
     starts: Vec<u32>,
-    /// A bit for each hash by its last bits: most features have no weights, and this says so.
+    /// One bit for each hash by its last bits, to skip the many features without weights.
     filter: Vec<u64>,
     lattice: Lattice,
 }
@@ -63,7 +63,7 @@ const START_BITS: u32 = 16;
 const FILTER_BITS: u32 = 20;
 
 impl Chain {
-    /// A chain of `weights` that stand label by label, feature by feature.
+    /// Creates a chain from `weights`, ordered by feature and then by label.
     pub(super) fn new(
         labels: usize,
         scale: f32,
@@ -99,7 +99,7 @@ impl Chain {
         }
     }
 
-    /// The same with weights of fewer steps to each side of 0 than the 127 of eight bits.
+    /// Reduces the weights to this many steps on each side of 0, instead of the 127 of eight bits.
     pub(super) fn in_steps(mut self, steps: u8) -> Self {
         let width = 127.0 / f64::from(steps.clamp(1, 127));
         for weight in &mut self.weights {
@@ -109,13 +109,13 @@ impl Chain {
         self
     }
 
-    /// The weights label by label, feature by feature.
+    /// Iterates over the weights, by feature and then by label.
     pub(super) fn weights(&self) -> impl Iterator<Item = i8> {
         let rows = self.weights.chunks(self.stride);
         rows.flat_map(|row| row[..self.labels].iter().copied())
     }
 
-    /// Adds what a feature says.
+    /// Adds the weights of a feature.
     #[inline]
     pub(super) fn add(&self, feature: u32, sums: &mut Sums) {
         let bit = feature & ((1 << FILTER_BITS) - 1);
@@ -137,14 +137,14 @@ impl Chain {
                 .as_chunks::<LANES>()
                 .0,
         ) {
-            // They stay far from the ends of an i16; without checks many are added at once.
+            // The sums stay far from the limits of an i16; without checks, the additions are vectorised.
             for (sum, weight) in zip(sums, weights) {
                 *sum = sum.wrapping_add(i16::from(*weight));
             }
         }
     }
 
-    /// What the sums of one word are worth, a number for each label.
+    /// Converts the sums of one word to scores, one for each label.
     pub(super) fn emission(&self, sums: &Sums, out: &mut Vec<f32>) {
         out.extend(
             sums[..self.labels]
@@ -153,7 +153,7 @@ impl Chain {
         );
     }
 
-    /// For each word the probability of each label, given the whole sentence.
+    /// Returns the probability of each label for each word, given the whole sentence.
     pub(super) fn marginals(
         &self,
         length: usize,
@@ -175,7 +175,7 @@ impl Chain {
         out
     }
 
-    /// The same from what each word says by itself.
+    /// Computes the same from the scores of each word.
     pub(super) fn between(&self, emissions: &[f32], passing: &mut Passing, out: &mut Vec<f32>) {
         match self.labels.div_ceil(4) {
             5 => self.lattice.marginals::<20>(emissions, passing, out),
@@ -185,7 +185,7 @@ impl Chain {
         }
     }
 
-    /// Of the chain of parts of speech: the likeliest of each word.
+    /// Returns the most likely label of each word; used for the chain of parts of speech.
     pub(super) fn speech(&self, forms: &Forms) -> Vec<u8> {
         let marginals = self.marginals(forms.len(), |i, out| forms.speech(i, out));
         marginals
@@ -195,20 +195,20 @@ impl Chain {
     }
 }
 
-/// Forward and backward over the scores of one sentence.
+/// The forward-backward algorithm over the scores of one sentence.
 #[derive(Debug, Clone)]
 pub(super) struct Lattice {
     labels: usize,
-    /// exp of the transitions.
+    /// The exponentials of the transitions.
     steps: Vec<f32>,
 }
 
-/// What forward and backward give.
+/// The results of the forward-backward algorithm.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// Of each word, each label.
+    /// The probability of each label for each word.
     pub(super) marginals: Vec<f32>,
-    /// Of each pair of labels, how often it is expected; the last row is the beginning.
+    /// The expected count of each pair of labels; the last row is the beginning.
     pub(super) pairs: Vec<f32>,
 }
 
@@ -220,12 +220,12 @@ impl Lattice {
         }
     }
 
-    /// Over the labels that each word may have; all of them without sets.
+    /// Runs over the labels that each word may have; without sets, over all labels.
     pub(super) fn run(&self, emissions: &[f32], allowed: Option<&[u32]>) -> Passed {
         let n = self.labels;
         let length = emissions.len() / n;
         let may = |word: usize, label: usize| allowed.is_none_or(|a| a[word] >> label & 1 == 1);
-        // Scores relative to the best of each word: nothing overflows, one never vanishes.
+        // Scores relative to the best of each word: nothing overflows, and one score never vanishes.
         let mut scores = vec![0f32; emissions.len()];
         for word in 0..length {
             let of = &emissions[word * n..][..n];
@@ -299,7 +299,7 @@ impl Lattice {
     }
 }
 
-/// Room for one sentence.
+/// Buffers for one sentence.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
     scores: Vec<f32>,
@@ -308,7 +308,8 @@ pub(super) struct Passing {
 }
 
 impl Lattice {
-    /// The marginals of [`Self::run`] without sets, W labels at once, of which those from `labels` on are impossible.
+    /// Computes the marginals of [`Self::run`] without sets, with W labels at a time; those from `labels` on are
+    /// impossible.
     fn marginals<const W: usize>(
         &self,
         emissions: &[f32],
@@ -382,7 +383,7 @@ impl Lattice {
     }
 }
 
-/// A row times a matrix.
+/// Multiplies a row by a matrix.
 #[inline]
 fn times<const W: usize>(row: &[f32; W], matrix: &[[f32; W]; W]) -> [f32; W] {
     let mut out = [0f32; W];
@@ -394,7 +395,8 @@ fn times<const W: usize>(row: &[f32; W], matrix: &[[f32; W]; W]) -> [f32; W] {
     out
 }
 
-/// The exponential of a number that is not above 0, to the last bits of an f32; 0 below the least normal one.
+/// Returns the exponential of a number that is at most 0, accurate to the last bits of an f32; 0 below the smallest
+/// normal number.
 #[inline]
 pub(super) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;

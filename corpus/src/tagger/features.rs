@@ -1,22 +1,21 @@
-//! What a chain sees of a word: numbers that stand for its form, its neighbours and their
-//! parts of speech.
+//! The features that a chain sees of a word: numbers for its form, its neighbours and their parts of speech.
 
 use super::lexicon::{Known, Lexicon};
 use super::lists::{Lists, NONE};
 
-/// What is known of one word before any chain has run.
+/// What is known of a word before any chain has run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     lower: u64,
     shape: u64,
-    /// Its last three letters.
+    /// The last three letters.
     ending: u64,
     class: Class,
     lists: u8,
     known: Known,
 }
 
-/// What only the word itself is asked for.
+/// Features that are only used of the word itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Letters {
     exact: u64,
@@ -49,7 +48,7 @@ impl Class {
     }
 }
 
-/// Stands for what lies before the first and after the last word.
+/// Represents what is before the first and after the last word.
 pub(super) const OUTSIDE: Form = Form {
     lower: 1,
     shape: 1,
@@ -62,7 +61,7 @@ pub(super) const OUTSIDE: Form = Form {
     },
 };
 
-/// Letters of [`OUTSIDE`].
+/// The letters of [`OUTSIDE`].
 pub(super) const NO_LETTERS: Letters = Letters {
     exact: 1,
     prefixes: [1; 4],
@@ -73,9 +72,9 @@ pub(super) const NO_LETTERS: Letters = Letters {
 #[derive(Debug, Default)]
 pub(super) struct Forms {
     forms: Vec<Form>,
-    /// Where they are needed.
+    /// Present only where needed.
     letters: Vec<Letters>,
-    /// Hardly a small letter in it: capitals say nothing.
+    /// Whether the sentence has hardly any lower-case letters, so that capitals mean nothing.
     shouted: bool,
 }
 
@@ -138,7 +137,7 @@ fn shape(word: &str) -> u64 {
     text_hash(out[..length].iter().copied())
 }
 
-/// A word in small letters, whatever its digits; names of users and links are all alike.
+/// Returns a word in lower case, with all digits replaced by 0; user names and links are unified.
 fn plain(word: &str) -> String {
     if word.starts_with('@') && word.len() > 1 {
         return "<user>".to_owned();
@@ -203,7 +202,7 @@ impl Form {
     }
 }
 
-/// What a word's place in a sentence says, whichever word it is.
+/// The features of a word's place in a sentence, independent of the word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     class: Class,
@@ -224,7 +223,7 @@ impl Place {
         })
     }
 
-    /// Its number among all.
+    /// Returns its number among all places.
     pub(super) fn number(self) -> usize {
         4 * self.class as usize + usize::from(self.first) + 2 * usize::from(self.shouted)
     }
@@ -245,18 +244,18 @@ impl Place {
 /// How far the features for names look to each side.
 pub(super) const REACH: isize = 2;
 
-/// Which features of words are wanted.
+/// A selection of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of them.
+    /// All features.
     Whole,
-    /// Those that look at letters.
+    /// The features of letters.
     Letters,
-    /// Those that look at the lists and clusters a word stands in alone, which many words share.
+    /// The features of lists and clusters only, which many words share.
     Shared,
 }
 
-/// The features of one word: each a template and what fills it, mixed into a number.
+/// Emits the features of one word: each is a template with its values, hashed to a number.
 struct Each<F> {
     out: F,
     template: u64,
@@ -277,7 +276,7 @@ impl<F: FnMut(u32)> Each<F> {
 }
 
 impl<F: FnMut(u32)> Each<F> {
-    /// Only if it is wanted; the templates after it keep their numbers.
+    /// Emits the feature if `wanted`; otherwise only skips its template number.
     #[inline]
     fn push_if<const N: usize>(&mut self, wanted: bool, parts: [u64; N]) {
         if wanted {
@@ -289,7 +288,7 @@ impl<F: FnMut(u32)> Each<F> {
 }
 
 impl Form {
-    /// Equal for words whose shared features are equal.
+    /// Returns a value that is equal for words whose shared features are equal.
     pub(super) fn shared(&self) -> u64 {
         let [few, many] = self.known.clusters;
         u64::from_le_bytes([
@@ -304,7 +303,7 @@ impl Form {
         ])
     }
 
-    /// Of the features for names, those of this word alone, for the word that it stands `offset` words behind.
+    /// Emits the features for names of this word alone, for the word that is at distance `offset` from it.
     pub(super) fn alone(&self, own: &Letters, part: Part, offset: isize, out: impl FnMut(u32)) {
         let (letters, shared) = (part != Part::Shared, part != Part::Letters);
         let mut sink = Each {
@@ -330,7 +329,7 @@ impl Form {
         }
     }
 
-    /// Of the features for names, those of this word and the next: what they say of the first and of the second.
+    /// Emits the features for names of this word and the next: those for the first and those for the second.
     pub(super) fn followed_by(
         &self,
         part: Part,
@@ -342,7 +341,7 @@ impl Form {
         self.pair(part, 2450, next, (next.class, self), of_second);
     }
 
-    /// What is said of one of the two, by its class and the other's form.
+    /// Emits the features for one of the two, from its class and the other's form.
     #[inline]
     fn pair(
         &self,
@@ -387,7 +386,7 @@ impl Forms {
         out
     }
 
-    /// Other words in the place of these, without their letters.
+    /// Replaces the words by others, without their letters.
     pub(super) fn refill(&mut self, forms: impl Iterator<Item = Form>) {
         self.letters.clear();
         self.forms.clear();
@@ -420,7 +419,7 @@ impl Forms {
         self.forms[index].class.capital()
     }
 
-    /// For parts of speech.
+    /// Emits the features for parts of speech.
     pub(super) fn speech(&self, i: usize, out: &mut Vec<u32>) {
         let mut sink = Each {
             out: |feature| out.push(feature),
@@ -452,7 +451,7 @@ impl Forms {
         sink.push([u64::from(f.lists), f.class as u64]);
     }
 
-    /// For names.
+    /// Emits the features for names.
     pub(super) fn names(&self, i: usize, mut push: impl FnMut(u32)) {
         self.alone(i, &mut push);
         self.at(i, -1)
@@ -462,7 +461,7 @@ impl Forms {
         self.together(i, push);
     }
 
-    /// Of the features for names, those of each word around this one by itself, and of the place of this one.
+    /// Emits the features for names of each word around this one on its own, and of this word's place.
     pub(super) fn alone(&self, i: usize, mut out: impl FnMut(u32)) {
         for offset in -REACH..=REACH {
             let letters = self.letters(i, offset);
@@ -472,7 +471,7 @@ impl Forms {
         self.place(i).feature(out);
     }
 
-    /// How a word is written and whether it begins a sentence, and what kind of sentence.
+    /// Returns the place of a word: its class, whether it begins a sentence, and the kind of sentence.
     pub(super) fn place(&self, i: usize) -> Place {
         Place {
             class: self.forms[i].class,
@@ -481,7 +480,7 @@ impl Forms {
         }
     }
 
-    /// Whether no capital is near a word.
+    /// Returns whether there is no capital near a word.
     pub(super) fn low(&self, i: usize) -> bool {
         let end = (i + 2).min(self.len());
         !self.forms[i.saturating_sub(1)..end]
@@ -489,7 +488,7 @@ impl Forms {
             .any(|form| form.class.capital())
     }
 
-    /// Of the features for names, those that no pair of words settles.
+    /// Emits the features for names that are not determined by pairs of words.
     pub(super) fn together(&self, i: usize, out: impl FnMut(u32)) {
         let mut sink = Each {
             out,
@@ -507,8 +506,8 @@ impl Forms {
         self.run(i, &mut sink);
     }
 
-    /// The run of capitalised words around a word: how it begins and ends, and what stands
-    /// beside it.
+    /// Emits the features of the run of capitalised words around a word: how it begins and ends, and what is next to
+    /// it.
     fn run(&self, i: usize, sink: &mut Each<impl FnMut(u32)>) {
         if !self.capital(i) || self.shouted {
             return;
@@ -539,7 +538,7 @@ impl Forms {
         sink.push([two.ending, place]);
     }
 
-    /// For subjects and objects, after the parts of speech.
+    /// Emits the features for subjects and objects, which use the parts of speech.
     pub(super) fn roles(&self, speech: &[u8], i: usize, out: &mut Vec<u32>) {
         let mut sink = Each {
             out: |feature| out.push(feature),
@@ -561,7 +560,7 @@ impl Forms {
         sink.push([tag(-1), tag(0), tag(1), tag(2)]);
         sink.push([tag(-2), tag(-1), tag(0), tag(1)]);
         sink.push([tag(0), tag(1), tag(2), tag(3)]);
-        // What holds the noun group from both sides.
+        // The words that enclose the noun group.
         let left = (0..i).rev().find(|j| !in_group(speech[*j]));
         let right = (i + 1..self.len()).find(|j| !in_group(speech[*j]));
         let side =
@@ -575,7 +574,7 @@ impl Forms {
         sink.push([tag(0), r.1]);
         sink.push([tag(0), l.1, r.1]);
         sink.push([f.lower, l.0, r.0]);
-        // Verbs of the clause on both sides.
+        // The verbs of the clause on both sides.
         let stop = |j: &usize| !matches!(speech[*j], super::PUNCT | super::SCONJ);
         let before = (0..i).rev().take_while(stop).find(|j| verbal(speech[*j]));
         let after = (i + 1..self.len())

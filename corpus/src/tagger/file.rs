@@ -1,4 +1,4 @@
-//! The model as bytes, read as if a stranger had written them.
+//! Reads and writes models as bytes, which are read as untrusted input.
 
 use super::chain::{Chain, MOST_LABELS};
 use super::lexicon::Lexicon;
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 8] = b"RTAGGER3";
-/// No model of ours comes near it.
+/// A limit far above the size of our models.
 const MOST_FEATURES: usize = 1 << 22;
 
 fn damaged(problem: impl Into<String>) -> Error {
@@ -15,11 +15,11 @@ fn damaged(problem: impl Into<String>) -> Error {
 }
 
 impl Model {
-    /// The model as bytes: magic, then for each chain its numbers of labels and features, the
-    /// scale, transitions, hashes in order and weights; then of lists and of clusters the number of words, their
-    /// hashes in order and what each is; at the end a SHA-256 of all of it. Hashes in order are the differences between
-    /// neighbours, first the lowest byte of each, then the next: packed by deflate, as in an archive, that is two thirds
-    /// of the hashes themselves.
+    /// Returns the model as bytes: magic, then for each chain its numbers of labels and features, the scale,
+    /// transitions, hashes in order and weights; then for lists and for clusters the number of words, their hashes in
+    /// order and the value of each; at the end the SHA-256 of everything. Hashes in order are stored as the differences
+    /// between neighbours, first the lowest byte of each, then the next. Compressed with deflate, as in an archive,
+    /// this takes two thirds of the space of the hashes themselves.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         for chain in &self.chains {
@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-/// Appends rising hashes as [`Source::hashes`] reads them.
+/// Appends ascending hashes in the format of [`Source::hashes`].
 fn put_hashes(out: &mut Vec<u8>, hashes: &[u32]) {
     for plane in 0..4 {
         let mut before = 0;
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
         Ok(hashes)
     }
 
-    /// Hashes of words with so many bytes for each.
+    /// Reads hashes of words with N bytes for each.
     fn lexicon<const N: usize>(&mut self) -> Result<(Vec<u32>, Vec<[u8; N]>)> {
         let count = self.number()?;
         if count > MOST_FEATURES {
@@ -166,7 +166,7 @@ impl<'a> Source<'a> {
             .map(f32::from_le_bytes);
         let scale = floats.next().unwrap_or(0.0);
         let transitions: Vec<f32> = floats.collect();
-        // Sums of these stay far from what an f32 or its exponential can hold.
+        // Bounds within which sums do not approach the limits of an f32 or its exponential.
         let bounded = scale > 0.0 && scale <= 1.0 && transitions.iter().all(|t| t.abs() <= 30.0);
         if !bounded {
             return Err(damaged(

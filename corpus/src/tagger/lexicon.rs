@@ -1,15 +1,15 @@
-//! What the model knows of single words beside its chains: lists they stand in, and words they are used like.
+//! What the model knows of single words besides its chains: the lists that contain them, and their clusters by usage.
 
 use super::chain::Rows;
 use super::features::text_hash;
 use std::collections::BTreeMap;
 
-/// Lists and clusters of words that a model carries as evidence for the chain of names.
+/// Lists and clusters of words that a model includes as evidence for the chain of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaggerLexicon {
-    /// Of words in small letters, the lists they stand in, one bit each.
+    /// For words in lower case, the lists that contain them, one bit each.
     pub lists: BTreeMap<String, u8>,
-    /// Of words as they are written, their cluster among few and among many; 0 stands for none.
+    /// For words as written, their cluster among few and among many clusters; 0 means none.
     pub clusters: BTreeMap<String, [u8; 2]>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Known {
     pub(super) clusters: [u8; 2],
 }
 
-/// The lexicon as hashes that rise and what stands behind each.
+/// The lexicon: ascending hashes and the value of each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lexicon {
     pub(super) list_hashes: Vec<u32>,
@@ -59,7 +59,7 @@ impl Lexicon {
         }
     }
 
-    /// Of words that share a hash the lists are joined, and the first has the cluster.
+    /// Creates a lexicon. Lists of words with the same hash are merged; the cluster is that of the first word.
     pub(super) fn of(words: &TaggerLexicon) -> Self {
         let mut lists: BTreeMap<u32, u8> = BTreeMap::new();
         for (word, bits) in &words.lists {
@@ -77,7 +77,7 @@ impl Lexicon {
         )
     }
 
-    /// What is known of a word, which is `lower` in small letters.
+    /// Returns what is known of a word; `lower` is the word in lower case.
     pub(super) fn known(&self, word: &str, lower: &str) -> Known {
         let row = |rows: &Rows, word: &str| rows.get(&hash(word)).map(|row| *row as usize);
         let lists = row(&self.list_rows, lower).and_then(|row| self.lists.get(row));

@@ -1,4 +1,5 @@
-//! Words that are often parts of names, as evidence for the chain of names, not as a verdict.
+//! Lists of words that are often parts of names, used as evidence for the chain of names rather
+//! than as a decision.
 
 use super::chain::Identity;
 use super::features::text_hash;
@@ -11,7 +12,7 @@ pub(super) const NONE: u8 = 0;
 
 type Bits = HashMap<u64, u8, BuildHasherDefault<Identity>>;
 
-/// Which lists a word stands in, one bit each, by the hash of the word in small letters.
+/// The lists that contain a word, one bit each, by the hash of the word in lower case.
 #[derive(Debug)]
 pub(super) struct Lists(Bits);
 

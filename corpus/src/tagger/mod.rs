@@ -1,9 +1,9 @@
-//! A small tagger of our own: parts of speech, names, subjects and objects of English text.
+//! A small tagger of our own for English text: parts of speech, names, subjects and objects.
 //!
-//! Three linear chains (conditional random fields) over hashed features of forms, neighbours
-//! and, for the last two, parts of speech. Weights have eight bits and ship with the crate;
-//! `models/tagger.md` says what they were trained on and how well they do. A tag comes with
-//! its probability given the sentence, so that two thresholds make two policies of one model.
+//! It consists of three linear chains (conditional random fields) over hashed features of word forms, neighbours and,
+//! for the last two, parts of speech. Weights have eight bits and are included in the crate; `models/tagger.md`
+//! describes the training data and the accuracy. Each tag has its probability given the sentence, so that two
+//! thresholds turn one model into two policies.
 
 mod between;
 mod chain;
@@ -36,11 +36,11 @@ pub const PARTS_OF_SPEECH: [&str; 17] = [
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
     "PUNCT", "SCONJ", "SYM", "VERB", "X",
 ];
-/// Names, in the order of their labels: outside, then beginning and inside of each kind.
+/// The labels of names, in order: outside, then beginning and inside of each kind.
 pub const NAME_LABELS: [&str; 9] = [
     "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-MISC", "I-MISC",
 ];
-/// Roles in the clause, in the order of their labels.
+/// The roles in a clause, in the order of their labels.
 pub const ROLE_LABELS: [&str; 3] = ["O", "SUBJECT", "OBJECT"];
 
 const ADJ: u8 = 0;
@@ -55,14 +55,14 @@ const PUNCT: u8 = 12;
 const SCONJ: u8 = 13;
 const VERB: u8 = 15;
 
-/// Each chain's name and number of labels.
+/// The name and the number of labels of each chain.
 const TASKS: [(&str, usize); 3] = [
     ("parts of speech", PARTS_OF_SPEECH.len()),
     ("names", NAME_LABELS.len()),
     ("roles", ROLE_LABELS.len()),
 ];
 
-/// A tag less likely than this is not reported.
+/// Tags with a lower probability are not reported.
 const FLOOR: f32 = 0.02;
 
 static SHIPPED: &[u8] = include_bytes!("../../models/tagger.bin");
@@ -72,17 +72,17 @@ struct Model {
     chains: [Chain; 3],
     lists: Lists,
     lexicon: Lexicon,
-    /// What may stand beside what in the chain of names.
+    /// The transitions of the chain of names.
     between: Between,
-    /// What its features say.
+    /// The evidence of its features.
     said: Said,
-    /// [`PLAIN`] in steps of its weights.
+    /// [`PLAIN`] in units of its weights.
     plain: [i16; 2],
-    /// What threads that look at no text keep for the next one.
+    /// Vocabularies of threads that are done, for reuse.
     idle: Mutex<Vec<Vocabulary>>,
 }
 
-/// What the tagger says of one word.
+/// The tagger's results for one word.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordTags {
     /// Probability of each of [`PARTS_OF_SPEECH`].
@@ -94,25 +94,25 @@ pub struct WordTags {
 }
 
 impl WordTags {
-    /// The likeliest part of speech.
+    /// Returns the most likely part of speech.
     #[must_use]
     pub fn part_of_speech(&self) -> &'static str {
         PARTS_OF_SPEECH[likeliest(&self.speech)]
     }
 
-    /// The likeliest label of a name.
+    /// Returns the most likely label of a name.
     #[must_use]
     pub fn name_label(&self) -> &'static str {
         NAME_LABELS[likeliest(&self.name)]
     }
 
-    /// The likeliest role.
+    /// Returns the most likely role.
     #[must_use]
     pub fn role_label(&self) -> &'static str {
         ROLE_LABELS[likeliest(&self.role)]
     }
 
-    /// Probability that the word is part of a name.
+    /// Returns the probability that the word is part of a name.
     #[must_use]
     pub fn in_name(&self) -> f32 {
         1.0 - self.name[0]
@@ -127,8 +127,9 @@ const KINDS: [EntityKind; 4] = [
     EntityKind::Product,
 ];
 
-/// The kind of name each word would be, if it is one, as a place in [`KINDS`], and whether it begins one. The words of a
-/// name are of one kind: a word that is likelier to go on with a name than to begin one belongs to the one before it.
+/// Passes, for each word, the kind of name that it would be, as an index of [`KINDS`], and whether it begins one. The
+/// words of a name have the same kind: a word that is more likely to continue a name than to begin one belongs to the
+/// previous one.
 fn kinds(names: &[[f32; 9]], mut each: impl FnMut(usize, usize, bool)) {
     let mut at = 0;
     while at < names.len() {
@@ -163,15 +164,15 @@ fn likeliest(probabilities: &[f32]) -> usize {
     best
 }
 
-/// Longest file of a model, in bytes: 256 MiB.
+/// The largest model file, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
-/// A tagger of names (`PER`, `LOC`, `ORG`, `MISC`), parts of speech, subjects and objects, for
-/// English text. It looks at one sentence at a time.
+/// A tagger of names (`PER`, `LOC`, `ORG`, `MISC`), parts of speech, subjects and objects for English text. It
+/// processes one sentence at a time.
 ///
-/// What it says of a word depends on the words around it: a policy built on it can redact a
-/// word or not because of a secret beside it, and then that secret is not caught in the sense
-/// of [`crate::prepare::neighbour_diff`], which measures this.
+/// The tags of a word depend on the words around it. A policy built on the tagger may therefore redact a word or not
+/// because of a secret next to it. That secret is then not caught in the sense of [`crate::prepare::neighbour_diff`],
+/// which measures this.
 ///
 /// ```
 /// use reticent_corpus::tagger::TaggerModel;
@@ -187,10 +188,10 @@ const LARGEST: u64 = 256 << 20;
 pub struct TaggerModel(Model);
 
 impl TaggerModel {
-    /// The model that ships with the crate.
+    /// Returns the model included in the crate.
     ///
     /// # Errors
-    /// None for the model as it is built in; its digest is checked once.
+    /// Never fails for the included model; its digest is checked once.
     pub fn shipped() -> Result<Arc<Self>> {
         static MODEL: LazyLock<std::result::Result<Arc<TaggerModel>, String>> =
             LazyLock::new(|| {
@@ -201,18 +202,19 @@ impl TaggerModel {
         MODEL.clone().map_err(Error::Tagger)
     }
 
-    /// A model from the bytes of [`Self::to_bytes`].
+    /// Reads a model from the bytes of [`Self::to_bytes`].
     ///
     /// # Errors
-    /// A digest that does not match, another version, sizes or weights outside their ranges.
+    /// Returns an error if the digest does not match, the version is another one, or sizes or weights are outside their
+    /// ranges.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Model::from_bytes(bytes).map(Self)
     }
 
-    /// A model from a file.
+    /// Reads a model from a file.
     ///
     /// # Errors
-    /// A file that cannot be read, and what [`Self::from_bytes`] refuses.
+    /// Returns an error if the file cannot be read; otherwise as for [`Self::from_bytes`].
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = reticent_disk::read_regular(path, LARGEST).map_err(|source| Error::Read {
             path: path.to_owned(),
@@ -221,24 +223,25 @@ impl TaggerModel {
         Self::from_bytes(&bytes)
     }
 
-    /// The model as bytes.
+    /// Returns the model as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.to_bytes()
     }
 
-    /// Trains a model; equal material and options give equal bytes on one platform.
+    /// Trains a model. Equal material and options give equal bytes on the same platform.
     ///
     /// # Errors
-    /// A sentence whose labels do not fit its words.
+    /// Returns an error if the labels of a sentence do not fit its words.
     pub fn train(material: &TaggerMaterial, how: &TaggerTraining) -> Result<Self> {
         Model::train(material, how).map(Self)
     }
 
-    /// This model with the names learnt further from more sentences, its parts of speech, roles and lexicon as they are.
+    /// Returns this model with its chain of names trained further on more sentences; its parts of speech, roles and
+    /// lexicon are unchanged.
     ///
     /// # Errors
-    /// A sentence whose labels do not fit its words.
+    /// Returns an error if the labels of a sentence do not fit its words.
     pub fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
         self.0.further(names, how).map(Self)
     }
@@ -250,8 +253,8 @@ impl TaggerModel {
     }
 }
 
-/// The labels of the names among the words of a sentence, those that are likelier parts of names than not; the words of
-/// one name are of one kind.
+/// Returns the labels of names for the words of a sentence: of words that are more likely than not part of a name. The
+/// words of one name have the same kind.
 #[must_use]
 pub fn name_labels(tags: &[WordTags]) -> Vec<&'static str> {
     let names: Vec<[f32; 9]> = tags.iter().map(|tags| tags.name).collect();
@@ -304,7 +307,7 @@ impl Model {
 }
 
 impl Model {
-    /// Probabilities of [`NAME_LABELS`] for each word.
+    /// Returns the probabilities of [`NAME_LABELS`] for each word.
     fn names(&self, forms: &Forms) -> Vec<f32> {
         let mut features = Vec::new();
         let said = |features: &mut Vec<u32>| {
@@ -331,11 +334,12 @@ impl Model {
     }
 }
 
-/// What must be said for none of the labels of a name beyond this, in the logarithm of the odds, for a word to be plain:
-/// where no capital is near, and where there is one beside it.
+/// For a word to be plain, the evidence for each label of a name must not exceed this, in log odds: if no capital is
+/// near, and if one is next to it.
 const PLAIN: [f32; 2] = [1.0, -3.0];
 
-/// Whether a word without a capital is in no name, by what is known before it is looked at together with its neighbours.
+/// Returns whether a word without a capital is in no name, judging by its features before those of pairs with its
+/// neighbours.
 fn plain(forms: &Forms, at: usize, evidence: &Evidence, most: &[i16; 2]) -> bool {
     !forms.capital(at) && {
         let most = most[usize::from(!forms.low(at))];
@@ -343,7 +347,7 @@ fn plain(forms: &Forms, at: usize, evidence: &Evidence, most: &[i16; 2]) -> bool
     }
 }
 
-/// The likeliest part of speech of each word.
+/// Returns the most likely part of speech of each word.
 fn tags(speech: &[f32]) -> Vec<u8> {
     speech
         .chunks(PARTS_OF_SPEECH.len())
@@ -352,7 +356,7 @@ fn tags(speech: &[f32]) -> Vec<u8> {
 }
 
 impl TaggerModel {
-    /// Looks at each sentence with words that were met before.
+    /// Calls `look` with a vocabulary that remembers words seen before.
     fn with_vocabulary(&self, look: impl FnOnce(&mut Vocabulary)) {
         let idle = || self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();

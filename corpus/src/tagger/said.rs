@@ -1,33 +1,33 @@
-//! What features say of names, laid out for looking up many at once.
+//! The evidence of features for names, laid out for many simultaneous lookups.
 
 use super::between::{Evidence, INSIDE};
 use super::chain::Chain;
 
-/// What one feature says for each label of a name, beyond what it says for none; with more than eight bits, the rest
-/// stands in further ones.
+/// The evidence of one feature for each label of a name, relative to that for none. If it needs more than eight bits,
+/// the rest is in further entries.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     feature: u32,
     of: [i8; INSIDE],
 }
 
-/// All features of a chain of names, by the first bits of their hashes.
+/// All features of a chain of names, ordered by hash and indexed by their first bits.
 #[derive(Debug)]
 pub(super) struct Said {
-    /// Rising.
+    /// Ascending by feature.
     entries: Vec<Entry>,
-    /// Where the entries of each beginning start.
+    /// Where the entries with each prefix start.
     starts: Vec<u32>,
-    /// A bit for each hash by its last bits: most features say nothing, and this says so.
+    /// One bit for each hash by its last bits, to skip the many features without evidence.
     filter: Vec<u64>,
 }
 
 const START_BITS: u32 = 16;
 const FILTER_BITS: u32 = 20;
-/// Features looked up at once: more than a word has of its own or together with another.
+/// The number of features looked up together: more than a word has on its own or together with another.
 const AT_ONCE: usize = 32;
 
-/// Features that are looked up together: while one is waited for, others are on their way.
+/// Features that are looked up together, so that their memory accesses overlap.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     said: &'a Said,
@@ -64,7 +64,7 @@ impl Said {
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        // Behind the last, so that every bucket has a first one.
+        // A sentinel after the last entry, so that every bucket has a first entry.
         entries.push(Entry {
             feature: u32::MAX,
             of: [0; INSIDE],
@@ -85,7 +85,7 @@ impl Said {
         }
     }
 
-    /// Of features that are given one after the other, all together.
+    /// Returns the total evidence of the features that `features` pushes.
     pub(super) fn of(&self, features: impl FnOnce(&mut Lookup<'_>)) -> Evidence {
         let mut lookup = self.lookup();
         features(&mut lookup);
@@ -94,7 +94,7 @@ impl Said {
 }
 
 impl Lookup<'_> {
-    /// One more, unless nothing is said of it.
+    /// Adds a feature, unless it has no evidence.
     #[inline]
     pub(super) fn push(&mut self, feature: u32) {
         let bit = feature & ((1 << FILTER_BITS) - 1);
@@ -111,7 +111,7 @@ impl Lookup<'_> {
             entries, starts, ..
         } = self.said;
         let count = self.count.min(AT_ONCE);
-        // The first entry of each bucket, which is most often the one: none waits for another.
+        // Load the first entry of each bucket, which is usually the right one; these loads are independent.
         let mut first = [Entry::default(); AT_ONCE];
         let mut from = [0u32; AT_ONCE];
         for ((feature, from), first) in self.features[..count].iter().zip(&mut from).zip(&mut first)

@@ -1,4 +1,4 @@
-//! Training of the three chains: conditional likelihood, AdaGrad, a seed that settles all of it.
+//! Trains the three chains: conditional likelihood with AdaGrad, fully determined by a seed.
 
 use super::chain::{Chain, Lattice, Rows};
 use super::features::Forms;
@@ -8,18 +8,17 @@ use super::{Model, TASKS};
 use crate::error::{Result, range};
 use crate::random::{Choices, Purpose};
 
-/// A sentence to learn from. Of each word, a set of labels as bits: one bit where the label is
-/// known, several where it is not, as in text whose annotators marked only some kinds of names.
+/// A sentence for training, with a set of labels as bits for each word: one bit if the label is known, several if it is
+/// not, as in text in which annotators marked only some kinds of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaggedSentence {
-    /// Its words.
+    /// The words.
     pub words: Vec<String>,
-    /// The labels each may have.
+    /// The labels that each word may have.
     pub labels: Vec<u32>,
 }
 
-/// What the chains learn from: labels are the places in `PARTS_OF_SPEECH`, `NAME_LABELS` and
-/// `ROLE_LABELS`.
+/// Training material for the chains. Labels are indices of `PARTS_OF_SPEECH`, `NAME_LABELS` and `ROLE_LABELS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaggerMaterial {
     /// Parts of speech.
@@ -28,31 +27,32 @@ pub struct TaggerMaterial {
     pub names: Vec<TaggedSentence>,
     /// Subjects and objects.
     pub roles: Vec<TaggedSentence>,
-    /// What the model carries of single words.
+    /// The words that the model includes as its lexicon.
     pub lexicon: TaggerLexicon,
 }
 
-/// How to train.
+/// The training parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaggerTraining {
-    /// Order of the sentences, and which features are left out of a step.
+    /// Determines the order of the sentences, and which features are omitted from a step.
     pub seed: u64,
-    /// Passes over the material.
+    /// The number of passes over the material.
     pub rounds: usize,
     /// AdaGrad's learning rate.
     pub rate: f32,
-    /// Weight of the squared weights.
+    /// The weight of the L2 penalty.
     pub decay: f32,
-    /// Share of features left out of a step, so that no single one is leant on.
+    /// The share of features omitted from each step, so that the model does not rely on any single feature.
     pub dropout: f32,
-    /// A feature seen less often is not learnt.
+    /// Features that occur less often are not learnt.
     pub least_count: u32,
-    /// Steps of a weight to each side of 0, of each chain, at most 127: more make a model larger, hardly better.
+    /// The number of steps of a weight on each side of 0, for each chain, at most 127. More steps make a model larger
+    /// but hardly better.
     pub steps: [u8; 3],
-    /// Features kept, of each chain: those with the largest weights.
+    /// The number of features kept for each chain: those with the largest weights.
     pub most_features: [usize; 3],
-    /// Of names that are learnt further, the share that the weights before have in those after: 0.5 is the mean of both.
-    /// A feature without weights in the model before had 0 there.
+    /// When names are trained further, the share of the previous weights in the new ones: 0.5 is the mean of both. The
+    /// previous weight of a feature that the model did not have is 0.
     pub kept: f32,
 }
 
@@ -72,7 +72,7 @@ impl Default for TaggerTraining {
     }
 }
 
-/// A sentence as numbers.
+/// A sentence as feature and label numbers.
 struct Prepared {
     features: Vec<Vec<u32>>,
     labels: Vec<u32>,
@@ -84,8 +84,7 @@ impl Model {
         for ((name, labels), sentences) in TASKS.iter().zip(all) {
             check(name, *labels, sentences)?;
         }
-        // The later chains learn from tags made by a tagger that has not seen the sentence, as
-        // it will be when it runs.
+        // The later chains are trained on tags from a tagger that has not seen the sentence, as when the model is used.
         let half = |odd: usize| -> Vec<&TaggedSentence> {
             material
                 .speech
@@ -141,7 +140,7 @@ impl Model {
 }
 
 impl Model {
-    /// This model with its names learnt further from more sentences; the rest stays.
+    /// Returns this model with its chain of names trained further on more sentences; the rest is unchanged.
     pub(super) fn further(&self, names: &[TaggedSentence], how: &TaggerTraining) -> Result<Self> {
         let (name, n) = TASKS[NAMES];
         check(name, n, names)?;
@@ -231,7 +230,7 @@ fn prepare(
         .collect()
 }
 
-/// Weights while they are learnt.
+/// Weights during training.
 struct Learner<'a> {
     n: usize,
     how: &'a TaggerTraining,
@@ -259,8 +258,8 @@ fn learn(task: usize, sentences: &[Prepared], how: &TaggerTraining) -> Result<Ch
     Ok(fit(n, sentences, &hashes, how, None).finish(&hashes, most))
 }
 
-/// Of the many features for names those that say most and most often; they are learnt anew, so that they make up
-/// for the others.
+/// Selects, of the many features for names, those with the largest and most frequent effect. They are trained again, to
+/// compensate for the others.
 fn telling(learner: &Learner<'_>, hashes: &[u32], counts: &Rows, most: usize) -> Vec<u32> {
     let mut order: Vec<(f32, u32)> = hashes
         .iter()
@@ -276,10 +275,10 @@ fn telling(learner: &Learner<'_>, hashes: &[u32], counts: &Rows, most: usize) ->
     hashes
 }
 
-/// The place of the chain of names.
+/// The index of the chain of names.
 const NAMES: usize = 1;
 
-/// Learns the weights of these features.
+/// Trains the weights of these features.
 fn fit<'a>(
     n: usize,
     sentences: &[Prepared],
@@ -291,7 +290,7 @@ fn fit<'a>(
         .zip(hashes)
         .map(|(row, hash)| (*hash, row))
         .collect();
-    // From here on a feature is the number of its row.
+    // From here on, a feature is the number of its row.
     let numbered: Vec<Vec<Vec<u32>>> = sentences
         .iter()
         .map(|s| {
@@ -321,11 +320,11 @@ fn fit<'a>(
     learner
 }
 
-/// What a weight that was learnt before has seen already, as the sum of squared gradients.
+/// The sum of squared gradients that a previously trained weight starts with.
 const SEEN: f32 = 1.0;
 
 impl Learner<'_> {
-    /// The weights of a chain that was learnt before, to begin with.
+    /// Starts from the weights of a previously trained chain.
     fn go_on_from(&mut self, chain: &Chain, rows: &Rows) {
         let weights: Vec<i8> = chain.weights().collect();
         for (hash, of) in chain.hashes.iter().zip(weights.chunks(self.n)) {
@@ -342,8 +341,8 @@ impl Learner<'_> {
         self.transition_squares.fill(SEEN);
     }
 
-    /// Draws the weights back towards those of the chain they began from, by the share that is kept of them; the
-    /// features are in order.
+    /// Interpolates the weights with those of the chain that they started from, by the share of those that is kept. The
+    /// features must be in order.
     fn draw_back(&mut self, chain: &Chain, hashes: &[u32]) {
         let kept = self.how.kept.clamp(0.0, 1.0);
         for weight in self.weights.iter_mut().chain(&mut self.transitions) {
@@ -363,7 +362,7 @@ impl Learner<'_> {
         }
     }
 
-    /// One step on one sentence: towards what the labels allow, away from what is expected.
+    /// Makes a step on one sentence: towards what the labels allow, and away from what is expected.
     fn step(&mut self, features: &[Vec<u32>], labels: &[u32], choices: &mut Choices) {
         let n = self.n;
         let drop = (self.how.dropout.clamp(0.0, 0.9) * 1024.0) as u64;
@@ -417,7 +416,7 @@ impl Learner<'_> {
         }
     }
 
-    /// The square of a feature's weights.
+    /// Returns the sum of the squares of a feature's weights.
     fn size(&self, row: usize) -> f32 {
         self.weights[row * self.n..][..self.n]
             .iter()
@@ -425,7 +424,7 @@ impl Learner<'_> {
             .sum()
     }
 
-    /// The largest weights, in eight bits.
+    /// Returns a chain with the largest weights, in eight bits.
     fn finish(&self, hashes: &[u32], most: usize) -> Chain {
         let n = self.n;
         let mut order: Vec<usize> = (0..hashes.len()).collect();

@@ -1,4 +1,4 @@
-//! Words that were met before, with what the chain of names adds up of each by itself: most words of a text are few.
+//! A cache of words and what they contribute to the chain of names: a text consists mostly of few different words.
 
 use super::between::{Evidence, INSIDE, Room, add};
 use super::features::{Form, Forms, Letters, NO_LETTERS, OUTSIDE, Part, Place, REACH};
@@ -7,15 +7,15 @@ use super::{Model, plain};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Places around a word that a word is looked at from.
+/// The number of positions around a word, including its own.
 const PLACES: usize = 2 * REACH.unsigned_abs() + 1;
-/// Words kept at most, and the longest of them in bytes.
+/// The largest number of cached words, and the longest cached word in bytes.
 const MOST_WORDS: usize = 1 << 15;
 const LONGEST_WORD: usize = 32;
-/// Words of all sentences kept, at most: those of about a megabyte of text.
+/// The largest number of words in all cached sentences: about a megabyte of text.
 const MOST_IN_SENTENCES: usize = 1 << 18;
 
-/// Short keys from the text at hand, which forgets them once there are many.
+/// A fast hasher for short keys from the current text, which are discarded when there are many.
 #[derive(Debug, Default, Clone, Copy)]
 struct Quick(u64);
 
@@ -42,19 +42,19 @@ impl Hasher for Quick {
     }
 }
 
-/// What a word says of itself and of the words around it.
+/// What a word contributes to itself and to the words around it.
 type Around = [Evidence; PLACES];
 
-/// One word, and what it says of the words around it.
+/// A word, with what it contributes to the words around it.
 #[derive(Debug, Clone)]
 struct Word {
     form: Form,
-    /// Number of what it shares with other words.
+    /// The number of the features it shares with other words.
     shared: u32,
     alone: Around,
 }
 
-/// Two that follow each other, by their numbers, and what they say of each.
+/// Two consecutive words, by number, and what the pair contributes to each.
 #[derive(Debug, Clone)]
 struct Pair {
     key: u64,
@@ -62,7 +62,7 @@ struct Pair {
     of_second: Evidence,
 }
 
-/// Pairs that are kept: each in the one place that its numbers give.
+/// A cache of pairs, each in the single place that its numbers determine.
 #[derive(Debug)]
 struct Pairs(Vec<Pair>);
 
@@ -78,7 +78,7 @@ impl Pairs {
         Self(vec![NO_PAIR; PAIRS])
     }
 
-    /// The place of a pair, which is filled if it is another's.
+    /// Returns a pair from its place, which is filled if it contains another pair.
     #[inline]
     fn of(&mut self, first: u32, second: u32, said: impl FnOnce() -> [Evidence; 2]) -> &Pair {
         let key = u64::from(first) << 32 | u64::from(second);
@@ -96,8 +96,8 @@ impl Pairs {
     }
 }
 
-/// What was said of sentences, by the numbers of their words: a text is looked at again with one secret masked, for each
-/// of its secrets. A sentence is kept when it is met a second time.
+/// A cache of the results for sentences, by the numbers of their words. A text is processed again with one secret
+/// masked for each of its secrets. A sentence is cached when it is seen a second time.
 #[derive(Debug)]
 struct Sentences {
     met: Vec<u64>,
@@ -105,7 +105,7 @@ struct Sentences {
     words: usize,
 }
 
-/// Sentences of which it is known that they were met.
+/// The number of places that record recently seen sentences.
 const MET: usize = 1 << 12;
 
 impl Sentences {
@@ -117,7 +117,7 @@ impl Sentences {
         }
     }
 
-    /// Whether a sentence was met lately, as it is now.
+    /// Returns whether the sentence was seen recently, and records it.
     fn meet(&mut self, sentence: &[u32]) -> bool {
         let mut quick = Quick::default();
         for pair in sentence.chunks(2) {
@@ -138,13 +138,13 @@ impl Sentences {
     }
 }
 
-/// The words of the texts that one thread looks at.
+/// The words of the texts that one thread processes.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     numbers: HashMap<Box<str>, u32, BuildHasherDefault<Quick>>,
     words: Vec<Word>,
     pairs: Pairs,
-    /// What words share, and what is said of it.
+    /// The features that words share, and what those contribute.
     shared: HashMap<u64, u32, BuildHasherDefault<Quick>>,
     alone: Vec<Around>,
     shared_pairs: Pairs,
@@ -156,7 +156,7 @@ pub(super) struct Vocabulary {
     room: Room,
 }
 
-/// Of one part of a form's features what they say for each place around it.
+/// Returns what one part of a form's features contributes to each position around it.
 fn around(form: &Form, letters: &Letters, part: Part, said: &Said) -> Around {
     let mut offsets = -REACH..;
     std::array::from_fn(|_| {
@@ -165,7 +165,7 @@ fn around(form: &Form, letters: &Letters, part: Part, said: &Said) -> Around {
     })
 }
 
-/// Of one part of two forms' features what they say of each.
+/// Returns what one part of the features of two forms contributes to each.
 fn together(first: &Form, second: &Form, part: Part, said: &Said) -> [Evidence; 2] {
     let (mut of_first, mut of_second) = (said.lookup(), said.lookup());
     first.followed_by(
@@ -198,7 +198,7 @@ impl Vocabulary {
             said: Vec::new(),
             room: Room::default(),
         };
-        // Number 0 is what stands outside of a sentence.
+        // Number 0 represents positions outside a sentence.
         vocabulary.enter(OUTSIDE, &NO_LETTERS, said);
         vocabulary
     }
@@ -233,7 +233,7 @@ impl Vocabulary {
         number
     }
 
-    /// The probabilities of [`NAME_LABELS`](super::NAME_LABELS) for each word of a sentence, put behind `out`.
+    /// Appends the probabilities of [`NAME_LABELS`](super::NAME_LABELS) for each word of a sentence to `out`.
     pub(super) fn names<'a>(
         &mut self,
         words: impl Iterator<Item = &'a str>,
@@ -264,7 +264,7 @@ impl Vocabulary {
         }
     }
 
-    /// What is said of each word of the sentence at hand.
+    /// Computes the evidence of each word of the current sentence.
     fn look(&mut self, model: &Model) {
         let table = &model.said;
         let all = &self.words;

@@ -1,27 +1,28 @@
-//! Text into sentences and words, with the place of each.
+//! Splits text into sentences and words, with their places.
 
 use crate::policy::MASKED;
 use std::ops::Range;
 
-/// A sentence longer than this is cut at the next white space: nothing a tagger learns reaches so far.
+/// Longer sentences are cut at the next white space; the tagger learns no longer dependencies.
 pub(crate) const LONGEST_SENTENCE: usize = 256;
 
-/// The most words that are given at once, where no white space comes: work on a sentence may grow with its square.
+/// The largest number of words passed at once if there is no white space: the cost of a sentence may be quadratic in
+/// its length.
 const MOST_AT_ONCE: usize = 2 * LONGEST_SENTENCE;
 
-/// Endings of words that are words of their own, with either apostrophe.
+/// Word endings that are separate words, with either apostrophe.
 const CLITICS: [&str; 14] = [
     "n't", "n’t", "'s", "’s", "'re", "’re", "'ve", "’ve", "'ll", "’ll", "'d", "’d", "'m", "’m",
 ];
 
-/// Short forms whose full stop ends no sentence.
+/// Abbreviations whose full stop does not end a sentence.
 const SHORT_FORMS: &str =
     " mr mrs ms dr prof st jr sr vs etc inc ltd co corp no gen col sgt capt rev hon gov sen rep ";
 
-/// No short form is longer, in bytes: a long word is not searched for among them.
+/// The length of the longest abbreviation, in bytes; longer words are not searched for.
 const LONGEST_SHORT_FORM: usize = 8;
 
-/// Gives the words of each sentence, in bytes of the text.
+/// Passes the words of each sentence to `each`, as byte ranges of the text.
 pub(crate) fn sentences(text: &str, mut each: impl FnMut(&[Range<usize>])) {
     let mut sentence: Vec<Range<usize>> = Vec::new();
     let mut give = |sentence: &mut Vec<Range<usize>>| {
@@ -49,13 +50,13 @@ pub(crate) fn sentences(text: &str, mut each: impl FnMut(&[Range<usize>])) {
     }
 }
 
-/// `USR:` at the beginning of a line is no word of the sentence.
+/// Returns whether a chunk is a speaker mark: `USR:` at the beginning of a line is not part of the sentence.
 fn speaker(chunk: &str, first: bool) -> bool {
     let name = chunk.strip_suffix(':');
     first && name.is_some_and(|n| !n.is_empty() && n.chars().all(char::is_uppercase))
 }
 
-/// Whether the last word ends a sentence.
+/// Returns whether the last word ends a sentence.
 fn ends(text: &str, sentence: &[Range<usize>]) -> bool {
     let closing = |w: &&Range<usize>| matches!(&text[w.start..w.end], "\"" | "'" | ")" | "”" | "’");
     let last = sentence.iter().rev().find(|w| !closing(w));
@@ -64,15 +65,15 @@ fn ends(text: &str, sentence: &[Range<usize>]) -> bool {
     })
 }
 
-/// Whether a word made of marks alone, so that a full stop inside a word does not count.
+/// Returns whether a word consists only of punctuation, so that a full stop inside a word does not count.
 fn stop(word: &str) -> bool {
     word.chars().all(|c| !c.is_alphanumeric())
 }
 
-/// Cuts what stands between two white spaces into words.
+/// Splits the text between two white spaces into words.
 fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
     let piece = &text[chunk.clone()];
-    // Most are a word as they stand.
+    // Most chunks are single words.
     if piece.bytes().all(|b| b.is_ascii_alphanumeric()) || whole(piece) {
         words.push(chunk);
         return;
@@ -80,7 +81,7 @@ fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
     let mut start = chunk.start;
     let mut tail = Vec::new();
     let mut end = chunk.end;
-    // Marks before the word, one each.
+    // Punctuation before the word, one token per character.
     for c in piece.chars() {
         if begins_word(c) || start >= end {
             break;
@@ -88,7 +89,7 @@ fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
         words.push(start..start + c.len_utf8());
         start += c.len_utf8();
     }
-    // Marks after it, runs of one mark together.
+    // Punctuation after the word; runs of one character are one token.
     while start < end {
         let rest = &text[start..end];
         let Some(last) = rest.chars().next_back() else {
@@ -105,7 +106,7 @@ fn cut(text: &str, chunk: Range<usize>, words: &mut Vec<Range<usize>>) {
     words.extend(tail.into_iter().rev());
 }
 
-/// Links, addresses and user names stay in one piece.
+/// Returns whether a chunk stays in one piece: links, addresses and user names.
 fn whole(piece: &str) -> bool {
     piece.contains("://")
         || piece.starts_with("www.")
@@ -116,7 +117,7 @@ fn begins_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '@' | '#' | '$' | '€' | '£')
 }
 
-/// `Mr.`, `J.`, `U.S.`
+/// Returns whether a word is an abbreviation: `Mr.`, `J.`, `U.S.`
 fn abbreviation(word: &str) -> bool {
     let stem = word.trim_end_matches('.');
     if word.len() != stem.len() + 1 {
@@ -129,11 +130,11 @@ fn abbreviation(word: &str) -> bool {
     single || dotted || (stem.len() <= LONGEST_SHORT_FORM && short())
 }
 
-/// A word without marks at its ends: slashes, masks and contractions inside.
+/// Splits a word without punctuation at its ends at slashes, masks and contractions.
 fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     let mut start = range.start;
     let mut chars = text[range.clone()].char_indices().peekable();
-    // Of the whole word, and so found out once for each mark.
+    // Depends on the whole word, and is therefore computed once per mark.
     let mut long = ['/', ':', '.'].map(|mark| (mark, None));
     let mut long_sides = |mark: char| {
         long.iter_mut()
@@ -165,14 +166,14 @@ fn inside(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     word(text, start..range.end, words);
 }
 
-/// `either/or` and `end.Begin` are cut, `U.S.A`, `e.g` and `3/4` are not.
+/// Returns whether to split at a mark: `either/or` and `end.Begin` are split, `U.S.A`, `e.g` and `3/4` are not.
 fn long_sides(word: &str, mark: char) -> bool {
     let least = if mark == '/' { 2 } else { 3 };
     let long = |part: &str| part.chars().filter(|c| c.is_alphabetic()).count() >= least;
     word.split(mark).filter(|part| !part.is_empty()).all(long)
 }
 
-/// A word with its contraction, if it has one, apart.
+/// Appends a word, with its contraction, if any, as a separate word.
 fn word(text: &str, range: Range<usize>, words: &mut Vec<Range<usize>>) {
     if range.is_empty() {
         return;

@@ -1,13 +1,14 @@
-//! Whether two `tokenizer.json` say the same of ordinary text.
+//! Compares how two `tokenizer.json` files split ordinary text.
 
 use super::MASK_TEXT;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What cuts no text: what is put around tokens or cut off behind them.
+/// Keys that do not affect how text is split: what is put around tokens or truncated after them.
 const AROUND: [&str; 3] = ["padding", "post_processor", "truncation"];
 
-/// Whether all that cuts text is the same, and the added tokens that both have are the same.
+/// Returns whether everything that splits text is the same, and the added tokens that both have are
+/// the same.
 pub(super) fn alike(one: &str, two: &str) -> bool {
     match (parts(one), parts(two)) {
         (Some((one, added)), Some((two, more))) => {
@@ -20,7 +21,8 @@ pub(super) fn alike(one: &str, two: &str) -> bool {
     }
 }
 
-/// All that cuts text but the added tokens, and these by name, without our mask.
+/// Returns everything that splits text except added tokens, and the added tokens by name, without
+/// our mask.
 fn parts(json: &str) -> Option<(Map<String, Value>, BTreeMap<String, Value>)> {
     let Ok(Value::Object(mut whole)) = serde_json::from_str(json) else {
         return None;

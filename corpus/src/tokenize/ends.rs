@@ -1,4 +1,4 @@
-//! Beginning and end of text as the files beside a `tokenizer.json` name them.
+//! The beginning and end of text as named by the files beside a `tokenizer.json`.
 
 use super::read_text;
 use crate::error::{Error, Result, json_problem};
@@ -7,24 +7,24 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::Tokenizer as Engine;
 
-/// Where a token was named.
+/// A token, identified by name or by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named {
     Text(String),
     Id(u64),
 }
 
-/// What the files name, best first: the tokenizer's own names, then the ids of the model.
+/// The tokens that the files name, in order of precedence: the tokenizer's own names, then the ids of the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ends {
     bos: Vec<Named>,
     eos: Vec<Named>,
-    /// Whether transformers puts them around a text, where that is said otherwise than by the tokenizer's own rules.
+    /// Whether transformers puts them around a text, if something other than the tokenizer's own rules says so.
     pub(super) around: Option<[bool; 2]>,
 }
 
 impl Ends {
-    /// Two tokens by their ids, such as a `config.json` of ours has.
+    /// Creates the ends from two ids, such as those in our own `config.json`.
     pub(super) fn of([bos, eos]: [TokenId; 2]) -> Self {
         let id = |id: TokenId| vec![Named::Id(id.into())];
         Self {
@@ -34,12 +34,12 @@ impl Ends {
         }
     }
 
-    /// What the files of a folder say, in transformers' order: `tokenizer_config.json`, before which
-    /// `special_tokens_map.json` goes where the first lists no added tokens (files of the older
-    /// layout); then what generation would take, `generation_config.json` before `config.json`.
+    /// Reads the files of a folder, in transformers' order: `tokenizer_config.json`, preceded by
+    /// `special_tokens_map.json` if the former lists no added tokens (files of the older layout); then what generation
+    /// would use, `generation_config.json` before `config.json`.
     ///
     /// # Errors
-    /// A file that is there and is no JSON object.
+    /// Returns an error if a file exists but is not a JSON object.
     pub(super) fn beside(folder: &Path) -> Result<Self> {
         let settings = object(&folder.join("tokenizer_config.json"))?;
         let older = !settings.contains_key("added_tokens_decoder");
@@ -77,7 +77,7 @@ impl Ends {
     }
 }
 
-/// The first that the vocabulary has.
+/// Returns the first of the tokens that the vocabulary contains.
 fn known(named: &[Named], engine: &Engine) -> Option<String> {
     named.iter().find_map(|named| match named {
         Named::Text(text) => engine.token_to_id(text).map(|_| text.clone()),
@@ -85,19 +85,19 @@ fn known(named: &[Named], engine: &Engine) -> Option<String> {
     })
 }
 
-/// A token as text, or as the object of an added token.
+/// Returns the text of a token that is given as text or as the object of an added token.
 fn text(value: &Value) -> Option<String> {
     let content = value.get("content").unwrap_or(value);
     content.as_str().map(str::to_owned)
 }
 
-/// An id, or the first of several.
+/// Returns an id, or the first of several.
 fn first_id(value: &Value) -> Option<u64> {
     let first = value.as_array().map_or(Some(value), |ids| ids.first());
     first.and_then(Value::as_u64)
 }
 
-/// An object from a file; empty where there is none.
+/// Reads an object from a file; empty if the file does not exist.
 fn object(path: &Path) -> Result<serde_json::Map<String, Value>> {
     if !path.exists() {
         return Ok(serde_json::Map::new());

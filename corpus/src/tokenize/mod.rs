@@ -1,4 +1,4 @@
-//! Text to tokens and back: bytes, characters, or any Hugging Face `tokenizer.json`.
+//! Converts text to tokens and back: bytes, characters, or any Hugging Face `tokenizer.json`.
 
 mod alike;
 mod ends;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The text that stands for a mask: in decoded text, and in the files for outside trainers.
+/// The text of a mask, in decoded text and in the files for other trainers.
 pub(crate) const MASK_TEXT: &str = "<MASK>";
 
 /// Where a vocabulary comes from, hence whether publishing it says anything about the text.
@@ -41,26 +41,26 @@ pub enum Origin {
     Leaks,
 }
 
-/// A text cut into tokens, each with the bytes of the text it stands for.
+/// A tokenised text, with the bytes of the text that each token covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
-    /// The tokens, without specials at the ends.
+    /// The tokens, without special tokens at the ends.
     pub tokens: Vec<TokenId>,
     /// For every token, the bytes of the input it covers.
     pub offsets: Vec<Range<usize>>,
 }
 
-/// The same, without a place for each token where they can be counted.
+/// The same, but without explicit places if each token is one byte.
 #[derive(Debug, Clone)]
 pub(crate) struct Cut {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) places: Places,
 }
 
-/// Which bytes of a text its tokens cover.
+/// The bytes of a text that its tokens cover.
 #[derive(Debug, Clone)]
 pub(crate) enum Places {
-    /// One byte each; how many there are.
+    /// One byte each; the number of tokens.
     Bytes(usize),
     /// In order, but tokens of one character may share its bytes.
     Each(Vec<Range<usize>>),
@@ -74,7 +74,7 @@ impl Places {
         }
     }
 
-    /// The tokens that overlap a span. A token without width counts inside one.
+    /// Returns the tokens that overlap a span. A token without width counts if it lies inside the span.
     pub(crate) fn touched(&self, span: &Range<usize>) -> Range<usize> {
         match self {
             Self::Bytes(count) => {
@@ -89,7 +89,7 @@ impl Places {
         }
     }
 
-    /// Each place.
+    /// Returns all places.
     pub(crate) fn each(self) -> Vec<Range<usize>> {
         match self {
             Self::Bytes(count) => (0..count).map(|at| at..at + 1).collect(),
@@ -98,12 +98,11 @@ impl Places {
     }
 }
 
-/// A tokenizer with its special tokens; cheap to clone, usable from many threads.
+/// A tokenizer with its special tokens; cheap to clone, and usable from several threads.
 ///
-/// Text never encodes to a mask: a literal `<MASK>` in it becomes ordinary tokens. Other special tokens
-/// in text are what the file says, so that a model of others is asked in its own tokens; in tokenizers
-/// of our own they are text.
-/// In the two tokenizers of our own every digit is one token.
+/// Text never encodes to a mask: a literal `<MASK>` in it becomes ordinary tokens. Other special tokens in text are
+/// treated as their file defines them, so that a third-party model gets its own tokens; in our own tokenizers they are
+/// ordinary text. In our own two tokenizers, every digit is one token.
 ///
 /// ```
 /// use reticent_corpus::tokenize::Tokenizer;
@@ -127,7 +126,7 @@ enum Inner {
 }
 
 impl Tokenizer {
-    /// One token per byte: 256 bytes, then `<BOS>`, `<EOS>`, `<MASK>`.
+    /// Returns the tokenizer with one token per byte: 256 bytes, then `<BOS>`, `<EOS>`, `<MASK>`.
     #[must_use]
     pub fn bytes() -> Self {
         Self {
@@ -136,8 +135,8 @@ impl Tokenizer {
         }
     }
 
-    /// One token per character of a fixed public alphabet: printable ASCII and the line feed,
-    /// then `<UNK>` for everything else, `<BOS>`, `<EOS>`, `<MASK>`: 100 tokens.
+    /// Returns the tokenizer with one token per character of a fixed public alphabet: printable ASCII and the line
+    /// feed, then `<UNK>` for everything else, `<BOS>`, `<EOS>`, `<MASK>`: 100 tokens.
     #[must_use]
     pub fn characters() -> Self {
         Self {
@@ -146,16 +145,16 @@ impl Tokenizer {
         }
     }
 
-    /// Loads a `tokenizer.json`. Ours are recognised and run fast, with their own origin;
-    /// `origin` is what the caller knows about any other.
+    /// Loads a `tokenizer.json`. Our own tokenizers are recognised, and use a fast implementation and their own origin;
+    /// `origin` is what the caller knows about any other tokenizer.
     ///
-    /// Beginning and end of text are those that the files beside it name, as transformers reads them:
-    /// `tokenizer_config.json` (with `special_tokens_map.json` of the older layout), then
-    /// `generation_config.json` and `config.json`; else they go by their usual names. `<MASK>`, and an
-    /// end that has no name in the file, are added after the last id.
+    /// The beginning and end of text are those that the files in the same folder name, as in transformers:
+    /// `tokenizer_config.json` (with `special_tokens_map.json` of the older layout), then `generation_config.json` and
+    /// `config.json`; otherwise, their usual names are used. `<MASK>`, and an end that has no name in the file, are
+    /// added after the last id.
     ///
     /// # Errors
-    /// A file that cannot be read, or that the `tokenizers` crate refuses.
+    /// Returns an error if the file cannot be read, or the `tokenizers` crate rejects it.
     pub fn load(path: &Path, origin: Origin) -> Result<Self> {
         let json = read_text(path).map_err(|source| Error::Read {
             path: path.to_path_buf(),
@@ -169,11 +168,11 @@ impl Tokenizer {
         })
     }
 
-    /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, or the `vocab.json` and
-    /// `merges.txt` of a byte-level vocabulary (GPT-2, RoBERTa).
+    /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, or the `vocab.json` and `merges.txt` of a
+    /// byte-level vocabulary (GPT-2, RoBERTa).
     ///
     /// # Errors
-    /// A folder with neither, a file that cannot be read, or that the `tokenizers` crate refuses.
+    /// Returns an error if the folder contains neither, a file cannot be read, or the `tokenizers` crate rejects it.
     pub fn load_folder(folder: &Path, origin: Origin) -> Result<Self> {
         let whole = folder.join("tokenizer.json");
         if whole.exists() {
@@ -194,19 +193,19 @@ impl Tokenizer {
         Self::with(&json, origin, &Ends::beside(folder)?)
     }
 
-    /// The same from the text of a `tokenizer.json` alone.
+    /// Creates a tokenizer from the text of a `tokenizer.json` alone.
     ///
     /// # Errors
-    /// Text that is not JSON, or that the `tokenizers` crate refuses.
+    /// Returns an error if the text is not JSON, or the `tokenizers` crate rejects it.
     pub fn from_json(json: &str, origin: Origin) -> Result<Self> {
         Self::with(json, origin, &Ends::default())
     }
 
-    /// The same with the ids of beginning and end of text that a model was trained with; an id that the
-    /// vocabulary lacks is passed over.
+    /// Creates a tokenizer from JSON and the ids of the beginning and end of text that a model was trained with. An id
+    /// that is not in the vocabulary is ignored.
     ///
     /// # Errors
-    /// As [`Self::from_json`].
+    /// As for [`Self::from_json`].
     pub fn from_json_with_ends(json: &str, origin: Origin, ends: [TokenId; 2]) -> Result<Self> {
         Self::with(json, origin, &Ends::of(ends))
     }
@@ -214,7 +213,7 @@ impl Tokenizer {
     fn with(json: &str, origin: Origin, ends: &Ends) -> Result<Self> {
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::Tokenizer(format!("not JSON: {error}")))?;
-        // Rules that frame a text are no part of an alphabet.
+        // Rules that frame a text are not part of an alphabet.
         let mut unframed = value;
         if let Some(rules) = unframed.get_mut(FRAMING) {
             *rules = serde_json::Value::Null;
@@ -232,10 +231,10 @@ impl Tokenizer {
         })
     }
 
-    /// The text of a Hugging Face `tokenizer.json` with the same ids.
+    /// Returns the text of a Hugging Face `tokenizer.json` with the same ids.
     ///
     /// # Errors
-    /// A pretrained tokenizer that cannot be serialised.
+    /// Returns an error if a pretrained tokenizer cannot be serialised.
     pub fn to_json(&self) -> Result<String> {
         match &self.inner {
             Inner::Own(alphabet) => serde_json::to_string_pretty(&alphabet.to_value())
@@ -244,10 +243,10 @@ impl Tokenizer {
         }
     }
 
-    /// How many of its tokens were added to a vocabulary: other versions of the same tokenizer may lack them.
+    /// Returns how many of its tokens were added to a vocabulary; other versions of the same tokenizer may lack them.
     ///
     /// # Errors
-    /// As [`Self::to_json`].
+    /// As for [`Self::to_json`].
     pub fn added_tokens(&self) -> Result<usize> {
         let json: serde_json::Value = serde_json::from_str(&self.to_json()?)
             .map_err(|error| Error::Tokenizer(error.to_string()))?;
@@ -255,11 +254,11 @@ impl Tokenizer {
         Ok(added.map_or(0, Vec::len))
     }
 
-    /// Whether two tokenizers cut text alike, but for added tokens that only one of them has (a padding
-    /// token, say, or our mask) where a text spells one.
+    /// Returns whether two tokenizers split text in the same way, except where a text spells an added token that only
+    /// one of them has (a padding token, say, or our mask).
     ///
     /// # Errors
-    /// As [`Self::to_json`].
+    /// As for [`Self::to_json`].
     pub fn cuts_like(&self, other: &Self) -> Result<bool> {
         let ends = |t: &Self| (t.bos(), t.eos());
         if ends(self) != ends(other) {
@@ -269,10 +268,10 @@ impl Tokenizer {
         Ok(one == two || alike::alike(&one, &two))
     }
 
-    /// Cuts a text into tokens, without specials at the ends.
+    /// Tokenises a text, without special tokens at the ends.
     ///
     /// # Errors
-    /// Only from a pretrained tokenizer that refuses the text.
+    /// Returns an error only if a pretrained tokenizer rejects the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
         match &self.inner {
             Inner::Own(alphabet) => Ok(alphabet.encode(text)),
@@ -280,10 +279,10 @@ impl Tokenizer {
         }
     }
 
-    /// The same, with the bytes each token covers.
+    /// Tokenises a text, and returns the bytes that each token covers.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// As for [`Self::encode`].
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded> {
         let Cut { tokens, places } = self.cut(text)?;
         Ok(Encoded {
@@ -299,12 +298,12 @@ impl Tokenizer {
         }
     }
 
-    /// Whether every character has tokens of its own, the same wherever it stands.
+    /// Returns whether each character is tokenised on its own, independently of the text around it.
     pub(crate) const fn is_per_character(&self) -> bool {
         matches!(self.inner, Inner::Own(_))
     }
 
-    /// Whether tokens of plain text hold a mask, which none may. Ours have no way to spell one.
+    /// Returns whether tokens of plain text contain a mask, which is forbidden. Our own tokenizers cannot spell a mask.
     pub(crate) fn forges_a_mask(&self, tokens: &[TokenId]) -> bool {
         match &self.inner {
             Inner::Own(_) => false,
@@ -312,14 +311,14 @@ impl Tokenizer {
         }
     }
 
-    /// Whether beginning and end of text may stand inside a text: text can spell them in the
-    /// vocabularies of others.
+    /// Returns whether the beginning and end of text may occur inside a text: text can spell them in third-party
+    /// vocabularies.
     pub(crate) fn spells_ends(&self) -> bool {
         matches!(self.inner, Inner::Pretrained(_))
     }
 
-    /// Beginning and end of text by name, as a `tokenizer_config.json` says them; none where
-    /// `tokenizer.json` alone says the same.
+    /// Returns the names of the beginning and end of text as a `tokenizer_config.json`; `None` if `tokenizer.json`
+    /// alone says the same.
     pub(crate) fn settings(&self) -> Option<String> {
         match &self.inner {
             Inner::Own(_) => None,
@@ -327,8 +326,8 @@ impl Tokenizer {
         }
     }
 
-    /// The text of tokens: beginning and end of text vanish, a mask reads `<MASK>`, an unknown
-    /// character is U+FFFD, an id outside the vocabulary is skipped.
+    /// Decodes tokens. The beginning and end of text vanish, a mask becomes `<MASK>`, an unknown character becomes
+    /// U+FFFD, and an id outside the vocabulary is skipped.
     #[must_use]
     pub fn decode(&self, tokens: &[TokenId]) -> String {
         let mut text = String::new();
@@ -358,7 +357,7 @@ impl Tokenizer {
         token == self.mask() || token == self.bos() || token == self.eos()
     }
 
-    /// Number of ids, specials included: every id is below it.
+    /// Returns the number of ids, including special tokens; every id is below it.
     #[must_use]
     pub fn vocabulary_size(&self) -> usize {
         match &self.inner {
@@ -367,7 +366,7 @@ impl Tokenizer {
         }
     }
 
-    /// Beginning of text.
+    /// Returns the token for the beginning of text.
     #[must_use]
     pub fn bos(&self) -> TokenId {
         match &self.inner {
@@ -376,7 +375,7 @@ impl Tokenizer {
         }
     }
 
-    /// End of text. In some pretrained vocabularies the same token as [`Self::bos`].
+    /// Returns the token for the end of text. In some pretrained vocabularies this is the same token as [`Self::bos`].
     #[must_use]
     pub fn eos(&self) -> TokenId {
         match &self.inner {
@@ -385,7 +384,7 @@ impl Tokenizer {
         }
     }
 
-    /// The mask.
+    /// Returns the token for a mask.
     #[must_use]
     pub fn mask(&self) -> TokenId {
         match &self.inner {
@@ -394,8 +393,8 @@ impl Tokenizer {
         }
     }
 
-    /// What an encoder reads in the place of a token that it has to tell: `[MASK]` or `<mask>` of a pretrained
-    /// vocabulary, else [`Self::mask`].
+    /// Returns the token that an encoder reads in place of a token to be predicted: `[MASK]` or `<mask>` of a
+    /// pretrained vocabulary, else [`Self::mask`].
     #[must_use]
     pub fn masked_token(&self) -> TokenId {
         match &self.inner {
@@ -404,7 +403,7 @@ impl Tokenizer {
         }
     }
 
-    /// The token that fills up sequences beside longer ones, where the vocabulary has one of a usual name.
+    /// Returns the token that pads shorter sequences, if the vocabulary has one with a usual name.
     #[must_use]
     pub fn padding(&self) -> Option<TokenId> {
         match &self.inner {
@@ -413,7 +412,7 @@ impl Tokenizer {
         }
     }
 
-    /// The token of a character outside the alphabet, where there is one.
+    /// Returns the token for a character outside the alphabet, if there is one.
     #[must_use]
     pub fn unknown(&self) -> Option<TokenId> {
         match &self.inner {
@@ -422,26 +421,26 @@ impl Tokenizer {
         }
     }
 
-    /// Where the vocabulary comes from.
+    /// Returns where the vocabulary comes from.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// A whole text as a record's tokens: beginning of text, content, end of text.
+    /// Tokenises a whole text as a record: beginning of text, content, end of text.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// As for [`Self::encode`].
     pub fn frame(&self, text: &str) -> Result<Vec<TokenId>> {
         Ok(self.frame_tokens(self.encode(text)?))
     }
 
-    /// A whole text with the special tokens that the tokenizer's own files put around it, as transformers gives it to a model for
-    /// `tokenizer(text)`: `add_bos_token` and `add_eos_token` of `tokenizer_config.json`, else the post-processor of
-    /// `tokenizer.json`. Our own alphabets frame a text as [`Self::frame`].
+    /// Tokenises a whole text with the special tokens that the tokenizer's own files put around it, like
+    /// `tokenizer(text)` in transformers: `add_bos_token` and `add_eos_token` of `tokenizer_config.json`, else the
+    /// post-processor of `tokenizer.json`. Our own alphabets frame a text as [`Self::frame`] does.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// As for [`Self::encode`].
     pub fn encode_with_special_tokens(&self, text: &str) -> Result<Vec<TokenId>> {
         match &self.inner {
             Inner::Own(_) => self.frame(text),
@@ -449,10 +448,10 @@ impl Tokenizer {
         }
     }
 
-    /// The text of a `tokenizer.json` whose post-processor puts beginning and end around a text as [`Self::frame`] does.
+    /// Returns the text of a `tokenizer.json` whose post-processor frames a text as [`Self::frame`] does.
     ///
     /// # Errors
-    /// As [`Self::to_json`].
+    /// As for [`Self::to_json`].
     pub fn to_json_framed(&self) -> Result<String> {
         let json = self.to_json()?;
         let wrong = |error: serde_json::Error| Error::Tokenizer(error.to_string());
@@ -496,10 +495,10 @@ impl Tokenizer {
         tokens
     }
 }
-/// The key of a `tokenizer.json` with what goes around a text.
+/// The key of a `tokenizer.json` for what is put around a text.
 const FRAMING: &str = "post_processor";
 
-/// Longest file of a tokenizer, in bytes: 256 MiB.
+/// The largest tokenizer file, in bytes: 256 MiB.
 const LARGEST: u64 = 256 << 20;
 
 fn read_text(path: &Path) -> std::io::Result<String> {

@@ -1,4 +1,4 @@
-//! Our own two alphabets. Their tables are arithmetic, so encoding is a copy.
+//! Our own two alphabets. Their tables are arithmetic, so encoding is as fast as a copy.
 
 use super::{Cut, Places};
 use crate::record::TokenId;
@@ -11,7 +11,7 @@ pub(super) enum Alphabet {
     Characters,
 }
 
-/// Printable ASCII is 0x20..=0x7e, and takes ids 0..=94.
+/// Printable ASCII is 0x20..=0x7e, with the ids 0..=94.
 const FIRST: u32 = 0x20;
 const LINE_FEED: TokenId = 95;
 const UNKNOWN: TokenId = 96;
@@ -59,7 +59,7 @@ impl Alphabet {
         Cut { tokens, places }
     }
 
-    /// Ids outside the alphabet are skipped.
+    /// Decodes tokens; ids outside the alphabet are skipped.
     pub(super) fn decode(self, tokens: &[TokenId]) -> String {
         match self {
             Self::Bytes => {
@@ -73,7 +73,8 @@ impl Alphabet {
         }
     }
 
-    /// The `tokenizer.json`: a byte-pair model without merges is exactly one token per symbol.
+    /// Returns the `tokenizer.json`: a byte-pair model without merges, which has exactly one token
+    /// per symbol.
     pub(super) fn to_value(self) -> Value {
         let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false,
             "trim_offsets": false, "use_regex": false});
@@ -116,7 +117,7 @@ impl Alphabet {
         })
     }
 
-    /// The symbol of each id in the file, in order.
+    /// Returns the symbol of each id in the file, in order.
     fn symbols(self) -> Box<dyn Iterator<Item = char>> {
         match self {
             Self::Bytes => Box::new((0..=255u8).map(byte_symbol)),
@@ -133,7 +134,7 @@ fn character_id(c: char) -> TokenId {
     }
 }
 
-/// The same of an ASCII character, without a branch.
+/// Returns the id of an ASCII character, without branches.
 fn ascii_id(byte: u8) -> TokenId {
     let id = TokenId::from(byte).wrapping_sub(FIRST);
     let other = if byte == b'\n' { LINE_FEED } else { UNKNOWN };
@@ -149,8 +150,8 @@ fn id_character(id: TokenId) -> Option<char> {
     }
 }
 
-/// The printable stand-in of a byte in byte-level vocabularies: printable Latin-1 stands for
-/// itself, the rest is counted up from U+0100.
+/// Returns the printable substitute of a byte in byte-level vocabularies: printable Latin-1 stands
+/// for itself, and the rest is numbered from U+0100.
 fn byte_symbol(byte: u8) -> char {
     let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     if printable(byte) {

@@ -10,21 +10,21 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use tokenizers::{AddedToken, Encoding, PostProcessor, PostProcessorWrapper, Tokenizer as Engine};
 
-/// A loaded tokenizer, with padding, truncation and post-processing taken out of the way.
+/// A loaded tokenizer, with padding, truncation and post-processing disabled.
 #[derive(Debug)]
 pub(super) struct Pretrained {
-    /// As its file has it: text is cut as its own model takes it, special tokens included. Where the
-    /// file has our mask, with that one.
+    /// The tokenizer as in its file: text is split as its own model expects, including special tokens. If the file
+    /// contains our mask, so does this engine.
     engine: Engine,
-    /// Takes special tokens in text for text, where the file has our mask: nobody may forge one.
+    /// Treats special tokens in text as text, if the file contains our mask, so that text cannot forge a mask.
     plain: Option<Engine>,
-    /// Beginning, end and mask by name, which are special in files of ours.
+    /// The names of beginning, end and mask, which are special tokens in our files.
     special: [String; 3],
-    /// Whether beginning and end are those that their usual names find.
+    /// Whether beginning and end are the ones that their usual names give.
     usual: bool,
-    /// Put back when the file is written.
+    /// Restored when the file is written.
     post_processor: Option<PostProcessorWrapper>,
-    /// Whether beginning and end go around a text, where the files beside it say so.
+    /// Whether the beginning and end are put around a text, if the files beside the tokenizer say so.
     around: Option<[bool; 2]>,
     pub(super) bos: TokenId,
     pub(super) eos: TokenId,
@@ -35,7 +35,7 @@ pub(super) struct Pretrained {
     size: usize,
 }
 
-/// Usual names, best first; the last one is added when none is there.
+/// The usual names, in order of precedence; the last one is added if none exists.
 const BOS: [&str; 7] = [
     "<BOS>",
     "<bos>",
@@ -54,7 +54,7 @@ const EOS: [&str; 7] = [
     "[SEP]",
     "<EOS>",
 ];
-/// What encoders read in the place of a token that they have to tell.
+/// What encoders read in place of a token to be predicted.
 const MASKED_TOKEN: [&str; 2] = ["[MASK]", "<mask>"];
 const PADDING: [&str; 5] = [
     "<PAD>",
@@ -85,12 +85,12 @@ impl Pretrained {
         let (masked, padding) = (named(&MASKED_TOKEN), named(&PADDING));
         let mut whole = engine.clone();
         let [bos, eos, mask] = add(&mut whole, &special)?;
-        // Ids may have holes: the size is one more than the largest.
+        // Ids may have gaps, so the size is one more than the largest.
         let largest = whole.get_vocab(true).into_values().max().unwrap_or(0);
         let found = [usual(&whole, &BOS), usual(&whole, &EOS)];
         let mut plain = None;
         if engine.token_to_id(MASK_TEXT).is_some() {
-            // A mask of the plain vocabulary is special as well, so that text cannot spell it.
+            // A mask in the plain vocabulary becomes special as well, so that text cannot spell it.
             engine = whole.clone();
             whole.set_encode_special_tokens(true);
             plain = Some(whole);
@@ -119,8 +119,7 @@ impl Pretrained {
         engine.to_string(true).map_err(problem)
     }
 
-    /// What a `tokenizer_config.json` says of beginning and end of text, where their usual names would
-    /// not find them.
+    /// Returns the `tokenizer_config.json` for the beginning and end of text, if their usual names would not find them.
     pub(super) fn settings(&self) -> Option<String> {
         let [bos, eos, _] = &self.special;
         let named = json!({"bos_token": bos, "eos_token": eos});
@@ -150,7 +149,7 @@ impl Pretrained {
         }
     }
 
-    /// With the special tokens that the files put around a text.
+    /// Tokenises a text with the special tokens that the files put around it.
     pub(super) fn encode_with_special_tokens(&self, text: &str) -> Result<Vec<TokenId>> {
         let encoding = self.encoding(text)?;
         if let Some([begins, ends]) = self.around {
@@ -170,10 +169,10 @@ impl Pretrained {
     }
 }
 
-/// Ids of tokens lie below this: 2^20. Libraries make tables as long as the largest id.
+/// All token ids must be below this: 2^20. Libraries allocate tables as long as the largest id.
 pub(crate) const IDS: u64 = 1 << 20;
 
-/// What has ids in a `tokenizer.json`.
+/// The parts of a `tokenizer.json` that contain ids.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
@@ -193,7 +192,7 @@ struct AddedOutline {
     id: serde_json::Number,
 }
 
-/// The largest id of a vocabulary, written as ids by token or as a list of tokens.
+/// The largest id of a vocabulary, given as ids by token or as a list of tokens.
 #[derive(Default)]
 struct Largest(Option<serde_json::Number>);
 
@@ -239,12 +238,12 @@ fn value(id: &serde_json::Number) -> f64 {
     id.as_f64().unwrap_or(f64::INFINITY)
 }
 
-/// Refuses ids that no vocabulary has, before anything is built of them.
+/// Rejects implausible ids before anything is built from them.
 ///
 /// # Errors
-/// An id of 2^20 or more.
+/// Returns an error for an id of 2^20 or more.
 pub(crate) fn checked_ids(json: &str) -> Result<()> {
-    // What is no such document is refused by the library, in its own words.
+    // The library rejects other documents with its own messages.
     let Ok(outline) = serde_json::from_str::<Outline>(json) else {
         return Ok(());
     };
@@ -259,14 +258,14 @@ pub(crate) fn checked_ids(json: &str) -> Result<()> {
     Ok(())
 }
 
-/// The first name that is there, or the last one.
+/// Returns the first name that exists, or the last one.
 fn usual(engine: &Engine, names: &[&str]) -> String {
     let there = names.iter().find(|name| engine.token_to_id(name).is_some());
     let name = there.or(names.last()).copied().unwrap_or(MASK_TEXT);
     name.to_owned()
 }
 
-/// Makes these tokens special, added behind the last id where they are new; their ids.
+/// Makes these tokens special, adding new ones after the last id. Returns their ids.
 fn add(engine: &mut Engine, names: &[String; 3]) -> Result<[TokenId; 3]> {
     let mut ids = [0; 3];
     for (id, name) in ids.iter_mut().zip(names) {
@@ -284,11 +283,11 @@ fn problem(error: impl std::fmt::Display) -> Error {
     Error::Tokenizer(error.to_string())
 }
 
-/// Special tokens of the byte-level vocabularies that come as two files.
+/// Special tokens of the byte-level vocabularies that consist of two files.
 const SPECIAL: [&str; 6] = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"];
 
-/// The `tokenizer.json` of a byte-level vocabulary with its merges, best first, two symbols a
-/// line after an optional `#version` line.
+/// Builds the `tokenizer.json` of a byte-level vocabulary and its merges. The merges are in order of precedence, two
+/// symbols per line, after an optional `#version` line.
 pub(super) fn byte_level(vocabulary: &str, merges: &str) -> Result<String> {
     let vocabulary: serde_json::Map<String, Value> = serde_json::from_str(vocabulary)
         .map_err(|error| Error::Tokenizer(format!("vocab.json: {error}")))?;

@@ -1,4 +1,4 @@
-//! A byte-level BPE vocabulary from text that is declared public, through the `tokenizers` crate.
+//! Trains byte-level BPE vocabularies on text that is declared public, through the `tokenizers` crate.
 
 use crate::error::{Error, Result, range};
 use tokenizers::models::TrainerWrapper;
@@ -6,15 +6,16 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, Tokenizer as Engine};
 
-/// The end of a text, and its beginning.
+/// The token for both the end and the beginning of a text.
 const END: &str = "<|endoftext|>";
 /// Every byte, and the end of a text.
 const LEAST: usize = 257;
 const MOST: usize = 1 << 20;
 
-/// Trains a byte-level BPE tokenizer, as GPT-2's: any text is spelled without loss. The content of a `tokenizer.json`.
+/// Trains a byte-level BPE tokenizer like GPT-2's, which encodes any text without loss. Returns the content of a
+/// `tokenizer.json`.
 ///
-/// A vocabulary publishes the words it was made from: only text that is declared public may go in.
+/// A vocabulary publishes the words that it was made from, so only text that is declared public may be used.
 ///
 /// ```
 /// let json = reticent_corpus::tokenize::train_tokenizer(["so so so so"].map(String::from).into_iter(), 260)?;
@@ -26,7 +27,7 @@ const MOST: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// A size outside [257, 2^20]; text that has no pair of bytes to join.
+/// Returns an error if the size is outside [257, 2^20], or the text contains no pair of bytes to join.
 pub fn train_tokenizer(texts: impl Iterator<Item = String> + Send, size: usize) -> Result<String> {
     if !(LEAST..=MOST).contains(&size) {
         return Err(range(

@@ -1,4 +1,4 @@
-//! What goes between a program and its worker: byte strings with their lengths before them.
+//! The protocol between a program and its worker: byte strings, each preceded by its length.
 
 use super::Refusal;
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -10,7 +10,7 @@ pub(super) fn write(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
     out.flush()
 }
 
-/// Reads one byte string of at most so many bytes; none where the other side is gone.
+/// Reads one byte string of at most `most` bytes; returns `None` if the other side has ended.
 pub(super) fn read(input: &mut impl Read, most: u64) -> Result<Option<Vec<u8>>> {
     let mut length = [0; 8];
     match input.read_exact(&mut length) {
@@ -30,7 +30,7 @@ pub(super) fn read(input: &mut impl Read, most: u64) -> Result<Option<Vec<u8>>> 
     }
 }
 
-/// What a worker answers: an answer, or why there is none.
+/// Encodes a worker's answer, or the reason why there is none.
 pub(super) fn answer(outcome: std::result::Result<Vec<u8>, Refusal>) -> Vec<u8> {
     match outcome {
         Ok(mut bytes) => {
@@ -39,14 +39,14 @@ pub(super) fn answer(outcome: std::result::Result<Vec<u8>, Refusal>) -> Vec<u8> 
         }
         Err(Refusal { file, problem }) => {
             let mut bytes = problem.into_bytes();
-            // There are few files.
+            // There are only a few files.
             bytes.push(1 + u8::try_from(file).unwrap_or(0));
             bytes
         }
     }
 }
 
-/// The reverse of [`answer`], of work made of so many files; an answer that is none is an error of the stream.
+/// Decodes the bytes of [`answer`] for work with `files` files. An invalid answer is an error of the stream.
 pub(super) fn answered(
     mut bytes: Vec<u8>,
     files: usize,
@@ -61,10 +61,10 @@ pub(super) fn answered(
     }
 }
 
-/// What a worker first says: what it is not kept from, and what its work says of itself.
+/// Encodes a worker's first message: which limits could not be imposed, and what its work reports about itself.
 pub(super) fn introduction(unconfined: Option<&str>, about: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write(&mut out, unconfined.unwrap_or_default().as_bytes());
     for one in about {
         let _ = write(&mut out, one.as_bytes());
@@ -72,7 +72,7 @@ pub(super) fn introduction(unconfined: Option<&str>, about: &[String]) -> Vec<u8
     out
 }
 
-/// The reverse of [`introduction`].
+/// Decodes the bytes of [`introduction`].
 pub(super) fn introduced(bytes: &[u8]) -> Result<(Option<String>, Vec<String>)> {
     let mut rest = bytes;
     let mut strings = Vec::new();

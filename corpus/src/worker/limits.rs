@@ -1,28 +1,28 @@
-//! What a worker may take of the machine, and what it is kept from.
+//! The resource limits of a worker, and its confinement.
 
 use crate::policy::LONGEST;
 use std::time::Duration;
 
-/// Memory that it may have whatever the size of its files, in bytes.
+/// The memory that a worker may use whatever the size of its files, in bytes.
 const LEAST_MEMORY: u64 = 768 << 20;
-/// Bytes of files that are read in a second, at least.
+/// The least number of bytes of files that must be loaded per second.
 const READ_IN_A_SECOND: u64 = 32 << 20;
-/// Room in the address space beyond the memory: the program and its libraries.
+/// The address space allowed beyond the memory: the program and its libraries.
 #[cfg(unix)]
 const ROOM: u64 = 2 << 30;
 
-/// What work on files of a size may take.
+/// The limits for work on files of a given size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) memory: u64,
-    /// Seconds to load it in.
+    /// Time for loading in seconds.
     pub(super) loading: u64,
 }
 
 impl Limits {
-    /// Of files of so many bytes together: 768 MiB and four times their size, ten seconds and one
-    /// for each 32 MiB.
+    /// Returns the limits for files of `bytes` bytes in total: 768 MiB plus four times their size, and ten seconds plus
+    /// one for each 32 MiB.
     pub(super) const fn of(bytes: u64) -> Self {
         Self {
             memory: LEAST_MEMORY.saturating_add(bytes.saturating_mul(4)),
@@ -47,7 +47,7 @@ impl Limits {
     }
 }
 
-/// Limits this process for good, and says what it could not be kept from.
+/// Limits this process permanently, and returns which limits could not be imposed.
 pub(super) fn confine(limits: Limits) -> Option<String> {
     let mut missing = Vec::new();
     #[cfg(unix)]
@@ -72,19 +72,19 @@ fn limit(limits: Limits) -> rustix::io::Result<()> {
         current: Some(bytes),
         maximum: Some(bytes),
     };
-    // It ends with the program that started it.
+    // The process ends with the program that started it.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     setrlimit(Resource::Core, most(0))?;
-    // No file grows.
+    // No file can grow.
     setrlimit(Resource::Fsize, most(0))?;
-    // What is allocated, where the kernel counts it; the address space elsewhere.
+    // Limits allocated memory where the kernel counts it; elsewhere, the address space.
     #[cfg(target_os = "linux")]
     setrlimit(Resource::Data, most(limits.memory))?;
     setrlimit(Resource::As, most(limits.memory.saturating_add(ROOM)))
 }
 
-/// From now on this process may take so much processor time, in all its threads together.
+/// Sets the processor time that this process may use from now on, over all of its threads.
 pub(super) fn take_processor(wall: Duration) {
     #[cfg(unix)]
     {
@@ -97,7 +97,7 @@ pub(super) fn take_processor(wall: Duration) {
             current: Some(used.saturating_add(more)),
             maximum: None,
         };
-        // The deadline of whoever asked remains.
+        // If this fails, the deadline of the requester still applies.
         let _ = setrlimit(Resource::Cpu, limit);
     }
     #[cfg(not(unix))]
@@ -115,8 +115,8 @@ pub(super) fn take_processor(wall: Duration) {
 mod filter {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
 
-    /// What a worker has no use for: the network, files, other programs and processes, and ways around
-    /// this filter. Whoever calls one of them is told that it is not permitted.
+    /// System calls that a worker does not need: the network, files, other programs and processes, and ways around this
+    /// filter. They fail with "operation not permitted".
     const DENIED: &[i64] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,

@@ -1,7 +1,8 @@
-//! What is made of others' files and may run wild, in a process of its own with limits of memory and time.
+//! Runs code that works on untrusted files and could get out of control in separate processes with memory and time
+//! limits.
 //!
-//! Such a process is this program, started again with one argument. Where the kernel has a system call filter it reaches
-//! neither files nor the network. What goes beyond a limit ends that process, and is an error of the file.
+//! Such a process is this program, started again with one argument. If the kernel has a system call filter, it can
+//! access neither files nor the network. Exceeding a limit ends the process, and is reported as an error of the file.
 
 mod frame;
 mod limits;
@@ -13,25 +14,25 @@ pub(crate) use process::Worker;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// How this program is started again.
+/// The path by which this program is started again.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// What a worker does: it is made of files, and answers questions.
+/// The work of a worker: it is built from files, and answers questions.
 pub(crate) trait Work: Sized {
-    /// The one argument of such a worker.
+    /// The argument with which such a worker is started.
     const ARGUMENT: &'static str;
-    /// Bytes of each of its files, at most.
+    /// The largest size of each of its files, in bytes.
     const FILES: &'static [u64];
 
-    /// Made of its files.
+    /// Builds the work from its files.
     fn load(files: Vec<Vec<u8>>) -> Result<Self, Refusal>;
-    /// What it says of itself.
+    /// Returns the strings that the work reports about itself.
     fn about(&self) -> Vec<String>;
-    /// The answer to a question.
+    /// Answers a question.
     fn answer(&self, question: Vec<u8>) -> Result<Vec<u8>, Refusal>;
 }
 
-/// Which of the files is not what it should be, and what is wrong with it.
+/// The file that is invalid, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) file: usize,
@@ -39,24 +40,24 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Of a process that ended: the first file is to blame.
+    /// Creates a refusal for a process that ended; the first file is blamed.
     const fn of_process(problem: String) -> Self {
         Self { file: 0, problem }
     }
 }
 
-/// From now on token classifiers and chat templates that are loaded from files run in processes of their own.
+/// Makes token classifiers and chat templates that are loaded from files from now on run in separate processes.
 ///
-/// `main` calls it before anything else: such a process is this program started again. True in that process,
-/// which has done its work then and returns from `main`.
+/// `main` must call it before anything else, because such a process is this program started again. Returns true in such
+/// a process, which has then done its work and must return from `main`.
 ///
 /// # Errors
-/// A program that does not know where it lies.
+/// Returns an error if the program cannot determine its own path.
 pub fn isolate() -> std::io::Result<bool> {
     let mut arguments = std::env::args_os().skip(1);
     if let (Some(argument), None) = (arguments.next(), arguments.next()) {
         let served = |is: &str, serve: fn() -> std::io::Result<()>| {
-            // Whoever started it is gone, or knows already.
+            // The starting program is gone, or already knows of the error.
             (argument == is).then(|| drop(serve()))
         };
         let done = served(
@@ -74,7 +75,7 @@ pub fn isolate() -> std::io::Result<bool> {
             return Ok(true);
         }
     }
-    // The file may have another name by then, or none; Linux finds it nevertheless.
+    // The file may have been renamed or removed by then; Linux still finds it.
     let program = if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
     } else {

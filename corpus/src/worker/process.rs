@@ -1,4 +1,4 @@
-//! Started again with one argument, this program is a worker that talks over its stdin and stdout.
+//! Started again with one argument, this program is a worker that communicates over its stdin and stdout.
 
 use super::frame;
 use super::limits::{Limits, confine, take_processor};
@@ -13,14 +13,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of an introduction, or of a reason.
+/// The largest size of an introduction or of a reason, in bytes.
 const SHORT: u64 = 4 << 20;
-/// A worker that ended so often in a row is not started again: every further text is not classified.
+/// A worker that ended this many times in a row is not started again: every further text is not classified.
 const STARTS: u32 = 3;
-/// Variables that a worker sees.
+/// The environment variables passed to a worker.
 const KEPT: [&str; 3] = ["LD_LIBRARY_PATH", "RAYON_NUM_THREADS", "RTEN_NUM_THREADS"];
 
-/// The other side: files in, then questions in and answers out, until the input ends.
+/// Runs the worker's side: reads files, then questions, and writes answers, until the input ends.
 pub(super) fn serve<W: Work>() -> std::io::Result<()> {
     let mut input = std::io::stdin().lock();
     let mut output = std::io::stdout().lock();
@@ -49,7 +49,7 @@ pub(super) fn serve<W: Work>() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Work that a process of its own does.
+/// Work done by a separate process.
 #[derive(Debug)]
 pub(crate) struct Worker<W> {
     pub(crate) unconfined: Option<String>,
@@ -60,12 +60,13 @@ pub(crate) struct Worker<W> {
 #[derive(Debug)]
 struct Slot {
     process: Option<Process>,
-    /// How often in a row it ended over a question.
+    /// How many times in a row it ended during a question.
     ended: u32,
 }
 
 impl<W: Work> Worker<W> {
-    /// Starts it with these files, where [`isolate`](super::isolate) was called; what the work says of itself.
+    /// Starts a worker with these files, if [`isolate`](super::isolate) was called. Also returns what the work reports
+    /// about itself.
     pub(crate) fn start(files: &[Vec<u8>]) -> Option<Result<(Self, Vec<String>), Refusal>> {
         let program = program()?;
         Some(Process::start::<W>(program, files).map(|started| {
@@ -82,8 +83,8 @@ impl<W: Work> Worker<W> {
         }))
     }
 
-    /// The answer to a question, of at most so many bytes, as `read` reads it. A process that ended is started again,
-    /// with the files that `again` gives.
+    /// Asks a question, and returns the answer, of at most `most` bytes, as decoded by `read`. If the process ended, it
+    /// is started again with the files that `again` returns.
     pub(crate) fn ask<T>(
         &self,
         question: &[u8],
@@ -91,7 +92,7 @@ impl<W: Work> Worker<W> {
         again: impl FnOnce() -> Result<Vec<Vec<u8>>, Refusal>,
         read: impl FnOnce(Vec<u8>) -> std::io::Result<T>,
     ) -> Result<T, Refusal> {
-        // Others' questions come first: that is no time of this one.
+        // Waiting for other questions does not count towards this one's time.
         let mut slot = unbudgeted(|| self.process.lock().unwrap_or_else(PoisonError::into_inner));
         if slot.process.is_none() {
             if slot.ended >= STARTS {
@@ -128,14 +129,14 @@ impl<W: Work> Worker<W> {
     }
 }
 
-/// A worker at work.
+/// A running worker.
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// None when nothing more is asked.
+    /// `None` when no more questions will be asked.
     questions: Option<ChildStdin>,
     answers: Receiver<std::io::Result<Option<Vec<u8>>>>,
-    /// Bytes of the next answer, at most.
+    /// The largest size of the next answer, in bytes.
     most: Arc<AtomicU64>,
     limits: Limits,
     files: usize,
@@ -144,7 +145,7 @@ struct Process {
 /// An answer, or the refusal of the work.
 type Answer = Result<Vec<u8>, Refusal>;
 
-/// A worker that is ready, what does not confine it, and what its work says of itself.
+/// A worker that is ready, the limits that could not be imposed on it, and what its work reports about itself.
 type Started = (Process, Option<String>, Vec<String>);
 
 impl Process {
@@ -177,19 +178,19 @@ impl Process {
                 KEPT.iter()
                     .filter_map(|name| Some((name, std::env::var_os(name)?))),
             )
-            // Each further arena reserves address space that nobody uses.
+            // Each further arena reserves address space that is not used.
             .env("MALLOC_ARENA_MAX", "2")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ctrl-C is for the program, which ends its workers.
+        // Ctrl-C goes to the program, which ends its workers.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let (sender, answers) = channel();
         let (hand_over, handed) = channel();
         let most = Arc::new(AtomicU64::new(SHORT));
         let allowed = Arc::clone(&most);
-        // The thread that reads starts it too: on Linux a process ends with the thread that started it.
+        // The reading thread also starts the process, because on Linux a process ends with the thread that started it.
         std::thread::spawn(move || {
             let started = command.spawn().and_then(|mut child| {
                 let questions = child.stdin.take();
@@ -210,7 +211,7 @@ impl Process {
             };
             loop {
                 let mut first = [0];
-                // The length is looked at when there is one: the limit is that of the question at hand.
+                // The length is checked when a message arrives, so that the limit is that of the current question.
                 let read = match output.read(&mut first) {
                     Ok(0) => Ok(None),
                     Ok(_) => frame::read(
@@ -236,7 +237,7 @@ impl Process {
         })
     }
 
-    /// Sends bytes. One that ended takes none; what it ended of is seen by the answer.
+    /// Sends bytes. If the process has ended, nothing is sent, and the cause is found when reading the answer.
     fn tell(&mut self, bytes: &[u8]) {
         if let Some(questions) = &mut self.questions {
             let _ = frame::write(questions, bytes);
@@ -249,7 +250,7 @@ impl Process {
         self.answer(most, within)
     }
 
-    /// Waits for an answer; without one this process has ended.
+    /// Waits for an answer. If there is none, the process has ended.
     fn answer(&mut self, most: u64, within: Duration) -> Result<Answer, Refusal> {
         self.most.store(most, Ordering::SeqCst);
         match self.answers.recv_timeout(within) {
@@ -268,7 +269,7 @@ impl Process {
         }
     }
 
-    /// Why it ended.
+    /// Returns why the process ended.
     fn cause(&mut self) -> Refusal {
         self.questions = None;
         let Ok(status) = self.child.wait() else {

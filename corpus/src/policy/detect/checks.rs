@@ -1,4 +1,4 @@
-//! What regular expressions cannot say: checksums, ranges, surroundings.
+//! Checks that regular expressions cannot express: checksums, ranges, context.
 
 use super::engine::Candidate;
 use crate::policy::folded::in_word;
@@ -6,12 +6,12 @@ use crate::policy::speakers::is_question;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// The digits of a text as numbers, everything else left out.
+/// Returns the digits of a text as numbers.
 pub(super) fn digits(text: &str) -> Vec<u32> {
     text.chars().filter_map(|c| c.to_digit(10)).collect()
 }
 
-/// Luhn's sum (ISO/IEC 7812-1) is a multiple of ten.
+/// Returns whether Luhn's sum (ISO/IEC 7812-1) is a multiple of ten.
 pub(super) fn luhn(digits: &[u32]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -26,15 +26,15 @@ pub(super) fn luhn(digits: &[u32]) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// A payment card: 12 to 19 digits with Luhn's sum, not all alike.
+/// A payment card: 12 to 19 digits with Luhn's sum, not all equal.
 pub(super) fn card(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     let digits = digits(c.found());
     let alike = digits.windows(2).all(|w| w[0] == w[1]);
     if !(12..=19).contains(&digits.len()) || alike || !luhn(&digits) {
         return None;
     }
-    // One number in ten has the sum by chance: where it is all that speaks for a card, another
-    // word has to (`card`, `pay`). Sixteen digits and more are cards of other issuers too.
+    // One number in ten has a valid sum by chance. If only the sum indicates a card, a context word (`card`, `pay`) is
+    // needed as well. Numbers of 16 or more digits may be cards of other issuers.
     let begin = digits.iter().take(4).fold(0, |n, d| n * 10 + d);
     if !issued(digits.len(), begin) {
         c.score = if digits.len() < 16 { 0.4 } else { 0.6 };
@@ -42,12 +42,12 @@ pub(super) fn card(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     Some(c)
 }
 
-/// Whether numbers of this length that begin with these four digits are issued by one of the
-/// networks (ISO/IEC 7812 issuer identification numbers, as the networks publish them).
+/// Returns whether one of the networks issues numbers of this length that begin with these four digits (ISO/IEC 7812
+/// issuer identification numbers, as the networks publish them).
 fn issued(length: usize, begin: u32) -> bool {
     let (one, two, three) = (begin / 1000, begin / 100, begin / 10);
     match length {
-        // Maestro alone has numbers of 12 digits; Visa had some of 13.
+        // Only Maestro has numbers of 12 digits; Visa had some of 13.
         12 => maestro(two),
         13 => maestro(two) || one == 4,
         14 => maestro(two) || diners(two, three),
@@ -72,7 +72,7 @@ fn diners(two: u32, three: u32) -> bool {
     matches!(two, 36 | 38 | 39) || matches!(three, 300..=305 | 309)
 }
 
-/// Lengths of IBANs by country (ISO 13616 registry).
+/// The lengths of IBANs by country (ISO 13616 registry).
 const IBAN_LENGTHS: &[(&str, usize)] = &[
     ("AD", 24),
     ("AE", 23),
@@ -154,11 +154,11 @@ const IBAN_LENGTHS: &[(&str, usize)] = &[
     ("XK", 20),
 ];
 
-/// An IBAN: as many letters and digits as its country says, with ISO 7064's sum mod 97.
+/// An IBAN: the number of letters and digits for its country, with a valid ISO 7064 checksum mod 97.
 pub(super) fn iban(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let country = c.found().get(..2)?.to_ascii_uppercase();
     let (_, length) = IBAN_LENGTHS.iter().find(|(name, _)| *name == country)?;
-    // Words may follow; the number is the first so many letters and digits.
+    // Words may follow; the IBAN consists of the first `length` letters and digits.
     let mut text = String::with_capacity(*length);
     let mut end = c.start;
     for (at, ch) in c.text[c.start..].char_indices() {
@@ -176,7 +176,7 @@ pub(super) fn iban(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (text.len() == *length && mod_97(&text) && !continues(c)).then_some(c)
 }
 
-/// Whether a letter or digit follows at once.
+/// Returns whether a letter or digit follows directly.
 fn continues(c: Candidate<'_>) -> bool {
     c.after().is_some_and(char::is_alphanumeric)
 }
@@ -194,8 +194,8 @@ fn mod_97(iban: &str) -> bool {
     sum == 1
 }
 
-/// A social security number that may have been issued: area 001 to 899 without 666, group and
-/// serial not zero. Area 900 to 999 is a taxpayer number.
+/// A social security number that may have been issued: area 001 to 899 except 666, group and serial not zero. Area 900
+/// to 999 is a taxpayer number.
 pub(super) fn ssn(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     let d = digits(c.found());
     let [a, b, e, g, h, rest @ ..] = d.as_slice() else {
@@ -212,7 +212,7 @@ pub(super) fn ssn(mut c: Candidate<'_>) -> Option<Candidate<'_>> {
     Some(c)
 }
 
-/// An IPv4 address that is no part of a longer dotted number.
+/// An IPv4 address that is not part of a longer dotted number.
 pub(super) fn ipv4(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let after = c.text[c.end..]
         .strip_prefix('.')
@@ -221,7 +221,7 @@ pub(super) fn ipv4(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (!longer && c.found().parse::<Ipv4Addr>().is_ok()).then_some(c)
 }
 
-/// An IPv6 address with a digit in it, standing alone (`std::vec` holds none).
+/// An IPv6 address that contains a digit and is not adjacent to other letters (`std::vec` contains none).
 pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let joined = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == ':');
     if joined(c.before()) || joined(c.after()) {
@@ -231,7 +231,7 @@ pub(super) fn ipv6(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (digit && c.found().parse::<Ipv6Addr>().is_ok()).then_some(c)
 }
 
-/// The part before the `@`, which the pattern leaves out, in any script.
+/// Extends the match by the part before the `@`, in any script, which the pattern omits.
 pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let inside = |c: char| in_word(c) || "._%+-'".contains(c);
     let local = c.text[..c.start]
@@ -246,8 +246,9 @@ pub(super) fn email(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (start < c.start).then_some(Candidate { start, end, ..c })
 }
 
-/// Bytes of the name of a host that a text begins with, to the last label that is letters alone. Of a name in letters that
-/// aren't ASCII, ideographs belong to it if it begins with one: no space parts it from a sentence in them.
+/// Returns the number of bytes of the host name at the beginning of a text, up to the last label that consists only of
+/// letters. In a name with letters outside ASCII, ideographs belong to the name only if it begins with one, because no
+/// space separates it from the sentence.
 fn domain(text: &str) -> Option<usize> {
     const MOST_LABELS: usize = 9;
     let wide = |c: char| c >= '\u{2e80}';
@@ -279,7 +280,7 @@ fn domain(text: &str) -> Option<usize> {
     end
 }
 
-/// A mail address with what `%20` or `+` parts from it in an address of the web.
+/// Extends a mail address in a URL by the parts that `%20` or `+` separates from it.
 pub(super) fn whole_email(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     const LONGEST: usize = 64;
     let mut start = range.start;
@@ -294,7 +295,7 @@ pub(super) fn whole_email(text: &str, range: Range<usize>) -> Option<Range<usize
         };
         let before = &before[..start - joint];
         let local = before.trim_end_matches(|c| in_word(c) || "._-'".contains(c));
-        // The letter of `\n` is no part of it.
+        // The letter of `\n` is not part of the address.
         let letter = before[local.len()..].chars().next();
         let letter = letter.filter(|_| local.ends_with('\\'));
         start = local.len() + letter.map_or(0, char::len_utf8);
@@ -302,7 +303,7 @@ pub(super) fn whole_email(text: &str, range: Range<usize>) -> Option<Range<usize
     Some(start..range.end)
 }
 
-/// Bytes of `%` and two hexadecimal digits that a text ends with.
+/// Returns the number of bytes of `%` and two hexadecimal digits at the end of a text.
 fn percent(text: &str) -> Option<usize> {
     let [.., b'%', one, two] = text.as_bytes() else {
         return None;
@@ -310,7 +311,7 @@ fn percent(text: &str) -> Option<usize> {
     (one.is_ascii_hexdigit() && two.is_ascii_hexdigit()).then_some(3)
 }
 
-/// An address from its scheme on, whose name is in front of what the pattern says.
+/// Extends a URL to include its scheme, which precedes the pattern's match.
 pub(super) fn url(c: Candidate<'_>) -> Option<Candidate<'_>> {
     const LONGEST: usize = 16;
     let inside = |b: &u8| b.is_ascii_alphanumeric() || b"+.-".contains(b);
@@ -322,7 +323,7 @@ pub(super) fn url(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (scheme.len() >= 2).then_some(Candidate { start, ..c })
 }
 
-/// An address of the web up to the next white space, without the stop of the sentence.
+/// Extends a URL to the next white space, without the punctuation that ends the sentence.
 pub(super) fn whole_url(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let rest = &text[range.start..];
     let stops = |(at, ch): (usize, char)| {
@@ -334,13 +335,13 @@ pub(super) fn whole_url(text: &str, range: Range<usize>) -> Option<Range<usize>>
     Some(range.start..range.end.max(range.start + body.len()))
 }
 
-/// Seven to fifteen digits (E.164's most).
+/// Seven to fifteen digits (E.164's maximum).
 pub(super) fn phone(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let count = digits(c.found()).len();
     ((7..=15).contains(&count) && !dotted_further(c)).then_some(c)
 }
 
-/// The same in groups with nothing else that says so: in a list of numbers it takes a word for a telephone.
+/// A phone number in groups without other indications: in a list of numbers, a context word is needed.
 pub(super) fn grouped_phone(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let digit_beside = |mut beside: std::str::Chars<'_>, back: bool| {
         let mut next = || match back {
@@ -367,12 +368,12 @@ fn dotted_further(c: Candidate<'_>) -> bool {
         || (before.next().is_some_and(joins) && digit(before.next()))
 }
 
-/// Refuses `May` where it begins a question: `May I have your name?`
+/// Rejects `May` at the beginning of a question: `May I have your name?`
 pub(super) fn no_question(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (!is_question(c.text, c.start, c.end)).then_some(c)
 }
 
-/// Day, month and year in some order, each in its range.
+/// A day, month and year in some order, each within its range.
 pub(super) fn numeric_date(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let parts: Vec<u32> = c
         .found()
@@ -390,7 +391,7 @@ pub(super) fn numeric_date(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (!dotted_further(c) && (year_first || day_and_month(one, two))).then_some(c)
 }
 
-/// Both letters and digits.
+/// Requires both letters and digits.
 pub(super) fn mixed(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let has = |f: fn(&u8) -> bool| c.found().bytes().any(|b| f(&b));
     (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)).then_some(c)
@@ -424,7 +425,7 @@ pub(super) fn ups(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (c.found().chars().last()?.to_digit(10)? == check).then_some(c)
 }
 
-/// Postal item of the Universal Postal Union (S10): two letters, eight digits, check digit.
+/// A postal item of the Universal Postal Union (S10): two letters, eight digits, check digit.
 pub(super) fn postal_item(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let d = digits(c.found());
     let sum: u32 = d

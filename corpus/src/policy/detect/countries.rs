@@ -1,11 +1,11 @@
-//! What only one country has: numbers of persons, post codes, bank routing.
+//! Country-specific rules: personal numbers, post codes, bank routing.
 
 use super::checks::{digits, ssn};
 use super::engine::{Candidate, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A social security number as it is written: no other kind looks so.
+/// A social security number in its usual notation, which no other kind shares.
 pub(super) const WRITTEN_SSN: &str = r"\b\d{3}-\d{2}-\d{4}\b";
 
 /// A pack of rules for one country.
@@ -32,7 +32,7 @@ pub enum Country {
 }
 
 impl Country {
-    /// Every pack there is.
+    /// All packs.
     pub const ALL: [Self; 7] = [
         Self::De,
         Self::Es,
@@ -170,7 +170,7 @@ fn italian(c: Candidate<'_>) -> Option<Candidate<'_>> {
         })
     };
     let (body, check) = text.as_bytes().split_at(15);
-    // Places count from one: the first is odd.
+    // Positions count from one, so the first is odd.
     let sum: u32 = body
         .iter()
         .enumerate()

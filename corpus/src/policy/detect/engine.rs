@@ -1,13 +1,12 @@
-//! Many patterns in one pass.
+//! Matches many patterns in one pass.
 //!
-//! One automaton of all patterns is run from every place where one of them can begin, which most
-//! places are not by two bytes and the one before, and mostly dies within a few bytes. It
-//! says which patterns match there; each of those is then run from that place alone. No pattern
-//! hides another, whatever its check says of the candidate.
+//! One automaton for all patterns is run from every place where one of them can begin. Two bytes and the one before
+//! rule out most places, and the automaton usually dies within a few bytes. It reports which patterns match there; each
+//! of those is then run from that place alone. No pattern hides another, whatever its check says of the candidate.
 //!
-//! Preparation looks at a text again with one secret masked, for each secret. What the automaton
-//! said of the text that was looked at last is kept, and taken over for places from where it read
-//! nothing that has changed since; checks look at the new text in any case.
+//! Preparation processes a text again for each secret, with that secret masked. The automaton's results for the last
+//! text are therefore kept, and reused for places from which it read nothing that has changed since. Checks always run
+//! on the new text.
 
 use crate::error::{Error, Result};
 use regex_automata::hybrid::dfa::{Cache, DFA};
@@ -40,30 +39,30 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// What a regular expression cannot say: none to refuse, else the span and its score.
+/// A check that a regular expression cannot express: returns `None` to reject the candidate, else its span and score.
 pub(super) type Check = fn(Candidate<'_>) -> Option<Candidate<'_>>;
-/// The same of the text as it was written, where what stands for a character, such as `%20`, ends nothing.
+/// The same for the text as it was written, where an escape for a character, such as `%20`, does not end a match.
 pub(super) type Written = fn(&str, Range<usize>) -> Option<Range<usize>>;
 
-/// A pattern with what belongs to it. Patterns know ASCII classes only and are of bounded
-/// length, so that a hostile text costs no more than its length; checks widen what they must.
+/// A pattern with its settings. Patterns use ASCII classes only and have bounded length, so the cost is linear in the
+/// length even for a hostile text; checks extend matches where necessary.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     pub(super) kind: &'static str,
     pub(super) pattern: String,
-    /// Whether capitals matter.
+    /// Whether the pattern is case-sensitive.
     pub(super) cased: bool,
-    /// How sure without any context, from 0 to 1.
+    /// The score without any context, from 0 to 1.
     pub(super) score: f32,
-    /// Words that make it sure when one stands within [`CONTEXT`] bytes before.
+    /// Words that raise the score to `SURE` if one of them is within [`CONTEXT`] bytes before the match.
     pub(super) context: &'static [&'static str],
     pub(super) check: Check,
     written: Written,
 }
 
-/// How far before a candidate its context reaches, in bytes.
+/// How far before a candidate context words may lie, in bytes.
 const CONTEXT: usize = 48;
-/// What a context word raises the score to.
+/// The score with a context word.
 const SURE: f32 = 0.9;
 
 impl Rule {
@@ -95,7 +94,7 @@ impl Rule {
         self
     }
 
-    /// What belongs to a match, in the text as it was written.
+    /// Extends a match in the text as it was written.
     pub(super) fn whole(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
         (self.written)(text, range)
     }
@@ -130,14 +129,14 @@ impl Rule {
         let window = text[from..start].to_ascii_lowercase();
         self.context.iter().any(|word| {
             window.match_indices(word).any(|(at, _)| {
-                // A word begins there; it may go on (`order`, `orders`).
+                // A word begins there, and may continue (`order`, `orders`).
                 !window[..at].ends_with(|c: char| c.is_ascii_alphabetic())
             })
         })
     }
 }
 
-/// Rules, ready to run.
+/// Compiled rules.
 #[derive(Debug, Clone)]
 pub(super) struct Scanner {
     rules: Vec<Rule>,
@@ -155,7 +154,7 @@ impl Scanner {
                 .build(pattern)
                 .map_err(|error| refused(&patterns, &error))
         };
-        // One by one first: an error then names its pattern.
+        // Compile each pattern separately first, so that an error names its pattern.
         let each = patterns.iter().map(compile).collect::<Result<_>>()?;
         Ok(Self {
             each,
@@ -164,9 +163,9 @@ impl Scanner {
         })
     }
 
-    /// Calls `found` with every candidate that passes its check: the rule's kind and the place.
+    /// Calls `found` with the rule of, and the place of, every candidate that passes its check.
     pub(super) fn scan<'a>(&self, text: &'a str, mut found: impl FnMut(&Rule, Candidate<'a>)) {
-        // Up to where each rule has found something: a match inside its own match is no news.
+        // How far each rule has matched, so that matches inside its own matches are skipped.
         let mut done: Vec<usize> = Vec::new();
         self.which.each(text, |visit| {
             let number = usize::from(visit.pattern);
@@ -202,11 +201,11 @@ fn refused(patterns: &[String], error: &dyn std::fmt::Display) -> Error {
 
 type NewWalk = Box<dyn Fn() -> Walk + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-/// What one thread searches with.
+/// The search state of one thread.
 #[derive(Debug)]
 struct Walk {
     cache: Cache,
-    /// The patterns that match at the place at hand.
+    /// The patterns that match at the current place.
     matched: Vec<u16>,
     last: Trace,
 }
@@ -216,27 +215,27 @@ struct Walk {
 struct Visit {
     at: usize,
     pattern: u16,
-    /// Where its match ends, once that was asked.
+    /// The end of its match, once computed.
     end: Option<usize>,
 }
 
-/// What was found in a text.
+/// The results for a text.
 #[derive(Debug, Default)]
 struct Trace {
     text: Vec<u8>,
     /// In order.
     visits: Vec<Visit>,
-    /// How many bytes were read from any place on, at most; the end of the text counts as one.
+    /// The largest number of bytes read from any place; the end of the text counts as one.
     longest: usize,
 }
 
-/// Longer texts are not kept, nor those in which more is found.
+/// Longer texts, and those with more matches, are not kept.
 const LONGEST_TRACE: usize = 1 << 20;
 const MOST_VISITS: usize = 1 << 18;
 
 impl Trace {
-    /// How many bytes at the beginning of both texts, and then at their ends, are the same; none where that
-    /// is less than half of the text.
+    /// Returns the lengths of the common beginning and, of the rest, the common end of both texts; `None` if together
+    /// they are less than half of the text.
     fn common(&self, text: &[u8]) -> Option<(usize, usize)> {
         let begin = common(&self.text, text);
         let rest = [&self.text[begin..], &text[begin..]];
@@ -246,7 +245,7 @@ impl Trace {
     }
 }
 
-/// How many bytes are the same at the beginning.
+/// Returns the length of the common beginning.
 fn common(one: &[u8], other: &[u8]) -> usize {
     const RUN: usize = 32;
     let runs = one.chunks_exact(RUN).zip(other.chunks_exact(RUN));
@@ -255,13 +254,13 @@ fn common(one: &[u8], other: &[u8]) -> usize {
     at + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// Which of many patterns match at which place.
+/// Determines which of many patterns match at which place.
 #[derive(Debug)]
 struct Which {
     dfa: DFA,
-    /// One for each thread that searches.
+    /// The search states, one for each thread.
     walks: Pool<Walk, NewWalk>,
-    /// The same for a text that the automaton gives up on.
+    /// The fallback for a text on which the automaton gives up.
     otherwise: Regex,
     begins: Begins,
 }
@@ -306,8 +305,8 @@ impl Which {
         })
     }
 
-    /// Calls `found` for every pattern that matches at a place, in order of the places, until the time for the
-    /// text is up.
+    /// Calls `found` for every pattern that matches at a place, in order of the places, until the time for the text is
+    /// up.
     fn each(&self, text: &str, mut found: impl FnMut(&mut Visit)) {
         let mut guard = self.walks.get();
         let Walk {
@@ -319,7 +318,7 @@ impl Which {
         let Some((begin, end)) = last.common(bytes) else {
             let mut trace = std::mem::take(last);
             trace.visits.clear();
-            // What is told by two bytes alone reads as many.
+            // A place that is ruled out by two bytes has read two bytes.
             trace.longest = 2;
             let whole = self.places(cache, matched, bytes, 0..bytes.len(), |visits, read| {
                 trace.longest = trace.longest.max(read);
@@ -338,7 +337,8 @@ impl Which {
             *last = trace;
             return;
         };
-        // From here on something was read that has changed; behind there not even the byte before has.
+        // From here on the automaton read something that has changed; from `behind`, not even the previous byte has
+        // changed.
         let from = begin.saturating_sub(last.longest);
         let behind = bytes.len() - end + 1;
         let first = last.visits.partition_point(|visit| visit.at < from);
@@ -370,8 +370,8 @@ impl Which {
         }
     }
 
-    /// Calls `found` for places where patterns match, with how many bytes were read from there on, and with none for
-    /// others that were read from. False when the time for the text is up.
+    /// Calls `found` for each place that was read from, with the patterns that match there (possibly none) and the
+    /// number of bytes read. Returns false if the time for the text is up.
     fn places(
         &self,
         cache: &mut Cache,
@@ -380,7 +380,7 @@ impl Which {
         places: Range<usize>,
         mut found: impl FnMut(&mut dyn Iterator<Item = Visit>, usize),
     ) -> bool {
-        /// Places between two looks at the clock.
+        /// The number of places between two checks of the time.
         const LOOK: usize = 1 << 10;
         let mut before = places.start.checked_sub(1).map(|at| text[at]);
         for at in places {
@@ -420,7 +420,8 @@ impl Which {
         true
     }
 
-    /// Enters the patterns that match at a place, and says how many bytes it read; none where the automaton cannot say.
+    /// Collects the patterns that match at a place, and returns the number of bytes read; `None` if the automaton gives
+    /// up.
     #[inline]
     fn run(
         &self,
@@ -469,12 +470,12 @@ fn begin(before: Option<u8>) -> start::Config {
     config.look_behind(before)
 }
 
-/// Where matches can begin, by the two bytes there and what is before.
+/// Where matches can begin, according to the two bytes there and the one before.
 #[derive(Debug)]
 struct Begins {
-    /// For each byte before, and in the end for none, which of the tables says it.
+    /// The index of the table for each previous byte, and last for the beginning of the text.
     tables: [u8; 257],
-    /// A bit for each two bytes.
+    /// One bit for each pair of bytes.
     pairs: Vec<[[u64; 4]; 256]>,
 }
 
@@ -487,7 +488,7 @@ impl Begins {
         for (table, before) in tables.iter_mut().zip(before) {
             let own = Self::pairs(dfa, &mut cache, before);
             let place = known.iter().position(|known| *known == own);
-            // There are as many as kinds of bytes before a place that look-around knows, which are six.
+            // There are as many tables as classes of previous bytes that look-around distinguishes, which are six.
             *table = place.unwrap_or(known.len()) as u8;
             if place.is_none() {
                 known.push(own);
@@ -499,7 +500,7 @@ impl Begins {
         }
     }
 
-    /// With which two bytes the automaton does not die at once.
+    /// Returns the pairs of bytes on which the automaton does not die immediately.
     fn pairs(dfa: &DFA, cache: &mut Cache, before: Option<u8>) -> [[u64; 4]; 256] {
         let mut out = [[0; 4]; 256];
         let Ok(start) = dfa.start_state(cache, &begin(before)) else {
@@ -512,7 +513,7 @@ impl Begins {
                 Ok(next) if next.is_dead() => continue,
                 Ok(next) if !next.is_tagged() => {
                     for second in 0..=u8::MAX {
-                        // What cannot be said may begin.
+                        // If in doubt, a match may begin.
                         let dies = dfa
                             .next_state(cache, next, second)
                             .is_ok_and(|next| next.is_dead());
@@ -531,7 +532,7 @@ impl Begins {
         let row = &self.pairs[usize::from(table)][usize::from(first)];
         match second {
             Some(second) => row[usize::from(second >> 6)] >> (second & 63) & 1 == 1,
-            // One byte is a match only where two may be one that ends before the second.
+            // A single byte can match only if a pair may begin a match that ends before its second byte.
             None => true,
         }
     }

@@ -1,17 +1,17 @@
-//! Keys without a known prefix: long tokens that look random.
+//! Finds keys without a known prefix: long tokens that look random.
 
 use std::ops::Range;
 
-/// Shortest token looked at, in characters.
+/// The shortest token that is considered, in characters.
 const SHORTEST: usize = 20;
 
-/// Long tokens of letters, digits and `+/_=-` that look random, with a score.
+/// Finds long tokens of letters, digits and `+/_=-` that look random, with a score.
 pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
     let bytes = text.as_bytes();
     let inside = |b: u8| b.is_ascii_alphanumeric() || b"+/_=-".contains(&b);
     let mut at = 0;
-    // A token of the shortest length covers one of every SHORTEST-th bytes: only those are
-    // looked at where no token is.
+    // A token of at least the shortest length covers one of every SHORTEST-th bytes, so outside
+    // tokens only those bytes are checked.
     while at + SHORTEST <= bytes.len() {
         if !inside(bytes[at + SHORTEST - 1]) {
             at += SHORTEST;
@@ -36,7 +36,8 @@ pub(super) fn keys(text: &str, mut found: impl FnMut(Range<usize>, f32)) {
     }
 }
 
-/// Bits per character and the mixture of classes tell keys from words joined by dashes.
+/// Returns a score. Entropy per character and the mixture of character classes distinguish keys
+/// from words joined by dashes.
 fn random(token: &[u8]) -> Option<f32> {
     let (mut digits, mut letters, mut upper) = (0usize, 0usize, 0usize);
     let mut counts = [0u32; 256];
@@ -60,7 +61,7 @@ fn random(token: &[u8]) -> Option<f32> {
             -p * p.log2()
         })
         .sum();
-    // Sixteen hexadecimal digits hold four bits at most, so less is asked of them.
+    // The sixteen hexadecimal digits have at most four bits of entropy, so the threshold is lower.
     let mixed = upper > 0 && upper < letters;
     match (hex, entropy) {
         (true, e) if e >= 3.0 => Some(0.7),

@@ -53,7 +53,7 @@ fn dates() -> Vec<Rule> {
     vec![
         Rule::new("date", 0.9, r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\b\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})\b")
             .checked(checks::numeric_date),
-        // ISO 8601 with a time behind it.
+        // ISO 8601 with a time.
         Rule::new("date", 0.95, r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z\b|[+-]\d{2}:?\d{2}\b)?"),
         Rule::new(
             "date",

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Kinds that name a person or an account, or can be traced to one.
+/// Kinds that identify a person or an account, or can be traced to one.
 pub const IDENTIFYING: [&str; 13] = [
     "email",
     "phone",
@@ -39,7 +39,7 @@ pub const IDENTIFYING: [&str; 13] = [
     "reference",
     "api-key",
 ];
-/// Kinds that a grammar of numbers and times finds.
+/// Kinds found by a grammar of numbers and times.
 pub const NUMERIC: [&str; 7] = [
     "date", "time", "money", "percent", "quantity", "ordinal", "cardinal",
 ];
@@ -69,11 +69,11 @@ impl Default for DetectorOptions {
     }
 }
 
-/// Patterns with validation: checksums (card by Luhn, IBAN mod 97, national numbers), ranges
-/// (IP, dates), context words, entropy (keys). One pass over the text for all of them.
+/// Patterns with validation: checksums (card by Luhn, IBAN mod 97, national numbers), ranges (IP, dates), context
+/// words, entropy (keys). All of them are found in one pass over the text.
 ///
-/// A candidate that fails its check may still be found as another kind: sixteen digits that
-/// are no card are a reference number.
+/// A candidate that fails its check may still be found as another kind: sixteen digits that are not a card are a
+/// reference number.
 ///
 /// ```
 /// use reticent_corpus::policy::{DetectorOptions, Detectors, View, resolved};
@@ -87,7 +87,7 @@ impl Default for DetectorOptions {
 #[derive(Debug, Clone)]
 pub struct Detectors {
     scanner: Scanner,
-    /// Kinds in the order of the scanner's rules' names.
+    /// The kinds in the order of the names of the scanner's rules.
     kinds: Vec<Arc<str>>,
     keys: bool,
     least: f32,
@@ -95,10 +95,10 @@ pub struct Detectors {
 }
 
 impl Detectors {
-    /// Compiles the rules of the kinds asked for.
+    /// Compiles the rules of the requested kinds.
     ///
     /// # Errors
-    /// A kind that does not exist, or a least score outside [0, 1].
+    /// Returns an error if a kind does not exist, or the least score is outside [0, 1].
     pub fn new(options: &DetectorOptions) -> Result<Self> {
         if !(0.0..=1.0).contains(&options.least) {
             return Err(range("the least score", options.least, "from 0 to 1"));
@@ -116,7 +116,7 @@ impl Detectors {
         let packs: BTreeSet<Country> = options.countries.iter().copied().collect();
         let rules = all_rules(packs).filter(|rule| wanted(rule.kind));
         let mut rules: Vec<Rule> = rules.collect();
-        // Of spans over the same text the first gives its kind, and this one is surer than a telephone number.
+        // Of several spans over the same text, the first gives the kind, and this rule is surer than telephone numbers.
         rules.sort_by_key(|rule| rule.pattern != countries::WRITTEN_SSN);
         Ok(Self {
             scanner: Scanner::new(rules)?,
@@ -127,7 +127,7 @@ impl Detectors {
         })
     }
 
-    /// The kinds it looks for.
+    /// Returns the kinds that it looks for.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(AsRef::as_ref)
     }
@@ -138,7 +138,7 @@ impl Detectors {
     }
 }
 
-/// Every rule, of all countries.
+/// Returns the general rules and those of the given countries.
 fn all_rules(packs: BTreeSet<Country>) -> impl Iterator<Item = Rule> {
     let general = rules::rules().into_iter().chain(grammar::rules());
     general.chain(packs.into_iter().flat_map(Country::rules))

@@ -1,21 +1,21 @@
-//! Text with what touches a number set apart: patterns begin and end at word boundaries, and `card_4111…` and `ssn219-…` have
-//! none there.
+//! Text in which numbers are separated from adjacent text. Patterns begin and end at word boundaries, and `card_4111…`
+//! and `ssn219-…` have none there.
 
 use super::plain::first_of;
 use std::ops::Range;
 
-/// So many letters beside a digit are a word, not part of an identifier.
+/// This many letters next to a digit are a word, not part of an identifier.
 const WORD: usize = 3;
 
-/// A text with spaces for underscores beside numbers, and between a number and a word that touches it.
+/// A text with spaces in place of underscores beside numbers, and between a number and an adjacent word.
 pub(super) struct Parted {
     pub(super) text: String,
-    /// Where the spaces are, and how many of them stand for nothing up to there.
+    /// The places of the spaces, and how many of the spaces so far were inserted.
     spaces: Vec<(usize, usize)>,
 }
 
 impl Parted {
-    /// None where nothing touches a number.
+    /// Returns `None` if nothing touches a number.
     pub(super) fn of(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let (mut parted, mut spaces) = (String::new(), Vec::new());
@@ -57,20 +57,21 @@ impl Parted {
         })
     }
 
-    /// Whether one of the spaces is within these bytes or beside them: otherwise they read as they did.
+    /// Returns whether one of the spaces is within or next to these bytes; otherwise the text there is unchanged.
     pub(super) fn touches(&self, start: usize, end: usize) -> bool {
         let first = self.spaces.partition_point(|(at, _)| at + 1 < start);
         self.spaces.get(first).is_some_and(|(at, _)| *at <= end)
     }
 
-    /// The place in the text as it was.
+    /// Maps a place to the original text.
     pub(super) fn place(&self, at: usize) -> usize {
         let before = self.spaces.partition_point(|(space, _)| *space < at);
         at - before.checked_sub(1).map_or(0, |last| self.spaces[last].1)
     }
 }
 
-/// Whether the underscore at `at` is beside a digit, or in front of two letters and two digits as in account numbers.
+/// Returns whether the underscore at `at` is next to a digit, or before two letters and two digits, as in account
+/// numbers.
 fn beside_a_number(bytes: &[u8], at: usize) -> bool {
     let is = |at: Option<usize>, class: fn(&u8) -> bool| {
         at.and_then(|at| bytes.get(at)).is_some_and(class)

@@ -1,24 +1,24 @@
-//! Passwords and keys that are said to be one, to their last character.
+//! Finds passwords and keys that the text names as such, up to their last character.
 
 use super::engine::Rule;
 use std::ops::Range;
 
-/// What calls a value a password, in prose and, behind other words too, in configurations.
+/// Words that name a password, in prose and, also after other words, in configurations.
 const PASSWORD: &str = concat!(
     r"(?:password|passwd|pwd|passcode|passphrase|passwort|kennwort|mot de passe",
     r"|contrase(?-i:ñ|n)a|(?-i:пароль|Пароль))",
 );
-/// What calls it a key, in configurations alone.
+/// Words that name a key, in configurations only.
 const KEY: &str = r"(?:[_-](?:secret|token)|api[_-]?key)";
-/// What stands between the word and the value: a colon, an equals sign or an arrow, the border of a table or of an
-/// element, or `is`.
+/// What separates the word from the value: a colon, an equals sign or an arrow, the border of a table or of an element,
+/// or `is`.
 const SAID: &str = concat!(
     r#"["'`]?(?:(?: is)?[ \t]{0,4}(?:[:=]>?|:=|==)[ \t]{0,4}(?:\r?\n[ \t]{0,4})?"#,
     r"|[ \t]{0,4}\|[ \t]{0,4}|>| is )",
 );
 const ASSIGNED: &str = r#"["'`]?[ \t]{0,4}[:=][ \t]{0,4}"#;
 
-/// No value is longer, in bytes.
+/// The longest value, in bytes.
 const LONGEST: usize = 1024;
 
 pub(super) fn rules() -> [Rule; 2] {
@@ -30,8 +30,8 @@ pub(super) fn rules() -> [Rule; 2] {
     ]
 }
 
-/// The value behind the words. In quotation marks all between them. Else up to white space, and where it may be a word as any
-/// other, as in `password: please`, one with a digit or a mark in it.
+/// Returns the value that follows. In quotation marks, it is everything between them. Otherwise it ends at white space
+/// and, where it could be an ordinary word as in `password: please`, it must contain a digit or a symbol.
 fn password(text: &str, said: Range<usize>) -> Option<Range<usize>> {
     let words = text[said.clone()].trim_end();
     let behind_is = words.ends_with(char::is_alphabetic);
@@ -44,14 +44,15 @@ fn password(text: &str, said: Range<usize>) -> Option<Range<usize>> {
     })
 }
 
-/// The same of a key, which has a digit in it and eight characters.
+/// Returns the value of a key, which must have a digit and at least eight characters.
 fn key(text: &str, said: Range<usize>) -> Option<Range<usize>> {
     let found = value(text, said.end, |c| c.is_ascii_digit())?;
     let value = &text[found.clone()];
     (value.len() >= 8 && value.contains(|c: char| c.is_ascii_digit())).then_some(found)
 }
 
-/// A value of four characters from a place on: one in quotation marks, or one without in which a character is `odd`.
+/// Returns a value of at least four characters: one in quotation marks, or one without in which some character is
+/// `odd`.
 fn value(text: &str, from: usize, odd: impl Fn(char) -> bool) -> Option<Range<usize>> {
     let behind = &text[from..];
     let behind = &behind[..behind.floor_char_boundary(LONGEST)];
@@ -67,7 +68,8 @@ fn value(text: &str, from: usize, odd: impl Fn(char) -> bool) -> Option<Range<us
     (count >= 4).then(|| from + range.start..from + range.end)
 }
 
-/// What lies between quotation marks that are escaped alike: the second is the first one that no letter or digit follows.
+/// Returns the content of quotation marks that are escaped alike. The closing mark is the first one that no letter or
+/// digit follows.
 fn quoted(line: &str) -> Option<Range<usize>> {
     let escapes = line.len() - line.trim_start_matches('\\').len();
     let mark = line[escapes..].chars().next();
@@ -82,7 +84,8 @@ fn quoted(line: &str) -> Option<Range<usize>> {
     Some(begin..end - escapes)
 }
 
-/// What lies before white space, the end of an element of HTML or of a text in JSON, without the stop of the sentence.
+/// Returns what precedes white space, the end of an HTML element or of a JSON string, without the punctuation that ends
+/// the sentence.
 fn unquoted(line: &str) -> &str {
     let value = line.split(char::is_whitespace).next().unwrap_or_default();
     let element = value.find("</").filter(|at| value[*at..].contains('>'));

@@ -1,12 +1,12 @@
-//! Text as its writer could have typed it: dashes, spaces and digits that look alike as one of them, and what JSON, addresses
-//! and HTML write for a character as that character.
+//! Text as it could have been typed: look-alike dashes, spaces and digits become the same ASCII character, and escapes
+//! of JSON, URLs and HTML become the characters that they stand for.
 
 use std::borrow::Cow;
 
-/// A text in plain characters, and where they were.
+/// A text in plain characters, with a mapping to the original.
 pub(in crate::policy) struct Plain<'a> {
     pub(in crate::policy) text: Cow<'a, str>,
-    /// End of a character that was replaced, and the bytes that the replacements saved up to there.
+    /// The end of each replacement, and the number of bytes that the replacements so far have saved.
     saved: Vec<(usize, usize)>,
 }
 
@@ -30,12 +30,12 @@ impl<'a> Plain<'a> {
         Self { text, saved }
     }
 
-    /// Whether anything was replaced.
+    /// Returns whether anything was replaced.
     pub(in crate::policy) fn is_changed(&self) -> bool {
         !self.saved.is_empty()
     }
 
-    /// The place in the text as it was.
+    /// Maps a place to the original text.
     pub(in crate::policy) fn place(&self, at: usize) -> usize {
         let replaced = self.saved.partition_point(|(end, _)| *end <= at);
         let saved = replaced.checked_sub(1).map_or(0, |last| self.saved[last].1);
@@ -43,15 +43,15 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What is replaced: where each is, how many bytes it has, and what was typed for it.
+/// Returns the replacements: the place, the number of bytes, and what was typed for them.
 fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // Most text has no doubled space, and spaces are everywhere.
+    // Most texts contain no double space, whereas spaces are everywhere.
     let doubled = text.contains("  ");
     let space = if doubled { b' ' } else { b'%' };
     std::iter::from_fn(move || {
-        // Nothing else begins one of them.
+        // Nothing else begins a replacement.
         let begins = |byte: u8| {
             byte == space
                 || matches!(
@@ -82,8 +82,8 @@ fn replaced(text: &str) -> impl Iterator<Item = (usize, usize, Typed)> {
     })
 }
 
-/// The first byte from a place on that is one of those, among runs that have one which may be. What may be is asked without a
-/// branch, so that it becomes operations on vectors.
+/// Returns the first byte from `from` that satisfies `is`, searching only runs with a byte that satisfies `may_be`.
+/// `may_be` is evaluated without branches, so that it is vectorised.
 pub(super) fn first_of(
     bytes: &[u8],
     from: usize,
@@ -99,8 +99,8 @@ pub(super) fn first_of(
     })
 }
 
-/// A character that is written by others that are ASCII, or twice: how many, and it. In a text that is JSON, part of an
-/// address or HTML, the letter of `\n` in front of a number, or `%20` between its parts, belongs to neither.
+/// Returns a character that is written as several ASCII characters, or as a double space, with the number of bytes. In
+/// JSON, URLs or HTML, the letter of `\n` before a number, or `%20` between parts of a number, belongs to neither.
 fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
     let hex = |from: usize, count: usize| {
         let digits = bytes.get(from..from + count)?;
@@ -114,7 +114,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
             .is_some_and(u8::is_ascii_digit)
     };
     match (bytes[at], bytes.get(at + 1)?) {
-        // Typed twice; more of them line something up.
+        // A double space; more spaces align something.
         (b' ', b' ') => {
             let more = [at.checked_sub(1), Some(at + 2)].map(|at| at.and_then(|at| bytes.get(at)));
             (!more.contains(&Some(&b' '))).then_some((2, ' '))
@@ -136,7 +136,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
             let found = known.find(|(name, _)| bytes[at..].starts_with(name.as_bytes()));
             found.map(|(name, c)| (name.len(), c))
         }
-        // Forms write a space so.
+        // Forms encode a space as `+`.
         (b'+', _) if is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)) => Some((1, ' ')),
         _ => None,
     }
@@ -146,7 +146,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::policy) enum Typed {
     As(char),
-    /// It is not seen: it would only part what belongs together.
+    /// An invisible character, which would only separate what belongs together.
     Nothing,
 }
 
@@ -159,7 +159,7 @@ impl Typed {
     }
 }
 
-/// The ASCII character that stands for one that looks like it.
+/// Returns the ASCII character for a look-alike.
 pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
     let from = |first: char, ascii: u8| {
         char::from_u32(u32::from(c) - u32::from(first) + u32::from(ascii)).map(Typed::As)
@@ -168,14 +168,14 @@ pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
         // Hyphens, the figure dash, the en dash, minus signs.
         '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
         '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
-        // The soft hyphen, spaces and joiners of no width.
+        // The soft hyphen; spaces and joiners of zero width.
         '\u{ad}'
         | '\u{34f}'
         | '\u{180e}'
         | '\u{200b}'..='\u{200d}'
         | '\u{2060}'..='\u{2064}'
         | '\u{feff}' => Some(Typed::Nothing),
-        // Marks of direction, of how a character looks, and tags.
+        // Direction marks, variation selectors, and tags.
         '\u{61c}'
         | '\u{200e}'
         | '\u{200f}'
@@ -183,10 +183,10 @@ pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
         | '\u{2066}'..='\u{2069}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{e0000}'..='\u{e007f}' => Some(Typed::Nothing),
-        // Digits of Arabic and Persian.
+        // Arabic and Persian digits.
         '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
         '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),
-        // Full-width forms lie in the order of ASCII.
+        // Full-width forms are in the order of ASCII.
         '\u{ff01}'..='\u{ff5e}' => from('\u{ff01}', b'!'),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Rules for identifiers that are the same everywhere.
+//! Rules for identifiers that are the same in all countries.
 
 use super::engine::{Candidate, Rule};
 use super::{checks, passwords};
@@ -48,7 +48,7 @@ const REFERENCE_WORDS: &[&str] = &[
     "id",
 ];
 
-/// Words that carry a reference number right behind them.
+/// Words that a reference number follows directly.
 const NAMED: &str = r"\b(?:order|tracking|reference|ref|invoice|booking|confirmation|case|ticket|account|customer|membership|member|policy|serial|transaction|shipment|parcel|licen[cs]e|passport|user|my)(?: (?:no|nr|number|num|id|code|is))?[.:]?(?: (?:is|was))?:? ?#?[A-Za-z0-9][A-Za-z0-9/_-]{3,30}\b";
 
 pub(super) fn rules() -> Vec<Rule> {
@@ -84,7 +84,7 @@ pub(super) fn rules() -> Vec<Rule> {
 }
 
 fn phones() -> Vec<Rule> {
-    // An extension is taken in where there is one.
+    // Includes an extension, if there is one.
     let end = r"(?: ?(?:x|ext\.?) ?\d{1,6}\b|\b)";
     vec![
         Rule::new(
@@ -105,14 +105,14 @@ fn phones() -> Vec<Rule> {
             format!(r"\b(?:1[ .-])?\d{{3}}[ .-]\d{{3}}[ .-]\d{{4}}{end}"),
         )
         .checked(checks::phone),
-        // A national number from its leading zero.
+        // A national number with its leading zero.
         Rule::new("phone", 0.7, format!(r"\b0\d{{1,4}}[ /.-]\d{{2,8}}(?:[ /.-]\d{{2,5}}){{0,3}}{end}"))
             .near(PHONE_WORDS)
             .checked(checks::phone),
         Rule::new("phone", 0.5, r"\b\d{2,5}(?:[ .-]\d{2,5}){2,4}\b")
             .near(PHONE_WORDS)
             .checked(checks::grouped_phone),
-        // Two groups, or none: only beside a word that says so.
+        // Two groups, or none: only with a context word.
         Rule::new("phone", 0.4, r"\b\d{2,5}[ .-]\d{4,8}\b")
             .near(PHONE_WORDS)
             .checked(checks::phone),
@@ -146,11 +146,11 @@ fn references() -> Vec<Rule> {
     ]
 }
 
-/// A key of forty characters of base 64 that is said to be one: it has no prefix, and may have no digit.
+/// A key of forty base-64 characters that is named as such: it has no prefix, and may contain no digit.
 const SECRET_KEY: &str =
     r#"secret[_ -]?(?:access[_ -]?)?key["']?(?: is)?[ :=]{0,3}["']?[A-Za-z0-9/+]{40}"#;
 
-/// Keys by the prefix their issuers give them; those without one by their entropy.
+/// Finds keys by their issuers' prefixes; keys without a prefix are found by their entropy.
 fn keys() -> Vec<Rule> {
     let patterns = [
         r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[0-9A-Z]{16}\b",
@@ -183,20 +183,20 @@ fn keys() -> Vec<Rule> {
         .collect()
 }
 
-/// A key goes on to the end of its token, however long.
+/// Extends a key to the end of its token, however long.
 fn token_end(c: Candidate<'_>) -> Option<Candidate<'_>> {
     Some(longer(c, b"_-"))
 }
 
-/// The key without the words before it.
+/// Removes the words before the key.
 fn secret_key(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let start = c.end - 40;
     Some(longer(Candidate { start, ..c }, b"/+="))
 }
 
-/// A private key to its end, or as far as its lines go on.
+/// Extends a private key to its end, or as far as its lines continue.
 fn pem(c: Candidate<'_>) -> Option<Candidate<'_>> {
-    /// No key is longer, in bytes.
+    /// The longest key, in bytes.
     const LONGEST: usize = 16 << 10;
     let is_inside = |b: &u8| {
         b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'\n' | b'\r' | b' ' | b'\\')
@@ -223,13 +223,13 @@ fn pem(c: Candidate<'_>) -> Option<Candidate<'_>> {
     })
 }
 
-/// A JSON web token: three parts between dots.
+/// A JSON web token: three parts separated by dots.
 fn web_token(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let c = longer(c, b"_-.");
     (c.found().matches('.').count() == 2).then_some(c)
 }
 
-/// The candidate with the letters, digits and given marks that follow.
+/// Extends the candidate by the letters, digits and given marks that follow.
 fn longer<'a>(c: Candidate<'a>, marks: &[u8]) -> Candidate<'a> {
     let more = c.text[c.end..]
         .bytes()

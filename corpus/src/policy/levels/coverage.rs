@@ -66,7 +66,7 @@ pub enum Cover {
 }
 
 impl EntityKind {
-    /// All eighteen.
+    /// All eighteen kinds.
     pub const ALL: [Self; 18] = [
         Self::Person,
         Self::Norp,
@@ -88,7 +88,7 @@ impl EntityKind {
         Self::Cardinal,
     ];
 
-    /// Its name as the kind of a span.
+    /// Returns its name as the kind of a span.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ impl EntityKind {
         }
     }
 
-    /// The detectors' kind whose grammar finds it.
+    /// Returns the detectors' kind whose grammar finds it.
     pub(super) fn grammar(self) -> Option<&'static str> {
         super::NUMERIC.into_iter().find(|kind| *kind == self.name())
     }

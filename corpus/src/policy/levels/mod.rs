@@ -35,7 +35,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, from the lowest.
+    /// All levels, from the lowest.
     pub const ALL: [Self; 4] = [
         Self::LowEntity,
         Self::HighEntity,
@@ -43,14 +43,14 @@ impl Level {
         Self::HighContextual,
     ];
 
-    /// The kinds of entities it takes for sensitive.
+    /// Returns the kinds of entities that are sensitive at this level.
     #[must_use]
     pub fn entities(self) -> Vec<EntityKind> {
         let takes = |kind: &EntityKind| self.takes(*kind);
         EntityKind::ALL.into_iter().filter(takes).collect()
     }
 
-    /// Whether it takes a kind of entities for sensitive.
+    /// Returns whether a kind of entity is sensitive at this level.
     #[must_use]
     pub const fn takes(self, kind: EntityKind) -> bool {
         use EntityKind::{Date, Fac, Gpe, Loc, Org, Person};
@@ -58,7 +58,7 @@ impl Level {
     }
 }
 
-/// What a tagger says of one word.
+/// The role that a tagger assigns to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Role {
@@ -72,7 +72,7 @@ pub enum Role {
     Subject,
     /// The object of a verb or a preposition.
     Object,
-    /// A verb that is no auxiliary.
+    /// A verb other than an auxiliary.
     Verb,
 }
 
@@ -81,20 +81,19 @@ pub enum Role {
 pub struct RoleTag {
     /// The word, in bytes of the text.
     pub range: Range<usize>,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// How sure, from 0 to 1.
+    /// The confidence, from 0 to 1.
     pub score: f32,
 }
 
-/// A tagger or parser that [`Levels`] asks for what no pattern can see. It must look at the
-/// record alone.
+/// A tagger or parser that [`Levels`] uses for what patterns cannot find. It must depend on the record alone.
 pub trait Tagger: Send + Sync + std::fmt::Debug {
-    /// Appends words with their roles, in bytes of the text; a word may have several. Words
-    /// are in order; unlikely roles may be among them, with their scores.
+    /// Appends words with their roles, in bytes of the text; a word may have several roles. Words are in order.
+    /// Unlikely roles may be included, with their scores.
     fn tag(&self, text: &str, found: &mut Vec<RoleTag>);
 
-    /// Appends those of [`Self::tag`] that are entities, and no others.
+    /// Appends only the entities among the results of [`Self::tag`].
     fn names(&self, text: &str, found: &mut Vec<RoleTag>) {
         let mut all = Vec::new();
         self.tag(text, &mut all);
@@ -104,7 +103,7 @@ pub trait Tagger: Send + Sync + std::fmt::Debug {
         );
     }
 
-    /// Whether it was made to find this kind of entity.
+    /// Returns whether the tagger was made to find this kind of entity.
     fn covers(&self, _kind: EntityKind) -> bool {
         true
     }
@@ -113,8 +112,8 @@ pub trait Tagger: Send + Sync + std::fmt::Debug {
 /// One of JFT's levels: grammars of numbers and times, word lists, capitals inside sentences,
 /// closed word classes, and a tagger for the rest.
 ///
-/// Without a tagger, subjects, objects and verbs are not found, and names only by their
-/// capitals: [`Levels::coverage`] says what is covered by what.
+/// Without a tagger, subjects, objects and verbs are not found, and names are found only by their capitals:
+/// [`Levels::coverage`] lists what covers each kind.
 ///
 /// ```
 /// use reticent_corpus::policy::{Level, Levels, View, resolved};
@@ -134,14 +133,14 @@ pub struct Levels {
     source: Arc<str>,
 }
 
-/// The score a tag needs, unless the policy says otherwise: likelier than not.
+/// The default threshold for the score of a tag: more likely than not.
 pub(crate) const LIKELY: f32 = 0.5;
 
 impl Levels {
-    /// The detector of a level.
+    /// Creates the detector of a level.
     ///
     /// # Errors
-    /// None for the patterns and lists made here.
+    /// Never fails for the patterns and lists created here.
     pub fn new(level: Level, tagger: Option<Arc<dyn Tagger>>) -> Result<Self> {
         let numeric = level.entities().into_iter().filter_map(EntityKind::grammar);
         let options = DetectorOptions {
@@ -171,10 +170,10 @@ impl Levels {
         })
     }
 
-    /// The same with another threshold for what the tagger says; patterns and lists are sure.
+    /// Sets another threshold for the tagger's scores; patterns and lists are certain.
     ///
     /// # Errors
-    /// A threshold outside [0, 1].
+    /// Returns an error if the threshold is outside [0, 1].
     pub fn at_least(self, least: f32) -> Result<Self> {
         Ok(Self {
             least: threshold(least)?,
@@ -182,7 +181,7 @@ impl Levels {
         })
     }
 
-    /// Of each of the eighteen kinds of entities: what covers it at this level, and how well.
+    /// Returns, for each of the eighteen kinds of entities, what covers it at this level.
     #[must_use]
     pub fn coverage(&self) -> Vec<(EntityKind, Cover)> {
         coverage::of(self.level, self.tagger.as_deref())
@@ -203,7 +202,7 @@ impl Levels {
 
 impl Policy for Levels {
     fn find(&self, view: &View<'_>, spans: &mut Vec<Span>) {
-        // Of spans over the same text the first gives its kind: the names last.
+        // Of spans over the same text, the first gives the kind, so names come last.
         self.grammar.find(view, spans);
         let forms = Forms::of(view.text, false);
         for list in &self.lists {
@@ -239,13 +238,14 @@ impl Policy for Levels {
             }
         }
         for name in words::names(text) {
-            // No list or pattern tells persons from places; the capitals say it is a name.
+            // No list or pattern distinguishes persons from places; the capitals only indicate a name.
             push(name, "proper-name", 0.6);
         }
     }
 }
 
-/// The names that a tagger is sure enough of, the words of each in one piece; neither who speaks nor a word that asks.
+/// Returns the names whose score reaches a threshold, with the words of each name joined, but without speaker marks and
+/// question words.
 pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag> {
     let composed = Composed::of(text);
     let text = composed.text();
@@ -265,11 +265,11 @@ pub(super) fn names(tagger: &dyn Tagger, text: &str, least: f32) -> Vec<RoleTag>
     names
 }
 
-/// What is sure enough, the words of one name in one piece.
+/// Keeps tags whose score reaches the threshold, and joins the words of one name.
 fn joined(found: Vec<RoleTag>, text: &str, least: f32) -> Vec<RoleTag> {
     let mut out: Vec<RoleTag> = Vec::new();
     let mut name: Option<usize> = None;
-    // A score that is no number counts as sure: it masks rather than misses.
+    // A NaN score counts as sure: better to mask than to miss.
     for tag in found
         .into_iter()
         .filter(|t| t.score >= least || t.score.is_nan())
@@ -293,7 +293,7 @@ fn joined(found: Vec<RoleTag>, text: &str, least: f32) -> Vec<RoleTag> {
     out
 }
 
-/// A threshold from 0 to 1.
+/// Checks that a threshold is from 0 to 1.
 pub(crate) fn threshold(least: f32) -> Result<f32> {
     if (0.0..=1.0).contains(&least) {
         return Ok(least);

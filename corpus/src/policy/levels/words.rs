@@ -6,7 +6,8 @@ use std::ops::Range;
 
 const PRONOUNS: &str = " i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself we us our ours ourselves they them their theirs themselves who whom whose what which this that these those someone somebody something anyone anybody anything everyone everybody everything nobody nothing none one oneself each other another i'm i've i'd i'll you're you've you'd you'll he's he'd he'll she's she'd she'll it's it'd it'll we're we've we'd we'll they're they've they'd they'll who's what's that's ";
 
-/// Words with the place where each begins, cut at white space and trimmed of punctuation.
+/// Iterates over words with their places, split at white space and without punctuation, and whether
+/// each begins a sentence.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let base = text.as_ptr() as usize;
     let mut begins = true;
@@ -25,18 +26,19 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
         })
 }
 
-/// Pronouns, with the contracted forms of their verbs.
+/// Finds pronouns, including those contracted with verbs.
 pub(super) fn pronouns(text: &str) -> impl Iterator<Item = Range<usize>> {
     words(text).filter_map(|(at, word, _)| {
         let plain = word.replace('’', "'").to_ascii_lowercase();
         let known = PRONOUNS.contains(&format!(" {plain} "));
-        // Of a contraction the pronoun alone.
+        // Of a contraction, only the pronoun.
         let length = word.find(['\'', '’']).unwrap_or(word.len());
         known.then_some(at..at + length)
     })
 }
 
-/// Runs of capitalised words that do not begin a sentence. A speaker mark begins none.
+/// Finds runs of capitalised words that do not begin a sentence. A speaker mark does not begin a
+/// sentence.
 pub(super) fn names(text: &str) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for (at, word, first) in words(text) {
@@ -58,12 +60,12 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(|w| w.trim().to_owned()).collect()
 }
 
-/// Countries and peoples.
+/// Returns the lists of countries and peoples.
 pub(crate) fn listed() -> (Vec<String>, Vec<String>) {
     (list(COUNTRIES), list(PEOPLES))
 }
 
-/// Lists that a name at the beginning of a sentence is found by.
+/// Returns the lists by which a name at the beginning of a sentence is found.
 pub(super) fn lists() -> Vec<(EntityKind, Vec<String>)> {
     vec![
         (EntityKind::Gpe, list(COUNTRIES)),

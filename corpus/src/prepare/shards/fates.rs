@@ -1,16 +1,17 @@
-//! Places of units in a shard, as bytes.
+//! Encodes the places of units in a shard as bytes.
 
 use super::super::first_pass::UnitPlace;
 use crate::dedup::Fate;
 use crate::error::{Error, Result};
 
-/// The digest of a unit, keyed, and its place.
+/// The keyed digest of a unit, and its place.
 pub(super) type Row = ([u8; 20], UnitPlace);
 
-/// Bytes of a [`Row`].
+/// The size of a [`Row`] in bytes.
 pub(super) const ROW: usize = 28;
 
-/// A place in a shard whose first document has this number among those trained on.
+/// Returns a place in a shard whose first document has the number `first` among the training
+/// documents.
 pub(super) fn place(document: usize, first: usize, unit: usize) -> Result<UnitPlace> {
     let short = |number: Option<usize>| number.and_then(|number| u32::try_from(number).ok());
     let pair = short(document.checked_sub(first)).zip(short(Some(unit)));
@@ -47,7 +48,7 @@ pub(super) fn rows(bytes: &[u8]) -> impl Iterator<Item = Row> {
     })
 }
 
-/// What becomes of a unit; nothing is to be said of one that stays.
+/// Encodes the fate of a unit; a kept unit is not written.
 pub(super) fn put_fate(out: &mut Vec<u8>, place: UnitPlace, fate: &Fate) -> Result<()> {
     let ranges = match fate {
         Fate::Keep => return Ok(()),
@@ -69,7 +70,7 @@ pub(super) fn put_fate(out: &mut Vec<u8>, place: UnitPlace, fate: &Fate) -> Resu
     Ok(())
 }
 
-/// Tells what such bytes say of the units of a shard. False of bytes that say nothing whole.
+/// Decodes fates and passes each one to `told`. Returns false if the bytes are incomplete.
 pub(super) fn each_fate(bytes: &[u8], mut told: impl FnMut(UnitPlace, Fate)) -> bool {
     let mut numbers = numbers(bytes);
     while let Some(document) = numbers.next() {

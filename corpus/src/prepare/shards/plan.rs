@@ -1,4 +1,4 @@
-//! The plan: what is prepared, what was settled of it, and where each shard begins.
+//! The shard plan: what is prepared, the choices made for the whole corpus, and where each shard begins.
 
 use super::super::context::{Choices, Corpus, Planted, PreparationContext};
 use super::super::options::PrepareOptions;
@@ -25,19 +25,19 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most shards of a plan.
+/// The largest number of shards in a plan.
 const MOST: u64 = 4096;
 
-/// The longest plan that is read: 256 MiB.
+/// The size of the largest plan that is read: 256 MiB.
 const LONGEST: u64 = 256 << 20;
 
-/// Name of what was settled, in the folder of the stages.
+/// The name of the file of choices in the folder of the stages.
 const CHOICES: &str = "choices";
 
-/// What stands in the place of the code while it is computed.
+/// The placeholder for the HMAC while it is computed.
 const NO_CODE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The schema of the file of a plan.
+/// Returns the schema of a plan file.
 #[must_use]
 pub fn shard_plan_schema(generator: &SchemaGenerator) -> Schema {
     generator.clone().into_root_schema_for::<PlanDocument>()
@@ -86,38 +86,38 @@ pub(super) struct Shard {
     hmac: String,
 }
 
-/// What was settled of the corpus as a whole, for all shards.
+/// The choices for the corpus as a whole, shared by all shards.
 #[derive(Serialize, Deserialize)]
 struct WholeChoices<'a> {
     plan: Option<Cow<'a, CanaryPlan>>,
     words: Option<Cow<'a, WordFacts>>,
 }
 
-/// What was settled of one shard.
+/// The choices for one shard.
 #[derive(Serialize, Deserialize)]
 struct ShardChoices<'a> {
-    /// Numbers of its documents that are held out.
+    /// The numbers of its held-out documents.
     held_out: Vec<usize>,
-    /// Its documents with canaries, by number among those trained on.
+    /// Its documents with canaries, by number among the training documents.
     planted: Vec<(usize, Cow<'a, Document>)>,
     places: Vec<CanaryPlace>,
 }
 
-/// A stage for a shard or a part, which count from zero.
+/// A stage for a shard or a part. Shards and parts are numbered from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardStage {
-    /// Digests of a shard's units.
+    /// Computes the digests of a shard's units.
     Scan(u64),
-    /// Which units of a part came before.
+    /// Determines which units of a part are copies of earlier ones.
     Group(u64),
-    /// A shard's records.
+    /// Writes a shard's records.
     Write(u64),
-    /// The prepared folder.
+    /// Writes the prepared folder.
     Join,
 }
 
 impl ShardStage {
-    /// The name of the file that it writes; none of the last one.
+    /// Returns the name of the file that the stage writes; `None` for the last stage.
     pub(super) fn file(self) -> Option<String> {
         match self {
             Self::Scan(shard) => Some(format!("scan-{shard}")),
@@ -128,7 +128,7 @@ impl ShardStage {
     }
 }
 
-/// As `audit prepare` takes it: `--stage scan --shard 3`.
+/// The arguments of `audit prepare`: `--stage scan --shard 3`.
 impl std::fmt::Display for ShardStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -140,12 +140,13 @@ impl std::fmt::Display for ShardStage {
     }
 }
 
-/// A plan to prepare a corpus in shards, by any number of processes, into the folder that
-/// [`PrepareFiles::write`] makes of it, byte for byte.
+/// A plan to prepare a corpus in shards, with any number of processes. The resulting folder equals the one that
+/// [`PrepareFiles::write`] makes, byte for byte.
 ///
-/// It is written once and never changed. What passes between its stages lies in a folder beside it: sealed under the
-/// owner's key and this plan, readable by its owner only, removed by the last stage. Digests in it are keyed. It holds
-/// text: redacted records, documents with canaries, and under a miss rate what the policy finds.
+/// A plan is written once and never changed. The files that pass between its stages lie in a folder beside it. They are
+/// sealed under the owner's key and this plan, readable by their owner only, and removed by the last stage. Digests in
+/// them are keyed. The folder contains text: redacted records, documents with canaries and, under a miss rate, what the
+/// policy finds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -172,19 +173,19 @@ impl std::fmt::Display for ShardStage {
 pub struct ShardPlan {
     document: PlanDocument,
     owner: Key,
-    /// Of what passes between stages.
+    /// The key of the files that pass between stages.
     pub(super) key: Key,
     pub(super) folder: SealedFolder,
 }
 
 impl ShardPlan {
-    /// Settles what depends on the corpus as a whole, and writes the plan, for so many shards; nothing when `watch`
-    /// says no. The corpus is read from its beginning to its end, more than once where canaries are planted.
+    /// Makes the choices that depend on the corpus as a whole, and writes the plan for `shards` shards. Returns `None`
+    /// if `watch` returned false. The corpus is read from beginning to end, and more than once if canaries are planted.
     ///
     /// # Errors
-    /// As [`PrepareFiles::write`]; a number of shards outside 1 to 4096; a corpus that cannot be read twice, and ways
-    /// to read it that cannot be taken up in its middle ([`ReadOptions::user`], [`ReadOptions::skip_unreadable`]);
-    /// a plan that is there already.
+    /// As for [`PrepareFiles::write`]. Also returns an error if the number of shards is outside 1 to 4096, the corpus
+    /// cannot be read twice, reading cannot start in its middle with these options ([`ReadOptions::user`],
+    /// [`ReadOptions::skip_unreadable`]), or the plan already exists.
     pub fn write(
         files: &PrepareFiles<'_>,
         out: &Path,
@@ -213,7 +214,7 @@ impl ShardPlan {
         let mut file =
             disk::WholeFile::create(path, false).map_err(|error| Error::of_place(path, error))?;
         let stages = NewStages::take(path)?;
-        // A place that cannot be written is found out before the work.
+        // Reports an output that cannot be written before the work.
         drop(OutputFolder::take(out, false)?);
         let sizes = planned(files.data)?;
         let bytes = sizes.iter().map(|file| file.bytes).sum();
@@ -260,10 +261,10 @@ impl ShardPlan {
         Ok(Some(made))
     }
 
-    /// Reads a plan, and checks that the owner of the key wrote just this.
+    /// Reads a plan, and checks that the owner of the key wrote exactly this plan.
     ///
     /// # Errors
-    /// What is no plan, was changed, or is of another version or another owner's.
+    /// Returns an error if the file is not a plan, was changed, or belongs to another version or another owner.
     pub fn load(path: &Path, owner: [u8; 32]) -> Result<Self> {
         let wrong = |problem: String| Error::Prepared {
             path: path.to_path_buf(),
@@ -301,49 +302,49 @@ impl ShardPlan {
         }
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     #[must_use]
     pub fn shards(&self) -> u64 {
         self.document.shards.len() as u64
     }
 
-    /// How many parts the digests are grouped in.
+    /// Returns the number of parts that the digests are grouped in.
     #[must_use]
     pub const fn parts(&self) -> u64 {
         self.document.parts
     }
 
-    /// The folder that the last stage writes.
+    /// Returns the folder that the last stage writes.
     #[must_use]
     pub fn out(&self) -> &Path {
         &self.document.out
     }
 
-    /// The corpus.
+    /// Returns the path of the corpus.
     #[must_use]
     pub fn data(&self) -> &Path {
         &self.document.data
     }
 
-    /// What is asked for.
+    /// Returns the options of the preparation.
     #[must_use]
     pub const fn options(&self) -> &PrepareOptions {
         &self.document.options
     }
 
-    /// How many bytes the files of the corpus have.
+    /// Returns the total size of the corpus files in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.document.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The folder of what passes between stages.
+    /// Returns the folder of the files that pass between stages.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder.path
     }
 
-    /// All stages, in an order in which each finds what it reads; those of one kind may run in any order.
+    /// Returns all stages, in an order in which each one finds its inputs. Stages of one kind may run in any order.
     pub fn stages(&self) -> impl Iterator<Item = ShardStage> + use<> {
         let (shards, parts) = (self.shards(), self.parts());
         let scans = (0..shards).map(ShardStage::Scan);
@@ -352,7 +353,7 @@ impl ShardPlan {
         scans.chain(groups).chain(writes).chain([ShardStage::Join])
     }
 
-    /// Whether the file of a stage is there and of this plan.
+    /// Returns whether the file of a stage exists and belongs to this plan.
     #[must_use]
     pub fn has(&self, stage: ShardStage) -> bool {
         let file = stage.file();
@@ -367,12 +368,12 @@ impl ShardPlan {
         &self.document.shards[number]
     }
 
-    /// Whether what becomes of a unit follows from digests of the units before it.
+    /// Returns whether the fate of a unit depends only on the digests of the units before it.
     pub(super) fn by_digest(&self) -> bool {
         by_digest(&self.document.options)
     }
 
-    /// Keeps what was settled.
+    /// Writes the choices to a file.
     fn keep(&self, settled: &PreparationContext) -> Result<()> {
         let whole = WholeChoices {
             plan: settled.plan.as_ref().map(Cow::Borrowed),
@@ -416,7 +417,7 @@ impl ShardPlan {
         file.finish()
     }
 
-    /// What was settled, as far as these shards need it, with what the policy is made to miss.
+    /// Restores the choices that these shards need; `missed` contains the strings that the simulated policy misses.
     pub(super) fn settled(
         &self,
         shards: Range<usize>,
@@ -465,7 +466,7 @@ impl ShardPlan {
         Ok(settled)
     }
 
-    /// Refuses what comes after the last stage.
+    /// Returns an error if the last stage is already done.
     pub(super) fn open_still(&self) -> Result<()> {
         if !self.folder.path.exists() && self.out().is_dir() {
             return Err(Error::Prepared {
@@ -483,8 +484,8 @@ impl ShardPlan {
         }
     }
 
-    /// The documents of shards that follow each other, with an error behind the first that has not those of the plan.
-    /// `planted`: those with canaries in them.
+    /// Returns the documents of consecutive shards. Returns an error after the first shard whose documents are not
+    /// those of the plan. `planted` contains the documents with canaries.
     pub(super) fn feed<'a>(
         &'a self,
         shards: Range<usize>,
@@ -536,13 +537,14 @@ impl ShardPlan {
     }
 }
 
-/// The folder of what passes between the stages of a plan.
+/// Returns the folder of the files that pass between the stages of a plan.
 fn stages_of(plan: &Path) -> PathBuf {
     disk::sibling(plan, "stages")
 }
 
-/// That folder while its plan is written, by one process at a time. Without its plan nobody can use it: it is removed
-/// when this value goes, and what a killed process left in it is removed by the next one that writes the plan.
+/// The stages folder while its plan is being written, by one process at a time. The folder is useless without its plan,
+/// so it is removed when this value is dropped. What a killed process left in it is removed by the next process that
+/// writes the plan.
 struct NewStages {
     path: PathBuf,
     /// Held as long as this value lives.
@@ -558,7 +560,7 @@ impl NewStages {
             source,
         };
         let lock = locked(&path).map_err(failed)?;
-        // Whoever held the lock may have finished: then what lies there is of its plan.
+        // The previous holder of the lock may have finished; then the content belongs to its plan.
         if plan.symlink_metadata().is_ok() {
             unlock(&path);
             return Err(Error::Exists {
@@ -587,14 +589,14 @@ impl Drop for NewStages {
     }
 }
 
-/// What a plan says it is.
+/// The `type` of a plan file.
 const KIND: &str = "shard-plan";
 
 fn by_digest(options: &PrepareOptions) -> bool {
     !options.deduplicate || options.duplicates == Deduplication::Exact
 }
 
-/// Ways to read a corpus that no shard can begin in the middle of.
+/// Rejects reading options under which no shard can begin in the middle of a corpus.
 fn refuse(reading: &ReadOptions, source: Source<'_>) -> Result<()> {
     let refused = |problem: &str| Err(Error::Sharding(problem.to_owned()));
     if reading.user.is_some() {
@@ -638,7 +640,7 @@ fn code(owner: &Key, text: &str) -> String {
     hexadecimal(&owner.digest(&[b"plan of shards", text.as_bytes()]))
 }
 
-/// What digests of secrets are keyed with.
+/// Returns the key for the digests of secrets.
 fn salt(owner: &Key) -> [u8; 20] {
     let mut out = [0; 20];
     out.copy_from_slice(&owner.digest(&[b"secrets of shards"])[..20]);
@@ -661,12 +663,12 @@ fn as_range(first: u64, count: u64) -> Range<usize> {
     as_index(first)..as_index(first.saturating_add(count))
 }
 
-/// Cuts a corpus into shards of about equal bytes while it is read.
+/// Divides a corpus into shards of about equal size in bytes while it is read.
 struct Cuts {
     shards: u64,
     total: u64,
     documents: u64,
-    /// Where the next document is looked for.
+    /// The place from which the next document is read.
     place: Place,
     begun: Option<(Place, u64, Seal)>,
     done: Vec<(Place, u64, u64, Seal)>,
@@ -704,7 +706,7 @@ impl Cuts {
         }
     }
 
-    /// The shards; those at the end may be empty.
+    /// Returns the shards; the last ones may be empty.
     fn close(mut self, key: &Key, held_out: &HashSet<usize>) -> Vec<Shard> {
         while (self.done.len() as u64) < self.shards {
             let (place, first, seal) = self

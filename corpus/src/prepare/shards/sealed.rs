@@ -1,7 +1,7 @@
-//! Files that pass from one stage to another: sections of bytes, each with a code under a key that only the owner
-//! has, and at the end a table of the sections with a code of its own. What is damaged, of another plan, or stands
-//! under another name is refused before anything is made of it, or, of a section that is read as a stream, before
-//! what was made of it has a name.
+//! Files that pass from one stage to another. A file consists of sections of bytes, each with a MAC under a key that
+//! only the owner has, followed by a table of the sections with its own MAC. A file that is damaged, belongs to another
+//! plan, or has another name is rejected before its content is used; a section that is read as a stream is rejected
+//! before what was made from it gets its name.
 
 use crate::error::{Error, Result};
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Behind the table of sections: its length and its code.
+/// The size of what follows the table of sections: its length and its MAC.
 const TRAILER: u64 = 8 + 32;
 
-/// A key for codes and digests.
+/// A key for MACs and keyed digests.
 #[derive(Clone)]
 pub(super) struct Key([u8; 32]);
 
@@ -25,7 +25,7 @@ impl Key {
     }
 
     pub(super) fn mac(&self) -> Hmac<Sha256> {
-        // A key that is shorter than a block stands at its beginning.
+        // HMAC pads a key that is shorter than a block with zeros.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.0);
         Hmac::new(&block.into())
@@ -40,7 +40,7 @@ impl Key {
         mac.finalize().into_bytes().into()
     }
 
-    /// A key of its own for a purpose.
+    /// Derives a separate key for a purpose.
     pub(super) fn derived(&self, purpose: &str, of: &[u8]) -> Self {
         Self(self.digest(&[purpose.as_bytes(), of]))
     }
@@ -59,7 +59,7 @@ struct Section {
     hmac: String,
 }
 
-/// Where such files lie, and under which key.
+/// The folder that contains sealed files, and their key.
 #[derive(Debug, Clone)]
 pub(super) struct SealedFolder {
     pub(super) path: PathBuf,
@@ -71,14 +71,15 @@ impl SealedFolder {
         Self { path, key }
     }
 
-    /// The code that a section with these bytes has.
+    /// Returns the MAC of a section with these bytes.
     pub(super) fn code(&self, name: &str, section: usize, bytes: &[u8]) -> String {
         let key = self.key.derived("file", name.as_bytes());
         let mac = section_mac(&key, section).chain_update(bytes);
         hexadecimal(&mac.finalize().into_bytes())
     }
 
-    /// Begins a file; it has its name, in the place of one that has it already, when it is finished.
+    /// Creates a file. It appears under its name, and replaces any existing file of that name, only when it is
+    /// finished.
     pub(super) fn create(&self, name: &str) -> Result<SealedWriter> {
         let path = self.path.join(name);
         let file = WholeFile::replacing(&path).map_err(|source| written(&path, source))?;
@@ -90,7 +91,7 @@ impl SealedFolder {
         })
     }
 
-    /// Opens a file. `again`: what writes it anew.
+    /// Opens a file. `again` tells the user how to write it again.
     pub(super) fn open(&self, name: &str, again: &str) -> Result<SealedReader> {
         let path = self.path.join(name);
         let file = match reticent_disk::open_regular(&path) {
@@ -124,12 +125,12 @@ fn written(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// The code of a section goes on from here.
+/// Returns the MAC of a section before its content.
 fn section_mac(key: &Key, number: usize) -> Hmac<Sha256> {
     key.derived("section", &(number as u64).to_le_bytes()).mac()
 }
 
-/// A file while it is written.
+/// A sealed file that is being written.
 pub(super) struct SealedWriter {
     file: WholeFile,
     path: PathBuf,
@@ -156,7 +157,7 @@ impl SealedWriter {
     }
 
     pub(super) fn finish(mut self) -> Result<()> {
-        // Data like these always have a JSON.
+        // Such data can always be serialised as JSON.
         let table = serde_json::to_vec(&self.sections).unwrap_or_default();
         let code = self.key.digest(&[b"table", &table]);
         let mut write = || -> std::io::Result<()> {
@@ -170,7 +171,7 @@ impl SealedWriter {
     }
 }
 
-/// A section while it is written.
+/// A section that is being written.
 pub(super) struct OpenSection<'a> {
     writer: &'a mut SealedWriter,
     mac: Hmac<Sha256>,
@@ -193,7 +194,7 @@ impl OpenSection<'_> {
     }
 }
 
-/// A file whose table was checked.
+/// A sealed file whose table has been verified.
 pub(super) struct SealedReader {
     file: File,
     path: PathBuf,
@@ -203,7 +204,7 @@ pub(super) struct SealedReader {
 }
 
 impl SealedReader {
-    /// None of a file that is damaged.
+    /// Returns `None` if the file is damaged.
     fn table(&mut self) -> std::io::Result<Option<Vec<Section>>> {
         let length = self.file.metadata()?.len();
         let Some(before) = length.checked_sub(TRAILER) else {
@@ -245,14 +246,14 @@ impl SealedReader {
         }
     }
 
-    /// The code of a section, as the table has it; none of one that is not there.
+    /// Returns the MAC of a section as given in the table; empty if there is no such section.
     pub(super) fn code(&self, number: usize) -> &str {
         self.sections
             .get(number)
             .map_or("", |section| &section.hmac)
     }
 
-    /// Begins to read a section.
+    /// Starts reading a section.
     pub(super) fn stream(&mut self, number: usize) -> Result<SectionReader<'_>> {
         let Some(section) = self.sections.get(number).cloned() else {
             return Err(self.damaged());
@@ -270,7 +271,7 @@ impl SealedReader {
         })
     }
 
-    /// A whole section.
+    /// Reads a whole section.
     pub(super) fn bytes(&mut self, number: usize) -> Result<Vec<u8>> {
         let mut section = self.stream(number)?;
         let mut out = Vec::new();
@@ -279,14 +280,14 @@ impl SealedReader {
         Ok(out)
     }
 
-    /// A section of JSON.
+    /// Reads a section as JSON.
     pub(super) fn json<T: serde::de::DeserializeOwned>(&mut self, number: usize) -> Result<T> {
         let bytes = self.bytes(number)?;
         serde_json::from_slice(&bytes).map_err(|_| self.damaged())
     }
 }
 
-/// A section while it is read. Only [`SectionReader::end`] says that it was what was written.
+/// A section that is being read. Its content is verified only by [`SectionReader::end`].
 pub(super) struct SectionReader<'a> {
     reader: &'a SealedReader,
     input: BufReader<&'a File>,
@@ -300,14 +301,14 @@ impl SectionReader<'_> {
         self.reader.damaged()
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes left.
     pub(super) const fn left(&self) -> u64 {
         self.left
     }
 
-    /// Reads so many bytes in place of what `out` holds.
+    /// Reads `count` bytes into `out`, replacing its content.
     pub(super) fn take(&mut self, count: u64, out: &mut Vec<u8>) -> Result<()> {
-        // The table was checked: the file has as many bytes as are left.
+        // The table has been verified, so the file contains the bytes that are left.
         let Some(count) = usize::try_from(count).ok().filter(|_| count <= self.left) else {
             return Err(self.reader.damaged());
         };
