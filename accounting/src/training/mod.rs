@@ -254,9 +254,16 @@ impl TrainingPlan {
             },
             everything_private: self.secrets.everything_private
                 && before.is_none_or(|run| run.narrower().is_none()),
+            labelled: self.has_classes(),
             authenticated: false,
             base: self.base(),
         }
+    }
+
+    /// Whether its records have classes, or those of a run that it goes on from.
+    #[must_use]
+    pub fn has_classes(&self) -> bool {
+        self.labelled || self.continues.as_ref().is_some_and(|run| run.labelled)
     }
 
     /// The model of others behind it, here or in the runs that it goes on from.

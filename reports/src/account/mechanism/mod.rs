@@ -158,7 +158,7 @@ pub enum Export {
 
 /// What ran as indented JSON. An event says nothing of neighbours: whoever reads it will take
 /// its promises to be for those that are asked about, which must be `neighbours`. `unit`: what one record is, where that
-/// is known; a mechanism keeps it, an event can't say it.
+/// is known; a mechanism keeps it, as the run's recipe, classes and base, which an event can't say.
 ///
 /// # Errors
 /// A mechanism that the other format can't describe; an event of a run that promises less than its mechanism.
@@ -169,7 +169,6 @@ pub(crate) fn export(
     neighbours: Neighbours,
 ) -> Result<String> {
     let value = match (format, run.narrower()) {
-        (Export::Mechanism, None) if unit.is_none() => crate::contract::to_json(&run.mechanism)?,
         (Export::Mechanism, recipe) => {
             let mut around = serde_json::Map::new();
             if let Some(unit) = unit {
@@ -178,9 +177,19 @@ pub(crate) fn export(
             if let Some(recipe) = recipe {
                 around.insert("recipe".to_owned(), serde_json::json!(recipe));
             }
+            if run.labelled {
+                around.insert("labelled".to_owned(), true.into());
+            }
+            if let Some(base) = run.base {
+                around.insert("base".to_owned(), serde_json::json!(base));
+            }
             let mechanism = crate::contract::to_json(&run.mechanism)?;
-            around.insert("mechanism".to_owned(), mechanism);
-            around.into()
+            if around.is_empty() {
+                mechanism
+            } else {
+                around.insert("mechanism".to_owned(), mechanism);
+                around.into()
+            }
         }
         (Export::DpEvent, None) => {
             to_event(&run.mechanism, neighbours).context("--export dp-event")?

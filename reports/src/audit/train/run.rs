@@ -21,7 +21,7 @@ use crate::plan::{
     unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Recipe, Run, TrainingPlan};
+use reticent_accounting::training::{Base, Recipe, Run, TrainingPlan};
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Tolerance, Upper};
 use reticent_backends::checkpoint::{
     Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
@@ -200,6 +200,12 @@ pub(crate) struct Body {
     /// Why nothing is promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
+    /// Whether records have classes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    labelled: bool,
+    /// The model of others that the run began from, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<Base>,
     /// What a paper estimates if it has no bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
@@ -457,6 +463,8 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         mechanism: trained.mechanism(),
         secrets: SecretPosteriors::of(&trained.ran.plan, &trained.mechanism())?,
         because: trained.ran.plan.unprotected(),
+        labelled: trained.ran.plan.has_classes(),
+        base: trained.ran.plan.base(),
         estimates: trained.ran.estimates,
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
