@@ -154,7 +154,10 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     let noise = format!("{noise} --declared-public");
     let told = "all text behind it was declared public";
-    let train = audit(at, &format!("train {planted} {noise} --out on"));
+    let train = audit(at, &format!("train {planted} {noise} --out on -v"));
+    // The number of records counts as public, which presence is promised with alone.
+    let present = String::from_utf8_lossy(fine(&train)).into_owned();
+    assert!(present.contains("the number of records: "), "{present}");
     let pages = [
         train,
         account(at, &format!("--prepared {planted} {noise} -v")),

@@ -33,6 +33,11 @@ use recipe::open;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What a promise of a record's presence leaves out, wherever steps are divided by their expected batch.
+pub const NUMBER_OF_RECORDS: &str = "the number of records: the divisor of a step, and with it the scale of the noise, \
+     follows from it, so it counts as public; present or absent holds among runs with the same divisor, learned from or \
+     not (zero-out) without that condition";
+
 /// Why nothing is promised of a seeded run.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 

@@ -22,7 +22,7 @@ use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
-use reticent_accounting::training::{Base, TrainingPlan};
+use reticent_accounting::training::{Base, NUMBER_OF_RECORDS, Recipe, TrainingPlan};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -209,7 +209,10 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> V
     ]
     .map(str::to_owned)
     .to_vec();
-    if plan.run.recipe() == Some(reticent_accounting::training::Recipe::Protect) {
+    if plan.run.recipe().is_some_and(Recipe::is_private) {
+        list.push(NUMBER_OF_RECORDS.to_owned());
+    }
+    if plan.run.recipe() == Some(Recipe::Protect) {
         list.push(
             "preparation: the promise is about the records that were trained on; where duplicates were \
              removed, another secret may have left other records"

@@ -5,7 +5,7 @@ use super::plan::Asked;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
-use reticent_accounting::training::Subject;
+use reticent_accounting::training::{NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
     Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
     Tolerance,
@@ -353,6 +353,9 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
             "coarse: the tight computation could not be certified for this plan; the bound holds but may be loose."
                 .to_owned(),
         );
+    }
+    if has(&|row| row.neighbours == Neighbours::AddRemove) {
+        notes.push(format!("{NUMBER_OF_RECORDS}."));
     }
     notes.push(
         "Not covered: choosing settings or checkpoints on the same data, published metrics, a vocabulary or policy \

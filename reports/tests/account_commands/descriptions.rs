@@ -305,3 +305,22 @@ fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
         assert!(page.contains("Not covered: the base model"), "{page}");
     }
 }
+
+/// "Present or absent" holds among runs with the same divisor, which every answer about it says; the content of a record
+/// changes no number of records.
+#[test]
+fn the_number_of_records_counts_as_public() {
+    let folder = folder();
+    let at = folder.path();
+    for (line, said) in [
+        ("--sigma 1.1 -v", true),
+        ("compose manifest.json -v", true),
+        ("explain --sigma 1.1 -v", true),
+        ("--recipe dpsgd --sigma 1.1 --sample-rate 0.01 -v", true),
+        ("--sigma 1.1 --neighbours replace -v", false),
+        ("explain --sigma 1.1 --neighbours replace -v", false),
+    ] {
+        let page = fine(at, line).to_lowercase();
+        assert_eq!(page.contains("the number of records: "), said, "{line}: {page}");
+    }
+}

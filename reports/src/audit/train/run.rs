@@ -21,8 +21,8 @@ use crate::plan::{
     unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Base, Recipe, Run, TrainingPlan};
-use reticent_accounting::{Epsilon, Guarantee, Mechanism, Tolerance, Upper};
+use reticent_accounting::training::{Base, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan};
+use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
     Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
     state_folder, weights_digest,
@@ -685,7 +685,15 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
     }
     notes.extend(run.inputs.assumed_line());
-    Ok(page.answer(Section::notes("", notes)))
+    let rows = &shown.guarantees;
+    let of_presence = rows.iter().any(|row| row.neighbours == Neighbours::AddRemove);
+    let not_covered = of_presence.then(|| format!("{NUMBER_OF_RECORDS}."));
+    Ok(page
+        .answer(Section::notes("", notes))
+        .section(Section::notes(
+            "What the numbers mean and do not cover",
+            not_covered.into_iter().collect(),
+        )))
 }
 
 /// What a run promises of the classes of records.
