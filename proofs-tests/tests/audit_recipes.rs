@@ -474,6 +474,12 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
         (dominating - largest).abs() < 1e-12,
         "{dominating} {largest}"
     );
+    let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 8";
+    let windows = said(at, &format!("{line} {files} {small} --out windows"));
+    assert!(
+        windows.contains("trained on in windows, clipped as one record"),
+        "{windows}"
+    );
     refused(
         at,
         &format!("{line} --incidence pairs.csv --out x"),

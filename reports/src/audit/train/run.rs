@@ -672,9 +672,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.push(format!(
             "{} longer than the model's context: trained on in windows{}.",
             count_of(shown.in_windows, "record"),
-            match run.plan.run.noisy() {
-                Some(_) => ", clipped as one record",
-                None => "",
+            match shown.recipe.is_private() {
+                true => ", clipped as one record",
+                false => "",
             }
         ));
     }
