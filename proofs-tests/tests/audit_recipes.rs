@@ -67,6 +67,10 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
         "{public}"
     );
     assert!(!public.contains("Nothing is promised"), "{public}");
+    // What the rows about redacted secrets rest on stands with them, in the words of `account`.
+    let condition =
+        "redacted secret: it holds where no record with the secret is on the public side";
+    assert!(public.contains(condition), "{public}");
     // What private text decided, no promise covers; what it only shows is said to be uncovered.
     let decided = said(
         at,

@@ -3,7 +3,7 @@
 use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, neighbours, promise};
+use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
@@ -614,7 +614,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .answer(Section::text("", secrets.sentences()))
             .answer(Section::table("Of each secret", secrets.table()));
     }
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes: Vec<String> = of_redacted_secrets(&shown.guarantees).into_iter().collect();
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }
