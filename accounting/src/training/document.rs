@@ -62,6 +62,12 @@ impl Document {
         }
     }
 
+    /// Whether it is the manifest of a checkpoint.
+    #[must_use]
+    pub const fn is_manifest(&self) -> bool {
+        self.canary_records.is_some()
+    }
+
     /// The run that it is about, as one that is over.
     #[must_use]
     pub fn completed(self) -> CompletedRun {
