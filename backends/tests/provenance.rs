@@ -72,6 +72,8 @@ fn the_number_of_records_is_not_covered_by_noise() {
             .iter()
             .any(|line| line.starts_with("the number of records: "));
         assert_eq!(names, recipe != Recipe::Sgd, "{recipe}: {said:?}");
+        // Nothing was held out, and no canary planted.
+        assert!(!said.join("").contains("the choice of records"), "{said:?}");
     }
 }
 

@@ -160,13 +160,12 @@ fn a_manifest_is_not_authenticated_away_from_its_checkpoint() {
         assert!(page.contains(AWAY), "{page}");
     }
     let (ckpt, copy) = (from.join("ckpt"), at.join("copy.json"));
-    let line = format!(
-        "--model {} --mechanism {}",
-        ckpt.display(),
-        copy.display()
-    );
+    let line = format!("--model {} --mechanism {}", ckpt.display(), copy.display());
     let report = exposure(at, &line);
-    assert!(report["manifest"].as_str().unwrap().contains(AWAY), "{report}");
+    assert!(
+        report["manifest"].as_str().unwrap().contains(AWAY),
+        "{report}"
+    );
     // Beside the owner's folder its code is compared.
     for name in ["ckpt", "ckpt.owner"] {
         std::fs::create_dir(at.join(name)).unwrap();

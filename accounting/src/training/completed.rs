@@ -191,7 +191,9 @@ mod tests {
     use super::*;
     use crate::guarantee::confidentiality::{CorpusFacts, Knowledge, Spread};
     use crate::quantity::{Delta, NoiseMultiplier, Tolerance, UnitName};
-    use crate::training::{Canaries, NoisySteps, Run, Secrets, Sizes, Stated, Subject, TrainingPlan};
+    use crate::training::{
+        Canaries, NoisySteps, Run, Secrets, Sizes, Stated, Subject, TrainingPlan,
+    };
 
     fn noise() -> Mechanism {
         let noise_multiplier = NoiseMultiplier::new(1.0).unwrap();

@@ -38,6 +38,10 @@ pub const NUMBER_OF_RECORDS: &str = "the number of records: the divisor of a ste
      follows from it, so it counts as public; present or absent holds among runs with the same divisor, learned from or \
      not (zero-out) without that condition";
 
+/// What a promise of a record's presence leaves out, where a preparation holds documents out or plants canaries.
+pub const CHOICE_OF_RECORDS: &str = "the choice of records: which documents are held out, and where canaries are planted, is \
+     drawn over all documents; present or absent is of a record that is trained on, while that choice stays";
+
 /// Why nothing is promised of a seeded run.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 

@@ -321,6 +321,10 @@ fn the_number_of_records_counts_as_public() {
         ("explain --sigma 1.1 --neighbours replace -v", false),
     ] {
         let page = fine(at, line).to_lowercase();
-        assert_eq!(page.contains("the number of records: "), said, "{line}: {page}");
+        assert_eq!(
+            page.contains("the number of records: "),
+            said,
+            "{line}: {page}"
+        );
     }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Loaded {
 }
 
 /// What is to be said of a manifest that no owner's folder is beside.
-const AWAY: &str = "not authenticated: read away from its checkpoint; a consistent forgery would not be noticed";
+const AWAY: &str =
+    "not authenticated: read away from its checkpoint; a consistent forgery would not be noticed";
 
 /// Whether the owner's key vouches for the manifest of a checkpoint, in its place there or as another file beside the weights.
 #[cfg(feature = "audit")]

@@ -21,7 +21,9 @@ use crate::plan::{
     unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Base, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan};
+use reticent_accounting::training::{
+    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
+};
 use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
     Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
@@ -216,6 +218,9 @@ pub(crate) struct Body {
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
+    /// Whether the preparation drew something over all documents.
+    #[serde(skip)]
+    draws: bool,
     /// Perplexity of the held-out text (of an encoder: of its masked tokens) after each epoch of the last phase; no
     /// guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -469,6 +474,7 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
         caveat: unauthenticated(&trained.ran.plan),
+        draws: prepared.options.draws(),
         held_out_perplexity: match model.head() {
             Head::Classes(_) => Vec::new(),
             Head::NextToken | Head::MaskedToken => {
@@ -686,13 +692,23 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
     }
     notes.extend(run.inputs.assumed_line());
     let rows = &shown.guarantees;
-    let of_presence = rows.iter().any(|row| row.neighbours == Neighbours::AddRemove);
-    let not_covered = of_presence.then(|| format!("{NUMBER_OF_RECORDS}."));
+    let of_presence = rows
+        .iter()
+        .any(|row| row.neighbours == Neighbours::AddRemove);
+    let chosen = of_presence && shown.draws;
+    let not_covered = [
+        of_presence.then_some(NUMBER_OF_RECORDS),
+        chosen.then_some(CHOICE_OF_RECORDS),
+    ];
+    let not_covered = not_covered
+        .into_iter()
+        .flatten()
+        .map(|said| format!("{said}."));
     Ok(page
         .answer(Section::notes("", notes))
         .section(Section::notes(
             "What the numbers mean and do not cover",
-            not_covered.into_iter().collect(),
+            not_covered.collect(),
         )))
 }
 
