@@ -62,6 +62,21 @@ fn checkpoint(recipe: Recipe, seed: Option<u64>) -> (tempfile::TempDir, PathBuf)
     (home, out)
 }
 
+/// The scale of the noise in the weights tells the number of records, which a promise of presence takes for public.
+#[test]
+fn the_number_of_records_is_not_covered_by_noise() {
+    for recipe in [Recipe::Sgd, Recipe::Dpsgd, Recipe::Crt] {
+        let (_home, out) = checkpoint(recipe, None);
+        let said = Checkpoint::load(&out).unwrap().manifest.not_covered;
+        let names = said
+            .iter()
+            .any(|line| line.starts_with("the number of records: "));
+        assert_eq!(names, recipe != Recipe::Sgd, "{recipe}: {said:?}");
+        // Nothing was held out, and no canary planted.
+        assert!(!said.join("").contains("the choice of records"), "{said:?}");
+    }
+}
+
 /// What a folder says of its tokenizer and of generation goes on with the weights that were trained on from it.
 #[test]
 fn settings_of_the_folder_go_on_with_its_weights() {

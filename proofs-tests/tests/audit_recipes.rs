@@ -52,13 +52,25 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     let home = corpora();
     let at = home.path();
     let line = "train redacted/ --recipe crt --sigma 1 --epochs 3 --sample-rate 0.1";
-    let course = "--decay cosine --warmup 2 --held-out redacted --held-out-is public --patience 1";
+    ok(
+        at,
+        "simulate customers --dialogues 12 --seed 2 --out other.jsonl",
+    );
+    ok(
+        at,
+        "prepare other.jsonl --policy gold --max-tokens 64 --out other/",
+    );
+    let course = "--decay cosine --warmup 2 --held-out other --held-out-is public --patience 1";
     let public = said(at, &format!("{line} {course} --out public"));
     assert!(
         public.contains("Private steps: 30.") && public.contains("no guarantee covers it"),
         "{public}"
     );
     assert!(!public.contains("Nothing is promised"), "{public}");
+    // What the rows about redacted secrets rest on stands with them, in the words of `account`.
+    let condition =
+        "redacted secret: it holds where no record with the secret is on the public side";
+    assert!(public.contains(condition), "{public}");
     // No promise covers decisions made from private text; figures that only show it are reported as uncovered.
     let decided = said(
         at,
@@ -70,6 +82,20 @@ fn learning_rates_fall_and_held_out_text_may_end_training() {
     );
     let shown = said(at, &format!("{line} --held-out redacted --out shown"));
     assert!(!shown.contains("romises nothing"), "{shown}");
+    // The private text itself is not public, nor is a copy of it.
+    ok(
+        at,
+        "prepare data.jsonl --policy gold --max-tokens 64 --out again/",
+    );
+    for folder in ["redacted", "again"] {
+        for how in ["--patience 1", "--decay plateau"] {
+            refused(
+                at,
+                &format!("{line} --held-out {folder} --held-out-is public {how} --out x"),
+                &["--held-out-is", "must be private", "PREPARED"],
+            );
+        }
+    }
     refused(at, &format!("{line} --patience 2 --out x"), &["--held-out"]);
     refused(
         at,
@@ -451,6 +477,12 @@ fn secret_protection_trains_at_the_rates_that_were_planned() {
     assert!(
         (dominating - largest).abs() < 1e-12,
         "{dominating} {largest}"
+    );
+    let small = "--model gpt2 --layers 1 --width 8 --heads 2 --context 8";
+    let windows = said(at, &format!("{line} {files} {small} --out windows"));
+    assert!(
+        windows.contains("trained on in windows, clipped as one record"),
+        "{windows}"
     );
     refused(
         at,

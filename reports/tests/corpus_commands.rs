@@ -637,6 +637,14 @@ fn a_user_is_the_unit_from_the_text_to_the_guarantee() {
     let manifest = std::fs::read_to_string(at.join("c/manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["unit"], "user");
+    // Without one of the users others would be held out.
+    let chosen = "the choice of records: ";
+    assert!(manifest["not_covered"].to_string().contains(chosen));
+    for (share, draws) in [("0.2", true), ("0", false)] {
+        let how = how.replace("0.2", share);
+        let page = ok(at, &format!("prepare {how} --out draws-{share}"));
+        assert_eq!(page.contains(chosen), draws, "{page}");
+    }
     let neighbours = json(at, &format!("neighbours {how} --all"));
     assert_eq!(
         (

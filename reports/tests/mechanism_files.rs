@@ -135,6 +135,59 @@ fn a_document_that_promises_nothing_promises_nothing_anywhere() {
     }
 }
 
+/// A manifest says what it is under any name, and away from its checkpoint nobody vouches for it.
+#[test]
+fn a_manifest_is_not_authenticated_away_from_its_checkpoint() {
+    const AWAY: &str = "not authenticated: read away from its checkpoint";
+    let from = trained();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let text = std::fs::read_to_string(from.join("ckpt/manifest.json")).unwrap();
+    std::fs::write(at.join("copy.json"), &text).unwrap();
+    let mut pages = vec![
+        account(at, "--mechanism copy.json"),
+        account(at, "compose copy.json"),
+        common::run(env!("CARGO_BIN_EXE_account"), at, "compose -", &text),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(from.join("ckpt/manifest.json"), at.join("link.json")).unwrap();
+        pages.push(account(at, "compose link.json"));
+    }
+    for page in &pages {
+        let page = String::from_utf8_lossy(fine(page)).into_owned();
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains(AWAY), "{page}");
+    }
+    let (ckpt, copy) = (from.join("ckpt"), at.join("copy.json"));
+    let line = format!("--model {} --mechanism {}", ckpt.display(), copy.display());
+    let report = exposure(at, &line);
+    assert!(
+        report["manifest"].as_str().unwrap().contains(AWAY),
+        "{report}"
+    );
+    // Beside the owner's folder its code is compared.
+    for name in ["ckpt", "ckpt.owner"] {
+        std::fs::create_dir(at.join(name)).unwrap();
+        for entry in std::fs::read_dir(from.join(name)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), at.join(name).join(entry.file_name())).unwrap();
+        }
+    }
+    let beside = at.join("ckpt/copy.json");
+    std::fs::write(&beside, &text).unwrap();
+    let page = account(at, "compose ckpt/copy.json");
+    let page = String::from_utf8_lossy(fine(&page)).into_owned();
+    assert!(!page.contains("not authenticated"), "{page}");
+    let forged = text.replace("4.0", "40.0");
+    assert_ne!(forged, text);
+    std::fs::write(&beside, forged).unwrap();
+    let output = account(at, "compose ckpt/copy.json");
+    assert_eq!(output.status.code(), Some(2));
+    let words = "not the one that its owner authenticated";
+    assert!(said(&output).contains(words), "{}", said(&output));
+}
+
 /// Whoever reads any page of a run sees what its promise rests on where the weights came from elsewhere.
 #[test]
 fn a_base_of_others_is_named_wherever_something_is_promised() {
@@ -154,7 +207,10 @@ fn a_base_of_others_is_named_wherever_something_is_promised() {
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     let noise = format!("{noise} --declared-public");
     let told = "all text behind it was declared public";
-    let train = audit(at, &format!("train {planted} {noise} --out on"));
+    let train = audit(at, &format!("train {planted} {noise} --out on -v"));
+    // The number of records counts as public, which presence is promised with alone.
+    let present = String::from_utf8_lossy(fine(&train)).into_owned();
+    assert!(present.contains("the number of records: "), "{present}");
     let pages = [
         train,
         account(at, &format!("--prepared {planted} {noise} -v")),

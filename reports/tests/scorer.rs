@@ -426,6 +426,15 @@ fn coins_from_planting_to_the_bound() {
         blind.get("verdict").is_none()
             && blind["no_verdict"].as_str().unwrap().contains("--training")
     );
+    // A manifest that is given by itself is said to be vouched for by nobody.
+    std::fs::copy(at.join("noisy/manifest.json"), at.join("copied.json")).unwrap();
+    let line = "coins --model noisy --coins-file tossed/coins.json --mechanism copied.json";
+    let copied = json(at, line, "");
+    let caveat = copied["manifest"].as_str().unwrap();
+    assert!(
+        caveat.contains("copied.json: not authenticated: read away from its checkpoint"),
+        "{copied}"
+    );
     let mut flipped = coins.clone();
     for coin in flipped["inside"].as_array_mut().unwrap() {
         *coin = Value::Bool(*coin == Value::Bool(false));

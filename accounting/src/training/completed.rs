@@ -27,6 +27,9 @@ pub struct CompletedRun {
     /// Whether none of its records was trained on without noise.
     #[serde(default, skip_serializing_if = "is_false")]
     pub everything_private: bool,
+    /// Whether its records have classes, which no policy redacts.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub labelled: bool,
     /// Whether the key of its owner vouches for what is said of it here.
     #[serde(default, skip_serializing_if = "is_false")]
     pub authenticated: bool,
@@ -55,6 +58,12 @@ pub(super) fn notion(narrower: Option<Recipe>, group: GroupSize) -> Notion {
     }
 }
 
+/// As [`CompletedRun::within_a_class`].
+pub(super) const fn within_a_class(narrower: Option<Recipe>, labelled: bool) -> bool {
+    let redacts = matches!(narrower, Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
+    labelled && redacts
+}
+
 impl CompletedRun {
     /// Creates a completed run of which only the mechanism is known.
     #[must_use]
@@ -65,6 +74,7 @@ impl CompletedRun {
             secret_records: None,
             canary_records: None,
             everything_private: false,
+            labelled: false,
             authenticated: false,
             base: None,
         }
@@ -81,6 +91,13 @@ impl CompletedRun {
     #[must_use]
     pub fn notion(&self, group: GroupSize) -> Notion {
         notion(self.narrower(), group)
+    }
+
+    /// Whether what is promised is promised between records of one class: redacted text is trained on without noise beside
+    /// its class.
+    #[must_use]
+    pub fn within_a_class(&self) -> bool {
+        within_a_class(self.narrower(), self.labelled)
     }
 
     /// Returns whether some secret has no promise: crt trains on its public side without noise, and the
@@ -152,6 +169,7 @@ impl CompletedRun {
         let narrower = runs.iter().find(|run| run.narrower().is_some());
         let recipe = narrower.filter(|_| composes).and_then(|run| run.recipe);
         let base = runs.iter().find_map(|run| run.base);
+        let labelled = runs.iter().any(|run| run.labelled);
         let mut parts: Vec<Mechanism> = runs.into_iter().map(|run| run.mechanism).collect();
         if !composes {
             parts.push(open(
@@ -160,6 +178,7 @@ impl CompletedRun {
         }
         Self {
             recipe,
+            labelled,
             base,
             ..Self::of(Mechanism::Sequence { parts })
         }
@@ -171,7 +190,9 @@ mod tests {
     use super::*;
     use crate::guarantee::confidentiality::{CorpusFacts, Knowledge, Spread};
     use crate::quantity::{Delta, NoiseMultiplier, Tolerance, UnitName};
-    use crate::training::{Canaries, NoisySteps, Run, Sizes, Stated, Subject, TrainingPlan};
+    use crate::training::{
+        Canaries, NoisySteps, Run, Secrets, Sizes, Stated, Subject, TrainingPlan,
+    };
 
     fn noise() -> Mechanism {
         let noise_multiplier = NoiseMultiplier::new(1.0).unwrap();
@@ -288,6 +309,32 @@ mod tests {
             none.to_bits() == two.to_bits() && 2.0 * two < six,
             "{two} {six}"
         );
+    }
+
+    /// Of runs together a class is promised no more than of one of them, in whatever order.
+    #[test]
+    fn a_chain_remembers_its_classes() {
+        let labelled = CompletedRun {
+            labelled: true,
+            ..run(Recipe::Jft)
+        };
+        for runs in [
+            vec![labelled.clone(), run(Recipe::Jft)],
+            vec![run(Recipe::Dpsgd), labelled.clone()],
+        ] {
+            assert!(CompletedRun::sequence(runs).within_a_class());
+        }
+        let whole = CompletedRun {
+            recipe: Some(Recipe::Dpsgd),
+            ..labelled.clone()
+        };
+        assert!(!whole.within_a_class(), "its class is part of a record");
+        let next = TrainingPlan {
+            secrets: Secrets::default(),
+            ..plan(Some(labelled))
+        };
+        assert!(next.within_a_class());
+        assert!(next.completed(next.mechanism(), None).within_a_class());
     }
 
     /// What is known of a run of runs is known of each of them.

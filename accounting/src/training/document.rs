@@ -10,7 +10,7 @@ use crate::mechanism::{Mechanism, event};
 use crate::quantity::UnitName;
 use crate::quantity::error::{Error, Result};
 use crate::quantity::neighbours::Neighbours;
-use crate::training::{CompletedRun, Recipe, SEEDED, TrainingPlan};
+use crate::training::{Base, CompletedRun, Recipe, SEEDED, TrainingPlan};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -43,6 +43,10 @@ pub struct Document {
     pub plan: Option<TrainingPlan>,
     /// In a manifest, the most records that hold one planted canary.
     pub canary_records: Option<u64>,
+    /// Whether its records have classes.
+    pub labelled: bool,
+    /// The model of others that the run began from, if the document names one.
+    pub base: Option<Base>,
 }
 
 impl Document {
@@ -54,7 +58,15 @@ impl Document {
             recipe: None,
             plan: None,
             canary_records: None,
+            labelled: false,
+            base: None,
         }
+    }
+
+    /// Whether it is the manifest of a checkpoint.
+    #[must_use]
+    pub const fn is_manifest(&self) -> bool {
+        self.canary_records.is_some()
     }
 
     /// Returns the run that the document is about, as a completed run.
@@ -65,6 +77,8 @@ impl Document {
             None => CompletedRun {
                 recipe: self.recipe,
                 canary_records: self.canary_records,
+                labelled: self.labelled,
+                base: self.base,
                 ..CompletedRun::of(self.mechanism)
             },
         }
@@ -114,7 +128,7 @@ pub fn read(text: &str, neighbours: Neighbours) -> Result<Document> {
         )),
         (Some(_), _) => Ok(Document::of(own(&document).map_err(also_documents)?)),
         (None, Some(inner)) => {
-            let known = ["schema", "unit", "recipe", INNER];
+            let known = ["schema", "unit", "recipe", "labelled", "base", INNER];
             if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
                 let why = format!("unknown key; allowed are {}", known.join(", "));
                 return Err(refused(odd, &why));
@@ -149,6 +163,10 @@ struct Around {
     vocabulary: Option<Vocabulary>,
     #[serde(default, deserialize_with = "present")]
     recipe: Option<Recipe>,
+    #[serde(default, deserialize_with = "present")]
+    labelled: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    base: Option<Base>,
 }
 
 /// Further members of a manifest.
@@ -278,6 +296,8 @@ fn around(
         recipe,
         plan,
         canary_records,
+        labelled: own_words.labelled == Some(true),
+        base: own_words.base,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The promises of a plan to one record, to the records of a secret, and to the copies of a canary.
 
 use super::TrainingPlan;
-use super::completed::{narrower, notion};
+use super::completed::{narrower, notion, within_a_class};
 use super::recipe::{Recipe, Run, open};
 use crate::engine::Engine;
 use crate::guarantee::confidentiality::{Knowledge, Reach, Standing};
@@ -121,8 +121,7 @@ impl TrainingPlan {
     #[must_use]
     pub fn within_a_class(&self) -> bool {
         let narrower = narrower(self.run.recipe(), self.secrets.everything_private);
-        let redacts = matches!(narrower, Some(Recipe::Crt | Recipe::Sdp | Recipe::Jft));
-        self.labelled && redacts
+        within_a_class(narrower, self.has_classes())
     }
 
     /// Returns the most records that one secret is trained on in, in this run or in the one that it continues; `None`

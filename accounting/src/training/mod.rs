@@ -33,6 +33,15 @@ use recipe::open;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What a promise of a record's presence leaves out, wherever steps are divided by their expected batch.
+pub const NUMBER_OF_RECORDS: &str = "the number of records: the divisor of a step, and with it the scale of the noise, \
+     follows from it, so it counts as public; present or absent holds among runs with the same divisor, learned from or \
+     not (zero-out) without that condition";
+
+/// What a promise of a record's presence leaves out, where a preparation holds documents out or plants canaries.
+pub const CHOICE_OF_RECORDS: &str = "the choice of records: which documents are held out, and where canaries are planted, is \
+     drawn over all documents; present or absent is of a record that is trained on, while that choice stays";
+
 /// Why a seeded run has no promise.
 pub(crate) const SEEDED: &str = "a fixed seed drew batches and noise";
 
@@ -254,9 +263,16 @@ impl TrainingPlan {
             },
             everything_private: self.secrets.everything_private
                 && before.is_none_or(|run| run.narrower().is_none()),
+            labelled: self.has_classes(),
             authenticated: false,
             base: self.base(),
         }
+    }
+
+    /// Whether its records have classes, or those of a run that it goes on from.
+    #[must_use]
+    pub fn has_classes(&self) -> bool {
+        self.labelled || self.continues.as_ref().is_some_and(|run| run.labelled)
     }
 
     /// Returns the base model that this run, or one of the runs that it continues, began from.

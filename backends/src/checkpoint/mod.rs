@@ -22,7 +22,9 @@ use crate::model::{Head, Lora, LstmConfig, Model, TransformerConfig};
 use crate::run::Ran;
 use crate::trainer::dropout::Dropout;
 use crate::trainer::{Parameter, check_shapes};
-use reticent_accounting::training::{Base, TrainingPlan};
+use reticent_accounting::training::{
+    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, TrainingPlan,
+};
 use reticent_accounting::{Mechanism, Neighbours};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::{Origin, Tokenizer};
@@ -199,7 +201,7 @@ struct Config {
 }
 
 /// Returns what the guarantee of a run never covers.
-fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> Vec<String> {
+fn not_covered(plan: &TrainingPlan, base: Option<Base>, prepared: &Prepared) -> Vec<String> {
     let mut list: Vec<String> = [
         "tuning and choice among runs: compose all runs, or account for the selection",
         "metrics, loss curves and reports computed on the training text",
@@ -207,7 +209,13 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> V
     ]
     .map(str::to_owned)
     .to_vec();
-    if plan.run.recipe() == Some(reticent_accounting::training::Recipe::Protect) {
+    if plan.run.recipe().is_some_and(Recipe::is_private) {
+        list.push(NUMBER_OF_RECORDS.to_owned());
+        if prepared.options.draws() {
+            list.push(CHOICE_OF_RECORDS.to_owned());
+        }
+    }
+    if plan.run.recipe() == Some(Recipe::Protect) {
         list.push(
             "preparation: the promise is about the records that were trained on; where duplicates were \
              removed, another secret may have left other records"
@@ -238,7 +246,7 @@ fn not_covered(plan: &TrainingPlan, base: Option<Base>, vocabulary: Origin) -> V
                 .to_owned(),
         );
     }
-    if vocabulary == Origin::Leaks {
+    if prepared.tokenizer.origin() == Origin::Leaks {
         list.insert(
             0,
             "the vocabulary: it was built from private text and publishes its rare words"
@@ -284,7 +292,7 @@ impl Manifest {
         };
         let mut manifest = manifest.consistent().map_err(Error::Unsuitable)?;
         if let Some(plan) = &manifest.plan {
-            manifest.not_covered = not_covered(plan, manifest.base(), vocabulary);
+            manifest.not_covered = not_covered(plan, manifest.base(), prepared);
         }
         Ok(manifest)
     }

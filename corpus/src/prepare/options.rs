@@ -123,6 +123,13 @@ impl PrepareOptions {
         self.deduplicate && self.duplicates != Deduplication::Exact
     }
 
+    /// Whether some choice is drawn over all documents, so that it is another one where one of them is absent: which are
+    /// held out, and where canaries are planted. No stability counts that.
+    #[must_use]
+    pub const fn draws(&self) -> bool {
+        self.held_out > 0.0 || self.canaries.is_some()
+    }
+
     /// Checks every number against its range.
     ///
     /// # Errors

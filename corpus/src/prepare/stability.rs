@@ -93,7 +93,8 @@ pub enum Copies {
     Single,
 }
 
-/// A stage's stability, per changed distinct record of its input.
+/// A stage's stability, per changed distinct record of its input, while what is drawn over all documents stays: which
+/// are held out, and where canaries are planted.
 ///
 /// Exact deduplication: with all copies of a unit s changed to s′ together, the first differs
 /// and the later ones are `<MASK>` either way, so 1. With a single copy changed,

@@ -107,6 +107,15 @@ impl Run {
         }
     }
 
+    /// Whether its records have classes.
+    #[must_use]
+    pub fn is_labelled(&self) -> bool {
+        match self {
+            Self::Plan(plan) => plan.has_classes(),
+            Self::Files { completed, .. } => completed.labelled,
+        }
+    }
+
     /// The plan of a single manifest.
     #[must_use]
     pub fn of_manifest(&self) -> Option<&TrainingPlan> {

@@ -5,7 +5,7 @@ use super::plan::Asked;
 use crate::contract::{Inputs, dash};
 use crate::number::{grouped, nearest, rounded_up, shortest};
 use reticent_accounting::pld::{Engine, Looseness};
-use reticent_accounting::training::Subject;
+use reticent_accounting::training::{NUMBER_OF_RECORDS, Subject};
 use reticent_accounting::{
     Base, Convention, GroupSize, Guarantee, Method, Neighbours, Notion, PrivacyLoss, Probability,
     Tolerance,
@@ -275,6 +275,24 @@ fn open(row: &Guarantee) -> bool {
     })
 }
 
+/// Which secrets the rows about redacted ones speak of, where there are any.
+#[must_use]
+pub(crate) fn of_redacted_secrets(rows: &[Guarantee]) -> Option<String> {
+    let of_secrets = |row: &Guarantee| {
+        let secret = matches!(
+            row.notion,
+            Notion::Confidentiality | Notion::GroupConfidentiality
+        );
+        secret && row.gamma.is_none()
+    };
+    rows.iter().any(of_secrets).then(|| {
+        "redacted secret: it holds where no record with the secret is on the public side, that is where \
+         the two policies together miss none of its copies. Other secrets, and the public side, are not \
+         covered."
+            .to_owned()
+    })
+}
+
 /// The notes that go with the rows shown, each said once.
 pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
     let has = |test: &dyn Fn(&Guarantee) -> bool| rows.iter().any(test);
@@ -312,20 +330,7 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if has(&|row| {
-        row.gamma.is_none()
-            && matches!(
-                row.notion,
-                Notion::Confidentiality | Notion::GroupConfidentiality
-            )
-    }) {
-        notes.push(
-            "redacted secret: it holds where no record with the secret is on the public side, that is where \
-             the two policies together miss none of its copies. Other secrets, and the public side, are not \
-             covered."
-                .to_owned(),
-        );
-    }
+    notes.extend(of_redacted_secrets(rows));
     if has(&|row| row.notion == Notion::SecretProtection) {
         notes.push(
             "guessing a secret: what somebody who would have guessed it with the prior's chance can reach after \
@@ -353,6 +358,9 @@ pub(super) fn notes(rows: &[Guarantee]) -> Vec<String> {
             "coarse: the tight computation could not be certified for this plan; the bound holds but may be loose."
                 .to_owned(),
         );
+    }
+    if has(&|row| row.neighbours == Neighbours::AddRemove) {
+        notes.push(format!("{NUMBER_OF_RECORDS}."));
     }
     notes.push(
         "Not covered: choosing settings or checkpoints on the same data, published metrics, a vocabulary or policy \

@@ -239,3 +239,92 @@ fn a_narrower_promise_stays_narrow() {
         assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
     }
 }
+
+/// What is promised within a class, and not of a base, is promised no more of runs together, nor of what is written of
+/// them.
+#[test]
+fn classes_and_bases_are_kept_by_what_is_composed_and_exported() {
+    let folder = folder();
+    let at = folder.path();
+    let given = |value: serde_json::Value| serde_json::json!({"value": value, "provenance": {"from": "given", "by": "test"}});
+    let alike = serde_json::json!({
+        "every_content_caught": true, "length_and_kind_hidden": true, "screening_ignores_secrets": true
+    });
+    let manifest = serde_json::json!({
+        "schema": 1, "type": "checkpoint", "unit": "document", "vocabulary": "bytes", "seeded": false,
+        "plan": {
+            "run": {
+                "recipe": "jft",
+                "first": {"type": "ordinary", "epochs": given(1.into()), "screened": false, "alike": given(alike)},
+                "second": {
+                    "noise_multiplier": given(2.0.into()), "sampling": given("poisson".into()),
+                    "sampling_rate": given(0.1.into()), "steps_per_epoch": 10, "steps": given(10.into())
+                }
+            },
+            "unit": given("document".into()), "delta": given(1e-6.into()), "base": "unstated", "labelled": true
+        },
+        "mechanism": {"type": "repeat", "times": 10, "each": {
+            "type": "subsampled-gaussian", "noise_multiplier": 2.0, "sampling_rate": 0.1, "sampling": "poisson"
+        }}
+    });
+    std::fs::write(at.join("labelled.json"), manifest.to_string()).unwrap();
+    for (file, line) in [
+        ("exported.json", "compose labelled.json --export mechanism"),
+        (
+            "both.json",
+            "compose labelled.json exported.json --export mechanism",
+        ),
+        ("said.json", "compose labelled.json --format json"),
+    ] {
+        std::fs::write(at.join(file), fine(at, line)).unwrap();
+    }
+    for files in [
+        "labelled.json",
+        "labelled.json labelled.json",
+        "exported.json",
+        "both.json",
+        "said.json",
+        "labelled.json plain.json --unit document",
+    ] {
+        for question in [
+            "",
+            "--group 2",
+            "--at-epsilon 1",
+            "--neighbours add-remove",
+            "--prior 1e-6",
+        ] {
+            let line = format!("compose {files} {question}");
+            let found = json(at, line.trim());
+            for row in found["guarantees"].as_array().unwrap() {
+                assert_eq!(row["same_class"], true, "{line}: {row}");
+            }
+        }
+        let page = fine(at, &format!("compose {files}"));
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains("between records of one class"), "{page}");
+        assert!(page.contains("Not covered: the base model"), "{page}");
+    }
+}
+
+/// "Present or absent" holds among runs with the same divisor, which every answer about it says; the content of a record
+/// changes no number of records.
+#[test]
+fn the_number_of_records_counts_as_public() {
+    let folder = folder();
+    let at = folder.path();
+    for (line, said) in [
+        ("--sigma 1.1 -v", true),
+        ("compose manifest.json -v", true),
+        ("explain --sigma 1.1 -v", true),
+        ("--recipe dpsgd --sigma 1.1 --sample-rate 0.01 -v", true),
+        ("--sigma 1.1 --neighbours replace -v", false),
+        ("explain --sigma 1.1 --neighbours replace -v", false),
+    ] {
+        let page = fine(at, line).to_lowercase();
+        assert_eq!(
+            page.contains("the number of records: "),
+            said,
+            "{line}: {page}"
+        );
+    }
+}

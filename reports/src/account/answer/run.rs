@@ -7,7 +7,7 @@ use crate::number::{rounded_up, shortest};
 use crate::page::{Mood, Section};
 use anyhow::Result;
 use reticent_accounting::pld::{Engine, losses};
-use reticent_accounting::training::{CompletedRun, Recipe, Subject};
+use reticent_accounting::training::{self, CompletedRun, Recipe, Subject};
 use reticent_accounting::{
     Bounds, Convention, Delta, Epsilon, Error, GroupSize, Guarantee, Mechanism, Method, Neighbours,
     Notion, Plan, Query, SamplingRate, Steps, Tolerance, UnitName,
@@ -27,6 +27,12 @@ pub struct Guarantees {
     /// The recipe, where it promises less than differential privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Recipe>,
+    /// Whether the records of the run have classes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub labelled: bool,
+    /// The model of others that the run began from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<training::Base>,
     /// From the manifest of a run of `protect`: what it certifies for each secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretPosteriors>,
@@ -147,6 +153,8 @@ fn document(
         guarantees,
         mechanism: Some(asked.plan.mechanism.clone()),
         recipe: asked.run.narrower(),
+        labelled: asked.run.is_labelled(),
+        base: asked.run.base(),
         secrets,
         // What would change ε says little about δ.
         // And nothing of secrets that may be on a public side.
@@ -197,6 +205,7 @@ fn exposed(asked: &Asked, completed: &CompletedRun) -> Result<Guarantee> {
     let group = asked.plan.group;
     let row = Guarantee {
         engine: Some(Engine::Closed),
+        same_class: completed.within_a_class(),
         group: (group > GroupSize::ONE).then_some(group),
         about: Some(Subject::Secret),
         ..Guarantee::new(
@@ -282,6 +291,10 @@ fn in_its_notion(row: Guarantee, completed: &CompletedRun) -> Result<Guarantee> 
     let unit = match narrower {
         Recipe::Protect => UnitName::new("secret")?,
         _ => row.unit.clone(),
+    };
+    let row = Guarantee {
+        same_class: completed.within_a_class(),
+        ..row
     };
     if !matches!(row.notion, Notion::Dp | Notion::GroupDp) {
         return Ok(Guarantee { unit, ..row });

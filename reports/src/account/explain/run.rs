@@ -6,6 +6,7 @@ use crate::account::mechanism::{fold, words};
 use crate::account::plan::Asked;
 use crate::contract::Envelope;
 use anyhow::Result;
+use reticent_accounting::training::NUMBER_OF_RECORDS;
 use reticent_accounting::{
     Bounds, Delta, Direction, Epsilon, GroupSize, Guarantee, Mechanism, Method, Neighbours, Notion,
     Plan, PrivacyLoss, Query,
@@ -86,7 +87,7 @@ pub(crate) fn explain(asked: &Asked) -> Result<Envelope<Explanation>> {
         derived: derived(&rows, by_lemma),
         headline,
         steps,
-        not_covered: not_covered(),
+        not_covered: not_covered(plan.neighbours),
         mechanism: plan.mechanism.clone(),
     };
     Ok(Envelope::new("explanation", asked.inputs.clone(), body))
@@ -251,8 +252,8 @@ fn derived(rows: &[Guarantee], by_lemma: bool) -> Vec<Derived> {
 }
 
 /// What no number of this kind covers.
-fn not_covered() -> Vec<String> {
-    [
+fn not_covered(neighbours: Neighbours) -> Vec<String> {
+    let mut said = [
         "settings, checkpoints or seeds chosen by looking at results on the same data: compose all runs",
         "metrics, early stopping and loss curves computed on private text",
         "a tokenizer, vocabulary, redaction policy or normalisation fitted on private text",
@@ -263,5 +264,9 @@ fn not_covered() -> Vec<String> {
         "a delta that is not well below one over the number of records, or above the prior of a guess",
     ]
     .map(str::to_owned)
-    .to_vec()
+    .to_vec();
+    if neighbours == Neighbours::AddRemove {
+        said.push(NUMBER_OF_RECORDS.to_owned());
+    }
+    said
 }

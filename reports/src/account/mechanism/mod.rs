@@ -31,11 +31,19 @@ pub(crate) struct Loaded {
     pub(crate) caveat: Option<&'static str>,
 }
 
-/// Whether the owner's key vouches for the manifest of a checkpoint.
+/// What is to be said of a manifest that no owner's folder is beside.
+const AWAY: &str =
+    "not authenticated: read away from its checkpoint; a consistent forgery would not be noticed";
+
+/// Whether the owner's key vouches for the manifest of a checkpoint, in its place there or as another file beside the weights.
 #[cfg(feature = "audit")]
-fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
-    let found = reticent_backends::checkpoint::Authentication::of(checkpoint, manifest.as_bytes())?;
-    reticent_backends::checkpoint::Mark::compare(checkpoint, manifest)?;
+fn caveat(checkpoint: &Path, manifest: &str, in_place: bool) -> Result<Option<&'static str>> {
+    use reticent_backends::checkpoint::{Authentication, Mark};
+    let found = Authentication::of(checkpoint, manifest.as_bytes())?;
+    if found == Authentication::NoKey && !in_place {
+        return Ok(Some(AWAY));
+    }
+    Mark::compare(checkpoint, manifest)?;
     Ok(found.caveat())
 }
 
@@ -44,10 +52,11 @@ fn caveat(checkpoint: &Path, manifest: &str) -> Result<Option<&'static str>> {
     clippy::unnecessary_wraps,
     reason = "the build with the key's reader can refuse"
 )]
-const fn caveat(_: &Path, _: &str) -> Result<Option<&'static str>> {
-    Ok(Some(
-        "not authenticated: this build does not read owners' keys",
-    ))
+const fn caveat(_: &Path, _: &str, in_place: bool) -> Result<Option<&'static str>> {
+    Ok(Some(match in_place {
+        true => "not authenticated: this build does not read owners' keys",
+        false => AWAY,
+    }))
 }
 
 /// Reads a mechanism from a file, or from stdin for `-`. An event that is only a promise (ε, δ)
@@ -73,10 +82,11 @@ pub(crate) fn load(path: &Path, neighbours: Neighbours) -> Result<Loaded> {
     };
     let asked_of_others = training::read(&text, others).with_context(|| name.clone())?;
     let unnamed = asked_of_others.mechanism != document.mechanism;
-    let manifest = path.file_name().is_some_and(|name| name == "manifest.json");
-    let caveat = match path.parent() {
-        Some(checkpoint) if manifest => caveat(checkpoint, &text)?,
-        _ => None,
+    let in_place = path.file_name().is_some_and(|name| name == "manifest.json");
+    let caveat = match document.is_manifest() || in_place {
+        true if crate::contract::is_stream(path) => Some(AWAY),
+        true => caveat(reticent_disk::parent_of(path), &text, in_place)?,
+        false => None,
     };
     Ok(Loaded {
         name,
@@ -158,7 +168,7 @@ pub enum Export {
 
 /// What ran as indented JSON. An event says nothing of neighbours: whoever reads it will take
 /// its promises to be for those that are asked about, which must be `neighbours`. `unit`: what one record is, where that
-/// is known; a mechanism keeps it, an event can't say it.
+/// is known; a mechanism keeps it, as the run's recipe, classes and base, which an event can't say.
 ///
 /// # Errors
 /// A mechanism that the other format can't describe; an event of a run that promises less than its mechanism.
@@ -169,7 +179,6 @@ pub(crate) fn export(
     neighbours: Neighbours,
 ) -> Result<String> {
     let value = match (format, run.narrower()) {
-        (Export::Mechanism, None) if unit.is_none() => crate::contract::to_json(&run.mechanism)?,
         (Export::Mechanism, recipe) => {
             let mut around = serde_json::Map::new();
             if let Some(unit) = unit {
@@ -178,9 +187,19 @@ pub(crate) fn export(
             if let Some(recipe) = recipe {
                 around.insert("recipe".to_owned(), serde_json::json!(recipe));
             }
+            if run.labelled {
+                around.insert("labelled".to_owned(), true.into());
+            }
+            if let Some(base) = run.base {
+                around.insert("base".to_owned(), serde_json::json!(base));
+            }
             let mechanism = crate::contract::to_json(&run.mechanism)?;
-            around.insert("mechanism".to_owned(), mechanism);
-            around.into()
+            if around.is_empty() {
+                mechanism
+            } else {
+                around.insert("mechanism".to_owned(), mechanism);
+                around.into()
+            }
         }
         (Export::DpEvent, None) => {
             to_event(&run.mechanism, neighbours).context("--export dp-event")?

@@ -6,7 +6,9 @@ use crate::number::{capital, grouped, nearest, rounded_up, shortest};
 use crate::plan::{taken_for_granted, unauthenticated};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
-use reticent_accounting::training::{FirstPhase, Recipe, Run};
+use reticent_accounting::training::{
+    CHOICE_OF_RECORDS, FirstPhase, NUMBER_OF_RECORDS, Recipe, Run,
+};
 use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
 /// Under what the promises hold.
@@ -203,6 +205,12 @@ pub(super) fn not_covered(run: &PlannedRun) -> Vec<String> {
     .to_vec();
     if let Some(base) = run.plan.base() {
         said.insert(0, capital(base.not_covered()) + ".");
+    }
+    if run.plan.run.recipe().is_some_and(Recipe::is_private) {
+        said.push(capital(NUMBER_OF_RECORDS) + ".");
+        if run.plan.sizes.is_some() {
+            said.push(capital(CHOICE_OF_RECORDS) + ".");
+        }
     }
     if run.plan.run.recipe() == Some(Recipe::Protect) {
         said.push(

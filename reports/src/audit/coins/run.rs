@@ -53,7 +53,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         None => Inclusion::NotChecked,
     };
     of_one_unit(&model, &coins)?;
-    let run = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
+    let (run, manifest) = ran(&model, args.mechanism.as_deref(), &coins.plan)?;
     let delta = match (&args.delta, &run) {
         (Some(delta), _) => *delta,
         (None, Some(run)) => *run.delta,
@@ -79,7 +79,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
         alike: are_alike(scores.iter().copied()),
         epsilon: coin_bound(&guesses, &terms)?,
         provable: coin_provable(canaries, &terms)?,
-        manifest: model.caveat(),
+        manifest,
         verdict: None,
         no_verdict: None,
         limit: args.max_epsilon,

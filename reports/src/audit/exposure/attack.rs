@@ -75,6 +75,8 @@ pub struct Attack<'a> {
     pub show_secrets: bool,
     /// What shows that the run met them.
     pub planting: Planting,
+    /// What is to be said of the manifest behind the promise.
+    pub manifest: Option<String>,
 }
 
 impl<'a> Attack<'a> {
@@ -101,6 +103,7 @@ impl<'a> Attack<'a> {
             flat_sample: None,
             show_secrets: false,
             planting: Planting::default(),
+            manifest: None,
         })
     }
 
@@ -175,6 +178,7 @@ impl<'a> Attack<'a> {
         let mut report = ExposureReport::new(finding);
         report.canary_digest = Some(self.plan.identity()?);
         report.planting = self.planting();
+        report.manifest.clone_from(&self.manifest);
         if self.show_secrets {
             let secrets: BTreeMap<_, _> = self
                 .plan

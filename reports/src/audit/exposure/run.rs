@@ -88,7 +88,8 @@ fn sequential(
         bail!("--stop-at: there is no promise to test: {why}");
     }
     let attack = attack(args, &plan, canaries, model)?;
-    let report = attack.sequential(model.scorer(), stop_at, interrupt)?;
+    let mut report = attack.sequential(model.scorer(), stop_at, interrupt)?;
+    report.manifest.clone_from(&attack.manifest);
     model.check_steady("--scorer")?;
     output.answer_with_rows(
         &report.document(inputs(args)?.given("stop_at", stop_at)?),
@@ -109,8 +110,9 @@ fn attack<'a>(
         bail!("--mechanism: {why}");
     }
     let told = seal(model).is_some();
-    let run = ran(model, args.mechanism.as_deref(), plan)?;
+    let (run, manifest) = ran(model, args.mechanism.as_deref(), plan)?;
     let mut attack = Attack::new(plan, &model.tokenizer, &model.name, canaries)?;
+    attack.manifest = manifest;
     // How the run met canaries that it was not told of is not known.
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
@@ -141,7 +143,6 @@ pub(in crate::audit) fn measured(
     let (mut report, _) = attack.run(model.scorer(), interrupt)?;
     model.check_steady("--scorer")?;
     report.limit = args.max_exposure;
-    report.manifest = model.caveat();
     if let Some(why) = &model.unknown_origin {
         report.no_verdict = Some(why.clone());
     }
@@ -340,7 +341,7 @@ fn sealed(args: &Args, model: &Path, seal: &CanarySeal) -> Result<(CanaryPlan, C
     Ok((plan, canaries))
 }
 
-/// What ran, as a checkpoint of ours says it, or else a file.
+/// What ran, as a checkpoint of ours says it, or else a file, and what is to be said of either.
 ///
 /// # Errors
 /// A file of another run than the checkpoint's.
@@ -348,13 +349,15 @@ pub(in crate::audit) fn ran(
     model: &LoadedModel,
     file: Option<&Path>,
     plan: &CanaryPlan,
-) -> Result<Option<TrainingPlan>> {
+) -> Result<(Option<TrainingPlan>, Option<String>)> {
     let own = model.manifest.as_ref().map(Manifest::planned).transpose()?;
     let Some(path) = file else {
-        return Ok(own);
+        return Ok((own, model.caveat()));
     };
-    let given = of_mechanism(path, plan).context("--mechanism")?;
-    Ok(Some(match own {
+    let (given, caveat) = of_mechanism(path, plan).context("--mechanism")?;
+    let caveats: Vec<String> = model.caveat().into_iter().chain(caveat).collect();
+    let caveat = (!caveats.is_empty()).then(|| caveats.join("; "));
+    let run = match own {
         None => given,
         // A file takes back what the checkpoint promises, and gives back nothing that is lost.
         Some(_) if given.unprotected().is_some() => given,
@@ -367,15 +370,22 @@ pub(in crate::audit) fn ran(
             );
             own
         }
-    }))
+    };
+    Ok((Some(run), caveat))
 }
 
-/// A run that is known by a mechanism from a file: the files that `account --mechanism` takes.
-pub(in crate::audit) fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<TrainingPlan> {
+/// A run that is known by a mechanism from a file, and what is to be said of it: the files that `account --mechanism` takes.
+fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<(TrainingPlan, Option<String>)> {
     let loaded = load(path, Neighbours::AddRemove)?;
     let unit = UnitName::new(plan.unit.to_string())?;
     let document = loaded.document;
-    if let (Some(recipe), None) = (document.clone().completed().narrower(), &document.plan) {
+    let completed = document.clone().completed();
+    let authentic = loaded.caveat.map(str::to_owned);
+    let base = completed.base;
+    let base = base.map(|base| format!("not covered is {}", base.not_covered()));
+    let caveats: Vec<String> = authentic.into_iter().chain(base).collect();
+    let caveat = (!caveats.is_empty()).then(|| format!("{}: {}", loaded.name, caveats.join("; ")));
+    if let (Some(recipe), None) = (completed.narrower(), &document.plan) {
         bail!(
             "{}: {recipe} promises less than differential privacy, and only the manifest of the run says how it treated the canaries",
             loaded.name
@@ -392,7 +402,7 @@ pub(in crate::audit) fn of_mechanism(path: &Path, plan: &CanaryPlan) -> Result<T
     if let Some(plan) = document.plan
         && plan.mechanism() == document.mechanism
     {
-        return Ok(plan);
+        return Ok((plan, caveat));
     }
-    Attack::run_of(plan, document.mechanism)
+    Ok((Attack::run_of(plan, document.mechanism)?, caveat))
 }

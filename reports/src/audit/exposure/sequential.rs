@@ -52,6 +52,9 @@ pub struct SequentialReport {
     pub provable: Upper<Epsilon>,
     /// Evidence that training saw the canaries.
     pub planting: Planting,
+    /// That the manifest behind the promise is not authenticated; absent if it is, or if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// Whether the promise is contradicted.
     pub contradicted: bool,
     /// Positions that were scored.
@@ -80,6 +83,7 @@ impl SequentialReport {
             terms: promise.terms.clone(),
             provable,
             planting,
+            manifest: None,
             contradicted: false,
             positions: 0,
             canaries: Vec::new(),
@@ -244,8 +248,10 @@ impl SequentialReport {
                 format!("{} positions scored", grouped(self.positions)),
             ),
         ]
+        .into_iter()
+        .chain(self.manifest.clone().map(|caveat| ("manifest", caveat)))
         .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
+        .collect()
     }
 
     fn table(&self) -> Table {

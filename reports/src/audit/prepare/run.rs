@@ -11,6 +11,7 @@ use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
 use anyhow::{Context, Result, bail};
+use reticent_accounting::training::CHOICE_OF_RECORDS;
 use reticent_corpus::canary::CopyFate;
 use reticent_corpus::policy::{Cover, Level, Levels, PolicyChoice};
 use reticent_corpus::prepare::{Facts, Preparation, PrepareFiles, PrepareOptions, SecretSource};
@@ -316,6 +317,9 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             shown.sampled.as_ref(),
             plan.copies,
         ));
+    }
+    if prepared.options.draws() {
+        facts.push(("not covered", CHOICE_OF_RECORDS.to_owned()));
     }
     if f.public == 0 && prepared.options.conservative.is_none() {
         facts.push((

@@ -1,6 +1,7 @@
 //! What single recipes need to know about a prepared corpus: its sensitive tokens, its rates.
 
 use crate::audit::args::Train;
+use crate::plan::args::Whose;
 use crate::plan::{PlanRequest, PreparedFacts, record_rates};
 use anyhow::{Context, Result, ensure};
 use reticent_accounting::confidentiality::RedactedAlike;
@@ -11,7 +12,7 @@ use reticent_backends::{Corpus, SecretRates, Sensitive};
 use reticent_corpus::prepare::Prepared;
 use reticent_corpus::tokenize::Tokenizer;
 use reticent_corpus::{Record, TokenId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -38,7 +39,7 @@ impl Material {
         Ok(Self {
             sensitive: sensitive(plan, prepared)?,
             rates,
-            held_out: held_out(train, prepared)?,
+            held_out: held_out(train, request, prepared)?,
             masking: None,
             assignment,
         })
@@ -107,7 +108,7 @@ impl HeldOut {
 
 /// The records of --held-out, which must be cut into the same tokens and tell the same classes; where records have
 /// classes and nothing is said, those that `audit prepare` held out.
-fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<HeldOut>> {
+fn held_out(args: &Train, request: &PlanRequest, prepared: &Prepared) -> Result<Option<HeldOut>> {
     let Some(folder) = &args.course.held_out else {
         let own = prepared.held_out.iter().cloned();
         return Ok(prepared
@@ -140,6 +141,17 @@ fn held_out(args: &Train, prepared: &Prepared) -> Result<Option<HeldOut>> {
             folder.display()
         )
     })?;
+    if request.of_recipe.held_out_is == Some(Whose::Public) {
+        let trained = prepared.training.records.iter();
+        let trained: HashSet<&[TokenId]> = trained.map(|record| record.tokens.as_slice()).collect();
+        let is_trained = |text: &Vec<TokenId>| trained.contains(text.as_slice());
+        ensure!(
+            !records.texts.iter().all(is_trained),
+            "{}: must be private, got public: every record of --held-out {} is a record of PREPARED, which the promise is about",
+            request.name("held_out_is"),
+            folder.display()
+        );
+    }
     Ok(Some(records))
 }
 

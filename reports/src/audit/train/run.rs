@@ -3,7 +3,7 @@
 use crate::account::plan_page::promises::in_order;
 use crate::account::plan_page::{PlannedRun, first_promise, headline, sigma_found};
 use crate::account::secrets::SecretPosteriors;
-use crate::account::words::{about_delta, neighbours, promise};
+use crate::account::words::{about_delta, neighbours, of_redacted_secrets, promise};
 use crate::audit::args::Train;
 use crate::audit::train::log::{Line, Log};
 use crate::audit::train::material::Material;
@@ -21,8 +21,10 @@ use crate::plan::{
     unauthenticated,
 };
 use anyhow::{Context, Result, ensure};
-use reticent_accounting::training::{Recipe, Run, TrainingPlan};
-use reticent_accounting::{Epsilon, Guarantee, Mechanism, Tolerance, Upper};
+use reticent_accounting::training::{
+    Base, CHOICE_OF_RECORDS, NUMBER_OF_RECORDS, Recipe, Run, TrainingPlan,
+};
+use reticent_accounting::{Epsilon, Guarantee, Mechanism, Neighbours, Tolerance, Upper};
 use reticent_backends::checkpoint::{
     Checkpoint, FolderLock, Initial, Manifest, Owner, erase_finished, free_for, owner_folder,
     state_folder, weights_digest,
@@ -200,6 +202,12 @@ pub(crate) struct Body {
     /// Why nothing is promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
+    /// Whether records have classes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    labelled: bool,
+    /// The model of others that the run began from, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<Base>,
     /// What a paper estimates if it has no bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     estimates: Vec<Mechanism>,
@@ -210,6 +218,9 @@ pub(crate) struct Body {
     /// What is to be said of the manifest of an earlier run.
     #[serde(skip)]
     caveat: Option<&'static str>,
+    /// Whether the preparation drew something over all documents.
+    #[serde(skip)]
+    draws: bool,
     /// Perplexity of the held-out text (of an encoder: of its masked tokens) after each epoch of the last phase; no
     /// guarantee covers it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -457,10 +468,13 @@ pub(in crate::audit) fn run(train: &Train, output: Output, interrupt: &Interrupt
         mechanism: trained.mechanism(),
         secrets: SecretPosteriors::of(&trained.ran.plan, &trained.mechanism())?,
         because: trained.ran.plan.unprotected(),
+        labelled: trained.ran.plan.has_classes(),
+        base: trained.ran.plan.base(),
         estimates: trained.ran.estimates,
         seeded: trained.ran.plan.seeded,
         loss_on: prepared.options.loss_on,
         caveat: unauthenticated(&trained.ran.plan),
+        draws: prepared.options.draws(),
         held_out_perplexity: match model.head() {
             Head::Classes(_) => Vec::new(),
             Head::NextToken | Head::MaskedToken => {
@@ -606,7 +620,7 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
             .answer(Section::text("", secrets.sentences()))
             .answer(Section::table("Of each secret", secrets.table()));
     }
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes: Vec<String> = of_redacted_secrets(&shown.guarantees).into_iter().collect();
     if shown.seeded {
         notes.push("A fixed seed made the noise: this model is NOT private.".into());
     }
@@ -664,9 +678,9 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.push(format!(
             "{} longer than the model's context: trained on in windows{}.",
             count_of(shown.in_windows, "record"),
-            match run.plan.run.noisy() {
-                Some(_) => ", clipped as one record",
-                None => "",
+            match shown.recipe.is_private() {
+                true => ", clipped as one record",
+                false => "",
             }
         ));
     }
@@ -677,7 +691,25 @@ fn page(shown: &Body, run: &PlannedRun) -> Result<Page> {
         notes.extend(sigma_found(run).map(|found| found.trim().to_owned()));
     }
     notes.extend(run.inputs.assumed_line());
-    Ok(page.answer(Section::notes("", notes)))
+    let rows = &shown.guarantees;
+    let of_presence = rows
+        .iter()
+        .any(|row| row.neighbours == Neighbours::AddRemove);
+    let chosen = of_presence && shown.draws;
+    let not_covered = [
+        of_presence.then_some(NUMBER_OF_RECORDS),
+        chosen.then_some(CHOICE_OF_RECORDS),
+    ];
+    let not_covered = not_covered
+        .into_iter()
+        .flatten()
+        .map(|said| format!("{said}."));
+    Ok(page
+        .answer(Section::notes("", notes))
+        .section(Section::notes(
+            "What the numbers mean and do not cover",
+            not_covered.collect(),
+        )))
 }
 
 /// What a run promises of the classes of records.
