@@ -486,6 +486,27 @@ fn incidences_come_from_lists_fields_and_words_too() {
         pairs("--list list.txt --show-secrets"),
         "example,secret\na,+1\na,cat\nb,cat\nc,\n"
     );
+    // Inside longer words and numbers too, which is said; nothing that was counted is "in no record".
+    std::fs::write(at.join("parts.txt"), "王小明\nbirds\ncat\n41111111\n").unwrap();
+    let parts = "{\"id\":\"a\",\"text\":\"您好，我叫王小明，账号1。\"}\n{\"id\":\"b\",\"text\":\"concatenated\"}\n{\"id\":\"c\",\"text\":\"4111 1111\"}\n";
+    std::fs::write(at.join("parts.jsonl"), parts).unwrap();
+    let line = "incidence parts.jsonl --unit document --list parts.txt --out parts.csv --force";
+    let said = json(at, line);
+    assert_eq!(
+        (
+            &said["pairs"],
+            &said["records_with_inside"],
+            &said["not_found"]
+        ),
+        (&3.into(), &1.into(), &1.into())
+    );
+    let said = ok(at, line);
+    assert!(
+        said.contains("in 1 document, one stands only inside"),
+        "{said}"
+    );
+    std::fs::write(at.join("parts.txt"), "王小明\n").unwrap();
+    assert!(!ok(at, line).contains("in no record"));
     // The three most frequent: cat and the in two, then 1 by the alphabet.
     assert_eq!(
         pairs("--words 2-3 --show-secrets"),

@@ -216,12 +216,42 @@ pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || is_combining_mark(c)
 }
 
-/// Whether a letter, digit or mark goes on on either side. A side that is no letter or digit itself needs no boundary.
+/// Whether a letter, digit or mark goes on on either side. A side that is no letter or digit itself needs no boundary, and
+/// neither does one where either character is of a script without spaces.
 fn continued(text: &str, start: usize, end: usize) -> bool {
-    let inside = |c: Option<char>| c.is_some_and(in_word);
+    let inside = |c: Option<char>| c.is_some_and(|c| in_word(c) && !is_unspaced(c));
     let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);
     inside(before.chars().next_back()) && inside(word.chars().next())
         || inside(word.chars().next_back()) && inside(after.chars().next())
+}
+
+/// Whether a character is of a script in which no space parts words, or, as in Korean, a word from its particles.
+const fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        // Thai, Lao, Myanmar, Khmer.
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{19e0}'..='\u{19ff}'
+        | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
+        // Hangul.
+        | '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{ac00}'..='\u{d7ff}'
+        // Radicals, Han, kana, bopomofo and Hangul for compatibility.
+        | '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ffdc}'
+        | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// A text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
+pub(crate) fn joined_numbers(text: &str) -> String {
+    let folded = Folded::of(&Plain::of(text).text, true).text;
+    let mut joined = String::with_capacity(folded.len());
+    let mut rest = folded.as_str();
+    while let Some(c) = rest.chars().next() {
+        joined.push(c);
+        rest = &rest[c.len_utf8()..];
+        let behind = rest.trim_start_matches([' ', '-', '.']);
+        if c.is_numeric() && behind.starts_with(char::is_numeric) {
+            rest = behind;
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -256,6 +286,13 @@ mod tests {
             ),
         ] {
             assert_eq!(folded(text), same);
+        }
+        for (text, joined) in [
+            ("A 4111-1111 1111.1 b. 1 - 2 x", "a 4111111111111 b. 12 x"),
+            ("\u{ff11}\u{a0}\u{661} v. 2-a", "11 v. 2-a"),
+            (r"4111\n1111", "41111111"),
+        ] {
+            assert_eq!(joined_numbers(text), joined, "{text}");
         }
         assert_eq!(Folded::of("Ada", false).text, "Ada");
         assert_eq!(word(" Ada\t", true), "ada");

@@ -4,7 +4,7 @@ use super::words::words;
 use super::{Read, found, name, pass};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
-use crate::policy::{Dictionary, DictionaryOptions, Policy};
+use crate::policy::{Dictionary, DictionaryOptions, Policy, joined_numbers};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
@@ -16,22 +16,60 @@ use std::sync::Arc;
 pub struct SecretList {
     secrets: Vec<String>,
     automaton: Dictionary,
+    /// Those with digits, as [`joined_numbers`] leaves them, and which they are.
+    numbers: Option<(Dictionary, Vec<usize>)>,
 }
 
 impl SecretList {
-    /// Builds the automaton. Secrets are told as a [`Dictionary`] tells its words, in any case, and only where no letter or
-    /// digit touches them.
+    /// Builds the automaton. Secrets are told as a [`Dictionary`] tells its words, in any case.
     ///
     /// # Errors
     /// No secret, or a blank one.
     pub fn new(secrets: Vec<String>) -> Result<Self> {
-        let automaton = Dictionary::new(&DictionaryOptions {
-            kind: "secret".to_owned(),
-            words: secrets.clone(),
-            case_sensitive: false,
-            whole_words: true,
-        })?;
-        Ok(Self { secrets, automaton })
+        let dictionary = |words: Vec<String>| {
+            Dictionary::new(&DictionaryOptions {
+                kind: "secret".to_owned(),
+                words,
+                case_sensitive: false,
+                whole_words: true,
+            })
+        };
+        let with_digits: Vec<usize> = (0..secrets.len())
+            .filter(|at| secrets[*at].contains(char::is_numeric))
+            .collect();
+        let joined: Vec<String> = with_digits
+            .iter()
+            .map(|at| joined_numbers(&secrets[*at]))
+            .collect();
+        let numbers = match joined.is_empty() {
+            true => None,
+            false => Some((dictionary(joined)?, with_digits)),
+        };
+        Ok(Self {
+            automaton: dictionary(secrets.clone())?,
+            numbers,
+            secrets,
+        })
+    }
+
+    /// The secrets that stand anywhere in a text, inside longer words too and with other separators between digits, and
+    /// whether each stands inside longer words alone: what follows on a letter of Arabic or German may be a particle or an ending, and a
+    /// place too many is on the safe side.
+    fn anywhere(&self, text: &str) -> BTreeMap<&str, bool> {
+        let mut out = BTreeMap::new();
+        let mut enter = |secret: usize, inside: bool| {
+            let known = out.entry(&*self.secrets[secret]).or_insert(true);
+            *known &= inside;
+        };
+        for (secret, inside) in self.automaton.anywhere(text) {
+            enter(secret, inside);
+        }
+        if let Some((numbers, secrets)) = &self.numbers {
+            for (number, inside) in numbers.anywhere(&joined_numbers(text)) {
+                enter(secrets[number], inside);
+            }
+        }
+        out
     }
 
     /// The secrets.
@@ -46,7 +84,7 @@ impl SecretList {
         crate::random::sha256(format!("{}\n", self.secrets.join("\n")).as_bytes())
     }
 
-    /// The document with every place of a listed secret marked, but for places that overlap a
+    /// The document with every place marked in which a listed secret stands as a whole word, but for places that overlap a
     /// mark that is there or a masked span. Of places that overlap each other the first is
     /// marked, and of two with one beginning the longer.
     #[must_use]
@@ -87,7 +125,7 @@ impl SecretList {
 pub enum Sense {
     /// What a policy finds: the secret is the text of the span.
     Policy(Arc<dyn Policy>),
-    /// A list of them.
+    /// A list of them, wherever they stand.
     List(SecretList),
     /// The values of the field that the documents are read with, in every unit of a document.
     Field,
@@ -102,6 +140,8 @@ pub struct Sensed {
     pub secret: String,
     /// Its kind: the policy's, or `secret`, `field`, `word`.
     pub kind: Arc<str>,
+    /// Whether it is of a list and stands inside longer words or numbers alone.
+    pub inside: bool,
 }
 
 /// One unit and the distinct secrets in it.
@@ -162,31 +202,35 @@ impl Sense {
     /// The distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
         let text = &*unit.text;
-        let mut out: BTreeMap<String, Arc<str>> = BTreeMap::new();
+        let mut out: BTreeMap<String, (Arc<str>, bool)> = BTreeMap::new();
         match self {
             Self::Policy(policy) => {
                 for span in found(unit, policy.as_ref()) {
-                    out.insert(text[span.start..span.end].to_owned(), span.kind);
+                    out.insert(text[span.start..span.end].to_owned(), (span.kind, false));
                 }
             }
             Self::List(list) => {
-                for (number, _, _) in list.automaton.occurrences(text) {
-                    out.insert(list.secrets[number].clone(), "secret".into());
+                for (secret, inside) in list.anywhere(text) {
+                    out.insert(secret.to_owned(), ("secret".into(), inside));
                 }
             }
             Self::Field => {
                 for value in values {
-                    out.insert(value.clone(), "field".into());
+                    out.insert(value.clone(), ("field".into(), false));
                 }
             }
             Self::Words(known) => {
                 for word in words(text).filter(|word| known.contains(word)) {
-                    out.insert(word, "word".into());
+                    out.insert(word, ("word".into(), false));
                 }
             }
         }
         out.into_iter()
-            .map(|(secret, kind)| Sensed { secret, kind })
+            .map(|(secret, (kind, inside))| Sensed {
+                secret,
+                kind,
+                inside,
+            })
             .collect()
     }
 }

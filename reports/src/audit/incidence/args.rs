@@ -57,7 +57,8 @@ pub struct Sensing {
     /// Whatever this policy finds, as for `audit prepare`.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
-    /// The secrets in this file, one per line, wherever they occur as whole words, in any case and however typed.
+    /// The secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however typed,
+    /// and with any spaces, dashes and dots between digits.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
     /// Values of this key or column: text, numbers, or lists of them.

@@ -31,7 +31,10 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Secrets of --list that are in no record.
+    /// Records with a secret of --list that stands there inside longer words or numbers alone: counted as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records_with_inside: Option<u64>,
+    /// Secrets of --list that are in no record, not even inside a longer word.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_found: Option<u64>,
 }
@@ -125,7 +128,7 @@ pub(in crate::audit) fn run(
         show: args.show_secrets,
         ..Names::default()
     };
-    let mut failed = None;
+    let (mut failed, mut inside) = (None, 0);
     Incidence::each(
         &mut documents,
         source.cut,
@@ -136,6 +139,7 @@ pub(in crate::audit) fn run(
             shown.records += 1;
             shown.records_with_secrets += u64::from(!found.secrets.is_empty());
             shown.pairs += found.secrets.len() as u64;
+            inside += u64::from(found.secrets.iter().any(|secret| secret.inside));
             let secrets: Vec<String> = found.secrets.iter().map(|s| names.of(s)).collect();
             failed = table.row(&found.example, &secrets).err();
             Ok(failed.is_none() && !interrupt.raised())
@@ -158,6 +162,7 @@ pub(in crate::audit) fn run(
         .map(ToString::to_string)
         .collect();
     shown.distinct = names.known.len() as u64;
+    shown.records_with_inside = listed.map(|_| inside);
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
     shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
     shown.by_kind = names.by_kind;
@@ -268,9 +273,16 @@ fn page(shown: &Body, unit: &str) -> Page {
         grouped(shown.most_records)
     );
     let mut facts = vec![("secrets", secrets)];
+    if let Some(inside) = shown.records_with_inside.filter(|inside| *inside > 0) {
+        let said = format!(
+            "in {}, one stands only inside a longer word or number; counted as well",
+            count_of(inside, unit)
+        );
+        facts.push(("inside words", said));
+    }
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
         let said = format!(
-            "{} of --list are in no record: nothing can be promised for them",
+            "{} of --list are in no record as they are spelled there, not even inside a longer word: nothing can be promised for them",
             grouped(missing)
         );
         facts.push(("not found", said));
