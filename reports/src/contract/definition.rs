@@ -136,11 +136,9 @@ mod tests {
                 command = command.mut_group(group.get_id(), |group| group.required(false));
             }
             let together = |a: &Arg, b: &Arg| {
-                let has = |arg: &Arg| move |id: &clap::Id| id == arg.get_id();
                 groups.iter().any(|group| {
-                    !group.clone().is_multiple()
-                        && group.get_args().any(has(a))
-                        && group.get_args().any(has(b))
+                    let has = |arg: &Arg| group.get_args().any(|id| id == arg.get_id());
+                    !group.clone().is_multiple() && has(a) && has(b)
                 })
             };
             let options: Vec<Arg> = command.get_arguments().cloned().collect();
