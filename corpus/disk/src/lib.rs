@@ -1,5 +1,5 @@
 //! Every change on a disk that must be whole or absent, in one place, where tests can make each of them fail, regular
-//! files read up to a limit, and tables whose quotes are closed.
+//! files read up to a limit, and tables: whose quotes are closed, and by what their values are compared.
 //!
 //! [`WholeFile`] and [`WholeFolder`] appear under their names when they are finished; [`DiskFile`] is a file that
 //! grows and is taken up again. What they make can be read by its owner only.
@@ -23,6 +23,7 @@ mod failing;
 mod key;
 mod lock;
 mod quotes;
+mod spelling;
 mod whole;
 
 pub use key::{
@@ -30,6 +31,7 @@ pub use key::{
 };
 pub use lock::lock_file;
 pub use quotes::ClosedQuotes;
+pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 
 use failing::step;

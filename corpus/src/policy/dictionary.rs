@@ -1,9 +1,10 @@
 //! Lists of words: names, places, anything that is known to be secret.
 
-use super::folded::{self, Forms};
+use super::folded::Forms;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use aho_corasick::{AhoCorasick, MatchKind};
+use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Dictionary {
         }
         let any_case = !options.case_sensitive;
         let words: Vec<String> = (options.words.iter())
-            .map(|word| folded::word(word, any_case))
+            .map(|word| folded_word(word, any_case))
             .collect();
         if let Some(at) = words.iter().position(String::is_empty) {
             return Err(Error::Range {

@@ -1,12 +1,11 @@
 //! Text as a dictionary compares it: composed, with look-alikes, white space and escapes as one form, in one case where that
 //! doesn't matter.
 
-use super::detect::plain::{Plain, Typed, typed};
+use super::detect::plain::Plain;
+use reticent_disk::{cluster, fold};
 use std::ops::Range;
 use unicode_normalization_alignments::UnicodeNormalization;
-use unicode_normalization_alignments::char::{
-    canonical_combining_class, compose, is_combining_mark,
-};
+use unicode_normalization_alignments::char::is_combining_mark;
 
 /// A text in the forms that words are looked for in: as it is, and with what JSON, addresses and HTML write for a character
 /// as that character, where it has such.
@@ -50,11 +49,6 @@ impl<'a> Forms<'a> {
         }
         out
     }
-}
-
-/// A word in the form that it has in every text.
-pub(super) fn word(word: &str, any_case: bool) -> String {
-    Folded::of(word, any_case).text.trim().to_owned()
 }
 
 /// A folded text, and where it was.
@@ -148,69 +142,6 @@ impl Folded {
     }
 }
 
-/// Whether white space, or what is shown as such.
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(typed(c), Some(Typed::As(' ')))
-}
-
-/// Bytes of what is folded as one: white space, or a character with the marks and letters that it is composed with.
-fn cluster(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    // Nothing is composed of ASCII alone.
-    if !bytes[0].is_ascii_whitespace() && bytes[..bytes.len().min(2)].is_ascii() {
-        return 1;
-    }
-    let mut chars = text.char_indices();
-    let Some((_, mut last)) = chars.next() else {
-        return 0;
-    };
-    let blank = is_blank(last);
-    for (at, c) in chars {
-        let joined = if blank {
-            is_blank(c)
-        } else {
-            canonical_combining_class(c) != 0 || compose(last, c).is_some()
-        };
-        if !joined {
-            return at;
-        }
-        last = compose(last, c).unwrap_or(c);
-    }
-    text.len()
-}
-
-fn fold(cluster: &str, any_case: bool, folded: &mut String) {
-    let mut push = |c: char| match any_case {
-        true => folded.extend(c.to_lowercase()),
-        false => folded.push(c),
-    };
-    let Some(first) = cluster.chars().next() else {
-        return;
-    };
-    if first.is_ascii() && cluster.len() == 1 && !first.is_ascii_whitespace() {
-        push(first);
-    } else if is_blank(first) {
-        push(' ');
-    } else {
-        for (c, _) in cluster.nfc() {
-            match typed(c) {
-                Some(Typed::As(c)) => push(c),
-                Some(Typed::Nothing) => {}
-                None => push(straight(c)),
-            }
-        }
-    }
-}
-
-/// Quotation marks as they are typed.
-const fn straight(c: char) -> char {
-    match c {
-        '\u{2018}'..='\u{201b}' | '\u{2bc}' => '\'',
-        '\u{201c}'..='\u{201f}' => '"',
-        c => c,
-    }
-}
-
 /// A letter, a digit, or an accent on the one before.
 pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || is_combining_mark(c)
@@ -258,6 +189,7 @@ pub(crate) fn joined_numbers(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use reticent_disk::folded_word;
 
     fn folded(text: &str) -> String {
         Folded::of(text, true).text
@@ -295,8 +227,8 @@ mod tests {
             assert_eq!(joined_numbers(text), joined, "{text}");
         }
         assert_eq!(Folded::of("Ada", false).text, "Ada");
-        assert_eq!(word(" Ada\t", true), "ada");
-        assert_eq!(word("\u{200b}", true), "");
+        assert_eq!(folded_word(" Ada\t", true), "ada");
+        assert_eq!(folded_word("\u{200b}", true), "");
     }
 
     proptest! {

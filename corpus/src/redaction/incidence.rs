@@ -8,6 +8,7 @@ use crate::policy::{Dictionary, DictionaryOptions, Policy, joined_numbers};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
+use reticent_disk::folded_word;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -127,7 +128,8 @@ pub enum Sense {
     Policy(Arc<dyn Policy>),
     /// A list of them, wherever they stand.
     List(SecretList),
-    /// The values of the field that the documents are read with, in every unit of a document.
+    /// The values of the field that the documents are read with, in every unit of a document. Values that
+    /// [`folded_word`] makes one are one secret.
     Field,
     /// Words, by [`crate::redaction::DocumentFrequencies`].
     Words(HashSet<String>),
@@ -215,8 +217,13 @@ impl Sense {
                 }
             }
             Self::Field => {
+                // Of several spellings in one record the first.
+                let mut known = HashSet::new();
                 for value in values {
-                    out.insert(value.clone(), ("field".into(), false));
+                    let folded = folded_word(value, true);
+                    if !folded.is_empty() && known.insert(folded) {
+                        out.insert(value.clone(), ("field".into(), false));
+                    }
                 }
             }
             Self::Words(known) => {

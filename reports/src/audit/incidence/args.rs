@@ -61,7 +61,8 @@ pub struct Sensing {
     /// and with any spaces, dashes and dots between digits.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// Values of this key or column: text, numbers, or lists of them.
+    /// Values of this key or column: text, numbers, or lists of them. Case, spaces and how accents are written make no
+    /// other value.
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
     /// Words of these ranks by the number of records they occur in, the most frequent being 1.

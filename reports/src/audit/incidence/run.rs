@@ -13,6 +13,7 @@ use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, corpus_files};
 use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
+use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,8 +44,17 @@ pub(crate) struct Body {
 #[derive(Default)]
 struct Names {
     show: bool,
-    known: HashMap<Box<str>, (u64, u64)>,
+    /// Whether they are values of a field, whose spellings are one secret.
+    folds: bool,
+    known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
+}
+
+/// A secret that occurred before.
+struct Known {
+    /// What it is called.
+    name: Box<str>,
+    records: u64,
 }
 
 /// The text, and what one record of it is.
@@ -126,6 +136,7 @@ pub(in crate::audit) fn run(
     };
     let mut names = Names {
         show: args.show_secrets,
+        folds: args.sensing.field.is_some(),
         ..Names::default()
     };
     let (mut failed, mut inside) = (None, 0);
@@ -164,7 +175,12 @@ pub(in crate::audit) fn run(
     shown.distinct = names.known.len() as u64;
     shown.records_with_inside = listed.map(|_| inside);
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
-    shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
+    shown.most_records = names
+        .known
+        .values()
+        .map(|known| known.records)
+        .max()
+        .unwrap_or(0);
     shown.by_kind = names.by_kind;
     show(&shown, (args, &source), sensed_by, output)?;
     Ok(Exit::Finished)
@@ -217,22 +233,23 @@ fn sense(
 }
 
 impl Names {
-    /// The secret itself, or its kind with a number.
+    /// The secret itself, as it was spelled first, or its kind with a number.
     fn of(&mut self, sensed: &Sensed) -> String {
-        let next = self.by_kind.get(&*sensed.kind).copied().unwrap_or(0);
-        let (number, records) = self
-            .known
-            .entry(sensed.secret.as_str().into())
-            .or_insert_with(|| {
-                self.by_kind.insert(sensed.kind.to_string(), next + 1);
-                (next, 0)
-            });
-        *records += 1;
-        if self.show {
-            sensed.secret.clone()
-        } else {
-            format!("{}-{number}", sensed.kind)
-        }
+        let key = match self.folds {
+            true => folded_word(&sensed.secret, true).into_boxed_str(),
+            false => sensed.secret.as_str().into(),
+        };
+        let known = self.known.entry(key).or_insert_with(|| {
+            let next = self.by_kind.entry(sensed.kind.to_string()).or_insert(0);
+            *next += 1;
+            let name = match self.show {
+                true => sensed.secret.as_str().into(),
+                false => format!("{}-{}", sensed.kind, *next - 1).into(),
+            };
+            Known { name, records: 0 }
+        });
+        known.records += 1;
+        known.name.to_string()
     }
 }
 
