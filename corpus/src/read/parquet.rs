@@ -218,9 +218,14 @@ fn json(field: &Field) -> std::result::Result<Value, &'static str> {
     })
 }
 
-/// One value, or those of a list; empty text is none.
+/// One value, or those of a list; empty text is none, and a whole number may be one with a point.
 fn texts(field: &Field) -> Option<Vec<String>> {
-    let named: Option<Vec<String>> = field_list(field).iter().map(field_name).collect();
+    let named = |field: &Field| match field {
+        Field::Float(number) => values::whole_number(f64::from(*number)),
+        Field::Double(number) => values::whole_number(*number),
+        other => field_name(other),
+    };
+    let named: Option<Vec<String>> = field_list(field).iter().map(named).collect();
     named.map(|all| all.into_iter().filter(|v| !v.is_empty()).collect())
 }
 
