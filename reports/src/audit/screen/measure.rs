@@ -2,7 +2,7 @@
 
 use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
 use anyhow::Result;
-use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates};
+use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, MeasuredRates};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
@@ -222,7 +222,7 @@ fn brought<'a>(
 }
 
 /// One label for each random record that brings a secret.
-pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
+pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> Vec<Label> {
     let of = |(line, brought): (usize, Brought<'_>)| {
         let kinds: Vec<&str> = brought.kinds.into_iter().collect();
         // Of a missed one whether both missed it in one place.
@@ -236,6 +236,7 @@ pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
             missed_by_conservative: seen[line].flagged().map(unflagged),
             secret: Some(seen[line].line.record.clone()),
             population: None,
+            measured_for: measured_for.cloned(),
         }
     };
     brought(seen, |_| true).into_iter().map(of).collect()
