@@ -278,6 +278,48 @@ fn a_secret_of_many_records_counts_once() {
     assert!(!labels.contains("995") && !labels.contains("hidden"));
 }
 
+/// A secret that is covered is missed where its absence shows; both commands count it alike and say why.
+#[test]
+fn policy_and_screen_use_the_same_words() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    let record = |i: u32| {
+        let text =
+            format!("Please send the invoice to user{i}@example.com. The card ends with 45820{i}.");
+        let secrets = json!([{"start": 27, "end": 46, "kind": "email"}]);
+        format!(
+            "{}\n",
+            json!({"id": i.to_string(), "text": text, "secrets": secrets})
+        )
+    };
+    std::fs::write(
+        here.join("d.jsonl"),
+        (600..610).map(record).collect::<String>(),
+    )
+    .unwrap();
+    let policy = "policy d.jsonl --unit document --policy general";
+    let screen = "screen d.jsonl --unit document --policy general --marked --sample 10";
+    let one = &json_of(&audit(here, &format!("{policy} --format json"), ""))["marked"]["email"];
+    let other = &json_of(&audit(here, &format!("{screen} --format json"), ""))["kinds"]["email"];
+    assert_eq!((&one["covered"], &one["caught"]), (&json!(10), &json!(0)));
+    for name in ["secrets", "covered", "recall", "caught", "nothing_left"] {
+        assert_eq!(one[name], other[name], "{name}");
+    }
+    for line in [policy, screen] {
+        let output = audit(here, &format!("{line} --format markdown"), "");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for word in [
+            "covered",
+            "recall",
+            "nothing left",
+            "A covered secret still counts as missed",
+        ] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    }
+}
+
 /// The rates of one policy say nothing of a corpus that another one prepared.
 #[test]
 fn labels_fit_the_policy_that_they_were_measured_for() {

@@ -2,6 +2,7 @@
 
 use super::measure::{MissingRate, Screening};
 use super::sheet::{Header, Sheet};
+use crate::audit::policy::TRACES;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
@@ -111,6 +112,9 @@ impl Screening {
                 self.by_kind(),
             ))
             .section(Section::table("What the policy found", self.by_span()));
+        if self.kinds.values().any(|row| row.caught < row.covered) {
+            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+        }
         if self.near > 0 {
             page = page.answer(Section::text(
                 "",
@@ -150,9 +154,10 @@ impl Screening {
             ("gamma at most", Align::Right),
             ("by both", Align::Right),
             ("eta at most", Align::Right),
-            ("secrets", Align::Right),
-            ("caught", Align::Right),
+            ("places", Align::Right),
+            ("covered", Align::Right),
             ("recall", Align::Right),
+            ("nothing left", Align::Right),
         ]);
         for (kind, row) in &self.kinds {
             table.row([
@@ -164,8 +169,9 @@ impl Screening {
                 row.eta
                     .map_or_else(String::new, |eta| rounded_up(eta.get().get(), 4)),
                 grouped(row.secrets),
-                grouped(row.caught),
+                grouped(row.covered),
                 nearest(row.recall, 4),
+                nearest(row.nothing_left, 4),
             ]);
         }
         table
