@@ -135,6 +135,14 @@ fn a_folder_is_redacted_as_one_stream() {
     std::fs::write(at.join("in/bad.txt"), b"ok\n\n\xff").unwrap();
     let error = refused(at, "redact in --out other.jsonl");
     assert!(error.contains("bad.txt, line 3: invalid UTF-8"), "{error}");
+    for name in ["x.csv", "x.parquet", "x.txt", "x.jsonl.gz"] {
+        let error = refused(at, &format!("redact in --out {name}"));
+        assert!(
+            error.contains("--out: ") && error.contains("name it FILE.jsonl"),
+            "{error}"
+        );
+        assert!(!at.join(name).exists());
+    }
     let said = json(at, "redact in --out other.jsonl --skip-unreadable");
     assert_eq!(said["skipped"].as_array().unwrap().len(), 1);
     assert_eq!(said["units"], 6);

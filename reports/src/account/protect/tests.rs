@@ -74,6 +74,23 @@ fn a_field_of_records_names_their_secrets() {
     assert_eq!(rows, [vec![0], vec![1], vec![]]);
 }
 
+#[test]
+fn a_table_in_another_encoding_is_told_what_to_do() {
+    for (bytes, said) in [
+        (
+            &b"example,secret\na,J\xfcrgen\n"[..],
+            "line 2: invalid UTF-8 in field 2; convert it to UTF-8, for example with iconv -f LATIN1",
+        ),
+        (b"\xff\xfee\0x\0\n\0", "iconv -f UTF-16"),
+    ] {
+        let folder = folder(&[]);
+        let path = folder.path().join("x.csv");
+        std::fs::write(&path, bytes).unwrap();
+        let error = gathered(&path, None).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
 /// People spell one name in several ways: each too many would be a secret in fewer records.
 #[test]
 fn spellings_of_a_field_are_one_secret() {
@@ -116,6 +133,16 @@ fn bad_lines_are_told_with_file_line_and_value() {
             "x.csv, line 1: no column secret",
         ),
         ("x.csv", "example,secret\na,b\nc\n", "x.csv, line 3"),
+        (
+            "x.csv",
+            "example,secret\r\n,b\r\n",
+            "x.csv, line 2: the example has no name",
+        ),
+        (
+            "x.csv",
+            "example;secret\na;b\n",
+            "not by semicolons; convert it",
+        ),
         (
             "x.csv",
             "example,secret\n,b\n",
