@@ -104,6 +104,7 @@ fn samples_of_finitely_many_support_no_low_confidence() {
         missed_by_conservative: Some(false),
         secret: None,
         population: None,
+        measured_for: None,
     };
     let labels = LabelledSecrets::gather((0..200).map(label)).unwrap();
     let sample = LabelledSample {

@@ -135,6 +135,14 @@ fn a_folder_is_redacted_as_one_stream() {
     std::fs::write(at.join("in/bad.txt"), b"ok\n\n\xff").unwrap();
     let error = refused(at, "redact in --out other.jsonl");
     assert!(error.contains("bad.txt, line 3: invalid UTF-8"), "{error}");
+    for name in ["x.csv", "x.parquet", "x.txt", "x.jsonl.gz"] {
+        let error = refused(at, &format!("redact in --out {name}"));
+        assert!(
+            error.contains("--out: ") && error.contains("name it FILE.jsonl"),
+            "{error}"
+        );
+        assert!(!at.join(name).exists());
+    }
     let said = json(at, "redact in --out other.jsonl --skip-unreadable");
     assert_eq!(said["skipped"].as_array().unwrap().len(), 1);
     assert_eq!(said["units"], 6);
@@ -478,6 +486,24 @@ fn incidences_come_from_lists_fields_and_words_too() {
         pairs("--field author --show-secrets"),
         "example,secret\na,Ada\nb,Ada\nb,Bob\nc,\n"
     );
+    // One author in three spellings, as account protect counts them: the first is written.
+    let csv = "id,text,author\na,x,Ada \nb,x,ada\nc,x,Ada\n";
+    std::fs::write(at.join("authors.csv"), csv).unwrap();
+    let authors = [("a", "Ada "), ("b", "ada"), ("c", "Ada")]
+        .map(|(id, who)| format!("{{\"id\":\"{id}\",\"text\":\"x\",\"author\":\"{who}\"}}\n"));
+    std::fs::write(at.join("authors.jsonl"), authors.concat()).unwrap();
+    for ending in ["csv", "jsonl"] {
+        let line = format!(
+            "incidence authors.{ending} --unit document --field author --show-secrets --out w.csv --force"
+        );
+        let said = json(at, &line);
+        assert_eq!(
+            (&said["distinct"], &said["most_records"]),
+            (&1.into(), &3.into())
+        );
+        let written = std::fs::read_to_string(at.join("w.csv")).unwrap();
+        assert_eq!(written, "example,secret\na,Ada \nb,Ada \nc,Ada \n");
+    }
     assert_eq!(
         pairs("--list list.txt"),
         "example,secret\na,secret-0\na,secret-1\nb,secret-1\nc,\n"
@@ -486,6 +512,27 @@ fn incidences_come_from_lists_fields_and_words_too() {
         pairs("--list list.txt --show-secrets"),
         "example,secret\na,+1\na,cat\nb,cat\nc,\n"
     );
+    // Inside longer words and numbers too, which is said; nothing that was counted is "in no record".
+    std::fs::write(at.join("parts.txt"), "王小明\nbirds\ncat\n41111111\n").unwrap();
+    let parts = "{\"id\":\"a\",\"text\":\"您好，我叫王小明，账号1。\"}\n{\"id\":\"b\",\"text\":\"concatenated\"}\n{\"id\":\"c\",\"text\":\"4111 1111\"}\n";
+    std::fs::write(at.join("parts.jsonl"), parts).unwrap();
+    let line = "incidence parts.jsonl --unit document --list parts.txt --out parts.csv --force";
+    let said = json(at, line);
+    assert_eq!(
+        (
+            &said["pairs"],
+            &said["records_with_inside"],
+            &said["not_found"]
+        ),
+        (&3.into(), &1.into(), &1.into())
+    );
+    let said = ok(at, line);
+    assert!(
+        said.contains("in 1 document, one stands only inside"),
+        "{said}"
+    );
+    std::fs::write(at.join("parts.txt"), "王小明\n").unwrap();
+    assert!(!ok(at, line).contains("in no record"));
     // The three most frequent: cat and the in two, then 1 by the alphabet.
     assert_eq!(
         pairs("--words 2-3 --show-secrets"),

@@ -107,7 +107,7 @@ fn an_owners_key_that_others_can_read_is_said() {
         std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_audit"))
             .args(["redact", "data.txt", "--policy", "names.toml"])
-            .args(["--out", "redacted.txt", "--force"])
+            .args(["--out", "redacted.jsonl", "--force"])
             .current_dir(at)
             .env("RETICENT_OWNER_KEY", &key)
             .output()

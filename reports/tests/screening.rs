@@ -278,6 +278,143 @@ fn a_secret_of_many_records_counts_once() {
     assert!(!labels.contains("995") && !labels.contains("hidden"));
 }
 
+/// A secret that is covered is missed where its absence shows; both commands count it alike and say why.
+#[test]
+fn policy_and_screen_use_the_same_words() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    let record = |i: u32| {
+        let text =
+            format!("Please send the invoice to user{i}@example.com. The card ends with 45820{i}.");
+        let secrets = json!([{"start": 27, "end": 46, "kind": "email"}]);
+        format!(
+            "{}\n",
+            json!({"id": i.to_string(), "text": text, "secrets": secrets})
+        )
+    };
+    std::fs::write(
+        here.join("d.jsonl"),
+        (600..610).map(record).collect::<String>(),
+    )
+    .unwrap();
+    let policy = "policy d.jsonl --unit document --policy general";
+    let screen = "screen d.jsonl --unit document --policy general --marked --sample 10";
+    let one = &json_of(&audit(here, &format!("{policy} --format json"), ""))["marked"]["email"];
+    let other = &json_of(&audit(here, &format!("{screen} --format json"), ""))["kinds"]["email"];
+    assert_eq!((&one["covered"], &one["caught"]), (&json!(10), &json!(0)));
+    for name in ["secrets", "covered", "recall", "caught", "nothing_left"] {
+        assert_eq!(one[name], other[name], "{name}");
+    }
+    for line in [policy, screen] {
+        let output = audit(here, &format!("{line} --format markdown"), "");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for word in [
+            "covered",
+            "recall",
+            "nothing left",
+            "A covered secret still counts as missed",
+        ] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    }
+}
+
+/// The rates of one policy say nothing of a corpus that another one prepared.
+#[test]
+fn labels_fit_the_policy_that_they_were_measured_for() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    let record = |i: u32| {
+        let secret = r#""secrets":[{"start":5,"end":13,"kind":"phone"}]"#;
+        format!("{{\"id\":\"{i}\",\"text\":\"call 555-{i:04}\",{secret}}}\n")
+    };
+    std::fs::write(
+        here.join("data.jsonl"),
+        (0..60).map(record).collect::<String>(),
+    )
+    .unwrap();
+    let words = r#"{"type":"dictionary","kind":"phone","words":["555-0001"]}"#;
+    std::fs::write(here.join("words.json"), words).unwrap();
+    let how = "data.jsonl --unit document";
+    let label = |policy: &str| {
+        let line = format!(
+            "screen {how} --policy {policy} --sample 40 --marked --sheet {policy}.s --labels {policy}.l --format json"
+        );
+        json_of(&audit(here, &line, ""));
+        std::fs::read_to_string(here.join(format!("{policy}.l"))).unwrap()
+    };
+    let labels = label("general");
+    let said: Value = serde_json::from_str(labels.lines().next().unwrap()).unwrap();
+    let measured = &said["measured_for"];
+    assert_eq!(
+        (&measured["policy"], &measured["unit"]),
+        (&json!("general"), &json!("document"))
+    );
+    assert!(measured["digest"].as_str().unwrap().starts_with("sha256:"));
+    assert!(label("words.json").contains("\"digest\":\"hmac:"));
+    for (folder, policy) in [
+        ("nothing", "nothing"),
+        ("good", "general"),
+        ("words", "words.json"),
+    ] {
+        let line = format!(
+            "prepare {how} --policy {policy} --tokenizer characters --out {folder} --format json"
+        );
+        let output = audit(here, &line, "");
+        assert_eq!(output.status.code(), Some(0));
+    }
+    let account = |folder: &str, labels: &str| {
+        let line = format!(
+            "--prepared {folder} --recipe dpsgd --sigma 1.5 --sample-rate 0.1 --steps 20 --labels {labels}"
+        );
+        run(env!("CARGO_BIN_EXE_account"), here, &line, "")
+    };
+    let why = refused(&account("nothing", "general.l"));
+    assert!(
+        why.contains("--labels: the labels were measured for the policy general (sha256:")
+            && why.contains("the corpus was prepared with nothing (sha256:"),
+        "{why}"
+    );
+    assert!(refused(&account("words", "general.l")).contains("dictionary (hmac:"));
+    // The marks that nothing was done about forbid other rates than those counted; the policy fits.
+    for (folder, labels) in [("good", "general.l"), ("words", "words.json.l")] {
+        let output = account(folder, labels);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("measured for the policy"), "{said}");
+    }
+    let unsaid: String = labels
+        .lines()
+        .map(|line| {
+            let mut label: Value = serde_json::from_str(line).unwrap();
+            label.as_object_mut().unwrap().remove("measured_for");
+            format!("{label}\n")
+        })
+        .collect();
+    std::fs::write(here.join("unsaid.l"), &unsaid).unwrap();
+    let plan = "--sigma 1 --sample-rate 0.01 --steps 100 --labels";
+    let said = |labels: &str| {
+        let output = run(
+            env!("CARGO_BIN_EXE_account"),
+            here,
+            &format!("{plan} {labels}"),
+            "",
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let note = "The labels do not say which policy they were measured for";
+    assert!(said("unsaid.l").contains(note) && !said("general.l").contains(note));
+    std::fs::write(here.join("both.l"), format!("{labels}{unsaid}")).unwrap();
+    let output = run(
+        env!("CARGO_BIN_EXE_account"),
+        here,
+        &format!("{plan} both.l"),
+        "",
+    );
+    assert!(refused(&output).contains("labels with different measured_for"));
+}
+
 /// A corpus without marks says nothing of what is missed: no sheet, no labels.
 #[test]
 fn marks_are_taken_only_from_marked_data() {

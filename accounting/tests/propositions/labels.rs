@@ -35,6 +35,7 @@ fn label(
         missed_by_conservative: open,
         secret: secret.map(|id| format!("{kind}-{id}")),
         population,
+        measured_for: None,
     }
 }
 

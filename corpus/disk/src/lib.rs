@@ -23,13 +23,15 @@ mod failing;
 mod key;
 mod lock;
 mod quotes;
+mod spelling;
 mod whole;
 
 pub use key::{
     OWNER_KEY, from_hexadecimal, hexadecimal, owner_key_place, read_by_others, read_key,
 };
 pub use lock::lock_file;
-pub use quotes::ClosedQuotes;
+pub use quotes::{ClosedQuotes, header_advice, utf8_advice};
+pub use spelling::{Typed, cluster, fold, folded_word, typed};
 pub use whole::{WholeFile, WholeFolder, drop_unfinished, write_whole};
 
 use failing::step;

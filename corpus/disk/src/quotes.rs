@@ -1,6 +1,6 @@
 //! A reader that rejects comma-separated text that ends inside quotes.
 
-use std::io::{Error, Read, Result};
+use std::io::{BufRead, BufReader, Error, Read, Result};
 
 /// A reader that fails if a table ends inside a quoted field. Otherwise, the missing end of a truncated file or
 /// everything after an unclosed quote would silently become part of one cell.
@@ -13,9 +13,11 @@ use std::io::{Error, Read, Result};
 /// ```
 #[derive(Debug)]
 pub struct ClosedQuotes<R> {
-    inner: R,
+    inner: BufReader<R>,
     delimiter: u8,
     place: Place,
+    /// Whether a carriage return outside of quotes came last: it is dropped where a line feed follows.
+    held: bool,
 }
 
 /// The position of a byte in a table.
@@ -43,27 +45,123 @@ impl Place {
     }
 }
 
-impl<R> ClosedQuotes<R> {
+impl<R: Read> ClosedQuotes<R> {
     /// Reads a table whose fields are separated by `delimiter`.
-    pub const fn new(inner: R, delimiter: u8) -> Self {
+    pub fn new(inner: R, delimiter: u8) -> Self {
         Self {
-            inner,
+            inner: BufReader::new(inner),
             delimiter,
             place: Place::Before,
+            held: false,
         }
     }
 }
 
 impl<R: Read> Read for ClosedQuotes<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let count = self.inner.read(buffer)?;
-        let read = buffer[..count].iter();
-        self.place = read.fold(self.place, |place, byte| place.after(*byte, self.delimiter));
-        if count == 0 && !buffer.is_empty() && self.place == Place::Inside {
-            return Err(Error::other(
-                "the file ends inside of a quoted field; was it cut?",
-            ));
+        let mut written = 0;
+        while written == 0 && !buffer.is_empty() {
+            let bytes = self.inner.fill_buf()?;
+            if bytes.is_empty() {
+                if self.place == Place::Inside {
+                    return Err(Error::other(
+                        "the file ends inside of a quoted field; was it cut?",
+                    ));
+                }
+                // A row that ends so ends all the same.
+                return Ok(0);
+            }
+            let mut taken = 0;
+            while taken < bytes.len() && written < buffer.len() {
+                let byte = bytes[taken];
+                if std::mem::take(&mut self.held) && byte != b'\n' {
+                    buffer[written] = b'\r';
+                    written += 1;
+                    continue;
+                }
+                taken += 1;
+                self.place = self.place.after(byte, self.delimiter);
+                self.held = byte == b'\r' && self.place != Place::Inside;
+                if !self.held {
+                    buffer[written] = byte;
+                    written += 1;
+                }
+            }
+            self.inner.consume(taken);
         }
-        Ok(count)
+        Ok(written)
+    }
+}
+
+/// What to do about a header that lacks a column: perhaps it is none, or other characters part its columns.
+#[must_use]
+pub fn header_advice<'h>(header: impl IntoIterator<Item = &'h [u8]>) -> &'static str {
+    let mut cells = header.into_iter();
+    let (first, second) = (cells.next().unwrap_or_default(), cells.next());
+    match (first, second) {
+        ([0xff, 0xfe, ..] | [0xfe, 0xff, ..], _) => utf8_advice(0xff),
+        (only, None) if only.contains(&b';') => {
+            "columns must be separated by commas (in .tsv by tabs), not by semicolons; convert it, for example with \
+             csvformat -d ';' FILE > NEW.csv"
+        }
+        (only, None) if only.contains(&b'\t') => {
+            "columns must be separated by commas; those of a corpus may be by tabs in FILE.tsv; convert others, for \
+             example with csvformat -t FILE > NEW.csv"
+        }
+        (only, None) if only.contains(&b',') => {
+            "columns must be separated by tabs in .tsv; name a table with commas FILE.csv"
+        }
+        _ => "is it a header?",
+    }
+}
+
+/// What to do about a text with a byte that is not UTF-8.
+#[must_use]
+pub const fn utf8_advice(byte: u8) -> &'static str {
+    match byte {
+        0xfe | 0xff => "convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8 FILE > NEW",
+        _ => "convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However few bytes are asked for at a time.
+    #[test]
+    fn rows_of_windows_end_in_a_line_feed() {
+        for (table, read) in [
+            ("a,b\r\n1,2\r\n", "a,b\n1,2\n"),
+            ("\"x\r\ny\"\r\n\r\n", "\"x\r\ny\"\n\n"),
+            ("a\rb\r\r\nc\r", "a\rb\r\nc"),
+        ] {
+            for size in [1, 2, 64] {
+                let mut table = ClosedQuotes::new(table.as_bytes(), b',');
+                let (mut all, mut some) = (Vec::new(), vec![0; size]);
+                loop {
+                    match table.read(&mut some).unwrap() {
+                        0 => break,
+                        count => all.extend_from_slice(&some[..count]),
+                    }
+                }
+                assert_eq!(String::from_utf8(all).unwrap(), read);
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_with_other_separators_is_told_what_to_do() {
+        for (header, said) in [
+            (&["id;text"][..], "csvformat -d ';'"),
+            (&["id\ttext"], "FILE.tsv"),
+            (&["id,text"], "FILE.csv"),
+            (&["id", "a;b"], "is it a header?"),
+        ] {
+            let cells = header.iter().map(|cell| cell.as_bytes());
+            assert!(header_advice(cells).contains(said), "{said}");
+        }
+        assert!(header_advice([&b"\xff\xfea\0"[..]]).contains("UTF-16"));
+        assert!(utf8_advice(0xfc).contains("LATIN1"));
     }
 }

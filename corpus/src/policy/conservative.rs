@@ -4,6 +4,7 @@ use super::choice::{OnnxOptions, PolicyChoice};
 use super::patterns::{PatternRule, Patterns};
 use super::{MASKED, Names, Policy, Spare, View, resolved};
 use crate::error::Result;
+use crate::random::sha256;
 use crate::tagger::TaggerModel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,15 @@ pub struct ConservativeOptions {
     pub onnx: Option<OnnxOptions>,
     /// Further patterns.
     pub patterns: Vec<PatternRule>,
+}
+
+impl ConservativeOptions {
+    /// SHA-256 of its JSON, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        // Data like these always have a JSON.
+        sha256(&serde_json::to_vec(self).unwrap_or_default())
+    }
 }
 
 impl Default for ConservativeOptions {

@@ -1,9 +1,10 @@
 //! Lists of words that are known to be secret, such as names and places.
 
-use super::folded::{self, Forms};
+use super::folded::Forms;
 use super::{Policy, Span, View};
 use crate::error::{Error, Result, range};
 use aho_corasick::{AhoCorasick, MatchKind};
+use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,7 +20,8 @@ pub struct DictionaryOptions {
     /// Whether capitals matter.
     #[serde(default)]
     pub case_sensitive: bool,
-    /// Whether a word counts only where no letter or digit touches it. Default true.
+    /// Whether a word counts only where no letter or digit touches it; those of scripts without spaces between words (Han,
+    /// kana, Hangul, Thai, Lao, Khmer, Burmese) don't count as touching. Default true.
     #[serde(default = "yes")]
     pub whole_words: bool,
 }
@@ -57,7 +59,7 @@ impl Dictionary {
         }
         let any_case = !options.case_sensitive;
         let words: Vec<String> = (options.words.iter())
-            .map(|word| folded::word(word, any_case))
+            .map(|word| folded_word(word, any_case))
             .collect();
         if let Some(at) = words.iter().position(String::is_empty) {
             return Err(Error::Range {
@@ -87,15 +89,25 @@ impl Dictionary {
         self.occurrences_in(&Forms::of(text, !self.case_sensitive))
     }
 
-    /// Returns every occurrence in the forms of a text, in the case of this dictionary.
-    pub(super) fn occurrences_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize)> {
-        let found = forms.places(|text| {
+    /// The number of each word that occurs, whole or not, and whether a letter or digit continues it there.
+    pub(crate) fn anywhere(&self, text: &str) -> impl Iterator<Item = (usize, bool)> {
+        let forms = Forms::of(text, !self.case_sensitive);
+        let places = self.places_in(&forms).into_iter();
+        places.map(|(word, _, _, continued)| (word, continued))
+    }
+
+    fn places_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize, bool)> {
+        forms.places(|text| {
             let matches = self.automaton.find_overlapping_iter(text);
             matches
                 .map(|m| (m.pattern().as_usize(), m.start(), m.end()))
                 .collect()
-        });
-        let mut out: Vec<(usize, usize, usize)> = (found.into_iter())
+        })
+    }
+
+    /// [`Self::occurrences`], in forms of a text in the case of this dictionary.
+    pub(super) fn occurrences_in(&self, forms: &Forms<'_>) -> Vec<(usize, usize, usize)> {
+        let mut out: Vec<(usize, usize, usize)> = (self.places_in(forms).into_iter())
             .filter(|(.., continued)| !(self.whole_words && *continued))
             .map(|(word, start, end, _)| (word, start, end))
             .collect();

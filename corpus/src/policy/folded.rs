@@ -1,12 +1,11 @@
 //! Text folded for comparison with a dictionary: composed, with look-alikes, white space and escapes unified, and in
 //! one case if case does not matter.
 
-use super::detect::plain::{Plain, Typed, typed};
+use super::detect::plain::Plain;
+use reticent_disk::{cluster, fold};
 use std::ops::Range;
 use unicode_normalization_alignments::UnicodeNormalization;
-use unicode_normalization_alignments::char::{
-    canonical_combining_class, compose, is_combining_mark,
-};
+use unicode_normalization_alignments::char::is_combining_mark;
 
 /// The forms of a text in which words are searched for: the text as it is and, if it contains escapes of JSON,
 /// addresses or HTML, the text with these replaced by the characters they stand for.
@@ -222,16 +221,46 @@ pub(super) fn in_word(c: char) -> bool {
 /// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
 /// digit needs no boundary.
 fn continued(text: &str, start: usize, end: usize) -> bool {
-    let inside = |c: Option<char>| c.is_some_and(in_word);
+    let inside = |c: Option<char>| c.is_some_and(|c| in_word(c) && !is_unspaced(c));
     let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);
     inside(before.chars().next_back()) && inside(word.chars().next())
         || inside(word.chars().next_back()) && inside(after.chars().next())
+}
+
+/// Whether a character is of a script in which no space parts words, or, as in Korean, a word from its particles.
+const fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        // Thai, Lao, Myanmar, Khmer.
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{19e0}'..='\u{19ff}'
+        | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
+        // Hangul.
+        | '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{ac00}'..='\u{d7ff}'
+        // Radicals, Han, kana, bopomofo and Hangul for compatibility.
+        | '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ffdc}'
+        | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// A text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
+pub(crate) fn joined_numbers(text: &str) -> String {
+    let folded = Folded::of(&Plain::of(text).text, true).text;
+    let mut joined = String::with_capacity(folded.len());
+    let mut rest = folded.as_str();
+    while let Some(c) = rest.chars().next() {
+        joined.push(c);
+        rest = &rest[c.len_utf8()..];
+        let behind = rest.trim_start_matches([' ', '-', '.']);
+        if c.is_numeric() && behind.starts_with(char::is_numeric) {
+            rest = behind;
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use reticent_disk::folded_word;
 
     fn folded(text: &str) -> String {
         Folded::of(text, true).text
@@ -261,9 +290,16 @@ mod tests {
         ] {
             assert_eq!(folded(text), same);
         }
+        for (text, joined) in [
+            ("A 4111-1111 1111.1 b. 1 - 2 x", "a 4111111111111 b. 12 x"),
+            ("\u{ff11}\u{a0}\u{661} v. 2-a", "11 v. 2-a"),
+            (r"4111\n1111", "41111111"),
+        ] {
+            assert_eq!(joined_numbers(text), joined, "{text}");
+        }
         assert_eq!(Folded::of("Ada", false).text, "Ada");
-        assert_eq!(word(" Ada\t", true), "ada");
-        assert_eq!(word("\u{200b}", true), "");
+        assert_eq!(folded_word(" Ada\t", true), "ada");
+        assert_eq!(folded_word("\u{200b}", true), "");
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 use super::BYTE_ORDER_MARK;
 use super::source::Source;
 use crate::error::{Error, Result};
+use reticent_disk::utf8_advice;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -92,8 +93,9 @@ impl Lines {
                 let at = error.utf8_error().valid_up_to();
                 let byte = error.as_bytes().get(at).copied().unwrap_or_default();
                 Err(self.problem(format!(
-                    "invalid UTF-8: byte 0x{byte:02x} at position {} of the line",
-                    at + 1
+                    "invalid UTF-8: byte 0x{byte:02x} at position {} of the line; {}",
+                    at + 1,
+                    utf8_advice(byte)
                 )))
             }
         }

@@ -220,7 +220,12 @@ fn json(field: &Field) -> std::result::Result<Value, &'static str> {
 
 /// Returns one value, or the values of a list; empty texts are omitted.
 fn texts(field: &Field) -> Option<Vec<String>> {
-    let named: Option<Vec<String>> = field_list(field).iter().map(field_name).collect();
+    let named = |field: &Field| match field {
+        Field::Float(number) => values::whole_number(f64::from(*number)),
+        Field::Double(number) => values::whole_number(*number),
+        other => field_name(other),
+    };
+    let named: Option<Vec<String>> = field_list(field).iter().map(named).collect();
     named.map(|all| all.into_iter().filter(|v| !v.is_empty()).collect())
 }
 

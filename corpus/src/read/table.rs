@@ -5,7 +5,7 @@ use super::{BYTE_ORDER_MARK, Entry, marks_in_a_table};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use reticent_disk::ClosedQuotes;
+use reticent_disk::{ClosedQuotes, header_advice, utf8_advice};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl Rows {
                     path: path.to_path_buf(),
                     line: 1,
                     problem: format!(
-                        "no column {name} among its {columns}; is it a header?{advice}"
+                        "no column {name} among its {columns}; {}{advice}",
+                        header_advice(&header)
                     ),
                 }
             })
@@ -140,9 +141,10 @@ impl Rows {
                     path: self.path.clone(),
                     line,
                     problem: format!(
-                        "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}",
+                        "invalid UTF-8: byte 0x{byte:02x} at position {} of field {}; {}",
                         at + 1,
-                        column + 1
+                        column + 1,
+                        utf8_advice(byte)
                     ),
                 }
             })

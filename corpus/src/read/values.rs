@@ -84,10 +84,10 @@ pub(super) fn of_object(
         Some(Value::Array(_)) if whose => Err(list_of_users(field)),
         Some(Value::Array(list)) => list
             .iter()
-            .map(|value| single(value, field))
+            .map(|value| single(value, field, whose))
             .filter_map(Result::transpose)
             .collect(),
-        Some(value) => Ok(single(value, field)?.into_iter().collect()),
+        Some(value) => Ok(single(value, field, whose)?.into_iter().collect()),
     }
 }
 
@@ -96,10 +96,24 @@ pub(super) fn list_of_users(field: &str) -> String {
     format!("must have one value under `{field}`, which says whose it is, got a list")
 }
 
-fn single(value: &Value, field: &str) -> Result<Option<String>, String> {
+/// A whole number that was written with a point, as without: `1.0` is no other value than `1`. None for a fraction, and
+/// where doubles skip whole numbers.
+pub(super) fn whole_number(number: f64) -> Option<String> {
+    const LIMIT: f64 = 9_007_199_254_740_992.0;
+    let whole = number.fract() == 0.0 && number.abs() < LIMIT;
+    whole.then(|| (number as i64).to_string())
+}
+
+fn single(value: &Value, field: &str, whose: bool) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok((!text.is_empty()).then(|| text.clone())),
+        Value::Number(number) if number.is_f64() => match number.as_f64().and_then(whole_number) {
+            None if whose => Err(format!(
+                "{field} says whose it is and must be a whole number or a text, got a number with a point"
+            )),
+            whole => Ok(Some(whole.unwrap_or_else(|| number.to_string()))),
+        },
         Value::Number(number) => Ok(Some(number.to_string())),
         _ => Err(format!(
             "{field} must be text, a number, or a list of them, got {}",

@@ -4,10 +4,11 @@ use super::words::words;
 use super::{Read, found, name, pass};
 use crate::document::{Document, Masked, Secret};
 use crate::error::Result;
-use crate::policy::{Dictionary, DictionaryOptions, Policy};
+use crate::policy::{Dictionary, DictionaryOptions, Policy, joined_numbers};
 use crate::read::Documents;
 use crate::split::{UnitText, units};
 use crate::unit::Unit;
+use reticent_disk::folded_word;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct SecretList {
     secrets: Vec<String>,
     automaton: Dictionary,
+    /// Those with digits, as [`joined_numbers`] leaves them, and which they are.
+    numbers: Option<(Dictionary, Vec<usize>)>,
 }
 
 impl SecretList {
@@ -25,13 +28,50 @@ impl SecretList {
     /// # Errors
     /// Returns an error if there is no secret or a blank one.
     pub fn new(secrets: Vec<String>) -> Result<Self> {
-        let automaton = Dictionary::new(&DictionaryOptions {
-            kind: "secret".to_owned(),
-            words: secrets.clone(),
-            case_sensitive: false,
-            whole_words: true,
-        })?;
-        Ok(Self { secrets, automaton })
+        let dictionary = |words: Vec<String>| {
+            Dictionary::new(&DictionaryOptions {
+                kind: "secret".to_owned(),
+                words,
+                case_sensitive: false,
+                whole_words: true,
+            })
+        };
+        let with_digits: Vec<usize> = (0..secrets.len())
+            .filter(|at| secrets[*at].contains(char::is_numeric))
+            .collect();
+        let joined: Vec<String> = with_digits
+            .iter()
+            .map(|at| joined_numbers(&secrets[*at]))
+            .collect();
+        let numbers = match joined.is_empty() {
+            true => None,
+            false => Some((dictionary(joined)?, with_digits)),
+        };
+        Ok(Self {
+            automaton: dictionary(secrets.clone())?,
+            numbers,
+            secrets,
+        })
+    }
+
+    /// The secrets that stand anywhere in a text, inside longer words too and with other separators between digits, and
+    /// whether each stands inside longer words alone: what follows on a letter of Arabic or German may be a particle or an ending, and a
+    /// place too many is on the safe side.
+    fn anywhere(&self, text: &str) -> BTreeMap<&str, bool> {
+        let mut out = BTreeMap::new();
+        let mut enter = |secret: usize, inside: bool| {
+            let known = out.entry(&*self.secrets[secret]).or_insert(true);
+            *known &= inside;
+        };
+        for (secret, inside) in self.automaton.anywhere(text) {
+            enter(secret, inside);
+        }
+        if let Some((numbers, secrets)) = &self.numbers {
+            for (number, inside) in numbers.anywhere(&joined_numbers(text)) {
+                enter(secrets[number], inside);
+            }
+        }
+        out
     }
 
     /// Returns the secrets.
@@ -86,9 +126,10 @@ impl SecretList {
 pub enum Sense {
     /// By a policy: the secret is the text of the span.
     Policy(Arc<dyn Policy>),
-    /// By a list of secrets.
+    /// A list of them, wherever they stand.
     List(SecretList),
-    /// By the values of the field that the documents are read with, in every unit of a document.
+    /// The values of the field that the documents are read with, in every unit of a document. Values that
+    /// [`folded_word`] makes one are one secret.
     Field,
     /// By words; see [`crate::redaction::DocumentFrequencies`].
     Words(HashSet<String>),
@@ -101,6 +142,8 @@ pub struct Sensed {
     pub secret: String,
     /// Its kind: that of the policy, or `secret`, `field`, `word`.
     pub kind: Arc<str>,
+    /// Whether it is of a list and stands inside longer words or numbers alone.
+    pub inside: bool,
 }
 
 /// A unit and the distinct secrets in it.
@@ -160,31 +203,40 @@ impl Sense {
     /// Returns the distinct secrets of one unit.
     fn secrets(&self, unit: &UnitText<'_>, values: &[String]) -> Vec<Sensed> {
         let text = &*unit.text;
-        let mut out: BTreeMap<String, Arc<str>> = BTreeMap::new();
+        let mut out: BTreeMap<String, (Arc<str>, bool)> = BTreeMap::new();
         match self {
             Self::Policy(policy) => {
                 for span in found(unit, policy.as_ref()) {
-                    out.insert(text[span.start..span.end].to_owned(), span.kind);
+                    out.insert(text[span.start..span.end].to_owned(), (span.kind, false));
                 }
             }
             Self::List(list) => {
-                for (number, _, _) in list.automaton.occurrences(text) {
-                    out.insert(list.secrets[number].clone(), "secret".into());
+                for (secret, inside) in list.anywhere(text) {
+                    out.insert(secret.to_owned(), ("secret".into(), inside));
                 }
             }
             Self::Field => {
+                // Of several spellings in one record the first.
+                let mut known = HashSet::new();
                 for value in values {
-                    out.insert(value.clone(), "field".into());
+                    let folded = folded_word(value, true);
+                    if !folded.is_empty() && known.insert(folded) {
+                        out.insert(value.clone(), ("field".into(), false));
+                    }
                 }
             }
             Self::Words(known) => {
                 for word in words(text).filter(|word| known.contains(word)) {
-                    out.insert(word, "word".into());
+                    out.insert(word, ("word".into(), false));
                 }
             }
         }
         out.into_iter()
-            .map(|(secret, kind)| Sensed { secret, kind })
+            .map(|(secret, (kind, inside))| Sensed {
+                secret,
+                kind,
+                inside,
+            })
             .collect()
     }
 }

@@ -4,7 +4,7 @@ use super::read;
 
 #[test]
 fn every_bad_input_names_the_place_and_the_value() {
-    let cases: [(&str, &[u8], &str); 31] = [
+    let cases: [(&str, &[u8], &str); 33] = [
         (
             "e.jsonl",
             b"",
@@ -58,12 +58,12 @@ fn every_bad_input_names_the_place_and_the_value() {
         (
             "x.txt",
             b"ok\nab\xffc",
-            ", line 2: invalid UTF-8: byte 0xff at position 3 of the line",
+            ", line 2: invalid UTF-8: byte 0xff at position 3 of the line; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8 FILE > NEW",
         ),
         (
             "x.jsonl",
             b"{\"text\":\"\xc3\"}",
-            ", line 1: invalid UTF-8: byte 0xc3 at position 10 of the line",
+            ", line 1: invalid UTF-8: byte 0xc3 at position 10 of the line; convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
         ),
         (
             "x.jsonl",
@@ -127,13 +127,23 @@ fn every_bad_input_names_the_place_and_the_value() {
         ),
         (
             "x.csv",
+            b"id;text\na;b\n",
+            ", line 1: no column text among its 1; columns must be separated by commas (in .tsv by tabs), not by semicolons; convert it, for example with csvformat -d ';' FILE > NEW.csv (--text-field names the column of the text)",
+        ),
+        (
+            "x.csv",
+            b"id,text\r\n1,\"a\r\nb\"\r\n2,\xfc\r\n",
+            ", line 4: invalid UTF-8: byte 0xfc at position 1 of field 2; convert it to UTF-8, for example with iconv -f LATIN1 -t UTF-8 FILE > NEW",
+        ),
+        (
+            "x.csv",
             b"id,text,secrets\na,b,[]\n",
             ", line 1: the column secrets is there, and marks are read of JSON Lines alone; convert the file, or rename the column",
         ),
         (
             "x.csv",
             b"text\nok\na\xffb\n",
-            ", line 3: invalid UTF-8: byte 0xff at position 2 of field 1",
+            ", line 3: invalid UTF-8: byte 0xff at position 2 of field 1; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8 FILE > NEW",
         ),
         (
             "x.json",

@@ -46,6 +46,28 @@ fn a_users_documents_are_one_wherever_they_stand() {
     all.iter().for_each(|document| document.validate().unwrap());
 }
 
+/// A table of numbers with a gap writes 1.0 for 1. One user as two would halve what a user's promise costs.
+#[test]
+fn a_whole_number_is_one_user_however_it_is_written() {
+    let line = |user: &str| format!("{{\"author\":{user},\"text\":\"x\"}}\n");
+    let lines = ["1", "1.0", "\"1\"", "1e0", "-0.0", "0"].map(line).concat();
+    let all: Vec<Document> = by_user("a.jsonl", lines.as_bytes())
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let users: Vec<&str> = all.iter().map(|d| &*d.id).collect();
+    assert_eq!(users, ["1", "0"]);
+    for number in ["1.5", "1e300", "9007199254740992.0"] {
+        let error = by_user("a.jsonl", line(number).as_bytes()).remove(0);
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("author says whose it is and must be a whole number or a text"),
+            "{error}"
+        );
+        assert!(!error.contains(number), "{error}");
+    }
+}
+
 #[test]
 fn columns_say_whose_a_row_is() {
     let rows = b"author,text\nu,one\nv,two\n\" u\",three\n";

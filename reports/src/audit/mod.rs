@@ -43,6 +43,7 @@ pub mod train;
 
 pub use apart::Apart;
 pub use owner_key::RecordsDigest;
+pub(crate) use owner_key::measured_for;
 pub use run::run;
 
 use reticent_accounting::{Bounds, Probability};

@@ -6,8 +6,10 @@
 
 use crate::contract::{Inputs, note};
 use anyhow::{Context, Result, bail, ensure};
+use reticent_accounting::UnitName;
+use reticent_accounting::confidentiality::MeasuredFor;
 use reticent_backends::privacy::{RunKey, keyed_digest};
-use reticent_corpus::policy::PolicyChoice;
+use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
 use reticent_disk::{OWNER_KEY as VARIABLE, hexadecimal, read_by_others, read_key};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +23,33 @@ pub(super) fn with_policy(inputs: Inputs, policy: &PolicyChoice) -> Result<Input
         return Ok(inputs.given("policy_hmac", policy_hmac(policy)?)?);
     }
     Ok(inputs.given("policy_sha256", policy.sha256())?)
+}
+
+/// What labels were measured for, or a corpus was prepared with. `unit`: of the records, where they were cut for it.
+pub(crate) fn measured_for(
+    policy: &PolicyChoice,
+    conservative: Option<&ConservativeOptions>,
+    unit: Option<UnitName>,
+) -> Result<MeasuredFor> {
+    let told = |is_private: bool, purpose: &str, sha256: String| -> Result<Option<String>> {
+        match is_private {
+            true => Ok(hmac(purpose, sha256.as_bytes())?.map(|digest| format!("hmac:{digest}"))),
+            false => Ok(Some(format!("sha256:{sha256}"))),
+        }
+    };
+    let conservative = conservative
+        .map(|options| {
+            let is_private = !options.patterns.is_empty();
+            told(is_private, "conservative", options.sha256())
+        })
+        .transpose()?;
+    let kind = serde_json::to_value(policy)?;
+    Ok(MeasuredFor {
+        policy: kind["type"].as_str().unwrap_or("policy").to_owned(),
+        digest: told(is_private(policy), "policy", policy.sha256())?,
+        conservative: conservative.flatten(),
+        unit,
+    })
 }
 
 /// Of a policy as data.

@@ -5,6 +5,21 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, de};
 use std::fmt;
 
+/// What is wrong with a table that is read, without what stands in it.
+pub(crate) fn csv_problem(error: &csv::Error) -> String {
+    let csv::ErrorKind::Utf8 { err, .. } = error.kind() else {
+        return error.to_string();
+    };
+    // UTF-16 begins with a mark that no UTF-8 has.
+    let first = err.field() == 0 && err.valid_up_to() == 0;
+    let byte = if first { 0xff } else { 0x80 };
+    format!(
+        "invalid UTF-8 in field {}; {}",
+        err.field() + 1,
+        reticent_disk::utf8_advice(byte)
+    )
+}
+
 /// A table under construction.
 ///
 /// ```

@@ -571,6 +571,14 @@ impl Builder<'_> {
         let everything_private = self.everything_private()?;
         let redacted = redaction(self.request, everything_private)?;
         let facts = self.corpus.map(|corpus| corpus.secrets);
+        let labels = redacted.as_ref().and_then(|found| found.labels.as_ref());
+        if let Some(labels) = labels.and_then(|labels| labels.sample.measured_for())
+            && let Some(corpus) = self.corpus
+            && let Some(prepared) = corpus.measured_for()?
+            && let Some(problem) = labels.disagreement(&prepared)
+        {
+            bail!("{}: {problem}", self.name("labels"));
+        }
         if let (Some(found), Some(facts)) = (&redacted, &facts) {
             self.no_less_than_counted(found.redaction.miss(), facts)?;
         }

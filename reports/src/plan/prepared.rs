@@ -4,7 +4,7 @@
 use crate::contract::json_problem;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::UnitName;
-use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, Spread};
+use reticent_accounting::confidentiality::{CorpusFacts, Knowledge, MeasuredFor, Spread};
 use reticent_accounting::training::{Canaries, Sizes, released_states};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,6 +38,8 @@ pub struct PreparedFacts {
     pub marked: bool,
     /// Whether the vocabulary was fitted on the private text.
     pub vocabulary_leaks: bool,
+    /// The policy, and the conservative one.
+    policies: (Option<PolicyOptions>, serde_json::Value),
     /// Whether records have classes.
     pub labelled: bool,
     /// Whether some tokens alone carry loss.
@@ -80,15 +82,52 @@ const fn yes() -> bool {
     true
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 struct PolicyOptions {
-    policy: PolicyKind,
+    policy: serde_json::Value,
+    #[serde(default)]
+    miss_rate: f64,
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct PolicyKind {
-    #[serde(rename = "type")]
-    kind: String,
+impl PolicyOptions {
+    fn kind(&self) -> &str {
+        self.policy["type"].as_str().unwrap_or_default()
+    }
+
+    /// What labels must have been measured for, by the type of the policy alone.
+    fn by_type(&self, unit: &UnitName) -> MeasuredFor {
+        MeasuredFor {
+            policy: self.kind().to_owned(),
+            digest: None,
+            conservative: None,
+            unit: Some(unit.clone()),
+        }
+    }
+
+    #[cfg(feature = "findings")]
+    fn measured_for(
+        &self,
+        conservative: &serde_json::Value,
+        unit: &UnitName,
+    ) -> Result<MeasuredFor> {
+        use reticent_corpus::policy::{ConservativeOptions, PolicyChoice};
+        let policy = PolicyChoice::deserialize(&self.policy);
+        let conservative = Option::<ConservativeOptions>::deserialize(conservative);
+        match (policy, conservative) {
+            (Ok(policy), Ok(conservative)) => {
+                crate::audit::measured_for(&policy, conservative.as_ref(), Some(unit.clone()))
+            }
+            // A policy of another version.
+            _ => Ok(self.by_type(unit)),
+        }
+    }
+
+    /// Without the crates that know policies.
+    #[cfg(not(feature = "findings"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the other one may need a key")]
+    fn measured_for(&self, _: &serde_json::Value, unit: &UnitName) -> Result<MeasuredFor> {
+        Ok(self.by_type(unit))
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -289,7 +328,7 @@ impl PreparedFacts {
                 facts.public
             );
         }
-        let gold = options.policy.is_some_and(|p| p.policy.kind == "gold");
+        let gold = (options.policy.as_ref()).is_some_and(|policy| policy.kind() == "gold");
         let candidates = candidates(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -308,10 +347,26 @@ impl PreparedFacts {
             labelled: options.labels.is_some(),
             #[cfg(feature = "findings")]
             answers_alone: options.loss_on.is_some(),
+            policies: (options.policy, options.conservative),
             canaries: facts
                 .canaries
                 .map(|preflight| canaries(&preflight, candidates)),
         })
+    }
+
+    /// What labels of its secrets must have been measured for; none where the folder doesn't say.
+    ///
+    /// # Errors
+    /// An owner's key that is damaged, or can't be made, where the policy has words of the owner's.
+    pub fn measured_for(&self) -> Result<Option<MeasuredFor>> {
+        let (Some(policy), conservative) = &self.policies else {
+            return Ok(None);
+        };
+        let mut with = policy.measured_for(conservative, &self.unit)?;
+        if policy.miss_rate > 0.0 {
+            with.policy.push_str(" with simulated misses");
+        }
+        Ok(Some(with))
     }
 
     /// The most states that one record releases in a pass of selective DP-SGD.

@@ -4,7 +4,7 @@ use crate::guarantee::redaction::Redaction;
 use crate::numeric::statistics::{check_sample_confidence, share_of_sampled};
 use crate::quantity::bound::Upper;
 use crate::quantity::error::{Error, Result};
-use crate::quantity::{Confidence, MissRate};
+use crate::quantity::{Confidence, MissRate, UnitName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -36,6 +36,80 @@ pub struct Label {
     /// kind that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<u64>,
+    /// What was measured, the same on every label: the rates of one policy say nothing of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_for: Option<MeasuredFor>,
+}
+
+/// The policies that labels were measured for, and on which records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredFor {
+    /// The type of the redaction policy, such as `general`.
+    pub policy: String,
+    /// Which one it is: `sha256:` with its digest, or `hmac:` with one under the owner's key where it holds words of the
+    /// owner's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The same of the conservative policy, where that was measured too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conservative: Option<String>,
+    /// What one record is; absent where the records are those of a prepared corpus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<UnitName>,
+}
+
+impl MeasuredFor {
+    /// What keeps labels from being those of a corpus, both named; none where all that both say is the same.
+    ///
+    /// ```
+    /// use reticent_accounting::confidentiality::MeasuredFor;
+    /// let of = |policy: &str| MeasuredFor {
+    ///     policy: policy.into(), digest: None, conservative: None, unit: None,
+    /// };
+    /// assert_eq!(of("general").disagreement(&of("general")), None);
+    /// assert!(of("general").disagreement(&of("nothing")).unwrap().contains("nothing"));
+    /// ```
+    #[must_use]
+    pub fn disagreement(&self, corpus: &Self) -> Option<String> {
+        let differ = |ours: &Option<String>, theirs: &Option<String>| {
+            ours.is_some() && theirs.is_some() && ours != theirs
+        };
+        let shown = |of: &Self| match &of.digest {
+            Some(digest) => format!("{} ({digest})", of.policy),
+            None => of.policy.clone(),
+        };
+        let keyed =
+            |digest: &Option<String>| digest.as_ref().is_some_and(|d| d.starts_with("hmac:"));
+        let (what, ours, theirs, private) =
+            if self.policy != corpus.policy || differ(&self.digest, &corpus.digest) {
+                (
+                    "policy",
+                    shown(self),
+                    shown(corpus),
+                    keyed(&self.digest) && keyed(&corpus.digest),
+                )
+            } else if differ(&self.conservative, &corpus.conservative) {
+                let named = |of: &Self| of.conservative.clone().unwrap_or_default();
+                let private = keyed(&self.conservative) && keyed(&corpus.conservative);
+                ("conservative policy", named(self), named(corpus), private)
+            } else {
+                let (Some(ours), Some(theirs)) = (&self.unit, &corpus.unit) else {
+                    return None;
+                };
+                if ours == theirs {
+                    return None;
+                }
+                ("unit", ours.to_string(), theirs.to_string(), false)
+            };
+        let other_key = match private {
+            true => "; the digests differ under another owner's key too",
+            false => "",
+        };
+        Some(format!(
+            "the labels were measured for the {what} {ours}, the corpus was prepared with {theirs}{other_key}"
+        ))
+    }
 }
 
 /// Labelled secrets of one kind. The unit is the secret: missed when it is missed in at least
@@ -64,6 +138,7 @@ pub struct StratumCounts {
 pub struct LabelledSecrets {
     strata: BTreeMap<String, StratumCounts>,
     conservative_labelled: bool,
+    measured_for: Option<MeasuredFor>,
 }
 
 /// Upper bounds for one kind.
@@ -121,7 +196,7 @@ impl LabelledSecrets {
     /// use reticent_accounting::confidentiality::{Label, LabelledSecrets};
     /// let label = |secret: &str, missed| Label {
     ///     kind: "phone".into(), missed, missed_by_conservative: Some(false),
-    ///     secret: Some(secret.into()), population: None,
+    ///     secret: Some(secret.into()), population: None, measured_for: None,
     /// };
     /// // Three places, two secrets, one of them missed somewhere.
     /// let sample = LabelledSecrets::gather([label("a", false), label("a", true), label("b", false)])?;
@@ -138,7 +213,16 @@ impl LabelledSecrets {
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut strata: BTreeMap<String, StratumCounts> = BTreeMap::new();
         let (mut with, mut without) = (0u64, 0u64);
+        let mut measured_for: Option<Option<MeasuredFor>> = None;
         for label in labels {
+            if *measured_for.get_or_insert_with(|| label.measured_for.clone()) != label.measured_for
+            {
+                return Err(Error::Unsupported {
+                    what: "labels with different measured_for".into(),
+                    why: "the rates are those of one policy; keep the labels of each in a file"
+                        .into(),
+                });
+            }
             match label.missed_by_conservative {
                 Some(_) => with += 1,
                 None => without += 1,
@@ -188,6 +272,7 @@ impl LabelledSecrets {
         let sample = Self {
             strata,
             conservative_labelled: with > 0,
+            measured_for: measured_for.flatten(),
         };
         sample.check()?;
         Ok(sample)
@@ -221,6 +306,12 @@ impl LabelledSecrets {
             });
         }
         Ok(())
+    }
+
+    /// What the labels say that they were measured for.
+    #[must_use]
+    pub const fn measured_for(&self) -> Option<&MeasuredFor> {
+        self.measured_for.as_ref()
     }
 
     /// Returns the counts by kind.
@@ -283,6 +374,7 @@ impl LabelledSecrets {
     /// // CRT's appendix: 200 labels, 20 missed by the policy, none by the conservative one.
     /// let label = |i| Label {
     ///     kind: "any".into(), missed: i < 20, missed_by_conservative: Some(false), secret: None, population: None,
+    ///     measured_for: None,
     /// };
     /// let rates = LabelledSecrets::gather((0..200).map(label))?.rates(Confidence::new(0.95)?)?;
     /// // Each at 97.5 %: 0.1503 and 0.01828, neither 0.1 nor 8e-5.

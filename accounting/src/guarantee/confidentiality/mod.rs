@@ -24,7 +24,7 @@ mod selective;
 
 pub use facts::{Confidentiality, CorpusFacts, Knowledge, Reach, Spread, Standing};
 pub use group::SecretGroup;
-pub use labels::{KindRates, Label, LabelledSecrets, MeasuredRates, StratumCounts};
+pub use labels::{KindRates, Label, LabelledSecrets, MeasuredFor, MeasuredRates, StratumCounts};
 pub use selective::{
     CountedBatches, JustFineTuneTwice, LightNoise, PhaseOne, RedactedAlike, selective_dp,
 };

@@ -1,6 +1,7 @@
 //! Text as it could have been typed: look-alike dashes, spaces and digits become the same ASCII character, and escapes
 //! of JSON, URLs and HTML become the characters that they stand for.
 
+use reticent_disk::{Typed, typed};
 use std::borrow::Cow;
 
 /// A text in plain characters, with a mapping to the original.
@@ -138,56 +139,6 @@ fn escaped(bytes: &[u8], at: usize) -> Option<(usize, char)> {
         }
         // Forms encode a space as `+`.
         (b'+', _) if is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)) => Some((1, ' ')),
-        _ => None,
-    }
-}
-
-/// What was typed for a character.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::policy) enum Typed {
-    As(char),
-    /// An invisible character, which would only separate what belongs together.
-    Nothing,
-}
-
-impl Typed {
-    const fn shown(self) -> Option<char> {
-        match self {
-            Self::As(c) => Some(c),
-            Self::Nothing => None,
-        }
-    }
-}
-
-/// Returns the ASCII character for a look-alike.
-pub(in crate::policy) fn typed(c: char) -> Option<Typed> {
-    let from = |first: char, ascii: u8| {
-        char::from_u32(u32::from(c) - u32::from(first) + u32::from(ascii)).map(Typed::As)
-    };
-    match c {
-        // Hyphens, the figure dash, the en dash, minus signs.
-        '\u{2010}'..='\u{2013}' | '\u{2212}' | '\u{fe63}' => Some(Typed::As('-')),
-        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}' | '\u{3000}' => Some(Typed::As(' ')),
-        // The soft hyphen; spaces and joiners of zero width.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200d}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{feff}' => Some(Typed::Nothing),
-        // Direction marks, variation selectors, and tags.
-        '\u{61c}'
-        | '\u{200e}'
-        | '\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{e0000}'..='\u{e007f}' => Some(Typed::Nothing),
-        // Arabic and Persian digits.
-        '\u{660}'..='\u{669}' => from('\u{660}', b'0'),
-        '\u{6f0}'..='\u{6f9}' => from('\u{6f0}', b'0'),
-        // Full-width forms are in the order of ASCII.
-        '\u{ff01}'..='\u{ff5e}' => from('\u{ff01}', b'!'),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use super::run::{Guarantees, Limit, WhatIf, promised};
 use crate::account::explain::status;
 use crate::account::mechanism::words::{batches, line, noisy_steps};
 use crate::account::plan::{Asked, Run};
-use crate::account::plan_page::labels_for;
+use crate::account::plan_page::{about_the_labels, labels_for};
 use crate::account::tables::{tables, tightest};
 use crate::account::words::{about_delta, notes, says, wide};
 use crate::contract::dash;
@@ -55,6 +55,11 @@ pub fn guarantees(asked: &Asked, document: &Envelope<Guarantees>, limit: Option<
     let mut alarms: Vec<String> = sample_note(asked).into_iter().collect();
     alarms.extend(about_delta(&document.inputs));
     alarms.extend(no_posterior(asked));
+    let labelled = asked
+        .redacted
+        .as_ref()
+        .and_then(|found| found.labels.as_ref());
+    alarms.extend(about_the_labels(labelled));
     let labels = asked.redacted.as_ref().and_then(Redacted::both_labelled);
     alarms.extend(labels.and_then(|found| labels_for(asked.plan.delta, &found.rates)));
     alarms.extend(asked.caveats.iter().cloned());

@@ -4,6 +4,7 @@ use super::ceilings::{Bounded, Ceiling};
 use super::figure::{amplification, profile};
 use super::promises::{Adversary, Promised, or_left_out};
 use super::tighten::Tightened;
+use super::words::about_the_labels;
 use super::{PlanPage, PlannedRun};
 use crate::account::answer::{about_the_batches, noise_found};
 use crate::account::mechanism::words::noisy_steps;
@@ -66,13 +67,14 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
+    let labels = about_the_labels(run.labels());
     // What the answer says already is not repeated among what it does not cover.
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
         .answer(Section::notes(
             "About this answer",
-            batches.into_iter().chain(delta).collect(),
+            batches.into_iter().chain(delta).chain(labels).collect(),
         ))
         .section(Section::notes("Under these assumptions", assumptions))
         .section(Section::notes("Not covered", not_covered))

@@ -7,7 +7,7 @@ use crate::plan::{taken_for_granted, unauthenticated};
 use reticent_accounting::confidentiality::{Knowledge, LabelledSecrets, MeasuredRates, Standing};
 use reticent_accounting::statistics::labels_needed;
 use reticent_accounting::training::{
-    CHOICE_OF_RECORDS, FirstPhase, NUMBER_OF_RECORDS, Recipe, Run,
+    CHOICE_OF_RECORDS, FirstPhase, LabelledRates, NUMBER_OF_RECORDS, Recipe, Run,
 };
 use reticent_accounting::{Delta, MissRate, Sampling, UnitName};
 
@@ -142,6 +142,15 @@ fn screening(run: &PlannedRun) -> Vec<String> {
     said
 }
 
+/// What an answer says of labels that anybody could have measured for another policy.
+#[must_use]
+pub(crate) fn about_the_labels(labels: Option<&LabelledRates>) -> Option<String> {
+    let unsaid = labels?.sample.measured_for().is_none();
+    unsaid.then(|| {
+        "The labels do not say which policy they were measured for: their rates hold for that policy alone.".to_owned()
+    })
+}
+
 fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
     let mut said = vec![format!(
         "{} of {} labelled secrets were missed{}. With confidence {} the shares are at most {} (redaction) and {} (both); \
@@ -159,6 +168,12 @@ fn measured(sample: &LabelledSecrets, found: &MeasuredRates) -> Vec<String> {
         rounded_up(found.eta.get().get(), 3),
         nearest(sample.missed() as f64 / sample.labelled().max(1) as f64, 3),
     )];
+    if let Some(measured) = sample.measured_for() {
+        said.push(format!(
+            "The corpus is prepared with the policy that the labels were measured for, {}.",
+            measured.policy
+        ));
+    }
     if found.stratified {
         said.push(format!(
             "{} kinds are bounded apart and weighted by their sizes; each single bound has confidence {}.",

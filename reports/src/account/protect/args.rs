@@ -34,7 +34,7 @@ pub struct Protect {
     /// File with the promise for each secret (.csv, .jsonl, .parquet).
     #[arg(long, value_name = "FILE", required_unless_present = "prior", conflicts_with_all = ["prior", "posterior"])]
     pub secrets: Option<PathBuf>,
-    /// Key or column with a record's secrets, such as author.
+    /// Key or column with a record's secrets, such as author. Case, spaces and how accents are written make no other secret.
     #[arg(long, value_name = "NAME", requires = "incidence")]
     pub field: Option<String>,
     /// Synthetic secrets, each in this many examples of its own, instead of files.

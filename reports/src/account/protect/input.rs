@@ -29,17 +29,18 @@ impl Input {
     pub(crate) fn gather(wish: &Protect) -> Result<Self> {
         match &wish.incidence {
             Some(path) => {
+                let field = wish.field.as_deref();
                 let table = wish
                     .secrets
                     .as_ref()
-                    .map(|path| read_secrets(path))
+                    .map(|path| read_secrets(path, field))
                     .transpose()?;
                 let (names, promises) = match table {
                     Some((names, promises)) => (Some(names), Some(promises)),
                     None => (None, None),
                 };
                 let mut gathered = Gathered::new(names, wish.discard_others);
-                gathered.read(path, wish.field.as_deref())?;
+                gathered.read(path, field)?;
                 let discarded = match (wish.discard_others, wish.dataset_size) {
                     (true, Some(all)) => gathered.others(all)?,
                     _ => 0,

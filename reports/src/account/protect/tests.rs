@@ -75,6 +75,56 @@ fn a_field_of_records_names_their_secrets() {
 }
 
 #[test]
+fn a_table_in_another_encoding_is_told_what_to_do() {
+    for (bytes, said) in [
+        (
+            &b"example,secret\na,J\xfcrgen\n"[..],
+            "line 2: invalid UTF-8 in field 2; convert it to UTF-8, for example with iconv -f LATIN1",
+        ),
+        (b"\xff\xfee\0x\0\n\0", "iconv -f UTF-16"),
+    ] {
+        let folder = folder(&[]);
+        let path = folder.path().join("x.csv");
+        std::fs::write(&path, bytes).unwrap();
+        let error = gathered(&path, None).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// People spell one name in several ways: each too many would be a secret in fewer records.
+#[test]
+fn spellings_of_a_field_are_one_secret() {
+    let csv = "id,author\n0,Ada King\n1,Ada King \n2,ada king\n3,Ada  King\n4,ADA\u{a0}KING\n5,Zo\u{eb}\n6,Zoe\u{308}\n7, \n";
+    let lines: String = csv
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(','))
+        .map(|(id, author)| format!("{{\"id\":\"{id}\",\"author\":\"{author}\"}}\n"))
+        .collect();
+    let table = "id,prior,posterior\nZO\u{cb},1e-9,1e-3\nada king,1e-9,1e-3\n";
+    let folder = folder(&[("a.csv", csv), ("a.jsonl", &lines), ("s.csv", table)]);
+    for name in ["a.csv", "a.jsonl"] {
+        let path = folder.path().join(name);
+        let (named, rows) = gathered(&path, Some("author")).unwrap();
+        assert_eq!(named.secrets.all().join("|"), "Ada King|Zo\u{eb}", "{name}");
+        let secrets: Vec<usize> = rows.iter().map(Vec::len).collect();
+        assert_eq!(secrets, [1, 1, 1, 1, 1, 1, 1, 0], "{name}");
+        let table = folder.path().join("s.csv");
+        let (names, _) = read_secrets(&table, Some("author")).unwrap();
+        let mut listed = Gathered::new(Some(names), false);
+        listed.read(&path, Some("author")).unwrap();
+        assert_eq!(listed.secrets.all().len(), 2, "{name}");
+    }
+    // Names of secrets are names: each is another.
+    let twice = "id,prior,posterior\nAda,1e-9,1e-3\nada,1e-9,1e-3\n";
+    std::fs::write(folder.path().join("s.csv"), twice).unwrap();
+    let read = |field| read_secrets(&folder.path().join("s.csv"), field);
+    assert!(read(None).is_ok());
+    let error = read(Some("author")).unwrap_err().to_string();
+    assert!(error.contains("line 3: its id occurred before"), "{error}");
+}
+
+#[test]
 fn bad_lines_are_told_with_file_line_and_value() {
     for (name, content, said) in [
         (
@@ -83,6 +133,16 @@ fn bad_lines_are_told_with_file_line_and_value() {
             "x.csv, line 1: no column secret",
         ),
         ("x.csv", "example,secret\na,b\nc\n", "x.csv, line 3"),
+        (
+            "x.csv",
+            "example,secret\r\n,b\r\n",
+            "x.csv, line 2: the example has no name",
+        ),
+        (
+            "x.csv",
+            "example;secret\na;b\n",
+            "not by semicolons; convert it",
+        ),
         (
             "x.csv",
             "example,secret\n,b\n",
@@ -177,7 +237,7 @@ fn bad_lines_are_told_with_file_line_and_value() {
         let folder = folder(&[("s.csv", content)]);
         let error = format!(
             "{:#}",
-            read_secrets(&folder.path().join("s.csv")).unwrap_err()
+            read_secrets(&folder.path().join("s.csv"), None).unwrap_err()
         );
         assert!(error.contains(said), "{error}");
     }
@@ -201,7 +261,7 @@ fn numbers_of_json_are_read_as_they_are_written() {
         named.examples.all().join("|"),
         "9007199254740993|9007199254740992"
     );
-    let (names, promises) = read_secrets(&at("s.jsonl")).unwrap();
+    let (names, promises) = read_secrets(&at("s.jsonl"), None).unwrap();
     assert_eq!(names.all().join("|"), "7");
     assert!((promises[0].secret.prior().get() - 1e-9).abs() < 1e-24);
     for (name, said) in [
@@ -211,7 +271,7 @@ fn numbers_of_json_are_read_as_they_are_written() {
         ),
         ("u.jsonl", "u.jsonl, line 1: no key \"id\""),
     ] {
-        let error = read_secrets(&at(name)).unwrap_err().to_string();
+        let error = read_secrets(&at(name), None).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -232,7 +292,7 @@ fn cells_of_csv_are_trimmed() {
     let (named, rows) = gathered(&folder.path().join("pairs.csv"), None).unwrap();
     assert_eq!(rows, [vec![0], vec![0], vec![]]);
     assert_eq!(named.secrets.all().join("|"), "key");
-    let (names, promises) = read_secrets(&folder.path().join("secrets.csv")).unwrap();
+    let (names, promises) = read_secrets(&folder.path().join("secrets.csv"), None).unwrap();
     assert_eq!(
         (names.all().join("|"), promises[0].kind.as_str()),
         ("key".to_owned(), "person")
@@ -651,7 +711,7 @@ fn parquet_is_read_as_it_was_written() {
             Column::Number("posterior", vec![1e-3, 0.5]),
         ],
     );
-    let (_, promises) = read_secrets(&secrets).unwrap();
+    let (_, promises) = read_secrets(&secrets, None).unwrap();
     assert!((promises[1].secret.prior().get() - 0.125).abs() < 1e-15);
     let error = gathered(&secrets, None).unwrap_err().to_string();
     assert!(error.contains("no column secret"), "{error}");

@@ -92,7 +92,8 @@ pub struct Preparing {
     /// What one record is: turn, sentence, dialogue, document, or user (all of a user's documents, by --user-field).
     #[arg(long, default_value = DEFAULT_UNIT, value_parser = unit)]
     pub unit: Unit,
-    /// Key or column with a document's user, for --unit user: one value, not a list; all documents are then held in
+    /// Key or column with a document's user, for --unit user: one text or whole number, not a list (1.0 is 1, but in CSV
+    /// every cell is text); all documents are then held in
     /// memory.
     #[arg(long, alias = "user-column", value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub user_field: Option<String>,

@@ -57,10 +57,12 @@ pub struct Sensing {
     /// Whatever this policy finds, as for `audit prepare`.
     #[arg(long)]
     pub policy: Option<PolicyArg>,
-    /// The secrets in this file, one per line, wherever they occur as whole words, in any case and however typed.
+    /// The secrets in this file, one per line, wherever they occur, inside longer words too: in any case, however typed,
+    /// and with any spaces, dashes and dots between digits.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// Values of this key or column: text, numbers, or lists of them.
+    /// Values of this key or column: text, numbers, or lists of them. Case, spaces and how accents are written make no
+    /// other value.
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
     /// Words of these ranks by the number of records they occur in, the most frequent being 1.

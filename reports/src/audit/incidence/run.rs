@@ -13,6 +13,7 @@ use reticent_corpus::Unit;
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::read::{Documents, corpus_files};
 use reticent_corpus::redaction::{DocumentFrequencies, Incidence, SecretList, Sense, Sensed};
+use reticent_disk::folded_word;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,7 +32,10 @@ pub(crate) struct Body {
     most_records: u64,
     by_kind: BTreeMap<String, u64>,
     skipped: Vec<String>,
-    /// Secrets of --list that are in no record.
+    /// Records with a secret of --list that stands there inside longer words or numbers alone: counted as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records_with_inside: Option<u64>,
+    /// Secrets of --list that are in no record, not even inside a longer word.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_found: Option<u64>,
 }
@@ -40,8 +44,17 @@ pub(crate) struct Body {
 #[derive(Default)]
 struct Names {
     show: bool,
-    known: HashMap<Box<str>, (u64, u64)>,
+    /// Whether they are values of a field, whose spellings are one secret.
+    folds: bool,
+    known: HashMap<Box<str>, Known>,
     by_kind: BTreeMap<String, u64>,
+}
+
+/// A secret that occurred before.
+struct Known {
+    /// What it is called.
+    name: Box<str>,
+    records: u64,
 }
 
 /// The text, and what one record of it is.
@@ -123,9 +136,10 @@ pub(in crate::audit) fn run(
     };
     let mut names = Names {
         show: args.show_secrets,
+        folds: args.sensing.field.is_some(),
         ..Names::default()
     };
-    let mut failed = None;
+    let (mut failed, mut inside) = (None, 0);
     Incidence::each(
         &mut documents,
         source.cut,
@@ -136,6 +150,7 @@ pub(in crate::audit) fn run(
             shown.records += 1;
             shown.records_with_secrets += u64::from(!found.secrets.is_empty());
             shown.pairs += found.secrets.len() as u64;
+            inside += u64::from(found.secrets.iter().any(|secret| secret.inside));
             let secrets: Vec<String> = found.secrets.iter().map(|s| names.of(s)).collect();
             failed = table.row(&found.example, &secrets).err();
             Ok(failed.is_none() && !interrupt.raised())
@@ -158,8 +173,14 @@ pub(in crate::audit) fn run(
         .map(ToString::to_string)
         .collect();
     shown.distinct = names.known.len() as u64;
+    shown.records_with_inside = listed.map(|_| inside);
     shown.not_found = listed.map(|listed| listed.saturating_sub(shown.distinct));
-    shown.most_records = names.known.values().map(|(_, n)| *n).max().unwrap_or(0);
+    shown.most_records = names
+        .known
+        .values()
+        .map(|known| known.records)
+        .max()
+        .unwrap_or(0);
     shown.by_kind = names.by_kind;
     show(&shown, (args, &source), sensed_by, output)?;
     Ok(Exit::Finished)
@@ -212,22 +233,23 @@ fn sense(
 }
 
 impl Names {
-    /// The secret itself, or its kind with a number.
+    /// The secret itself, as it was spelled first, or its kind with a number.
     fn of(&mut self, sensed: &Sensed) -> String {
-        let next = self.by_kind.get(&*sensed.kind).copied().unwrap_or(0);
-        let (number, records) = self
-            .known
-            .entry(sensed.secret.as_str().into())
-            .or_insert_with(|| {
-                self.by_kind.insert(sensed.kind.to_string(), next + 1);
-                (next, 0)
-            });
-        *records += 1;
-        if self.show {
-            sensed.secret.clone()
-        } else {
-            format!("{}-{number}", sensed.kind)
-        }
+        let key = match self.folds {
+            true => folded_word(&sensed.secret, true).into_boxed_str(),
+            false => sensed.secret.as_str().into(),
+        };
+        let known = self.known.entry(key).or_insert_with(|| {
+            let next = self.by_kind.entry(sensed.kind.to_string()).or_insert(0);
+            *next += 1;
+            let name = match self.show {
+                true => sensed.secret.as_str().into(),
+                false => format!("{}-{}", sensed.kind, *next - 1).into(),
+            };
+            Known { name, records: 0 }
+        });
+        known.records += 1;
+        known.name.to_string()
     }
 }
 
@@ -268,9 +290,16 @@ fn page(shown: &Body, unit: &str) -> Page {
         grouped(shown.most_records)
     );
     let mut facts = vec![("secrets", secrets)];
+    if let Some(inside) = shown.records_with_inside.filter(|inside| *inside > 0) {
+        let said = format!(
+            "in {}, one stands only inside a longer word or number; counted as well",
+            count_of(inside, unit)
+        );
+        facts.push(("inside words", said));
+    }
     if let Some(missing) = shown.not_found.filter(|missing| *missing > 0) {
         let said = format!(
-            "{} of --list are in no record: nothing can be promised for them",
+            "{} of --list are in no record as they are spelled there, not even inside a longer word: nothing can be promised for them",
             grouped(missing)
         );
         facts.push(("not found", said));

@@ -1,9 +1,10 @@
 //! Scores from CSV files.
 
 use super::super::args::MembershipArgs;
+use crate::contract::csv_problem;
 use anyhow::{Context, Result, bail};
 use csv::{Position, Reader, ReaderBuilder, StringRecord};
-use reticent_disk::ClosedQuotes;
+use reticent_disk::{ClosedQuotes, header_advice};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
@@ -74,7 +75,7 @@ impl Reading {
                     let place = place(path, row.position());
                     self.row(&row, &columns, side, place)?;
                 }
-                Err(error) => bail!("{}: {error}", place(path, error.position())),
+                Err(error) => bail!("{}: {}", place(path, error.position()), csv_problem(&error)),
             }
         }
     }
@@ -151,7 +152,7 @@ impl Reading {
 fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -> Result<Columns> {
     let header = match reader.headers() {
         Ok(header) => header.clone(),
-        Err(error) => bail!("{}: {error}", place(path, error.position())),
+        Err(error) => bail!("{}: {}", place(path, error.position()), csv_problem(&error)),
     };
     // A byte-order mark is no part of the first name.
     let names: Vec<&str> = header
@@ -168,9 +169,10 @@ fn columns(reader: &mut Reader<ClosedQuotes<File>>, path: &Path, member: bool) -
     let needed = |name: &str| match column(name) {
         Some(at) => Ok(at),
         None => bail!(
-            "{}, line 1: no column {name} among its {}; is it a header?",
+            "{}, line 1: no column {name} among its {}; {}",
             path.display(),
-            names.len()
+            names.len(),
+            header_advice(names.iter().map(|name| name.as_bytes()))
         ),
     };
     Ok(Columns {

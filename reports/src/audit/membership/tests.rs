@@ -523,6 +523,14 @@ fn bad_rows_name_file_line_value_and_range() {
     for (text, says) in [
         ("id,member\na,1\n", "line 1: no column score"),
         (
+            "id;member;score\na;1;2\n",
+            "commas (in .tsv by tabs), not by semicolons",
+        ),
+        (
+            "id,member,score\r\na,2,0.5\r\n",
+            "line 2: member must be 1 or 0",
+        ),
+        (
             "id,member,score\na,1,0.5\nb,2,0.5\n",
             "line 3: member must be 1 or 0",
         ),

@@ -113,6 +113,10 @@ pub fn run(args: &Policy, output: Output, interrupt: &Interrupt) -> Result<Exit>
     Ok(Exit::Finished)
 }
 
+/// Why a secret may be covered and missed.
+pub(super) const TRACES: &str = "A covered secret still counts as missed where its record would be masked differently without \
+                                 it: what is left shows that it was there.";
+
 /// What finds each kind of entity, for a level.
 fn coverage(policy: &PolicyChoice) -> Result<Vec<Covered>> {
     let PolicyChoice::Level { level, .. } = policy else {
@@ -239,8 +243,7 @@ impl PolicyReport {
             .values()
             .any(|counts| counts.caught < counts.covered)
         {
-            let traces = "A secret that is covered is missed all the same where its record would be masked otherwise without it: what is left tells that it was there.";
-            page = page.answer(Section::text("", vec![traces.to_owned()]));
+            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
         }
         let mut covered = Vec::new();
         for (cover, how) in COVERS {

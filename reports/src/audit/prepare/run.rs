@@ -219,13 +219,14 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
                     }
                 ),
                 SecretSource::Detected => format!(
-                    "{} with a mask; {} found, of which {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
+                    "{} with a mask; {} found; {}; what the policy does not find is not known (no secret is marked: audit screen draws a sample to label)",
                     count_of(f.redacted, "record"),
                     count_of(f.secrets.all.distinct, "distinct secret"),
                     match f.secrets.all.missed {
-                        0 => "none leaves a trace".to_owned(),
+                        0 => "none of them leaves a trace in its records".to_owned(),
                         missed => format!(
-                            "{} leave a trace or are missed on purpose, {} on the public side",
+                            "for {} of them, a record still differs after masking, or the policy misses them on purpose ({} of \
+                             these on the public side)",
                             grouped(missed),
                             grouped(f.secrets.all.missed_by_both)
                         ),

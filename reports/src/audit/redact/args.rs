@@ -25,7 +25,8 @@ pub struct Redact {
     /// File or folder: JSON Lines, JSON dialogues, CSV, Parquet, plain text; .gz and .zst too.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// File to write, one {"id", "text"} per line; - for stdout. It must not exist or be a link to a file.
+    /// File to write, FILE.jsonl: one {"id", "text"} per line, chats and pairs in their own shape, whatever DATA is; - for
+    /// stdout. It must not exist or be a link to a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Replace the file if it exists.

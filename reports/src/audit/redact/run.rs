@@ -6,7 +6,7 @@ use crate::audit::reading::{WorkBar, warn};
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted, is_stream};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reticent_corpus::policy::PolicyChoice;
 use reticent_corpus::redaction::{
     RedactFiles, RedactTo, Redaction, RedactionOptions, RedactionState,
@@ -15,6 +15,7 @@ use reticent_corpus::{Error, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
+use std::path::Path;
 use std::time::Instant;
 
 #[derive(Serialize, JsonSchema)]
@@ -34,6 +35,7 @@ pub(crate) struct Body<'a> {
 }
 
 pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt) -> Result<Exit> {
+    names_json_lines(&args.out).context("--out")?;
     let options = RedactionOptions {
         unit: args.unit,
         policy: args.policy.choice().context("--policy")?,
@@ -93,6 +95,19 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
         &page(&shown, &made, args.unit, &options.policy),
     )?;
     Ok(Exit::Finished)
+}
+
+/// Whatever is read, JSON Lines are written: under the name of another format nothing would read them.
+fn names_json_lines(out: &Path) -> Result<()> {
+    const OTHERS: [&str; 8] = ["csv", "tsv", "parquet", "txt", "gz", "zst", "zip", "xz"];
+    let ending = out.extension().and_then(|ending| ending.to_str());
+    let ending = ending.unwrap_or_default().to_ascii_lowercase();
+    ensure!(
+        !OTHERS.contains(&&*ending),
+        "what is written is JSON Lines, one record per line; name it FILE.jsonl, got {}",
+        out.display()
+    );
+    Ok(())
 }
 
 /// What stdout is, where that can be asked: it must not be what is read.

@@ -2,7 +2,7 @@
 
 use super::sheet::{Drawn, JFT_SAMPLES, Line, Sheet};
 use anyhow::Result;
-use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredRates};
+use reticent_accounting::confidentiality::{Label, LabelledSecrets, MeasuredFor, MeasuredRates};
 use reticent_accounting::statistics::{clopper_pearson_lower, clopper_pearson_upper};
 use reticent_accounting::{Confidence, Estimate, Lower, Probability, Upper};
 use reticent_corpus::Document;
@@ -32,10 +32,15 @@ pub struct KindRow {
     pub eta: Option<Upper<Probability>>,
     /// Secrets of the kind, place by place.
     pub secrets: u64,
-    /// Of them caught.
+    /// Of them found: spans of the policy cover them in full.
+    pub covered: u64,
+    /// covered / secrets.
+    pub recall: f64,
+    /// Of them caught: the redacted record has no trace of the secret, neither its length nor its effect on its
+    /// neighbours.
     pub caught: u64,
     /// caught / secrets.
-    pub recall: f64,
+    pub nothing_left: f64,
     /// At least this share of the records has all of them caught.
     pub records_all_caught: Lower<Probability>,
 }
@@ -222,7 +227,7 @@ fn brought<'a>(
 }
 
 /// One label for each random record that brings a secret.
-pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
+pub(super) fn labels(seen: &[Seen<'_>], measured_for: Option<&MeasuredFor>) -> Vec<Label> {
     let of = |(line, brought): (usize, Brought<'_>)| {
         let kinds: Vec<&str> = brought.kinds.into_iter().collect();
         // Of a missed one whether both missed it in one place.
@@ -236,6 +241,7 @@ pub(super) fn labels(seen: &[Seen<'_>]) -> Vec<Label> {
             missed_by_conservative: seen[line].flagged().map(unflagged),
             secret: Some(seen[line].line.record.clone()),
             population: None,
+            measured_for: measured_for.cloned(),
         }
     };
     brought(seen, |_| true).into_iter().map(of).collect()
@@ -285,12 +291,13 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
         .flat_map(|s| s.judged.fates.iter().map(|f| &*f.kind))
         .collect();
     let row = |kind: &str| -> Result<KindRow> {
-        let of: Vec<bool> = random(seen)
+        let of: Vec<&SecretFate> = random(seen)
             .flat_map(|s| &s.judged.fates)
             .filter(|fate| fate.kind == kind)
-            .map(|fate| fate.caught)
             .collect();
-        let (secrets, caught) = (of.len() as u64, of.iter().filter(|c| **c).count() as u64);
+        let secrets = of.len() as u64;
+        let covered = of.iter().filter(|fate| fate.covered).count() as u64;
+        let caught = of.iter().filter(|fate| fate.caught).count() as u64;
         let brought = brought(seen, |fate| fate.kind == kind);
         let count =
             |of: fn(&Brought<'_>) -> bool| brought.values().filter(|b| of(b)).count() as u64;
@@ -313,8 +320,10 @@ fn kinds(seen: &[Seen<'_>], confidence: Confidence) -> Result<BTreeMap<String, K
             missed_by_both: conservative.then_some(by_both),
             eta: conservative.then(|| upper(by_both)).transpose()?,
             secrets,
+            covered,
+            recall: covered as f64 / secrets as f64,
             caught,
-            recall: caught as f64 / secrets as f64,
+            nothing_left: caught as f64 / secrets as f64,
             records_all_caught: all_caught,
         })
     };

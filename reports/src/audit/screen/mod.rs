@@ -14,13 +14,14 @@ pub use measure::{FoundRow, KindRow, MissingRate, Screening};
 pub use sheet::{Draw, Drawn, Header, JFT_SAMPLES, Line, Sheet};
 
 use super::args::Screen;
-use super::owner_key::with_policy;
+use super::owner_key::{measured_for, with_policy};
 use super::published::published;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use outputs::Outputs;
-use reticent_accounting::Confidence;
+use reticent_accounting::confidentiality::MeasuredFor;
+use reticent_accounting::{Confidence, UnitName};
 use reticent_corpus::canary::SeedOrigin;
 use reticent_corpus::screening::{PolicyJudge, Words, distinct_records, screening_records};
 use reticent_corpus::{Document, Unit, system_seed};
@@ -89,7 +90,11 @@ pub fn run(args: &Screen, output: Output, interrupt: &Interrupt) -> Result<Exit>
     let judge = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref())?;
     let seen = measure::judge(&sheet, &judge, &records).context("--sheet")?;
     let corpus = words(&sheet, &records, &judge, interrupt)?;
-    let labels = measure::labels(&seen);
+    let measured_for = match args.labels {
+        Some(_) => Some(measured(args, &sheet.header)?),
+        None => None,
+    };
+    let labels = measure::labels(&seen, measured_for.as_ref());
     let screening = Screening::of(&sheet, &seen, &labels, confidence, corpus)?;
     outputs.write(&sheet, &seen, &labels)?;
     output.answer(
@@ -232,6 +237,22 @@ fn wait(args: &Screen, sheet: &Sheet, inputs: Inputs, output: Output) -> Result<
         &page::waiting(sheet, &waiting.sheet),
     )?;
     Ok(Exit::Finished)
+}
+
+/// What the labels are of. The records of a prepared corpus are what they were prepared as, whatever `--unit` says.
+fn measured(args: &Screen, h: &Header) -> Result<MeasuredFor> {
+    let data = &args.measured.data;
+    let folder = if data.is_dir() {
+        Some(&**data)
+    } else {
+        data.parent()
+    };
+    let is_prepared = folder.is_some_and(|folder| folder.join("prepared.json").is_file());
+    let unit = match is_prepared {
+        true => None,
+        false => Some(UnitName::new(h.unit.to_string())?),
+    };
+    measured_for(&h.policy, h.conservative.as_ref(), unit)
 }
 
 /// The words of the whole corpus, for JFT's share of redacted ones.

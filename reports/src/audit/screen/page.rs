@@ -2,6 +2,7 @@
 
 use super::measure::{MissingRate, Screening};
 use super::sheet::{Header, Sheet};
+use crate::audit::policy::TRACES;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
@@ -67,27 +68,30 @@ impl Screening {
         let mut page = Page::new("Screening", said);
         page = match &self.rates {
             Some(rates) => {
-                let share = |rate: Upper<MissRate>| {
+                let share = |who: &str, rate: Upper<MissRate>| {
                     format!(
-                        "at most {} of the records that bring a secret",
+                        "{who} a secret in at most {} of the records that introduce one",
                         rounded_up(rate.get().get(), 4)
                     )
                 };
-                let mut facts = vec![("missed (gamma)", share(rates.gamma))];
+                let mut facts = vec![("missed (gamma)", share("the policy misses", rates.gamma))];
                 if self.kinds.values().any(|k| k.eta.is_some()) {
-                    facts.push(("missed by both (eta)", share(rates.eta)));
+                    facts.push(("missed by both (eta)", share("both policies miss", rates.eta)));
                 }
                 let how = format!(
-                    "Together with {percent} % confidence, by Clopper and Pearson. A secret counts once, in the \
-                     record that brings it: the first of the corpus in which its text stands. Of the sample {} \
-                     a secret, {} one that is missed there or elsewhere in the sample; places outside the sample \
-                     were not looked at. A record that brings several counts as missed where one of them is: the \
-                     bound is then of records, not of the share of all secrets.",
+                    "Together with {percent} % confidence, by Clopper and Pearson. Each secret counts once, in the first \
+                     record of the corpus that contains it: that record introduces it. In the sample, {} a secret; in \
+                     {}, the policy misses one, there or elsewhere in the sample. Occurrences outside the \
+                     sample are not examined. A record that introduces several secrets counts as missed where one of them \
+                     is, so that the bound is on records, not on the share of all secrets.",
                     match self.bringing {
-                        1 => "1 record brings".to_owned(),
-                        many => format!("{} records bring", grouped(many)),
+                        1 => "1 record introduces".to_owned(),
+                        many => format!("{} records introduce", grouped(many)),
                     },
-                    grouped(self.bringing_missed)
+                    match self.bringing_missed {
+                        0 => "none".to_owned(),
+                        missed => format!("{} of them", grouped(missed)),
+                    }
                 );
                 page.answer(Section::facts("", facts))
                     .answer(Section::text("", vec![how]))
@@ -95,8 +99,8 @@ impl Screening {
             None => page.answer(Section::text(
                 "",
                 vec![
-                    "The sample brings no secret, none whose text stands in no earlier record: nothing can \
-                    be said about what is missed; draw a larger one."
+                    "No record of the sample is the first of the corpus to contain a secret: nothing can be said \
+                    about what is missed; draw a larger sample."
                         .to_owned(),
                 ],
             )),
@@ -111,6 +115,9 @@ impl Screening {
                 self.by_kind(),
             ))
             .section(Section::table("What the policy found", self.by_span()));
+        if self.kinds.values().any(|row| row.caught < row.covered) {
+            page = page.answer(Section::text("", vec![TRACES.to_owned()]));
+        }
         if self.near > 0 {
             page = page.answer(Section::text(
                 "",
@@ -150,9 +157,10 @@ impl Screening {
             ("gamma at most", Align::Right),
             ("by both", Align::Right),
             ("eta at most", Align::Right),
-            ("secrets", Align::Right),
-            ("caught", Align::Right),
+            ("places", Align::Right),
+            ("covered", Align::Right),
             ("recall", Align::Right),
+            ("nothing left", Align::Right),
         ]);
         for (kind, row) in &self.kinds {
             table.row([
@@ -164,8 +172,9 @@ impl Screening {
                 row.eta
                     .map_or_else(String::new, |eta| rounded_up(eta.get().get(), 4)),
                 grouped(row.secrets),
-                grouped(row.caught),
+                grouped(row.covered),
                 nearest(row.recall, 4),
+                nearest(row.nothing_left, 4),
             ]);
         }
         table

@@ -70,7 +70,7 @@ fn screening_of(sheet: &Sheet, records: &[Document]) -> Screening {
         missed: 0,
     };
     let confidence = Confidence::new(0.95).unwrap();
-    Screening::of(sheet, &seen, &labels(&seen), confidence, words).unwrap()
+    Screening::of(sheet, &seen, &labels(&seen, None), confidence, words).unwrap()
 }
 
 /// The counts by hand, and the one-sided bounds: 0.95 for a kind by itself, 0.975 for each of
@@ -335,7 +335,7 @@ fn a_record_is_one_label_and_missed_where_any_secret_is() {
     sheet.lines[1].text = "nothing".to_owned();
     sheet.lines[1].secrets = Some(Vec::new());
     let of = PolicyJudge::new(&policy(), None).unwrap();
-    let labels = labels(&judge(&sheet, &of, &records()).unwrap());
+    let labels = labels(&judge(&sheet, &of, &records()).unwrap(), None);
     assert_eq!(labels.len(), 1);
     assert_eq!(
         (
@@ -378,6 +378,10 @@ fn a_secret_counts_once_in_the_record_that_brings_it() {
     assert_eq!((all.bringing, all.bringing_missed), (11, 10));
     let phones = &all.kinds["phone"];
     assert_eq!((phones.records, phones.missed, phones.caught), (1, 0, 900));
+    assert_eq!(
+        (phones.covered, phones.recall, phones.nothing_left),
+        (900, 1.0, 1.0)
+    );
     // Of a part of the records: a phone that another one brings counts nowhere.
     let mut sheet = Sheet::draw(&records, &how(300)).unwrap();
     mark(&mut sheet, &records);
@@ -429,7 +433,7 @@ fn a_secret_is_missed_where_any_of_its_places_is() {
     let mut sheet = Sheet::draw(&records, &how).unwrap();
     mark(&mut sheet, &records);
     let of = PolicyJudge::new(&sheet.header.policy, sheet.header.conservative.as_ref()).unwrap();
-    let mut labels = labels(&judge(&sheet, &of, &records).unwrap());
+    let mut labels = labels(&judge(&sheet, &of, &records).unwrap(), None);
     labels.sort_by_key(|l| l.secret.clone());
     let said: Vec<_> = labels
         .iter()

@@ -1,9 +1,10 @@
 //! Comma-separated files with a header.
 
 use super::{Gathered, Place};
+use crate::contract::csv_problem;
 use anyhow::{Context, Result, bail, ensure};
 use csv::{Reader, ReaderBuilder, StringRecord, Trim};
-use reticent_disk::ClosedQuotes;
+use reticent_disk::{ClosedQuotes, header_advice};
 use std::fs::File;
 use std::path::Path;
 
@@ -61,10 +62,11 @@ impl<'a> Rows<'a> {
         match self.column(names)? {
             Some(column) => Ok(column),
             None => bail!(
-                "{}, line 1: no column {} among its {}; is it a header?",
+                "{}, line 1: no column {} among its {}; {}",
                 self.path.display(),
                 names.join(" or "),
-                self.header.len()
+                self.header.len(),
+                header_advice(self.header.iter().map(str::as_bytes))
             ),
         }
     }
@@ -85,7 +87,7 @@ impl<'a> Rows<'a> {
 
 fn describe(path: &Path, error: &csv::Error) -> String {
     let line = error.position().map_or(1, csv::Position::line);
-    format!("{}, line {line}: {error}", path.display())
+    format!("{}, line {line}: {}", path.display(), csv_problem(error))
 }
 
 /// Rows (example, secret); with `field`, each row is an example and the field its secret.

@@ -21,21 +21,41 @@ use std::path::Path;
 pub(crate) struct Names {
     indices: HashMap<Box<str>, u32>,
     names: Vec<Box<str>>,
+    /// Whether spellings of a value are one name, the first of them.
+    folds: bool,
 }
 
 impl Names {
+    /// No names yet. With a field they are values that people typed, which case, accents and spaces don't tell apart.
+    #[must_use]
+    pub(crate) fn of(field: Option<&str>) -> Self {
+        Self {
+            folds: field.is_some(),
+            ..Self::default()
+        }
+    }
+
+    /// What a name is told by.
+    fn key<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match self.folds {
+            true => reticent_disk::folded_word(name, true).into(),
+            false => name.into(),
+        }
+    }
+
     /// The index of a name, new or known.
     ///
     /// # Errors
     /// 2^32 names.
     pub(crate) fn index(&mut self, name: &str) -> Result<u32> {
-        if let Some(index) = self.indices.get(name) {
+        let key = self.key(name);
+        if let Some(index) = self.indices.get(&*key) {
             return Ok(*index);
         }
         let Ok(index) = u32::try_from(self.names.len()) else {
             bail!("more than 2^32 names");
         };
-        self.indices.insert(name.into(), index);
+        self.indices.insert((*key).into(), index);
         self.names.push(name.into());
         Ok(index)
     }
@@ -43,7 +63,7 @@ impl Names {
     /// The index of a known name.
     #[must_use]
     pub(crate) fn get(&self, name: &str) -> Option<u32> {
-        self.indices.get(name).copied()
+        self.indices.get(&*self.key(name)).copied()
     }
 
     /// Every name by index.
@@ -125,11 +145,12 @@ impl Gathered {
         }
     }
 
-    /// Reads a whole file into it.
+    /// Reads a whole file into it. `field`: what holds the secrets, and the same that a table of them was read for.
     ///
     /// # Errors
     /// Unreadable or malformed content (with file, line and value), a secret outside the table.
     pub(crate) fn read(&mut self, path: &Path, field: Option<&str>) -> Result<()> {
+        self.secrets.folds = field.is_some();
         match Kind::of(path)? {
             Kind::Csv => csv::read(path, field, self),
             Kind::JsonLines => jsonl::read(path, field, self),
@@ -166,7 +187,7 @@ impl Gathered {
 
     /// One example that contains one secret, or none.
     fn enter(&mut self, example: &str, secret: Option<&str>, place: Place<'_>) -> Result<()> {
-        let secret = secret.filter(|secret| !secret.is_empty());
+        let secret = secret.filter(|secret| !self.secrets.key(secret).is_empty());
         if self.discards && secret.is_none() {
             return Ok(());
         }

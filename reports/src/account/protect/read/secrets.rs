@@ -25,13 +25,13 @@ struct Entry<'a> {
     place: Place<'a>,
 }
 
-/// Reads a table of secrets: names, and promises in the same order.
+/// Reads a table of secrets: names, and promises in the same order. `field`: where the names are its values.
 ///
 /// # Errors
 /// Unreadable or malformed content, two secrets of one id, a prior or posterior out of range;
 /// the message has file, line and value.
-pub(crate) fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
-    let mut names = Names::default();
+pub(crate) fn read_secrets(path: &Path, field: Option<&str>) -> Result<(Names, Vec<Promise>)> {
+    let mut names = Names::of(field);
     let mut promises = Vec::new();
     let mut enter = |entry: Entry<'_>| -> Result<()> {
         let place = entry.place;
