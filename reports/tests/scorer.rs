@@ -625,7 +625,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ("printf '\\377\\n'; sleep 9".into(), &["not UTF-8"]),
         (
             "echo hello; sleep 9".into(),
-            &["\"hello", "no line of the protocol"],
+            &["5 bytes", "no line of the protocol", "line 1 column 1"],
         ),
         (
             "echo '{\"reticent_scorer\":2,\"vocabulary\":9}'; sleep 9".into(),
@@ -668,6 +668,22 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             &["a number or \"-inf\""],
         ),
         (
+            answer("[[-1,\"078-05-1120\",-1,-1,-1,-1]]"),
+            &["expected a number or \"-inf\" at line 1 column"],
+        ),
+        (
+            format!(
+                "{HELLO}; read q; echo '{{\"error\":\"078-05-1120 is no token\"}}'; cat >/dev/null"
+            ),
+            &["missing field `id`", "may quote text and is not shown"],
+        ),
+        (
+            format!(
+                "{HELLO}; read q; echo 'Traceback (most recent call last): 078-05-1120'; cat >/dev/null"
+            ),
+            &["46 bytes", "line 1 column", "not shown"],
+        ),
+        (
             answer(&format!("[[{good}]]")).replace("\"id\":1", "\"id\":4"),
             &["answered question 4, asked was 1"],
         ),
@@ -696,7 +712,9 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             "{message}"
         );
         assert_eq!(message.lines().count(), 1, "{script}: {message}");
-        assert!(!message.contains("no such token"), "{message}");
+        for private in ["no such token", "078-05-1120", "Traceback", "hello"] {
+            assert!(!message.contains(private), "{message}");
+        }
         assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("--tokenizer: "));
         for words in says {
             assert!(
