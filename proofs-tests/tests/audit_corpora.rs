@@ -827,6 +827,10 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         reticent_proofs_tests::commands::said(at, "plant data.jsonl --canaries 3x4 --out planted");
     assert!(said.contains("--canaries 3x4"), "{said}");
     assert!(!said.contains("MxR"), "{said}");
+    // A default policy would mask the canaries again.
+    let line: Vec<&str> = said.split_whitespace().collect();
+    let prepare = "--unit document --policy nothing --no-redaction --held-out 0";
+    assert!(line.join(" ").contains(prepare), "{said}");
     assert_eq!(
         listing(&at.join("planted")),
         ["canaries.json", "data.jsonl"]

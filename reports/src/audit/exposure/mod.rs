@@ -61,17 +61,32 @@ impl Planting {
         }
     }
 
+    /// Why ranks that are not above a limit don't keep it.
+    const fn leaves_limits_open(self) -> Option<&'static str> {
+        match self {
+            Self::Planted | Self::NotChecked => None,
+            Self::NoCopy | Self::NotTold => self.caveat(),
+        }
+    }
+
     /// What is to be said where no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Planted => None,
-            Self::NoCopy | Self::NotTold => self.unplanted(),
+            Self::NoCopy => self.unplanted(),
+            Self::NotTold => Some(
+                "the run was not told of these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
+            ),
             Self::NotChecked => Some(
                 "that training met these canaries was not checked, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
         }
     }
 }
+
+/// What to do where a limit is open because training is not known to have met the canaries.
+#[cfg(feature = "audit")]
+const UNMET_REMEDY: &str = "; plant canaries by `audit prepare --canaries`, train on them, and audit that checkpoint";
 
 /// What the accountant promises about ranks, and whether the measured ones are compatible with it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -222,23 +237,30 @@ impl ExposureReport {
     pub(super) fn open_limit(&self) -> Option<f64> {
         self.limit.filter(|_| self.limit_open_since().is_some())
     }
-    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, or ranks were left open.
+    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, training is not known to have
+    /// met the canaries, or ranks were left open.
     pub(super) fn limit_open_since(&self) -> Option<&'static str> {
         let limit = self.limit?;
         if let Some(silence) = self.inconclusive {
             return Some(silence.why());
         }
-        let may_pass = self.passed_limit().is_none() && self.finding.summary.max().upper() > limit;
-        pieces::left_open(&self.finding).filter(|_| may_pass)
+        if self.passed_limit().is_some() {
+            return None;
+        }
+        let may_pass = self.finding.summary.max().upper() > limit;
+        let cut_off = pieces::left_open(&self.finding).filter(|_| may_pass);
+        self.planting.leaves_limits_open().or(cut_off)
     }
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
         let (limit, why) = (self.limit?, self.limit_open_since()?);
         let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
-        let remedy = match cut_off && self.inconclusive.is_none() {
-            true => "; give a larger --budget",
-            false => "",
+        let remedy = match self.planting.leaves_limits_open() {
+            _ if self.inconclusive.is_some() => "",
+            Some(_) => UNMET_REMEDY,
+            None if cut_off => "; give a larger --budget",
+            None => "",
         };
         Some(format!(
             "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"

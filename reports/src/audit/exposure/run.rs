@@ -67,12 +67,10 @@ fn sampled(
         &report.to_page(&model.name, args.max_exposure)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
-    let open = report.open_limit(args.max_exposure).map(|limit| {
-        format!(
-            "--max-exposure {limit}: a sample of {sample} leaves open whether the largest exposure is above it; give a larger --sample, or none"
-        )
-    });
-    open_limit(report.exit(args.max_exposure), open)
+    open_limit(
+        report.exit(args.max_exposure),
+        report.undecided(args.max_exposure),
+    )
 }
 
 /// The promise tested canary by canary.

@@ -326,6 +326,29 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         let limited = leak.to_page("m", Some(9.0)).unwrap();
         assert_eq!(limited.has_mood(), Mood::Open);
     }
+    let untold = NotTold.caveat().unwrap();
+    assert!(untold.starts_with(NotTold.unplanted().unwrap()));
+    assert!(untold.contains("that training met them was not checked"));
+    // They keep no limit, and may pass one.
+    for (planting, open) in [
+        (Planted, None),
+        (NotChecked, None),
+        (NoCopy, Some(20.0)),
+        (NotTold, Some(20.0)),
+    ] {
+        let [mut quiet, mut leaking] = [quiet(), leaking()].map(|report| with(report, planting));
+        quiet.limit = Some(20.0);
+        assert_eq!((quiet.exit(), quiet.open_limit()), (Exit::Finished, open));
+        assert_eq!(quiet.says().contains("of 20 bits is not known"), open.is_some());
+        leaking.limit = Some(1.0);
+        assert_eq!(
+            (leaking.exit(), leaking.open_limit()),
+            (Exit::Exceeded, None)
+        );
+        let costs: Vec<f64> = (1..1000).map(f64::from).collect();
+        let sample = sampled_of(&costs, [500.5; 10], planting, None);
+        assert_eq!(sample.open_limit(Some(20.0)), open);
+    }
     assert_eq!(with(quiet(), Planted).mood(), Mood::Plain);
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
     assert_eq!(cut.mood(), Mood::Open);

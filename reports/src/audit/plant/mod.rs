@@ -492,14 +492,18 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
+    let train = format!(
+        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then:",
+        shown.out
+    );
     let next = match shown.inside {
         None => format!(
-            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries {spec}",
+            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec}",
             shown.plan
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
-            shown.plan, shown.out, shown.plan, shown.out
+            "keep {} from whoever trains; {train} audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
+            shown.plan, shown.plan, shown.out
         ),
     };
     let mut facts = vec![
