@@ -227,6 +227,9 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     assert!(through["membership"].is_object() && through["extraction"].is_null());
     let why = through["no_extraction"].as_str().unwrap();
     assert!(why.contains("statistics"), "{why}");
+    let says = through["says"].as_str().unwrap();
+    assert!(says.contains("Extraction was not measured: "), "{says}");
+    assert_ne!(through["outcome"], "pass", "{says}");
 }
 
 /// Each token costs the same everywhere: no rank, no score and no limit says anything.

@@ -75,10 +75,16 @@ impl std::fmt::Display for TooShort {
                 data,
                 needed,
                 longest,
-            } => write!(
-                f,
-                "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
-            ),
+            } => {
+                write!(
+                    f,
+                    "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
+                )?;
+                match *longest >= 15 {
+                    true => f.write_str("; shorter passages: `audit extract --prompt 5 --suffix 10`"),
+                    false => Ok(()),
+                }
+            }
             Self::Context(context) => write!(
                 f,
                 "the model reads {context} tokens at once, too few for a prompt and a suffix of one token each behind the beginning of text"
@@ -411,6 +417,21 @@ fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_too_short_for_the_usual_passages_are_told_shorter_ones() {
+        let said = |longest| {
+            let data = "d.jsonl".to_owned();
+            let short = TooShort::Records {
+                data,
+                needed: 60,
+                longest,
+            };
+            short.to_string()
+        };
+        assert!(said(15).ends_with("has 15; shorter passages: `audit extract --prompt 5 --suffix 10`"));
+        assert!(said(14).ends_with("the longest has 14"));
+    }
 
     /// Behind prompts of two tokens and suffixes of two: copies, and records that differ elsewhere alone.
     #[test]

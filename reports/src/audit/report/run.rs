@@ -248,10 +248,12 @@ fn page(
         summary.push_str(&format!(" Exposure was not measured: {why}."));
     }
     if let Some(why) = &document.no_extraction {
-        summary.push_str(&format!(" Nothing was extracted: {why}."));
+        summary.push_str(&format!(" Extraction was not measured: {why}."));
     }
-    // Of the parts the one that asks for most; nothing is known where there is none.
-    let worst = parts.iter().map(|(_, part)| part.has_mood()).max();
+    // Of the parts the one that asks for most; nothing is known of one that could not be measured, nor where there is none.
+    let unmeasured = document.no_extraction.as_ref().map(|_| Mood::Open);
+    let moods = parts.iter().map(|(_, part)| part.has_mood());
+    let worst = moods.chain(unmeasured).max();
     let mood = Mood::of(exit, worst.unwrap_or(Mood::Open));
     let mut page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
     if let Some(exposure) = &document.exposure {
