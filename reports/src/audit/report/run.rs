@@ -130,6 +130,7 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         weights: None,
         candidates: None,
         candidate_seed: 0,
+        show_ranks: false,
         confidence: Some(Confidence::new(CONFIDENCE)?),
         max_rate: None,
         html: None,
