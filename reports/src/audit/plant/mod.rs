@@ -204,6 +204,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         worded(asked, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
     if let Some(tokenizer) = &tokenizer {
+        CandidateSpace::check_choices(&plan, tokenizer).context("--canary-format")?;
         // Exact ranks need it; found here, before anybody trains.
         let one_context = !args.shape.own_carriers;
         if one_context {
