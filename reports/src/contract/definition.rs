@@ -136,7 +136,10 @@ mod tests {
                 command = command.mut_group(group.get_id(), |group| group.required(false));
             }
             let together = |a: &Arg, b: &Arg| {
-                let has = |arg: &Arg| move |id: &clap::Id| id == arg.get_id();
+                let has = |arg: &Arg| {
+                    let own = arg.get_id().clone();
+                    move |id: &clap::Id| *id == own
+                };
                 groups.iter().any(|group| {
                     !group.clone().is_multiple()
                         && group.get_args().any(has(a))
