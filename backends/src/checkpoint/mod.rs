@@ -857,8 +857,9 @@ fn read_weights(path: &Path, bytes: &[u8], model: &Model) -> Result<Vec<Vec<f32>
 /// Refuses to write over anything.
 ///
 /// # Errors
-/// [`Error::Io`] (already exists) for a file or a folder with something in it.
+/// [`Error::Io`] (already exists) for a file or a folder with something in it; for a link, wherever it leads.
 pub fn free_for(folder: &Path) -> Result<()> {
+    at(folder, reticent_disk::refuse_link(folder))?;
     let taken = || {
         std::io::Error::new(
             std::io::ErrorKind::AlreadyExists,
