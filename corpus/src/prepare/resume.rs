@@ -11,7 +11,7 @@ use serde::ser::{Serialize, Serializer};
 use serde::{Deserialize, Serialize as SerializeDerived};
 
 /// Of what is left; another number is another version.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Why a preparation begins anew beside what an earlier one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,6 +40,7 @@ pub mod serve;
 pub mod simulate;
 pub mod tokenizer;
 pub mod train;
+mod unknown;
 
 pub use apart::Apart;
 pub use owner_key::RecordsDigest;
