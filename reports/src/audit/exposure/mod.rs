@@ -86,7 +86,8 @@ impl Planting {
 
 /// What to do where a limit is open because training is not known to have met the canaries.
 #[cfg(feature = "audit")]
-const UNMET_REMEDY: &str = "; plant canaries by `audit prepare --canaries`, train on them, and audit that checkpoint";
+const UNMET_REMEDY: &str =
+    "; plant canaries by `audit prepare --canaries`, train on them, and audit that checkpoint";
 
 /// What the accountant promises about ranks, and whether the measured ones are compatible with it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

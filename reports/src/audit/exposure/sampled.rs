@@ -265,9 +265,7 @@ impl SampledReport {
             .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
         let most = most.fold(0.0, f64::max);
         let unmet = self.planting.leaves_limits_open().is_some();
-        limit.filter(|limit| {
-            self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit)
-        })
+        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
     }
 
     /// Why it is not known whether the limit is passed.

@@ -339,7 +339,10 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         let [mut quiet, mut leaking] = [quiet(), leaking()].map(|report| with(report, planting));
         quiet.limit = Some(20.0);
         assert_eq!((quiet.exit(), quiet.open_limit()), (Exit::Finished, open));
-        assert_eq!(quiet.says().contains("of 20 bits is not known"), open.is_some());
+        assert_eq!(
+            quiet.says().contains("of 20 bits is not known"),
+            open.is_some()
+        );
         leaking.limit = Some(1.0);
         assert_eq!(
             (leaking.exit(), leaking.open_limit()),
@@ -380,6 +383,34 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         assert_eq!(quiet.mood(), mood);
         assert_eq!(quiet.mute().is_some(), mood == Mood::Open);
     }
+}
+
+/// "No canary above all bits" is no ceiling.
+#[test]
+fn a_ceiling_of_all_bits_is_none() {
+    let said = |bits: f64| {
+        let mut report = quiet();
+        report.ceiling = Some(Ceiling {
+            exposure_at_most: Upper::new(bits),
+            level: 0.95,
+            test: CeilingTest {
+                outcome: CeilingOutcome::CouldNotContradict,
+                least_p_value: 0.96,
+                p_value: 1.0,
+                alpha: 5e-4,
+                thresholds: Vec::new(),
+            },
+            suspects: Vec::new(),
+        });
+        let text = report.to_page("m").unwrap().to_text(View::full());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let none = said(1e6_f64.log2());
+    assert!(
+        none.contains("ceiling: none: any exposure is compatible with this promise"),
+        "{none}"
+    );
+    assert!(said(9.4).contains("no canary above 9.4"));
 }
 
 /// Few canaries of few candidates show no leak whatever their ranks are, and none passes a limit of all their bits.

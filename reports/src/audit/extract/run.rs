@@ -85,7 +85,9 @@ impl std::fmt::Display for NoPassage {
                     "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
                 )?;
                 match *longest >= 15 {
-                    true => f.write_str("; shorter passages: `audit extract --prompt 5 --suffix 10`"),
+                    true => {
+                        f.write_str("; shorter passages: `audit extract --prompt 5 --suffix 10`")
+                    }
                     false => Ok(()),
                 }
             }
@@ -453,7 +455,9 @@ mod tests {
             };
             short.to_string()
         };
-        assert!(said(15).ends_with("has 15; shorter passages: `audit extract --prompt 5 --suffix 10`"));
+        assert!(
+            said(15).ends_with("has 15; shorter passages: `audit extract --prompt 5 --suffix 10`")
+        );
         assert!(said(14).ends_with("the longest has 14"));
     }
 

@@ -244,7 +244,10 @@ mod tests {
         assert!(!report().says(None).contains("<UNK>"));
         let report = report().with_unknown(6);
         let said = report.says(None);
-        assert!(said.contains("75.0 % of the tokens stand for") && said.contains("<UNK>"), "{said}");
+        assert!(
+            said.contains("75.0 % of the tokens stand for") && said.contains("<UNK>"),
+            "{said}"
+        );
         let text = Envelope::new("perplexity", Inputs::new(), &report)
             .to_text()
             .unwrap();
