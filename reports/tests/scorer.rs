@@ -366,6 +366,46 @@ fn a_promise_is_tested_canary_by_canary() {
     }
 }
 
+/// Canaries that the run was not told of are looked up in the text that is said to be its own.
+#[test]
+fn a_training_text_shows_that_training_met_the_canaries() {
+    let at = trained();
+    let line = "plant in.jsonl --canaries 3x4 --unit turn --out vouched";
+    let output = audit(at, line, "");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let plan = "--canary-file vouched/canaries.json --budget 2000";
+    let text = "--training vouched/in.jsonl";
+    for (model, training, planting) in [
+        ("--model base".to_owned(), "", "not-told"),
+        ("--model base".to_owned(), text, "untold-text"),
+        (SCORER.to_owned(), "", "not-checked"),
+        (SCORER.to_owned(), text, "given-text"),
+    ] {
+        let line = format!("exposure {model} {plan} {training}");
+        let found = json(at, &line, &serving("base"));
+        assert_eq!(found["planting"], planting, "{line}");
+    }
+    for (line, why) in [
+        (
+            format!("exposure --model base {plan} --training in.jsonl"),
+            "3 of 3 canaries lack a copy in in.jsonl",
+        ),
+        (
+            format!("exposure --model base {plan} --training other"),
+            "3 of 3 canaries lack a copy in other",
+        ),
+        (
+            "exposure --model ckpt --canary-file planted/canaries.json --training in.jsonl"
+                .to_owned(),
+            "ckpt says by itself which canaries it was trained on",
+        ),
+    ] {
+        let refused = audit(at, &line, "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+    }
+}
+
 /// Coins from planting to the bound: the training text is what they say, and another text is refused.
 #[test]
 fn coins_from_planting_to_the_bound() {

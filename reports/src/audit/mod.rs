@@ -40,6 +40,8 @@ pub mod serve;
 pub mod simulate;
 pub mod tokenizer;
 pub mod train;
+#[cfg(feature = "audit")]
+mod training_text;
 mod unknown;
 
 pub use apart::Apart;

@@ -65,8 +65,8 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
-    if let Some(caveat) = report.planting.caveat() {
-        facts.push(("planting".to_owned(), caveat.to_owned()));
+    if let Some(said) = report.planting.says() {
+        facts.push(("planting".to_owned(), said.to_owned()));
     }
     if let Some(caveat) = &report.manifest {
         facts.push(("manifest".to_owned(), caveat.clone()));

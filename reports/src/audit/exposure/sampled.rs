@@ -1,7 +1,5 @@
 //! Exposure from a sample of the candidates: intervals instead of ranks.
 
-#[cfg(feature = "audit")]
-use super::UNMET_REMEDY;
 use super::{MASKED_SECRET, Planting, can_exceed, never_above};
 use crate::contract::{Align, Envelope, Exit, Inputs, Table, dash};
 use crate::number::{
@@ -264,17 +262,23 @@ impl SampledReport {
             .iter()
             .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
         let most = most.fold(0.0, f64::max);
-        let unmet = self.planting.leaves_limits_open().is_some();
+        let unmet = self.unmet().is_some();
         limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
+    }
+
+    /// Why a sample that shows nothing keeps no limit, as in [`super::ExposureReport`].
+    fn unmet(&self) -> Option<&'static str> {
+        self.planting.caveat().filter(|_| !self.leaks())
     }
 
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
         let limit = self.open_limit(limit)?;
-        Some(match self.planting.leaves_limits_open() {
+        Some(match self.unmet() {
             Some(why) => format!(
-                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{UNMET_REMEDY}"
+                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{}",
+                self.planting.remedy()
             ),
             None => format!(
                 "--max-exposure {limit}: a sample of {} leaves open whether the largest exposure is above it; give a larger --sample, or none",

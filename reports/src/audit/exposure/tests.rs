@@ -272,6 +272,9 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
         report.without_praise();
         report
     };
+    let untold = planted(quiet(), Planting::UntoldText);
+    assert!(untold.verdict.is_none() && untold.no_verdict.is_some());
+    assert!(planted(quiet(), Planting::GivenText).verdict.is_some());
     for planting in [Planting::NoCopy, Planting::NotTold] {
         let why = planting.unplanted().unwrap();
         let quiet = planted(quiet(), planting);
@@ -292,7 +295,7 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 /// cut off, nor of a dead model; ranks that show a leak do.
 #[test]
 fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
-    use Planting::{NoCopy, NotChecked, NotTold, Planted};
+    use Planting::{GivenText, NoCopy, NotChecked, NotTold, Planted, UntoldText};
     let with = |mut report: ExposureReport, planting| {
         report.planting = planting;
         report
@@ -332,7 +335,9 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
     // They keep no limit, and may pass one.
     for (planting, open) in [
         (Planted, None),
-        (NotChecked, None),
+        (GivenText, None),
+        (UntoldText, None),
+        (NotChecked, Some(20.0)),
         (NoCopy, Some(20.0)),
         (NotTold, Some(20.0)),
     ] {

@@ -499,8 +499,8 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
     );
     let next = match shown.inside {
         None => format!(
-            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec}",
-            shown.plan
+            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec} --training ready/ (or, of another trainer, --training {})",
+            shown.plan, shown.out
         ),
         Some(_) => format!(
             "keep {} from whoever trains; {train} audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",

@@ -163,6 +163,10 @@ fn measured(
             of: args.of.clone(),
             canaries: None,
             canary_file: args.canary_file.clone(),
+            training: args
+                .training
+                .clone()
+                .filter(|_| !planted || args.members.is_none()),
             mechanism: args.mechanism.clone(),
             delta: None,
             confidence: None,
