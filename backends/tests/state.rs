@@ -101,6 +101,19 @@ fn a_run_whose_key_is_lost_is_never_resumed() {
     }
 }
 
+/// A folder can't be renamed onto a link, which nobody waits for until the end of a training.
+#[cfg(unix)]
+#[test]
+fn a_state_folder_is_no_link() {
+    let (home, state) = home();
+    std::fs::create_dir(home.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &state).unwrap();
+    let error = refused(run(&options(Recipe::Sgd), &state, 3));
+    assert!(error.contains("it is a link"), "{error}");
+    let made = std::fs::read_dir(home.path().join("elsewhere")).unwrap();
+    assert_eq!(made.count(), 0);
+}
+
 /// Another option, seed or text than the run began with is refused, and named, without a word of
 /// the text.
 #[test]

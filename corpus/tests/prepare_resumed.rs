@@ -32,7 +32,11 @@ impl Scene {
     }
 
     fn corpus(&self, dialogues: usize, seed: u64) {
-        let documents = simulate(dialogues / 2, seed).unwrap();
+        let mut documents = simulate(dialogues / 2, seed).unwrap();
+        // Characters outside the vocabulary are counted before and behind the stop.
+        for document in documents.iter_mut().step_by(3) {
+            document.text.push('é');
+        }
         let twice = documents.iter().chain(&documents).enumerate();
         let lines = twice.map(|(number, document)| {
             let mut document = document.clone();

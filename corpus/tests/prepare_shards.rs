@@ -22,6 +22,10 @@ fn jsonl(documents: &[Document]) -> String {
 /// Copies stand in all parts of it, some of them far from the first.
 fn corpus(marked: bool) -> Vec<Document> {
     let mut documents = simulate(120, 3).unwrap();
+    // Characters outside the vocabulary are counted by part.
+    for document in documents.iter_mut().step_by(3) {
+        document.text.push('é');
+    }
     for at in [5, 40, 80, 110] {
         let mut copy = documents[at % 7].clone();
         copy.id = format!("copy-{at}");

@@ -184,7 +184,10 @@ fn passages_and_secrets_are_extracted() {
 
     let secret = r#"{"id":"a","context":"My ID is: ","secret":"12","candidates":["12","13","20","45"],"prior":0.25,"posterior":0.5}"#;
     std::fs::write(home.join("secrets.jsonl"), secret).unwrap();
-    let found = json(home, "extract --model ckpt --secrets secrets.jsonl");
+    let found = json(
+        home,
+        "extract --model ckpt --secrets secrets.jsonl --show-ranks",
+    );
     assert_eq!(found["secrets"]["outcome"], "could-not-contradict");
     assert!((1..=4).contains(&found["secrets"]["ranks"][0][1].as_u64().unwrap()));
     std::fs::write(home.join("secrets.jsonl"), secret.replace("0.25", "1e-9")).unwrap();

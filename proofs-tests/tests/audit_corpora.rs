@@ -827,6 +827,10 @@ fn plant_changes_nothing_but_the_documents_with_a_canary() {
         reticent_proofs_tests::commands::said(at, "plant data.jsonl --canaries 3x4 --out planted");
     assert!(said.contains("--canaries 3x4"), "{said}");
     assert!(!said.contains("MxR"), "{said}");
+    // A default policy would mask the canaries again.
+    let line: Vec<&str> = said.split_whitespace().collect();
+    let prepare = "--unit document --policy nothing --no-redaction --held-out 0";
+    assert!(line.join(" ").contains(prepare), "{said}");
     assert_eq!(
         listing(&at.join("planted")),
         ["canaries.json", "data.jsonl"]
@@ -991,6 +995,12 @@ fn canaries_of_words_that_the_text_lacks() {
 
     let plant = "plant data.jsonl --canaries 3x2 --out x";
     let prepare = "prepare data.jsonl --canaries 3x2 --out x";
+    // Names that the tokenizer can't tell apart: exposure could not rank them, whoever trained.
+    for command in [&format!("{plant} --tokenizer characters"), prepare] {
+        let words = ["choices 1 and 2", "use --tokenizer bytes or other words"];
+        let format = "--canary-format Name:{list:Müller|Möller|Maier}{digits:2}";
+        refused(at, &format!("{command} {format}"), &words);
+    }
     for command in [plant, prepare] {
         let words = ["--canary-format", "{sampled:n} needs --sampling-model DIR"];
         refused(

@@ -78,7 +78,8 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
     assert_eq!(found["inputs"]["candidates"], 200, "{}", found["inputs"]);
     let secrets = &found["secrets"];
     assert_eq!(secrets["drawn"]["candidates"], 200);
-    assert_eq!(secrets["ranks"].as_array().unwrap().len(), 8);
+    // With the model a rank names the secret.
+    assert!(secrets["ranks"].is_null(), "{secrets}");
     let [bound] = secrets["by_promise"].as_array().unwrap().as_slice() else {
         panic!("{secrets}");
     };
@@ -108,8 +109,15 @@ fn secrets_meet_the_certificate_of_their_checkpoint() {
             "{said}"
         );
     }
-    let again = document(&ok(at, &format!("{line} --format json")));
-    assert_eq!(again["secrets"]["ranks"], secrets["ranks"]);
+    let shown = format!("{line} --show-ranks");
+    let [once, again] = [(); 2].map(|()| document(&ok(at, &format!("{shown} --format json"))));
+    assert_eq!(once["secrets"]["ranks"].as_array().unwrap().len(), 8);
+    assert_eq!(again["secrets"]["ranks"], once["secrets"]["ranks"]);
+    for (text, warned) in [(&ok(at, &shown), true), (&text, false)] {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let said = words.join(" ").contains("as private as the secrets");
+        assert_eq!(said, warned, "{text}");
+    }
 
     let secrets = std::fs::read_to_string(at.join("secrets.jsonl")).unwrap();
     for (text, says) in [

@@ -77,6 +77,21 @@ fn trained() -> &'static Path {
         .path()
 }
 
+/// Before anything is trained or drawn: the checkpoint could not take the place of the link.
+#[cfg(unix)]
+#[test]
+fn a_checkpoint_is_not_written_to_a_link() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    copy_folder(&trained().join("bare"), &at.join("bare"));
+    std::fs::create_dir(at.join("empty")).unwrap();
+    std::os::unix::fs::symlink("empty", at.join("link")).unwrap();
+    for out in ["link", "link/"] {
+        let line = format!("train bare --recipe sgd --epochs 1 --out {out}");
+        refused(at, &line, &["--out", "it is a link"]);
+    }
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for name in names(from) {

@@ -227,6 +227,9 @@ fn a_scorer_that_only_scores_does_what_it_can() {
     assert!(through["membership"].is_object() && through["extraction"].is_null());
     let why = through["no_extraction"].as_str().unwrap();
     assert!(why.contains("statistics"), "{why}");
+    let says = through["says"].as_str().unwrap();
+    assert!(says.contains("Extraction was not measured: "), "{says}");
+    assert_ne!(through["outcome"], "pass", "{says}");
 }
 
 /// Each token costs the same everywhere: no rank, no score and no limit says anything.
@@ -358,6 +361,46 @@ fn a_promise_is_tested_canary_by_canary() {
         ),
     ] {
         let refused = audit(at, line, "");
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
+    }
+}
+
+/// Canaries that the run was not told of are looked up in the text that is said to be its own.
+#[test]
+fn a_training_text_shows_that_training_met_the_canaries() {
+    let at = trained();
+    let line = "plant in.jsonl --canaries 3x4 --unit turn --out vouched";
+    let output = audit(at, line, "");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let plan = "--canary-file vouched/canaries.json --budget 2000";
+    let text = "--training vouched/in.jsonl";
+    for (model, training, planting) in [
+        ("--model base".to_owned(), "", "not-told"),
+        ("--model base".to_owned(), text, "untold-text"),
+        (SCORER.to_owned(), "", "not-checked"),
+        (SCORER.to_owned(), text, "given-text"),
+    ] {
+        let line = format!("exposure {model} {plan} {training}");
+        let found = json(at, &line, &serving("base"));
+        assert_eq!(found["planting"], planting, "{line}");
+    }
+    for (line, why) in [
+        (
+            format!("exposure --model base {plan} --training in.jsonl"),
+            "3 of 3 canaries lack a copy in in.jsonl",
+        ),
+        (
+            format!("exposure --model base {plan} --training other"),
+            "3 of 3 canaries lack a copy in other",
+        ),
+        (
+            "exposure --model ckpt --canary-file planted/canaries.json --training in.jsonl"
+                .to_owned(),
+            "ckpt says by itself which canaries it was trained on",
+        ),
+    ] {
+        let refused = audit(at, &line, "");
         assert_eq!(refused.status.code(), Some(2), "{line}");
         assert!(said(&refused).contains(why), "{line}: {}", said(&refused));
     }
@@ -634,7 +677,7 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
         ("printf '\\377\\n'; sleep 9".into(), &["not UTF-8"]),
         (
             "echo hello; sleep 9".into(),
-            &["\"hello", "no line of the protocol"],
+            &["5 bytes", "no line of the protocol", "line 1 column 1"],
         ),
         (
             "echo '{\"reticent_scorer\":2,\"vocabulary\":9}'; sleep 9".into(),
@@ -677,6 +720,22 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             &["a number or \"-inf\""],
         ),
         (
+            answer("[[-1,\"078-05-1120\",-1,-1,-1,-1]]"),
+            &["expected a number or \"-inf\" at line 1 column"],
+        ),
+        (
+            format!(
+                "{HELLO}; read q; echo '{{\"error\":\"078-05-1120 is no token\"}}'; cat >/dev/null"
+            ),
+            &["missing field `id`", "may quote text and is not shown"],
+        ),
+        (
+            format!(
+                "{HELLO}; read q; echo 'Traceback (most recent call last): 078-05-1120'; cat >/dev/null"
+            ),
+            &["46 bytes", "line 1 column", "not shown"],
+        ),
+        (
             answer(&format!("[[{good}]]")).replace("\"id\":1", "\"id\":4"),
             &["answered question 4, asked was 1"],
         ),
@@ -705,7 +764,9 @@ fn whatever_a_process_does_wrong_is_said_in_one_line() {
             "{message}"
         );
         assert_eq!(message.lines().count(), 1, "{script}: {message}");
-        assert!(!message.contains("no such token"), "{message}");
+        for private in ["no such token", "078-05-1120", "Traceback", "hello"] {
+            assert!(!message.contains(private), "{message}");
+        }
         assert!(message.contains("the scorer `sh scorer.sh`") || says[0].contains("--tokenizer: "));
         for words in says {
             assert!(

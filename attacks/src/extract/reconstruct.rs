@@ -107,7 +107,9 @@ impl PromiseTest {
 /// Hits against promises.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconstruction {
-    /// Each secret's rank among its candidates, ties at their worst.
+    /// Each secret's rank among its candidates, ties at their worst. With the model a rank names the secret, so a report
+    /// shows them only where asked to.
+    #[serde(skip)]
     pub ranks: Vec<(String, u64)>,
     /// Secrets that the model's guess names.
     pub hits: u64,

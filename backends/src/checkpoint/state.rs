@@ -201,6 +201,7 @@ fn another_run(path: &Path, differ: &[String]) -> Error {
 
 /// Returns whether the folder is absent or empty.
 fn is_free(folder: &Path) -> Result<bool> {
+    at(folder, reticent_disk::refuse_link(folder))?;
     match std::fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),

@@ -254,6 +254,22 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     sync_folder(parent_of(to))
 }
 
+/// Refuses a link: a folder can't be renamed onto it, not even where it leads to an empty one.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`], with words.
+pub fn refuse_link(path: &Path) -> Result<()> {
+    // Behind a slash at the end the link would be followed.
+    let path: PathBuf = path.components().collect();
+    match std::fs::symlink_metadata(path) {
+        Ok(about) if about.is_symlink() => Err(Error::new(
+            ErrorKind::InvalidInput,
+            "it is a link; name the folder it leads to",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Renames a finished file, but never replaces an existing one.
 ///
 /// # Errors

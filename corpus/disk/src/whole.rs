@@ -2,8 +2,8 @@
 
 use crate::failing::step;
 use crate::{
-    DiskFile, OutputPlace, identity, parent_of, remove_file, remove_folder, rename, rename_to_free,
-    sync_folder,
+    DiskFile, OutputPlace, identity, parent_of, refuse_link, remove_file, remove_folder, rename,
+    rename_to_free, sync_folder,
 };
 use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
@@ -314,6 +314,7 @@ impl WholeFolder {
 
 fn refuse_occupied(target: &Path) -> Result<()> {
     let refused = |kind, words: &str| Err(Error::new(kind, words));
+    refuse_link(target)?;
     match std::fs::symlink_metadata(target) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         other => {
@@ -443,6 +444,21 @@ mod tests {
         assert_eq!(names(&target), Vec::<String>::new());
         folder.finish().unwrap();
         assert_eq!((names(place.path()).len(), names(&target).len()), (1, 1));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_is_never_built_for_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("empty")).unwrap();
+        for (name, leads_to) in [("link", "empty"), ("lost", "nowhere")] {
+            std::os::unix::fs::symlink(leads_to, place.path().join(name)).unwrap();
+            for target in [name.to_owned(), format!("{name}/")] {
+                let error = WholeFolder::create(&place.path().join(target)).unwrap_err();
+                assert!(error.to_string().contains("it is a link"), "{error}");
+            }
+        }
+        assert_eq!(names(place.path()), ["empty", "link", "lost"]);
     }
 
     #[cfg(unix)]

@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::random::{Choices, Purpose};
 use crate::record::TokenId;
 use crate::tokenize::Tokenizer;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// Every candidate secret of a plan as tokens: one choice per position, concatenated.
 ///
@@ -71,6 +73,38 @@ impl CandidateSpace {
             }
         }
         Ok(space)
+    }
+
+    /// Checks that no two choices of a position have the same tokens in their line: no model could rank them. Tokenizers
+    /// that are not compositional are told the same.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with the place of two such choices, without their texts, which may be words of the corpus.
+    pub fn check_choices(plan: &CanaryPlan, tokenizer: &Tokenizer) -> Result<()> {
+        let Some(first) = plan.canaries.first() else {
+            return Ok(());
+        };
+        let probe = Probe {
+            tokenizer,
+            context: &first.context,
+            after: &format!("{}.", plan.template.suffix()),
+            texts: plan.template.positions(),
+        };
+        for (at, choices) in probe.texts.iter().enumerate() {
+            let mut seen = HashMap::new();
+            for choice in 0..choices.len() {
+                let tokens = tokenizer.encode(&probe.line(at, choice).0)?;
+                if let Some(before) = seen.insert(tokens, choice) {
+                    return Err(Error::Plan(format!(
+                        "choices {} and {} at position {} of the secret have the same tokens, so that no model tells them apart: use --tokenizer bytes or other words",
+                        before + 1,
+                        choice + 1,
+                        at + 1
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the number of candidates.
@@ -193,9 +227,8 @@ impl Probe<'_> {
         })
     }
 
-    /// Returns the tokens of one choice at one position, with the other positions at their first
-    /// choice.
-    fn at(&self, position: usize, choice: usize) -> Result<Vec<TokenId>> {
+    /// A line with one choice at one position, the others at their first choice, and where the choice is in it.
+    fn line(&self, position: usize, choice: usize) -> (String, Range<usize>) {
         let mut text = self.context.to_owned();
         let mut span = 0..0;
         for (at, choices) in self.texts.iter().enumerate() {
@@ -206,6 +239,12 @@ impl Probe<'_> {
             }
         }
         text.push_str(self.after);
+        (text, span)
+    }
+
+    /// The tokens of one choice at one position, the others at their first choice.
+    fn at(&self, position: usize, choice: usize) -> Result<Vec<TokenId>> {
+        let (text, span) = self.line(position, choice);
         let encoded = self.tokenizer.encode_with_offsets(&text)?;
         let mut tokens = Vec::new();
         for (&token, offset) in encoded.tokens.iter().zip(&encoded.offsets) {

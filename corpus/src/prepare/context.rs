@@ -340,13 +340,18 @@ impl Settling<'_> {
         let plan = match (draw, given) {
             (Some(draw), _) => {
                 let plan = draw.plan(self.options.unit, |number| documents.get(&number))?;
+                // Ranks need it; found here, before anybody trains.
+                CandidateSpace::check_choices(&plan, tokenizer)?;
                 if words.is_some() && canaries.is_some_and(|c| !c.own_contexts) {
                     // Exact ranks need the candidate space; errors in it are found here, before training.
                     CandidateSpace::new(&plan, tokenizer)?;
                 }
                 plan
             }
-            (None, Some(plan)) => plan,
+            (None, Some(plan)) => {
+                CandidateSpace::check_choices(&plan, tokenizer)?;
+                plan
+            }
             (None, None) => return Ok(Some(Planted::default())),
         };
         let mut list: Vec<(usize, &Document)> = documents.iter().map(|(n, d)| (*n, d)).collect();

@@ -61,6 +61,9 @@ pub struct Facts {
     pub unchecked: u64,
     /// Tokens that carry loss in training.
     pub loss_tokens: u64,
+    /// Those of them that stand for a character outside the vocabulary, `<UNK>`. 0 in folders of earlier versions.
+    #[serde(default, skip_serializing_if = "none")]
+    pub unknown_tokens: u64,
     /// Records held out.
     pub held_out_records: u64,
     /// Tokens of the records held out that a model is scored on.
@@ -83,6 +86,12 @@ const fn none(count: &u64) -> bool {
 }
 
 impl Facts {
+    /// The share of the tokens that carry loss that stand for a character outside the vocabulary.
+    #[must_use]
+    pub fn unknown_share(&self) -> f64 {
+        self.unknown_tokens as f64 / self.loss_tokens.max(1) as f64
+    }
+
     /// Returns the stability of the whole pipeline: the product over its stages.
     #[must_use]
     pub fn stability(&self, copies: Copies) -> Stability {

@@ -318,6 +318,7 @@ impl<'a> Run<'a> {
             uncaught,
             unchecked,
             loss_tokens,
+            unknown_tokens,
             held_out_records,
             held_out_tokens,
             secrets: _,
@@ -340,6 +341,7 @@ impl<'a> Run<'a> {
             (&mut facts.uncaught, uncaught),
             (&mut facts.unchecked, unchecked),
             (&mut facts.loss_tokens, loss_tokens),
+            (&mut facts.unknown_tokens, unknown_tokens),
             (&mut facts.held_out_records, held_out_records),
             (&mut facts.held_out_tokens, held_out_tokens),
         ] {
@@ -391,6 +393,7 @@ impl<'a> Run<'a> {
         self.records += 1;
         self.facts.truncated += u64::from(record.truncated);
         self.facts.loss_tokens += record.loss;
+        self.facts.unknown_tokens += record.unknown;
         let side = match kept.side {
             Side::Public => &mut self.facts.public,
             Side::Private => &mut self.facts.private,
@@ -487,6 +490,7 @@ fn blank(settled: &PreparationContext, corpus: Corpus, book: &SecretBook) -> Fac
         uncaught: 0,
         unchecked: 0,
         loss_tokens: 0,
+        unknown_tokens: 0,
         held_out_records: 0,
         held_out_tokens: 0,
         secrets: book.facts(),

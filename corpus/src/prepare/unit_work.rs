@@ -45,6 +45,8 @@ pub(super) struct Recorded<O> {
     pub(super) form: O,
     /// The number of its tokens that carry loss.
     pub(super) loss: u64,
+    /// How many of those stand for a character outside the vocabulary.
+    pub(super) unknown: u64,
     /// Whether it was truncated.
     pub(super) truncated: bool,
 }
@@ -132,6 +134,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
         let record = settled.record(made, unit.label);
         let length = record.as_ref().map_or(0, |record| record.tokens.len());
         let loss = record.as_ref().map_or(0, Record::loss_tokens);
+        let unknown = record.as_ref().map_or(0, |record| self.unknown(record));
         let fates = copies.iter().zip(spans).map(|(place, span)| {
             if settled.catches(place.canary) {
                 return Err(CopyFate::Caught);
@@ -156,6 +159,7 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
                     Ok(Recorded {
                         form: (self.form)(record, work.text())?,
                         loss,
+                        unknown,
                         truncated: length < whole,
                     })
                 })
@@ -214,10 +218,18 @@ impl<O, F: Fn(Record, String) -> Result<O>> Worker<'_, F> {
             return Ok(None);
         };
         let (length, loss) = (record.tokens.len(), record.loss_tokens());
+        let unknown = self.unknown(&record);
         Ok(Some(Recorded {
             form: (self.form)(record, work.text())?,
             loss,
+            unknown,
             truncated: length < whole,
         }))
+    }
+
+    /// Tokens with loss that stand for a character outside the vocabulary.
+    fn unknown(&self, record: &Record) -> u64 {
+        let unknown = self.settled.tokenizer.unknown();
+        unknown.map_or(0, |token| record.loss_on_token(token))
     }
 }

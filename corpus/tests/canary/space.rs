@@ -103,3 +103,22 @@ fn choices_with_the_same_tokens_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn choices_that_no_model_tells_apart_are_found_behind_any_tokenizer() {
+    let documents = simulate(3, 0).unwrap();
+    let of = |format: &str| {
+        let plan = CanaryPlan::new(&options("1x1", format), Unit::Turn, &documents).unwrap();
+        move |tokenizer: &Tokenizer| CandidateSpace::check_choices(&plan, tokenizer)
+    };
+    let names = of("Name:{list:Maier|Müller|Möller}{digits:2}");
+    assert!(names(&Tokenizer::bytes()).is_ok());
+    let error = names(&Tokenizer::characters()).unwrap_err().to_string();
+    assert!(
+        error.contains("choices 2 and 3 at position 1") && error.contains("--tokenizer bytes"),
+        "{error}"
+    );
+    assert!(!error.contains("ller"), "{error}");
+    // Digits that are joined differ all the same: their candidates are ranked as a list.
+    assert!(of("id {digits:2}")(&joining()).is_ok());
+}

@@ -119,6 +119,19 @@ fn held_out_text_is_redacted_and_not_deduplicated() {
     assert_eq!(prepared.facts.loss_tokens, 10 + 7);
 }
 
+/// Characters outside the vocabulary, of records that are trained on; folders of ASCII alone stay as they were.
+#[test]
+fn unknown_characters_are_counted() {
+    let of = |text: &str| prepare(&corpus(&[text]), &options()).unwrap().facts;
+    let facts = of("Müller über\n病人");
+    assert_eq!((facts.unknown_tokens, facts.loss_tokens), (4, 12 + 3));
+    assert!((facts.unknown_share() - 4.0 / 15.0).abs() < 1e-12);
+    let facts = of("Mueller");
+    assert_eq!((facts.unknown_tokens, facts.unknown_share()), (0, 0.0));
+    let json = serde_json::to_string(&facts).unwrap();
+    assert!(!json.contains("unknown_tokens"), "{json}");
+}
+
 #[test]
 fn held_out_documents_depend_on_numbers_and_seed_only() {
     let chosen = |documents: &[Document], seed| -> Vec<String> {

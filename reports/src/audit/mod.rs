@@ -40,6 +40,9 @@ pub mod serve;
 pub mod simulate;
 pub mod tokenizer;
 pub mod train;
+#[cfg(feature = "audit")]
+mod training_text;
+mod unknown;
 
 pub use apart::Apart;
 pub use owner_key::RecordsDigest;

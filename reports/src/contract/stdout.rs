@@ -10,7 +10,8 @@ use std::io::{ErrorKind, Write};
 /// # Errors
 /// Any other trouble of the stream, a full disk for instance.
 pub fn print(text: &str) -> std::io::Result<()> {
-    write_to(&mut std::io::stdout().lock(), &printable(text))
+    let shown = without_commands(&printable(text));
+    write_to(&mut std::io::stdout().lock(), &shown)
 }
 
 /// The same with a JSON document, which stays one ([`printable_json`]).
@@ -39,6 +40,22 @@ pub fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Lines of which none is a command to the CI job that runs us: GitHub's runner obeys `::` at the beginning of a line,
+/// behind spaces too, and `##[` anywhere. A kind or an id of a corpus may begin a row of a table.
+fn without_commands(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let command = line.trim_start();
+        match command.strip_prefix("::") {
+            Some(rest) => {
+                let spaces = &line[..line.len() - command.len()];
+                format!("{spaces}\\u{{3a}}:{rest}")
+            }
+            None => line.to_owned(),
+        }
+    });
+    lines.collect::<String>().replace("##[", "\\u{23}#[")
 }
 
 /// A JSON document as a terminal may see it: the same characters, which stand in strings only, as JSON's own
@@ -78,7 +95,8 @@ fn is_hidden(c: char) -> bool {
 
 /// Says a line on stderr, as a terminal may see it; a closed stderr leaves nobody to tell.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", printable(&indented(line)));
+    let shown = without_commands(&printable(&indented(line)));
+    let _ = writeln!(std::io::stderr(), "{shown}");
 }
 
 /// The lines behind the first one farther in, so that a line break in a file's name begins no line that looks like one of
@@ -162,6 +180,20 @@ mod tests {
             serde_json::from_str::<String>(&shown).unwrap(),
             "a\u{9b}1m\u{202e}b"
         );
+    }
+
+    #[test]
+    fn no_line_is_a_command_to_a_ci_job() {
+        let text = "kind  count\n::error::x  1\n  ::set-output name=a::b  2\na::b  3\n### [x]\na ##[error]b";
+        let shown = without_commands(text);
+        for line in shown.lines() {
+            assert!(!line.trim_start().starts_with("::") && !line.contains("##["));
+        }
+        assert_eq!(
+            shown,
+            "kind  count\n\\u{3a}:error::x  1\n  \\u{3a}:set-output name=a::b  2\na::b  3\n### [x]\na \\u{23}#[error]b"
+        );
+        assert_eq!(without_commands("a\n\n"), "a\n\n");
     }
 
     struct Closed(ErrorKind);

@@ -69,7 +69,7 @@ impl Page {
         // A command line is no place.
         let place = subject.filter(|place| !place.contains(':'));
         let locations: Vec<Value> = place
-            .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": place.replace(' ', "%20") } } }))
+            .map(|place| json!({ "physicalLocation": { "artifactLocation": { "uri": uri_of(place) } } }))
             .into_iter()
             .collect();
         let facts = self.facts().map(|(name, value)| match name.as_str() {
@@ -146,6 +146,20 @@ impl Page {
         }
         out
     }
+}
+
+/// A path as a URI reference (RFC 3986): bytes but letters, digits, `-._~` and `/` are percent-encoded.
+fn uri_of(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
 }
 
 /// Whether a section is meant for model cards, of the page itself or of a part of it.
@@ -274,6 +288,23 @@ mod tests {
                 (&json!(kind), &json!("none"))
             );
         }
+    }
+
+    /// Every byte that is read back is that of the path, and a checker of SARIF takes all of them.
+    #[test]
+    fn a_place_is_a_uri_reference() {
+        let path = "a b/100%25 ü#1?x=[y]{z}\\\"<é>|^`.jsonl";
+        let uri = uri_of(path);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/%".contains(c);
+        assert!(uri.chars().all(plain), "{uri}");
+        let mut parts = uri.split('%');
+        let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+        for part in parts {
+            let (code, rest) = part.split_at(2);
+            bytes.push(u8::from_str_radix(code, 16).unwrap());
+            bytes.extend(rest.bytes());
+        }
+        assert_eq!(String::from_utf8(bytes).unwrap(), path);
     }
 
     /// A report shows its verdict in brief, before its parts: card and SARIF lost it.

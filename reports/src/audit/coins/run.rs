@@ -6,6 +6,7 @@ use crate::audit::Apart;
 use crate::audit::exposure::promise::with_noise;
 use crate::audit::exposure::run::ran;
 use crate::audit::loaded_model::LoadedModel;
+use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, Progress, open_limit, read_text};
 use crate::page::Output;
 use crate::verdict::{FALSE_ALARM, Measurement, Power, Promise, Terms, Verdict, judge};
@@ -19,14 +20,10 @@ use reticent_attacks::evalue::{
     CanaryGuesses, PlannedAudit, coin_beliefs, coin_bound, coin_power, coin_provable,
 };
 use reticent_attacks::{AuditTerms, are_alike, check_speaks};
-use reticent_backends::checkpoint::{Authentication, Initial, Owner};
 use reticent_backends::{PrefixScorer, Scorer};
 use reticent_corpus::TokenId;
 use reticent_corpus::canary::{Canary, CoinPlan};
-use reticent_corpus::prepare::Prepared;
-use reticent_corpus::read::read_documents;
 use reticent_corpus::tokenize::Tokenizer;
-use std::path::Path;
 
 /// Canaries scored at once.
 const BATCH: usize = 256;
@@ -40,16 +37,19 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     let training = args
         .training
         .as_deref()
-        .map(|path| Training::read(path, &coins));
+        .map(|path| TrainingText::read(path, &coins.plan, "--coins-file"));
     let training = training.transpose().context("--training")?;
     let preflight = match &training {
-        Some(training) => Some(training.preflight(&coins).context("--training")?),
+        Some(training) => Some(preflight(training, &coins).context("--training")?),
         None => None,
     };
     let unit = UnitName::new(coins.plan.unit.to_string())?;
     let mut model = LoadedModel::audited(&args.of, interrupt)?;
     let inclusion = match &training {
-        Some(training) => training.of_model(args, &model).context("--training")?,
+        Some(training) => match training.is_of(&args.of, &model).context("--training")? {
+            true => Inclusion::TrainedRecords,
+            false => Inclusion::GivenText,
+        },
         None => Inclusion::NotChecked,
     };
     of_one_unit(&model, &coins)?;
@@ -140,134 +140,45 @@ fn read(args: &Args) -> Result<CoinPlan> {
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
 
-/// What was trained on, as --training names it.
-struct Training<'a> {
-    path: &'a Path,
-    /// Where it is a prepared folder.
-    prepared: Option<Prepared>,
-    /// How often each canary stands in it.
-    found: Vec<u64>,
-    /// The same of the tokens that are trained on: a record may have been cut behind `--max-tokens`.
-    learned: Vec<u64>,
-    /// The same of what the preparation held out.
-    held_out: Vec<u64>,
-}
-
-impl<'a> Training<'a> {
-    fn read(path: &'a Path, coins: &CoinPlan) -> Result<Self> {
-        let count = |texts: &[String]| coins.plan.occurrences(texts.iter().map(String::as_str));
-        if !path.is_dir() {
-            let documents = read_documents(path)?;
-            let texts = documents.iter().map(|d| d.text.as_str());
-            let found = coins.plan.occurrences(texts);
-            return Ok(Self {
-                path,
-                prepared: None,
-                learned: found.clone(),
-                found,
-                held_out: count(&[]),
-            });
-        }
-        let prepared = Prepared::load(path)?;
-        let unit = prepared.training.unit;
-        ensure!(
-            unit == coins.plan.unit,
-            "one record is a {unit} in {} and a {} in --coins-file; plant and prepare with one --unit",
-            path.display(),
-            coins.plan.unit
-        );
-        let found = count(&prepared.texts);
-        let learned = match prepared.options.max_tokens {
-            Some(most) => count(&learned(&prepared, most)),
-            None => found.clone(),
-        };
-        Ok(Self {
-            path,
-            found,
-            learned,
-            held_out: count(&prepared.held_out_texts),
-            prepared: Some(prepared),
-        })
-    }
-
-    /// Whether it is what the coins say.
-    fn preflight(&self, coins: &CoinPlan) -> Result<Preflight> {
-        let path = self.path.display();
-        let copies = u64::from(coins.plan.copies);
-        let counts = self.found.iter().zip(&self.held_out);
-        let all = || counts.clone().zip(&coins.inside);
-        let strangers = all().filter(|((found, held), inside)| !**inside && **found + **held > 0);
-        let strangers = strangers.count();
-        ensure!(
-            strangers == 0,
-            "{strangers} canaries left out by their coins occur in {path}: it is not the text of this plan, and a bound from it would mean nothing"
-        );
-        let doubled = all().filter(|((found, held), inside)| **inside && **found + **held > copies);
-        let doubled = doubled.count();
-        ensure!(
-            doubled == 0,
-            "{doubled} canaries occur in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
-        );
-        let kept = self.learned.iter().zip(&self.held_out).zip(&coins.inside);
-        let count = |holds: &dyn Fn(u64, u64) -> bool| {
-            let inside = kept.clone();
-            let inside = inside.filter(|((kept, held), inside)| **inside && holds(**kept, **held));
-            inside.count() as u64
-        };
-        let inside = count(&|_, _| true);
-        let whole = count(&|kept, _| kept == copies);
-        ensure!(
-            whole > 0 || inside == 0,
-            "none of the {inside} included canaries occurs in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
-        );
-        Ok(Preflight {
-            found: whole,
-            lacking: inside - whole,
-            held_out: count(&|kept, held| kept < copies && held > 0),
-        })
-    }
-
-    /// Whether the model is known to have been trained on it.
-    ///
-    /// # Errors
-    /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
-    fn of_model(&self, args: &Args, model: &LoadedModel) -> Result<Inclusion> {
-        let folder = args.of.adapter.as_ref().or(args.of.model.as_ref());
-        let (Some(prepared), Some(folder), Some(manifest)) =
-            (&self.prepared, folder, &model.manifest)
-        else {
-            return Ok(Inclusion::GivenText);
-        };
-        let Ok(owner) = Owner::open(folder) else {
-            return Ok(Inclusion::GivenText);
-        };
-        let kept = owner.kept_records(prepared)?;
-        // What a run continues from, or an adapter stands on, may have met any canary.
-        let continued = matches!(manifest.initial, Initial::Continued { .. });
-        let alone = !continued && args.of.adapter.is_none();
-        ensure!(
-            kept != Some(false) || continued,
-            "{} was trained on other records than those of {}: its owner's key says so",
-            model.name,
-            self.path.display()
-        );
-        let authentic = model.authentication == Authentication::Authenticated;
-        Ok(match kept {
-            Some(true) if authentic && alone => Inclusion::TrainedRecords,
-            _ => Inclusion::GivenText,
-        })
-    }
-}
-
-/// The texts of the records as far as their tokens go, at most so many: one that may have been cut is read back from
-/// them.
-fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
-    let records = prepared.texts.iter().zip(&prepared.training.records);
-    let each = records.map(|(text, record)| match record.tokens.len() < most {
-        true => text.clone(),
-        false => prepared.tokenizer.decode(&record.tokens),
-    });
-    each.collect()
+/// Whether it is what the coins say.
+fn preflight(training: &TrainingText<'_>, coins: &CoinPlan) -> Result<Preflight> {
+    let path = training.path.display();
+    let copies = u64::from(coins.plan.copies);
+    let counts = training.found.iter().zip(&training.held_out);
+    let all = || counts.clone().zip(&coins.inside);
+    let strangers = all().filter(|((found, held), inside)| !**inside && **found + **held > 0);
+    let strangers = strangers.count();
+    ensure!(
+        strangers == 0,
+        "{strangers} canaries left out by their coins occur in {path}: it is not the text of this plan, and a bound from it would mean nothing"
+    );
+    let doubled = all().filter(|((found, held), inside)| **inside && **found + **held > copies);
+    let doubled = doubled.count();
+    ensure!(
+        doubled == 0,
+        "{doubled} canaries occur in {path} in more than the {copies} copies of the plan: the bound would be one for fewer records than changed"
+    );
+    let kept = training
+        .learned
+        .iter()
+        .zip(&training.held_out)
+        .zip(&coins.inside);
+    let count = |holds: &dyn Fn(u64, u64) -> bool| {
+        let inside = kept.clone();
+        let inside = inside.filter(|((kept, held), inside)| **inside && holds(**kept, **held));
+        inside.count() as u64
+    };
+    let inside = count(&|_, _| true);
+    let whole = count(&|kept, _| kept == copies);
+    ensure!(
+        whole > 0 || inside == 0,
+        "none of the {inside} included canaries occurs in {path} with every copy: it is not the text that was planted, or its policy masks every canary"
+    );
+    Ok(Preflight {
+        found: whole,
+        lacking: inside - whole,
+        held_out: count(&|kept, held| kept < copies && held > 0),
+    })
 }
 
 /// How likely each canary is to the model, beside the reference where there is one; nats. And how far the two are apart.

@@ -3,6 +3,7 @@
 use super::tables::{facts, in_top_ten, leaks, promises, ranks};
 use super::{Arm, DemoReport, caveats};
 use crate::audit::exposure::{Column, Leak, exposure_plot};
+use crate::audit::unknown;
 use crate::contract::Exit;
 use crate::number::{grouped, nearest, rounded_down, rounded_up};
 use crate::page::{Page, Section};
@@ -218,7 +219,7 @@ pub(super) fn summary(report: &DemoReport) -> String {
             said.push(planted_bug(arm, verdict));
         }
     }
-    said.join(" ")
+    said.join(" ") + &unknown::warning(&report.preparation)
 }
 
 /// What the audit says of an arm whose noise was left out.

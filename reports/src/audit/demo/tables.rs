@@ -2,6 +2,7 @@
 
 use super::{Arm, DemoReport};
 use crate::audit::exposure::MASKED_SECRET;
+use crate::audit::unknown;
 use crate::contract::{Align, Table, dash};
 use crate::number::{exposure_at_most, grouped, nearest, rounded_down, rounded_up, shortest};
 use reticent_accounting::{Bounds, Convention, Epsilon};
@@ -193,6 +194,7 @@ pub(super) fn facts(report: &DemoReport) -> Vec<(String, String)> {
         "tokens",
         format!("{} carry loss", grouped(facts.loss_tokens)),
     ));
+    rows.extend(unknown::fact(facts).map(|said| ("unknown", said)));
     rows.push(("time", format!("{:.0} s in all", report.seconds)));
     rows.into_iter()
         .map(|(name, value)| (name.to_owned(), value))

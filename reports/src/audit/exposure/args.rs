@@ -29,6 +29,10 @@ pub struct Exposure {
     /// coins.json, whose included canaries are then ranked.
     #[arg(long, value_name = "FILE")]
     pub canary_file: Option<PathBuf>,
+    /// Text the model was trained on, which is searched for every copy of the canaries of --canary-file: the text, or the
+    /// folder that `audit prepare` made from it. Without it, no limit is kept and nothing is concluded from silence.
+    #[arg(long, value_name = "FILE|DIR", requires = "canary_file")]
+    pub training: Option<PathBuf>,
     /// Mechanism that ran, for the ceiling, if the checkpoint has none: any file that `account --mechanism` takes.
     #[arg(long, value_name = "FILE")]
     pub mechanism: Option<PathBuf>,

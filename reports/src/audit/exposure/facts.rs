@@ -30,15 +30,21 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
                 nearest(ceiling.test.least_p_value, 2),
             ),
         };
-        let said = format!(
-            "promised: with probability {}, no canary above {} bits; {outcome}",
-            shortest(ceiling.level),
-            exposure_at_most(
-                *ceiling.exposure_at_most.get(),
-                4,
-                Some(report.finding.candidates as f64)
-            ),
+        let at_most = exposure_at_most(
+            *ceiling.exposure_at_most.get(),
+            4,
+            Some(report.finding.candidates as f64),
         );
+        // All the bits there are, and no ranks to contradict it.
+        let anything = ceiling.test.outcome == CeilingOutcome::CouldNotContradict
+            && at_most.starts_with("log2");
+        let said = match anything {
+            true => "none: any exposure is compatible with this promise".to_owned(),
+            false => format!(
+                "promised: with probability {}, no canary above {at_most} bits; {outcome}",
+                shortest(ceiling.level),
+            ),
+        };
         facts.push(("ceiling".to_owned(), said));
         if !ceiling.suspects.is_empty() {
             let suspects: Vec<&str> = ceiling.suspects.iter().map(|m| m.says()).collect();
@@ -59,8 +65,8 @@ pub(super) fn facts(report: &ExposureReport) -> Vec<(String, String)> {
             format!("{said} {} bits (--max-exposure)", shortest(limit)),
         ));
     }
-    if let Some(caveat) = report.planting.caveat() {
-        facts.push(("planting".to_owned(), caveat.to_owned()));
+    if let Some(said) = report.planting.says() {
+        facts.push(("planting".to_owned(), said.to_owned()));
     }
     if let Some(caveat) = &report.manifest {
         facts.push(("manifest".to_owned(), caveat.clone()));

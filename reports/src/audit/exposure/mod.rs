@@ -41,6 +41,10 @@ pub enum Planting {
     NoCopy,
     /// The run does not know of them.
     NotTold,
+    /// The run does not know of them, and every copy stands in the text that was given as its training text.
+    UntoldText,
+    /// Every copy stands in the text that was given as what others trained on.
+    GivenText,
     /// Nothing: others trained the model.
     #[default]
     NotChecked,
@@ -51,11 +55,11 @@ impl Planting {
     /// one.
     const fn unplanted(self) -> Option<&'static str> {
         match self {
-            Self::Planted | Self::NotChecked => None,
+            Self::Planted | Self::GivenText | Self::NotChecked => None,
             Self::NoCopy => Some(
                 "no copy of a canary reached training, so that the ranks say nothing about the promise",
             ),
-            Self::NotTold => Some(
+            Self::NotTold | Self::UntoldText => Some(
                 "the run was not told of these canaries, and which of its promises reach them is not known",
             ),
         }
@@ -64,11 +68,34 @@ impl Planting {
     /// What is to be said where no leak is seen.
     const fn caveat(self) -> Option<&'static str> {
         match self {
-            Self::Planted => None,
-            Self::NoCopy | Self::NotTold => self.unplanted(),
+            Self::Planted | Self::UntoldText | Self::GivenText => None,
+            Self::NoCopy => self.unplanted(),
+            Self::NotTold => Some(
+                "the run was not told of these canaries, and which of its promises reach them is not known; that training met them was not checked either, and ranks of canaries that it never met are chance whatever the model leaks",
+            ),
             Self::NotChecked => Some(
                 "that training met these canaries was not checked, and ranks of canaries that it never met are chance whatever the model leaks",
             ),
+        }
+    }
+}
+
+impl Planting {
+    /// What is known of them, where that is not all.
+    const fn says(self) -> Option<&'static str> {
+        match self {
+            Self::UntoldText | Self::GivenText => Some(
+                "every copy stands in the text of --training; that the model was trained on it is as you say",
+            ),
+            other => other.caveat(),
+        }
+    }
+    /// What would decide a limit that is open as long as training is not known to have met the canaries.
+    #[cfg(feature = "audit")]
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::NoCopy => "; plant them again, where the policy leaves them",
+            _ => "; give --training, the text that was trained on",
         }
     }
 }
@@ -222,23 +249,34 @@ impl ExposureReport {
     pub(super) fn open_limit(&self) -> Option<f64> {
         self.limit.filter(|_| self.limit_open_since().is_some())
     }
-    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, or ranks were left open.
+    /// Why it is not known whether an exposure is above the limit: nothing can be concluded, training is not known to have
+    /// met the canaries, or ranks were left open.
     pub(super) fn limit_open_since(&self) -> Option<&'static str> {
         let limit = self.limit?;
         if let Some(silence) = self.inconclusive {
             return Some(silence.why());
         }
-        let may_pass = self.passed_limit().is_none() && self.finding.summary.max().upper() > limit;
-        pieces::left_open(&self.finding).filter(|_| may_pass)
+        if self.passed_limit().is_some() {
+            return None;
+        }
+        let may_pass = self.finding.summary.max().upper() > limit;
+        let cut_off = pieces::left_open(&self.finding).filter(|_| may_pass);
+        self.unmet().or(cut_off)
+    }
+    /// Why ranks that show nothing keep no limit: training is not known to have met the canaries. A leak shows that it did.
+    fn unmet(&self) -> Option<&'static str> {
+        self.planting.caveat().filter(|_| !self.has_seen())
     }
     /// Why it is not known whether the limit is passed.
     #[cfg(feature = "audit")]
     pub(in crate::audit) fn undecided(&self) -> Option<String> {
         let (limit, why) = (self.limit?, self.limit_open_since()?);
         let cut_off = self.finding.canaries.iter().any(|c| c.unresolved > 0);
-        let remedy = match cut_off && self.inconclusive.is_none() {
-            true => "; give a larger --budget",
-            false => "",
+        let remedy = match self.unmet() {
+            _ if self.inconclusive.is_some() => "",
+            Some(_) => self.planting.remedy(),
+            None if cut_off => "; give a larger --budget",
+            None => "",
         };
         Some(format!(
             "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{remedy}"

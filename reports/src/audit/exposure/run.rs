@@ -4,6 +4,7 @@ use crate::account::mechanism::load;
 use crate::audit::args::{Exposure as Args, Source};
 use crate::audit::exposure::{Attack, Checkpoint, ExposureReport, Planting, SampledReport};
 use crate::audit::loaded_model::LoadedModel;
+use crate::audit::training_text::TrainingText;
 use crate::contract::{Csv, Exit, Inputs, Interrupt, open_limit, read_regular_text, read_text};
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
@@ -67,12 +68,10 @@ fn sampled(
         &report.to_page(&model.name, args.max_exposure)?,
         || Ok(Csv::of_rows(&report.canaries)?),
     )?;
-    let open = report.open_limit(args.max_exposure).map(|limit| {
-        format!(
-            "--max-exposure {limit}: a sample of {sample} leaves open whether the largest exposure is above it; give a larger --sample, or none"
-        )
-    });
-    open_limit(report.exit(args.max_exposure), open)
+    open_limit(
+        report.exit(args.max_exposure),
+        report.undecided(args.max_exposure),
+    )
 }
 
 /// The promise tested canary by canary.
@@ -117,10 +116,12 @@ fn attack<'a>(
     if let Some(run) = run.filter(|_| told || args.mechanism.is_some()) {
         attack.against(run);
     }
-    attack.planting = match (told, &model.manifest) {
-        (true, _) => Planting::Planted,
-        (false, Some(_)) => Planting::NotTold,
-        (false, None) => Planting::NotChecked,
+    attack.planting = match (&model.manifest, met(args, plan, model)?) {
+        _ if told => Planting::Planted,
+        (Some(_), true) => Planting::UntoldText,
+        (Some(_), false) => Planting::NotTold,
+        (None, true) => Planting::GivenText,
+        (None, false) => Planting::NotChecked,
     };
     attack.confidence = args.confidence;
     attack.budget = args.budget;
@@ -129,6 +130,33 @@ fn attack<'a>(
         attack.delta = delta;
     }
     Ok(attack)
+}
+
+/// Whether the text of `--training` holds every copy.
+///
+/// # Errors
+/// A text that lacks one; a checkpoint that says by itself which canaries it met, or was trained on other records.
+fn met(args: &Args, plan: &CanaryPlan, model: &LoadedModel) -> Result<bool> {
+    let Some(path) = &args.training else {
+        return Ok(false);
+    };
+    ensure!(
+        seal(model).is_none(),
+        "--training: {} says by itself which canaries it was trained on; omit it",
+        model.name
+    );
+    let text = TrainingText::read(path, plan, "--canary-file").context("--training")?;
+    text.is_of(&args.of, model).context("--training")?;
+    let planted = plan.canaries.iter().map(|c| c.insertions.len() as u64);
+    let counts = text.learned.iter().zip(planted);
+    let lacking = counts.filter(|(found, planted)| *found < planted).count();
+    ensure!(
+        lacking == 0,
+        "--training: {lacking} of {} canaries lack a copy in {}: it is not the text that was planted, or its preparation masked, cut, held out or deduplicated copies (`audit plant` says how to prepare it)",
+        plan.canaries.len(),
+        path.display()
+    );
+    Ok(true)
 }
 
 /// The report.
@@ -204,6 +232,7 @@ fn inputs(args: &Args) -> Result<Inputs> {
     if let Some(spec) = args.canaries {
         inputs = inputs.given("canaries", format!("{}x{}", spec.canaries(), spec.copies()))?;
     }
+    inputs = inputs.given_path("training", args.training.as_deref())?;
     if let Some(limit) = args.max_exposure {
         inputs = inputs.given("max_exposure", limit)?;
     }

@@ -255,14 +255,36 @@ impl SampledReport {
         }
     }
 
-    /// The limit, where an exposure may be above it.
+    /// The limit, where an exposure may be above it, or training is not known to have met the canaries.
     pub(super) fn open_limit(&self, limit: Option<f64>) -> Option<f64> {
         let most = self
             .canaries
             .iter()
             .map(|c| high(&c.exposure).unwrap_or(f64::INFINITY));
         let most = most.fold(0.0, f64::max);
-        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && most > *limit)
+        let unmet = self.unmet().is_some();
+        limit.filter(|limit| self.exit(Some(*limit)) == Exit::Finished && (unmet || most > *limit))
+    }
+
+    /// Why a sample that shows nothing keeps no limit, as in [`super::ExposureReport`].
+    fn unmet(&self) -> Option<&'static str> {
+        self.planting.caveat().filter(|_| !self.leaks())
+    }
+
+    /// Why it is not known whether the limit is passed.
+    #[cfg(feature = "audit")]
+    pub(super) fn undecided(&self, limit: Option<f64>) -> Option<String> {
+        let limit = self.open_limit(limit)?;
+        Some(match self.unmet() {
+            Some(why) => format!(
+                "--max-exposure: whether the largest exposure is above {limit} is not known, since {why}{}",
+                self.planting.remedy()
+            ),
+            None => format!(
+                "--max-exposure {limit}: a sample of {} leaves open whether the largest exposure is above it; give a larger --sample, or none",
+                self.sample
+            ),
+        })
     }
 
     fn says(&self, limit: Option<f64>) -> String {

@@ -272,6 +272,9 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
         report.without_praise();
         report
     };
+    let untold = planted(quiet(), Planting::UntoldText);
+    assert!(untold.verdict.is_none() && untold.no_verdict.is_some());
+    assert!(planted(quiet(), Planting::GivenText).verdict.is_some());
     for planting in [Planting::NoCopy, Planting::NotTold] {
         let why = planting.unplanted().unwrap();
         let quiet = planted(quiet(), planting);
@@ -292,7 +295,7 @@ fn canaries_that_were_not_planted_do_not_speak_for_a_promise() {
 /// cut off, nor of a dead model; ranks that show a leak do.
 #[test]
 fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
-    use Planting::{NoCopy, NotChecked, NotTold, Planted};
+    use Planting::{GivenText, NoCopy, NotChecked, NotTold, Planted, UntoldText};
     let with = |mut report: ExposureReport, planting| {
         report.planting = planting;
         report
@@ -326,6 +329,34 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         let limited = leak.to_page("m", Some(9.0)).unwrap();
         assert_eq!(limited.has_mood(), Mood::Open);
     }
+    let untold = NotTold.caveat().unwrap();
+    assert!(untold.starts_with(NotTold.unplanted().unwrap()));
+    assert!(untold.contains("that training met them was not checked"));
+    // They keep no limit, and may pass one.
+    for (planting, open) in [
+        (Planted, None),
+        (GivenText, None),
+        (UntoldText, None),
+        (NotChecked, Some(20.0)),
+        (NoCopy, Some(20.0)),
+        (NotTold, Some(20.0)),
+    ] {
+        let [mut quiet, mut leaking] = [quiet(), leaking()].map(|report| with(report, planting));
+        quiet.limit = Some(20.0);
+        assert_eq!((quiet.exit(), quiet.open_limit()), (Exit::Finished, open));
+        assert_eq!(
+            quiet.says().contains("of 20 bits is not known"),
+            open.is_some()
+        );
+        leaking.limit = Some(1.0);
+        assert_eq!(
+            (leaking.exit(), leaking.open_limit()),
+            (Exit::Exceeded, None)
+        );
+        let costs: Vec<f64> = (1..1000).map(f64::from).collect();
+        let sample = sampled_of(&costs, [500.5; 10], planting, None);
+        assert_eq!(sample.open_limit(Some(20.0)), open);
+    }
     assert_eq!(with(quiet(), Planted).mood(), Mood::Plain);
     let cut = with(ExposureReport::new(cut_off([0; 10], 999_999)), Planted);
     assert_eq!(cut.mood(), Mood::Open);
@@ -357,6 +388,34 @@ fn quiet_ranks_of_canaries_that_nobody_checked_are_open() {
         assert_eq!(quiet.mood(), mood);
         assert_eq!(quiet.mute().is_some(), mood == Mood::Open);
     }
+}
+
+/// "No canary above all bits" is no ceiling.
+#[test]
+fn a_ceiling_of_all_bits_is_none() {
+    let said = |bits: f64| {
+        let mut report = quiet();
+        report.ceiling = Some(Ceiling {
+            exposure_at_most: Upper::new(bits),
+            level: 0.95,
+            test: CeilingTest {
+                outcome: CeilingOutcome::CouldNotContradict,
+                least_p_value: 0.96,
+                p_value: 1.0,
+                alpha: 5e-4,
+                thresholds: Vec::new(),
+            },
+            suspects: Vec::new(),
+        });
+        let text = report.to_page("m").unwrap().to_text(View::full());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let none = said(1e6_f64.log2());
+    assert!(
+        none.contains("ceiling: none: any exposure is compatible with this promise"),
+        "{none}"
+    );
+    assert!(said(9.4).contains("no canary above 9.4"));
 }
 
 /// Few canaries of few candidates show no leak whatever their ranks are, and none passes a limit of all their bits.

@@ -67,6 +67,9 @@ pub struct Extract {
     /// Seed of the candidates.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "secrets")]
     pub candidate_seed: u64,
+    /// Write each secret's rank among its candidates into JSON and CSV: whoever has the model then has the secret.
+    #[arg(long, requires = "secrets")]
+    pub show_ranks: bool,
     /// Confidence level of each interval; 0.95 if absent.
     #[arg(long, value_name = "LEVEL", value_parser = quantity::<Confidence>, allow_negative_numbers = true)]
     pub confidence: Option<Confidence>,

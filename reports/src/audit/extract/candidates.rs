@@ -150,6 +150,7 @@ pub(in crate::audit) fn measured(
         .map(|(test, bound)| met(test, bound, plan.as_ref(), &model.name))
         .collect::<Result<_>>()?;
     Ok(Some(SecretsReport {
+        ranks: args.show_ranks.then(|| found.ranks.clone()),
         found,
         drawn: drawn.then_some(Drawn {
             candidates: count,

@@ -37,40 +37,65 @@ pub struct WithinDraws {
     pub strata: Vec<Stratum>,
 }
 
-/// Records without a passage of their own, as another has the same suffix after the same prompt.
+/// Records without a passage of their own: another has the same prompt and suffix, or the suffix can't come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Merged {
     /// Those that repeat the other token by token.
     pub copies: u64,
     /// Those that differ from it before the prompt or after the suffix.
     pub alike: u64,
+    /// Those whose suffix has characters outside the vocabulary, which the model can't tell apart.
+    #[serde(skip_serializing_if = "none")]
+    pub unknown: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Merged {
+    const fn all(&self) -> u64 {
+        self.copies + self.alike + self.unknown
+    }
+
     const fn is_none(&self) -> bool {
-        self.copies + self.alike == 0
+        self.all() == 0
     }
 
     /// In a sentence that follows the number of passages; nothing where there are none.
     fn says(self) -> String {
-        let behind = "asks for the same suffix behind the same prompt as another record";
-        let alike = match self.alike {
-            0 => String::new(),
-            1 => format!(", 1 that {behind} and differs from it elsewhere"),
-            many => format!(
-                ", {} that ask for the same suffix behind the same prompt as another record and differ from it elsewhere",
-                grouped(many)
+        let verb = if self.alike == 1 { "has" } else { "have" };
+        let parts = [
+            (self.copies, count_of(self.copies, "copy")),
+            (
+                self.alike,
+                format!(
+                    "{} that {verb} the same prompt and suffix as another record",
+                    grouped(self.alike)
+                ),
             ),
-        };
+            (
+                self.unknown,
+                format!(
+                    "{} whose suffix has characters outside the vocabulary (<UNK>)",
+                    grouped(self.unknown)
+                ),
+            ),
+        ];
         if self.is_none() {
-            String::new()
-        } else {
-            format!(
-                " {} long enough and not counted: {}{alike}.",
-                count_of(self.copies + self.alike, "more record"),
-                count_of(self.copies, "copy"),
-            )
+            return String::new();
         }
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(_, said)| said).collect();
+        format!(
+            " {} long enough and not counted: {}.",
+            count_of(self.all(), "more record"),
+            parts.join(", ")
+        )
     }
 }
 

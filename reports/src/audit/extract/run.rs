@@ -9,6 +9,7 @@ use crate::audit::perplexity::run::BATCH_TOKENS;
 use crate::audit::records::cut;
 use crate::audit::{Apart, RecordsDigest};
 use crate::contract::{Exit, Inputs, Interrupt, open_limit};
+use crate::number::count_of;
 use crate::page::Output;
 use anyhow::{Context, Result, bail, ensure};
 use reticent_accounting::Confidence;
@@ -43,8 +44,9 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     };
     let report = match measured(args, &mut model, baseline.as_mut(), interrupt)? {
         Ok(report) => report,
-        Err(short @ TooShort::Records { .. }) => bail!("--suffix: {short}"),
-        Err(short @ TooShort::Context(_)) => bail!("--model: {short}"),
+        Err(short @ NoPassage::Records { .. }) => bail!("--suffix: {short}"),
+        Err(short @ NoPassage::Context(_)) => bail!("--model: {short}"),
+        Err(unknown @ NoPassage::Unknown { .. }) => bail!("--data: {unknown}"),
     };
     let released = model.name;
     output.answer_with_rows(
@@ -55,29 +57,44 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     open_limit(report.exit(args.max_rate), report.undecided(args.max_rate))
 }
 
-/// Nothing is long enough for a prompt with its suffix.
+/// Why there is no prompt with its suffix to ask for.
 #[derive(Debug)]
-pub(in crate::audit) enum TooShort {
-    /// The records.
+pub(in crate::audit) enum NoPassage {
+    /// The records are too short.
     Records {
         data: String,
         needed: usize,
         longest: usize,
     },
-    /// What the model reads at once.
+    /// What the model reads at once is.
     Context(usize),
+    /// All that are long enough have a suffix with characters outside the vocabulary.
+    Unknown { data: String, records: u64 },
 }
 
-impl std::fmt::Display for TooShort {
+impl std::fmt::Display for NoPassage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Records {
                 data,
                 needed,
                 longest,
-            } => write!(
+            } => {
+                write!(
+                    f,
+                    "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
+                )?;
+                match *longest >= 15 {
+                    true => {
+                        f.write_str("; shorter passages: `audit extract --prompt 5 --suffix 10`")
+                    }
+                    false => Ok(()),
+                }
+            }
+            Self::Unknown { data, records } => write!(
                 f,
-                "no record of {data} has {needed} tokens, the shortest prompt and the suffix; the longest has {longest}"
+                "{} long enough in {data}, and the suffix of each has characters outside the vocabulary, which the model can't tell apart (<UNK>)",
+                count_of(*records, "record")
             ),
             Self::Context(context) => write!(
                 f,
@@ -105,7 +122,7 @@ impl Lengths {
         prompts: &[u64],
         suffix: Option<u64>,
         context: Option<usize>,
-    ) -> Result<std::result::Result<Self, TooShort>> {
+    ) -> Result<std::result::Result<Self, NoPassage>> {
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let mut given: Vec<usize> = prompts.iter().map(|n| size(*n)).collect();
         given.sort_unstable();
@@ -113,7 +130,7 @@ impl Lengths {
         let asked = suffix.map(size);
         let context = context.unwrap_or(usize::MAX);
         if context < 3 {
-            return Ok(Err(TooShort::Context(context)));
+            return Ok(Err(NoPassage::Context(context)));
         }
         let suffix = asked.unwrap_or_else(|| SUFFIX.min(context / 2));
         // Behind the beginning of text.
@@ -147,7 +164,7 @@ pub(in crate::audit) fn measured(
     model: &mut LoadedModel,
     baseline: Option<&mut LoadedModel>,
     interrupt: &Interrupt,
-) -> Result<std::result::Result<ExtractReport, TooShort>> {
+) -> Result<std::result::Result<ExtractReport, NoPassage>> {
     let confidence = args.confidence.map_or_else(|| Confidence::new(0.95), Ok)?;
     let mut report = match &args.data {
         Some(data) => match study(args, data, model, baseline, confidence, interrupt)? {
@@ -217,7 +234,7 @@ fn study(
     mut baseline: Option<&mut LoadedModel>,
     confidence: Confidence,
     interrupt: &Interrupt,
-) -> Result<std::result::Result<ExtractReport, TooShort>> {
+) -> Result<std::result::Result<ExtractReport, NoPassage>> {
     for (flag, model) in [
         ("--scorer", Some(&*model)),
         ("--baseline", baseline.as_deref()),
@@ -240,9 +257,15 @@ fn study(
         suffix,
         shortened,
     } = lengths;
-    let (chosen, merged) = distinct(&records, &lengths, suffix);
+    let (chosen, merged) = distinct(&records, &lengths, suffix, model.tokenizer.unknown());
+    if chosen.is_empty() && merged.unknown > 0 {
+        return Ok(Err(NoPassage::Unknown {
+            data: data.display().to_string(),
+            records: merged.unknown,
+        }));
+    }
     if chosen.is_empty() {
-        return Ok(Err(TooShort::Records {
+        return Ok(Err(NoPassage::Records {
             data: data.display().to_string(),
             needed: lengths[0].saturating_add(suffix),
             longest: records.iter().map(|r| r.len() - 1).max().unwrap_or(0),
@@ -341,9 +364,14 @@ fn study(
     Ok(Ok(report))
 }
 
-/// Records that are long enough, one of those that ask for the same suffix behind the same prompt, and how many more
-/// there are.
-fn distinct(records: &[Vec<TokenId>], prompts: &[usize], suffix: usize) -> (Vec<usize>, Merged) {
+/// Records that are long enough, one of those with the same prompt and suffix, and how many more there are. A suffix
+/// with characters outside the vocabulary (`unknown`) can't come out word by word.
+fn distinct(
+    records: &[Vec<TokenId>],
+    prompts: &[usize],
+    suffix: usize,
+    unknown: Option<TokenId>,
+) -> (Vec<usize>, Merged) {
     let mut asked = BTreeSet::new();
     let mut texts = BTreeSet::new();
     let (mut kept, mut merged) = (Vec::new(), Merged::default());
@@ -351,6 +379,10 @@ fn distinct(records: &[Vec<TokenId>], prompts: &[usize], suffix: usize) -> (Vec<
         let Some(passage) = Passage::of_record(record, prompts[0], prompts, suffix) else {
             continue;
         };
+        if unknown.is_some_and(|token| passage.suffix.contains(&token)) {
+            merged.unknown += 1;
+            continue;
+        }
         let new_text = texts.insert(record);
         if asked.insert((passage.prompt, passage.suffix)) {
             kept.push(i);
@@ -412,6 +444,23 @@ fn that(found: &[Continuation], holds: &dyn Fn(&Continuation) -> bool) -> Vec<bo
 mod tests {
     use super::*;
 
+    #[test]
+    fn records_too_short_for_the_usual_passages_are_told_shorter_ones() {
+        let said = |longest| {
+            let data = "d.jsonl".to_owned();
+            let short = NoPassage::Records {
+                data,
+                needed: 60,
+                longest,
+            };
+            short.to_string()
+        };
+        assert!(
+            said(15).ends_with("has 15; shorter passages: `audit extract --prompt 5 --suffix 10`")
+        );
+        assert!(said(14).ends_with("the longest has 14"));
+    }
+
     /// Behind prompts of two tokens and suffixes of two: copies, and records that differ elsewhere alone.
     #[test]
     fn records_that_ask_the_same_are_counted() {
@@ -424,20 +473,29 @@ mod tests {
             &[0, 1, 2, 3],
         ]
         .map(<[TokenId]>::to_vec);
-        let (kept, merged) = distinct(&records, &[2], 2);
+        let (kept, merged) = distinct(&records, &[2], 2, None);
         assert_eq!(
             (kept, merged),
             (
                 vec![0, 4],
                 Merged {
                     copies: 2,
-                    alike: 1
+                    alike: 1,
+                    unknown: 0
                 }
             )
         );
+        let (kept, left) = distinct(&records, &[2], 2, Some(4));
+        assert_eq!((kept.len(), left.unknown), (0, 5));
+        assert_eq!(
+            left.says(),
+            " 5 more records long enough and not counted: 5 whose suffix has characters outside the vocabulary (<UNK>)."
+        );
+        // A prompt with such characters can be typed all the same.
+        assert_eq!(distinct(&records, &[2], 2, Some(5)).1, merged);
         assert_eq!(
             merged.says(),
-            " 3 more records long enough and not counted: 2 copies, 1 that asks for the same suffix behind the same prompt as another record and differs from it elsewhere."
+            " 3 more records long enough and not counted: 2 copies, 1 that has the same prompt and suffix as another record."
         );
         assert_eq!(Merged::default().says(), "");
     }
@@ -467,7 +525,7 @@ mod tests {
         assert_eq!(found(&[5], None, Some(30)), (vec![5], 15, Some(30)));
         assert!(matches!(
             of(&[], None, Some(2)),
-            Ok(Err(TooShort::Context(2)))
+            Ok(Err(NoPassage::Context(2)))
         ));
         let said = of(&[10], Some(20), Some(30)).unwrap_err().to_string();
         assert!(said.starts_with("--prompt: 10 tokens"), "{said}");

@@ -55,6 +55,10 @@ pub struct SecretsReport {
     /// Their ranks.
     #[serde(flatten)]
     pub found: Reconstruction,
+    /// Each secret's rank among its candidates, ties at their worst; only with `--show-ranks`, as with the model a rank
+    /// names the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Vec<(String, u64)>>,
     /// How candidates were drawn; absent if all were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
@@ -108,6 +112,9 @@ impl SecretsReport {
             "{origin} Assumed: each secret is any of its candidates with the same chance, whatever the other \
              secrets and the rest of the text are."
         )];
+        if self.ranks.is_some() {
+            lines.push("JSON and CSV hold each secret's rank (--show-ranks): with the model that names the secret, so keep them as private as the secrets.".to_owned());
+        }
         lines.extend(self.manifest.as_ref().map(|caveat| format!("{caveat}.")));
         lines
     }

@@ -47,6 +47,7 @@ fn secrets(at_most: f64) -> SecretsReport {
         power: Vec::new(),
     };
     SecretsReport {
+        ranks: None,
         found: Reconstruction {
             ranks: vec![("a".into(), 1), ("b".into(), 4)],
             hits: 1,

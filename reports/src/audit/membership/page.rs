@@ -156,35 +156,33 @@ fn sample(report: &MembershipReport) -> String {
     )
 }
 
-/// How the texts repeat, and which were left out; nothing where none does.
+/// Of how many records given how many are judged, and why the others are not; nothing where all are.
 fn repeats(report: &MembershipReport) -> Option<String> {
     let repeats = report.repeats.filter(Repeats::any)?;
     let sides = [
         (repeats.members, "member"),
         (repeats.non_members, "non-member"),
     ];
-    let mut said = Vec::new();
-    let [inside, outside] = sides.map(|(side, name)| count_of(side.on_both_sides as u64, name));
-    if repeats.members.on_both_sides > 0 {
-        said.push(format!(
-            "Left out: {inside} and {outside} whose texts stand on both sides."
-        ));
-    }
-    let each = sides.iter().filter(|(side, _)| side.repeated > 0);
-    said.extend(each.map(|(side, name)| {
-        // What was left out is counted above, whether it repeats or not.
-        let others = if side.on_both_sides > 0 {
-            "the other "
-        } else {
-            ""
-        };
-        format!(
-            "{} of {others}{} repeat another's text, and one of each is judged: {}.",
-            grouped(side.repeated as u64),
-            count_of((side.records - side.on_both_sides) as u64, name),
-            count_of(side.texts as u64, "different text")
-        )
-    }));
+    let each = sides.iter().filter(|(side, _)| side.records > side.texts);
+    let said: Vec<String> = each
+        .map(|(side, name)| {
+            let copies = side.records - side.on_both_sides - side.texts;
+            let left_out = [
+                (side.on_both_sides, "whose texts stand on both sides"),
+                (copies, "that repeat another's text"),
+            ];
+            let left_out = left_out.iter().filter(|(count, _)| *count > 0);
+            let left_out: Vec<String> = left_out
+                .map(|(count, why)| format!("{} {why}", grouped(*count as u64)))
+                .collect();
+            format!(
+                "Of {}, {} are judged; left out: {}.",
+                count_of(side.records as u64, name),
+                grouped(side.texts as u64),
+                left_out.join(", ")
+            )
+        })
+        .collect();
     Some(said.join(" "))
 }
 

@@ -4,6 +4,7 @@ pub mod args;
 #[cfg(feature = "audit")]
 pub(super) mod run;
 
+use super::unknown::percent;
 use crate::contract::{Align, Table};
 use crate::number::{count_of, grouped, nearest};
 use crate::page::{Page, Section};
@@ -27,6 +28,9 @@ pub struct PerplexityReport {
     pub masked: bool,
     /// Tokens scored.
     pub tokens: u64,
+    /// Those of them that stand for a character outside the vocabulary, `<UNK>`.
+    #[serde(skip_serializing_if = "none")]
+    pub unknown: u64,
     /// Records of the text.
     pub records: u64,
     /// Records longer than the model reads at once, scored in windows.
@@ -76,6 +80,7 @@ impl PerplexityReport {
             perplexity: measured.perplexity,
             masked: false,
             tokens: measured.tokens,
+            unknown: 0,
             records,
             cut,
             unit,
@@ -91,6 +96,12 @@ impl PerplexityReport {
             masked: true,
             ..self
         }
+    }
+
+    /// With so many of the tokens scored outside the vocabulary.
+    #[must_use]
+    pub fn with_unknown(self, unknown: u64) -> Self {
+        Self { unknown, ..self }
     }
 
     /// The result in a sentence.
@@ -112,8 +123,15 @@ impl PerplexityReport {
             true => "Pseudo-perplexity (each token masked in turn)",
             false => "Perplexity",
         };
+        let unknown = match self.unknown {
+            0 => String::new(),
+            count => format!(
+                " {} of the tokens stand for characters outside the vocabulary (<UNK>), which the model can't tell apart: this is no perplexity of the text itself, which is higher.",
+                percent(count as f64 / self.tokens as f64)
+            ),
+        };
         format!(
-            "{name} {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).",
+            "{name} {} per token over {} in {}{windows} (unit: {}; the text as it stands, nothing redacted).{unknown}",
             nearest(self.perplexity, 4),
             count_of(self.tokens, "token"),
             count_of(self.records, "record"),
@@ -218,6 +236,22 @@ mod tests {
             ],
         };
         PerplexityReport::new(&measured, 5, 1, Unit::Turn)
+    }
+
+    /// A text of which the model sees little flatters it.
+    #[test]
+    fn characters_outside_the_vocabulary_are_told() {
+        assert!(!report().says(None).contains("<UNK>"));
+        let report = report().with_unknown(6);
+        let said = report.says(None);
+        assert!(
+            said.contains("75.0 % of the tokens stand for") && said.contains("<UNK>"),
+            "{said}"
+        );
+        let text = Envelope::new("perplexity", Inputs::new(), &report)
+            .to_text()
+            .unwrap();
+        assert!(text.contains("\"unknown\": 6"), "{text}");
     }
 
     #[test]

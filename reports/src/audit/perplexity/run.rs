@@ -76,6 +76,7 @@ fn masked(
     let mut model = transformer_logits(config, loaded.weights).context("--model")?;
     let records = framed(&args.data, unit, &loaded.tokenizer).context("--data")?;
     let most = context.unwrap_or(usize::MAX);
+    let unknown = unknown(&records, &loaded.tokenizer);
     let count = records.len() as u64;
     let cut = records.iter().filter(|r| r.tokens.len() > most).count() as u64;
     let parts = records.iter().flat_map(|r| r.tokens.chunks(most));
@@ -83,7 +84,9 @@ fn masked(
     let measured = watched(sequences.len(), "masking each token", interrupt, |done| {
         pseudo_perplexity(&mut *model, &masking, &sequences, done)
     })?;
-    let report = PerplexityReport::new(&measured, count, cut, unit).each_masked();
+    let report = PerplexityReport::new(&measured, count, cut, unit)
+        .with_unknown(unknown)
+        .each_masked();
     Ok((report, unit, context))
 }
 
@@ -130,12 +133,22 @@ fn scored(
         }
         records.retain(|r| r.tokens.len() > 1);
     }
+    let unknown = unknown(&records, &model.tokenizer);
     let count = records.len() as u64;
     let (records, cut) = windows(records, context);
     let measured = measure(model.scorer(), &records, interrupt)?;
     model.check_steady("--scorer")?;
-    let report = PerplexityReport::new(&measured, count, cut, unit);
+    let report = PerplexityReport::new(&measured, count, cut, unit).with_unknown(unknown);
     Ok((report, unit, context))
+}
+
+/// How many tokens behind the first of each record stand for characters outside the vocabulary.
+fn unknown(records: &[Record], tokenizer: &Tokenizer) -> u64 {
+    let Some(unknown) = tokenizer.unknown() else {
+        return 0;
+    };
+    let scored = records.iter().flat_map(|r| r.tokens.iter().skip(1));
+    scored.filter(|token| **token == unknown).count() as u64
 }
 
 /// The text cut into units and framed, nothing masked, nothing dropped.

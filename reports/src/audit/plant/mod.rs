@@ -204,6 +204,7 @@ pub fn run(args: &Plant, output: Output, interrupt: &Interrupt) -> Result<Exit> 
         worded(asked, tokenizer.as_ref(), &documents).context("--canary-format")?;
     let plan = CanaryPlan::new(&options, args.unit, &documents).context("--canaries")?;
     if let Some(tokenizer) = &tokenizer {
+        CandidateSpace::check_choices(&plan, tokenizer).context("--canary-format")?;
         // Exact ranks need it; found here, before anybody trains.
         let one_context = !args.shape.own_carriers;
         if one_context {
@@ -492,14 +493,18 @@ fn page(shown: &Planted, spec: Spec, unit: Unit) -> Page {
         count_of(shown.canaries, "canary"),
         count_of(shown.changed, "document"),
     );
+    let train = format!(
+        "train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then:",
+        shown.out
+    );
     let next = match shown.inside {
         None => format!(
-            "train on it, then: audit exposure --model MODEL --canary-file {} --canaries {spec}",
-            shown.plan
+            "{train} audit exposure --model MODEL --canary-file {} --canaries {spec} --training ready/ (or, of another trainer, --training {})",
+            shown.plan, shown.out
         ),
         Some(_) => format!(
-            "keep {} from whoever trains; train on the text (`audit prepare {} --unit {unit} --policy nothing --no-redaction --held-out 0 --out ready/` and `audit train ready/`, or any trainer), then: audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
-            shown.plan, shown.out, shown.plan, shown.out
+            "keep {} from whoever trains; {train} audit coins --model MODEL --coins-file {} --training ready/ (or, of another trainer, --training {})",
+            shown.plan, shown.plan, shown.out
         ),
     };
     let mut facts = vec![

@@ -7,6 +7,7 @@ use crate::audit::plant::seed_words;
 use crate::audit::plant::words::{self, SampledFacts, sampled};
 use crate::audit::published::published;
 use crate::audit::reading::{PAUSE, WorkBar, warn};
+use crate::audit::unknown;
 use crate::contract::{Envelope, Exit, Inputs, Interrupt, Interrupted};
 use crate::number::{count_of, grouped};
 use crate::page::{Output, Page, Section};
@@ -257,6 +258,7 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
             ),
         ),
     ];
+    facts.extend(unknown::fact(f).map(|said| ("unknown", said)));
     facts.extend(prepared.options.labels.as_ref().map(|labels| {
         let classes = count_of(labels.classes.len() as u64, "class");
         let (field, names) = (&labels.field, labels.classes.join(", "));
@@ -330,6 +332,7 @@ fn page(prepared: &Preparation, shown: &Body<'_>) -> Page {
         ));
     }
     facts.extend(covered(prepared).map(|entities| ("entities", entities)));
+    let said = said + &unknown::warning(f);
     Page::new("Prepared corpus", said).answer(Section::facts("", facts))
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(
     group = ArgGroup::new("audited").required(true).args(["model", "scorer"]),
+    group = ArgGroup::new("trained").multiple(true).args(["members", "canary_file"]),
     after_help = "\
 Examples:
   audit report --model ckpt --max-exposure 10 --format json
@@ -31,8 +32,9 @@ pub struct Report {
     /// Text of the same kind and time that the model was not trained on.
     #[arg(long, value_name = "FILE", requires = "members")]
     pub non_members: Option<PathBuf>,
-    /// Complete training text, to count copies of extracted text in; the members if absent.
-    #[arg(long, value_name = "FILE", requires = "members")]
+    /// Complete training text, to count copies of extracted text in (the members if absent) and to find the canaries of
+    /// --canary-file in.
+    #[arg(long, value_name = "FILE", requires = "trained")]
     pub training: Option<PathBuf>,
     /// Secrets to rank among candidates of their shapes, as for `audit extract`.
     #[arg(long, value_name = "FILE")]

@@ -130,6 +130,7 @@ fn extraction(args: &Args) -> Result<Option<Extract>> {
         weights: None,
         candidates: None,
         candidate_seed: 0,
+        show_ranks: false,
         confidence: Some(Confidence::new(CONFIDENCE)?),
         max_rate: None,
         html: None,
@@ -162,6 +163,10 @@ fn measured(
             of: args.of.clone(),
             canaries: None,
             canary_file: args.canary_file.clone(),
+            training: args
+                .training
+                .clone()
+                .filter(|_| !planted || args.members.is_none()),
             mechanism: args.mechanism.clone(),
             delta: None,
             confidence: None,
@@ -248,10 +253,12 @@ fn page(
         summary.push_str(&format!(" Exposure was not measured: {why}."));
     }
     if let Some(why) = &document.no_extraction {
-        summary.push_str(&format!(" Nothing was extracted: {why}."));
+        summary.push_str(&format!(" Extraction was not measured: {why}."));
     }
-    // Of the parts the one that asks for most; nothing is known where there is none.
-    let worst = parts.iter().map(|(_, part)| part.has_mood()).max();
+    // Of the parts the one that asks for most; nothing is known of one that could not be measured, nor where there is none.
+    let unmeasured = document.no_extraction.as_ref().map(|_| Mood::Open);
+    let moods = parts.iter().map(|(_, part)| part.has_mood());
+    let worst = moods.chain(unmeasured).max();
     let mood = Mood::of(exit, worst.unwrap_or(Mood::Open));
     let mut page = Page::new(format!("What leaks: {released}"), summary).mood(mood);
     if let Some(exposure) = &document.exposure {

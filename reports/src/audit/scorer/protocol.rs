@@ -1,5 +1,6 @@
 //! The lines between `audit` and a scorer; `schemas/scorer.md` says them in words.
 
+use crate::contract::json_problem;
 use reticent_corpus::TokenId;
 use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -111,17 +112,23 @@ impl<'de> Deserialize<'de> for Nats {
     }
 }
 
-/// A line as what it should be; the words of an error are for the scorer's author.
+/// A line as what it should be. The error is for the scorer's author and has nothing of the line, which may quote text.
 pub(crate) fn read<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| {
         let bare = ["NaN", "Infinity"].iter().any(|word| line.contains(word));
-        let why = if bare && !error.is_data() {
-            "NaN and Infinity are no JSON; a token that is ruled out is \"-inf\"".to_owned()
+        let why = if bare && error.is_syntax() {
+            format!(
+                "NaN and Infinity are no JSON; a token that is ruled out is \"-inf\"; line {} column {}",
+                error.line(),
+                error.column()
+            )
         } else {
-            error.to_string()
+            json_problem(&error)
         };
-        let start: String = line.chars().take(80).collect();
-        format!("answered {start:?}, which is no line of the protocol ({why})")
+        format!(
+            "answered {} bytes that are no line of the protocol ({why}); the line may quote text and is not shown",
+            line.len()
+        )
     })
 }
 

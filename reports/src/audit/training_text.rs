@@ -1,0 +1,104 @@
+//! The text that a model was trained on, as `--training` of `audit coins` and `audit exposure` names it.
+
+use super::args::Audited;
+use super::loaded_model::LoadedModel;
+use anyhow::{Result, ensure};
+use reticent_backends::checkpoint::{Authentication, Initial, Owner};
+use reticent_corpus::canary::CanaryPlan;
+use reticent_corpus::prepare::Prepared;
+use reticent_corpus::read::read_documents;
+use std::path::Path;
+
+/// What was trained on, as --training names it.
+pub(in crate::audit) struct TrainingText<'a> {
+    pub(in crate::audit) path: &'a Path,
+    /// Where it is a prepared folder.
+    prepared: Option<Prepared>,
+    /// How often each canary stands in it.
+    pub(in crate::audit) found: Vec<u64>,
+    /// The same of the tokens that are trained on: a record may have been cut behind `--max-tokens`.
+    pub(in crate::audit) learned: Vec<u64>,
+    /// The same of what the preparation held out.
+    pub(in crate::audit) held_out: Vec<u64>,
+}
+
+impl<'a> TrainingText<'a> {
+    /// Reads it and counts the canaries of a plan, which `flag` named.
+    ///
+    /// # Errors
+    /// What can't be read; a folder whose records are others than those of the plan.
+    pub(in crate::audit) fn read(path: &'a Path, plan: &CanaryPlan, flag: &str) -> Result<Self> {
+        let count = |texts: &[String]| plan.occurrences(texts.iter().map(String::as_str));
+        if !path.is_dir() {
+            let documents = read_documents(path)?;
+            let texts = documents.iter().map(|d| d.text.as_str());
+            let found = plan.occurrences(texts);
+            return Ok(Self {
+                path,
+                prepared: None,
+                learned: found.clone(),
+                found,
+                held_out: count(&[]),
+            });
+        }
+        let prepared = Prepared::load(path)?;
+        let unit = prepared.training.unit;
+        ensure!(
+            unit == plan.unit,
+            "one record is a {unit} in {} and a {} in {flag}; plant and prepare with one --unit",
+            path.display(),
+            plan.unit
+        );
+        let found = count(&prepared.texts);
+        let learned = match prepared.options.max_tokens {
+            Some(most) => count(&learned(&prepared, most)),
+            None => found.clone(),
+        };
+        Ok(Self {
+            path,
+            found,
+            learned,
+            held_out: count(&prepared.held_out_texts),
+            prepared: Some(prepared),
+        })
+    }
+
+    /// Whether the model is known to have been trained on it.
+    ///
+    /// # Errors
+    /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
+    pub(in crate::audit) fn is_of(&self, of: &Audited, model: &LoadedModel) -> Result<bool> {
+        let folder = of.adapter.as_ref().or(of.model.as_ref());
+        let (Some(prepared), Some(folder), Some(manifest)) =
+            (&self.prepared, folder, &model.manifest)
+        else {
+            return Ok(false);
+        };
+        let Ok(owner) = Owner::open(folder) else {
+            return Ok(false);
+        };
+        let kept = owner.kept_records(prepared)?;
+        // What a run continues from, or an adapter stands on, may have met any canary.
+        let continued = matches!(manifest.initial, Initial::Continued { .. });
+        let alone = !continued && of.adapter.is_none();
+        ensure!(
+            kept != Some(false) || continued,
+            "{} was trained on other records than those of {}: its owner's key says so",
+            model.name,
+            self.path.display()
+        );
+        let authentic = model.authentication == Authentication::Authenticated;
+        Ok(kept == Some(true) && authentic && alone)
+    }
+}
+
+/// The texts of the records as far as their tokens go, at most so many: one that may have been cut is read back from
+/// them.
+fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
+    let records = prepared.texts.iter().zip(&prepared.training.records);
+    let each = records.map(|(text, record)| match record.tokens.len() < most {
+        true => text.clone(),
+        false => prepared.tokenizer.decode(&record.tokens),
+    });
+    each.collect()
+}
