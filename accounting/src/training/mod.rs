@@ -76,6 +76,7 @@ pub struct Sizes {
 /// A model of others that training begins from. No promise covers the text behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "BaseModel")]
 pub enum Base {
     /// Nothing is stated of its text.
     Unstated,
