@@ -62,22 +62,30 @@ impl Attention<'_> {
         }
     }
 
-    /// What dropout multiplies a head's shares by, rows × rows. The mask covers what each row
-    /// sees, its own position last, row after row.
-    fn factors(&self, head: usize, rows: usize) -> Vec<f64> {
-        let layer = self.layer;
-        let mut seen = vec![1.0; rows * (rows + 1) / 2];
+    /// What dropout multiplies a head's shares by, rows × rows; 1 for keys that a row does not see.
+    pub(super) fn factors(&self, head: usize, rows: usize) -> Vec<f64> {
+        let (layer, causal) = (self.layer, self.config.causal());
+        let count = if causal {
+            rows * (rows + 1) / 2
+        } else {
+            rows * rows
+        };
+        let mut drawn = vec![1.0; count];
         drop_out(
             self.masks,
             DropoutSite::Attention { layer, head },
-            &mut seen,
+            &mut drawn,
         );
-        let mut all = vec![1.0; rows * rows];
-        for row in 0..rows {
-            let own = &seen[row * (row + 1) / 2..][..=row];
-            all[row * rows..][..=row].copy_from_slice(own);
-        }
-        all
+        let factor = |at: usize| {
+            let (row, key) = (at / rows, at % rows);
+            match (causal, key <= row) {
+                (true, true) => drawn[row * (row + 1) / 2 + key],
+                (true, false) => 1.0,
+                (false, true) => drawn[row * row + key],
+                (false, false) => drawn[key * key + key + 1 + row],
+            }
+        };
+        (0..rows * rows).map(factor).collect()
     }
 
     /// Returns rows × query width from rows × joined width.

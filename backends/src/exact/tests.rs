@@ -230,6 +230,82 @@ fn gradients_agree_with_central_differences() {
     }
 }
 
+/// Whether each probability of an attention head stays in each of `records` passes, rows × rows × records.
+fn stays(family: Family, records: u32, rows: usize) -> Vec<Vec<bool>> {
+    let config = TransformerConfig::new(family, 7, 8, 1, 2, rows);
+    let rates = Dropout {
+        attention: 0.5,
+        ..Dropout::NONE
+    };
+    let masks = Masks::new(&RunKey::from_seed(6), 1, rates).unwrap();
+    let mut out = vec![Vec::new(); rows * rows];
+    for record in 0..records {
+        let masks = masks.of(record, 0);
+        let attention = attention::Attention {
+            config: &config,
+            layer: 0,
+            masks: Some(&masks),
+        };
+        let factors = attention.factors(1, rows);
+        for (out, factor) in out.iter_mut().zip(&factors) {
+            out.push(*factor > 0.0);
+        }
+    }
+    out
+}
+
+/// An encoder's rows see later keys, whose probabilities are dropped as well. Seed 6, 400 passes at rate 0.5: each of
+/// 144 probabilities goes in half of them, and each pair agrees in half of them, within 6.5 standard deviations (10 440
+/// comparisons a family, false alarm below 1e-5).
+#[test]
+fn encoders_drop_later_keys_as_often_as_earlier_ones() {
+    let (records, rows) = (400, 12);
+    let far = |count: usize| (count as f64 - 200.0).abs() > 6.5 * 10.0;
+    for family in [Family::Bert, Family::Roberta] {
+        let stays = stays(family, records, rows);
+        for (at, one) in stays.iter().enumerate() {
+            let (row, key) = (at / rows, at % rows);
+            let gone = one.iter().filter(|stays| !**stays).count();
+            assert!(!far(gone), "row {row}, key {key}: dropped {gone} times");
+            for (other, two) in stays.iter().enumerate().take(at) {
+                let same = one.iter().zip(two).filter(|(a, b)| a == b).count();
+                assert!(!far(same), "{at} and {other} agree {same} times");
+            }
+        }
+    }
+}
+
+/// A mask is that of its row and key, however long the text; a decoder's are drawn for the keys that a row sees alone.
+#[test]
+fn masks_of_attention_depend_on_row_and_key_alone() {
+    let (long, short) = (9, 5);
+    for family in [Family::Bert, Family::Gpt2] {
+        let (all, few) = (stays(family, 20, long), stays(family, 20, short));
+        for (row, key) in (0..short).flat_map(|row| (0..short).map(move |key| (row, key))) {
+            assert_eq!(
+                few[row * short + key],
+                all[row * long + key],
+                "{row}, {key}"
+            );
+        }
+    }
+    let rates = Dropout {
+        attention: 0.5,
+        ..Dropout::NONE
+    };
+    let masks = Masks::new(&RunKey::from_seed(6), 1, rates).unwrap();
+    let place = DropoutSite::Attention { layer: 0, head: 1 };
+    let all = stays(Family::Gpt2, 20, long);
+    for record in 0..20 {
+        let kept = masks.of(record, 0).kept(place, long * (long + 1) / 2);
+        let mut drawn = kept.unwrap().stays.into_iter();
+        for (row, key) in (0..long).flat_map(|row| (0..long).map(move |key| (row, key))) {
+            let expected = key > row || drawn.next().unwrap();
+            assert_eq!(all[row * long + key][record as usize], expected);
+        }
+    }
+}
+
 #[test]
 fn an_encoder_is_no_next_token_model() {
     let model: Model = TransformerConfig::new(Family::Bert, 7, 8, 1, 2, 6).into();

@@ -96,7 +96,8 @@ pub(crate) enum DropoutSite {
     Block { number: usize },
     /// The input of an LSTM's head, by segment.
     Output { segment: usize },
-    /// The probabilities of an attention head.
+    /// The probabilities of an attention head. For n = 0, 1, …: those of row n for keys 0 to n, then, if rows see
+    /// later keys, those of rows 0 to n − 1 for key n. So the mask of a row and a key depends on no length.
     Attention { layer: usize, head: usize },
 }
 
