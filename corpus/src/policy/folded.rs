@@ -51,11 +51,6 @@ impl<'a> Forms<'a> {
     }
 }
 
-/// Returns a word in its folded form.
-pub(super) fn word(word: &str, any_case: bool) -> String {
-    Folded::of(word, any_case).text.trim().to_owned()
-}
-
 /// A folded text, with a mapping to the original.
 struct Folded {
     text: String,
@@ -149,77 +144,13 @@ impl Folded {
     }
 }
 
-/// Returns whether a character is white space or is displayed as such.
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(typed(c), Some(Typed::As(' ')))
-}
-
-/// Returns the number of bytes that are folded together: white space, or a character with the marks and letters that it
-/// is composed with.
-fn cluster(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    // ASCII characters are not composed with each other.
-    if !bytes[0].is_ascii_whitespace() && bytes[..bytes.len().min(2)].is_ascii() {
-        return 1;
-    }
-    let mut chars = text.char_indices();
-    let Some((_, mut last)) = chars.next() else {
-        return 0;
-    };
-    let blank = is_blank(last);
-    for (at, c) in chars {
-        let joined = if blank {
-            is_blank(c)
-        } else {
-            canonical_combining_class(c) != 0 || compose(last, c).is_some()
-        };
-        if !joined {
-            return at;
-        }
-        last = compose(last, c).unwrap_or(c);
-    }
-    text.len()
-}
-
-fn fold(cluster: &str, any_case: bool, folded: &mut String) {
-    let mut push = |c: char| match any_case {
-        true => folded.extend(c.to_lowercase()),
-        false => folded.push(c),
-    };
-    let Some(first) = cluster.chars().next() else {
-        return;
-    };
-    if first.is_ascii() && cluster.len() == 1 && !first.is_ascii_whitespace() {
-        push(first);
-    } else if is_blank(first) {
-        push(' ');
-    } else {
-        for (c, _) in cluster.nfc() {
-            match typed(c) {
-                Some(Typed::As(c)) => push(c),
-                Some(Typed::Nothing) => {}
-                None => push(straight(c)),
-            }
-        }
-    }
-}
-
-/// Converts quotation marks to those on a keyboard.
-const fn straight(c: char) -> char {
-    match c {
-        '\u{2018}'..='\u{201b}' | '\u{2bc}' => '\'',
-        '\u{201c}'..='\u{201f}' => '"',
-        c => c,
-    }
-}
-
 /// Returns whether a character is a letter, a digit, or an accent on the previous character.
 pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || is_combining_mark(c)
 }
 
 /// Returns whether a letter, digit or mark continues the match on either side. A side that does not end in a letter or
-/// digit needs no boundary.
+/// digit needs no boundary, and neither does one where either character is of a script without spaces.
 fn continued(text: &str, start: usize, end: usize) -> bool {
     let inside = |c: Option<char>| c.is_some_and(|c| in_word(c) && !is_unspaced(c));
     let (word, before, after) = (&text[start..end], &text[..start], &text[end..]);
@@ -227,7 +158,7 @@ fn continued(text: &str, start: usize, end: usize) -> bool {
         || inside(word.chars().next_back()) && inside(after.chars().next())
 }
 
-/// Whether a character is of a script in which no space parts words, or, as in Korean, a word from its particles.
+/// Returns whether a character is of a script that writes words, or (Korean) particles, without spaces between them.
 const fn is_unspaced(c: char) -> bool {
     matches!(c,
         // Thai, Lao, Myanmar, Khmer.
@@ -240,7 +171,7 @@ const fn is_unspaced(c: char) -> bool {
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// A text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
+/// Returns a text as dictionaries compare it in any case, without spaces, dashes and dots between digits.
 pub(crate) fn joined_numbers(text: &str) -> String {
     let folded = Folded::of(&Plain::of(text).text, true).text;
     let mut joined = String::with_capacity(folded.len());
