@@ -78,9 +78,7 @@ impl Planting {
             ),
         }
     }
-}
 
-impl Planting {
     /// What is known of them, where that is not all.
     const fn says(self) -> Option<&'static str> {
         match self {
@@ -90,6 +88,7 @@ impl Planting {
             other => other.caveat(),
         }
     }
+
     /// What would decide a limit that is open as long as training is not known to have met the canaries.
     #[cfg(feature = "audit")]
     const fn remedy(self) -> &'static str {
