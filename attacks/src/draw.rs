@@ -21,10 +21,10 @@ impl Draw {
     /// Given all other secrets and a model that ignores this one, the secret lies in a set of t candidates with
     /// probability at most t / N', because it is uniform on N' values of which at most t are in the set. Every count of
     /// canaries in sets of size t is therefore dominated by a binomial with rate t / N', whether or not the canaries
-    /// share a context. Every p-value and bound of this crate uses N' in place of N.
+    /// share a context. P-values and bounds by ranks use N' in place of N; those by e-values use [`Self::uncollided`].
     ///
     /// # Errors
-    /// No canary, or more distinct canaries than candidates.
+    /// No canary, no candidate, or more distinct canaries than candidates.
     pub fn effective_candidates(self, candidates: u64, canaries: u64) -> Result<u64> {
         if canaries == 0 {
             return Err(Error::Empty("no canary was given"));

@@ -55,7 +55,7 @@ fn mills(x: f64) -> f64 {
     if x < 25.0 {
         normal_cdf(-x) / ln_normal_density(x).exp()
     } else {
-        // The asymptotic series; the first dropped term is below 1e-10 of the sum's last digit.
+        // The asymptotic series; the first dropped term is below 1e-11 of the sum.
         let y = 1.0 / (x * x);
         (1.0 - y * (1.0 - 3.0 * y * (1.0 - 5.0 * y * (1.0 - 7.0 * y)))) / x
     }

@@ -35,7 +35,7 @@ pub struct OneRunCounts {
 }
 
 impl OneRunCounts {
-    /// Creates the counts, checking that v ≤ r ≤ m and m ≥ 1.
+    /// Creates the counts, checking that v ≤ r ≤ m and 1 ≤ m ≤ 10^8.
     ///
     /// # Errors
     /// Counts that cannot be.

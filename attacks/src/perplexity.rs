@@ -146,8 +146,8 @@ impl Heard {
 /// ```
 ///
 /// # Errors
-/// Returns an error if no record has two tokens, if the model returns NaN or a positive log-probability, if the
-/// engine fails, or [`Error::Interrupted`] if `progress` stops the run.
+/// Returns an error if no record has two tokens, if the model returns NaN or a log-probability above 1e-4 (what is
+/// above 0 up to there counts as 0), if the engine fails, or [`Error::Interrupted`] if `progress` stops the run.
 pub fn perplexity<S: Scorer + ?Sized>(
     scorer: &mut S,
     records: &[Vec<TokenId>],

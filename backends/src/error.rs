@@ -60,7 +60,7 @@ pub enum Error {
     /// Another worker of the run is gone, or is not as it must be.
     #[error("{0}")]
     Worker(String),
-    /// A training set that a recipe can't use.
+    /// A training set, model, plan, option, adapter or engine that doesn't suit what is asked of it.
     #[error("{0}")]
     Unsuitable(String),
     /// A checkpoint that is truncated, tampered with, or not written by this crate.

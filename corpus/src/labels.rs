@@ -52,7 +52,7 @@ impl Labels {
     /// Checks the names.
     ///
     /// # Errors
-    /// Fewer than 2 or more than 1000 classes, a name without a letter, of more than 200 bytes, with a control character,
+    /// Fewer than 2 or more than 1000 classes, a name that is blank, of more than 200 bytes, with a control character,
     /// or that stands twice.
     pub fn validate(&self) -> Result<()> {
         let count = self.classes.len();

@@ -355,7 +355,7 @@ impl Solver {
             return None;
         }
         let mut best: Option<(LnBounds, Contour)> = None;
-        // The second attempt knows the size of the answer.
+        // Up to three attempts; the later ones know the size of the answer.
         for _ in 0..3 {
             let Ok(contour) = self.contour(epsilon, expected + goal.ln()) else {
                 break;

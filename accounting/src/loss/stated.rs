@@ -81,7 +81,7 @@ impl Stated {
         let harmonic: f64 = (1..=links as u32).map(|i| 1.0 / f64::from(i)).sum();
         let up = |value: f64| {
             let value = value * (1.0 + SLACK + links * f64::EPSILON);
-            // None of none is none.
+            // Not a number becomes infinite, which is the safe side.
             if value.is_nan() { f64::INFINITY } else { value }
         };
         Self::Line {

@@ -34,8 +34,8 @@ pub struct Protection<'a> {
 pub struct Noise {
     /// Every promise is certified at this noise.
     pub sigma: NoiseMultiplier,
-    /// A noise at which the binding secret's bound certainly exceeds its promise; absent if the least noise considered
-    /// suffices.
+    /// A noise at which the binding secret's bound certainly exceeds its promise; absent if no secret binds, if it
+    /// would be below the least noise considered, or if none of six attempts finds one.
     pub too_small: Option<NoiseMultiplier>,
     /// The secret that needs the most noise; absent if no secret needs any.
     pub binding: Option<usize>,
@@ -122,8 +122,8 @@ impl Protection<'_> {
 
     /// Returns the least σ at which `proof` certifies every secret's promise, to a relative `tolerance`.
     ///
-    /// Bound: the promises hold at [`Noise::sigma`]; at [`Noise::too_small`] the bound of the binding secret certainly
-    /// exceeds its promise.
+    /// Bound: the promises hold at [`Noise::sigma`]; at [`Noise::too_small`], if there is one, the bound of the binding
+    /// secret certainly exceeds its promise.
     ///
     /// # Errors
     /// Returns [`Error::OutOfReach`] if no σ up to 1e7 suffices.
@@ -205,7 +205,8 @@ impl Protection<'_> {
         })
     }
 
-    /// Returns a noise slightly below the found one at which the binding secret certainly breaks its promise.
+    /// Returns a noise slightly below the found one at which the binding secret certainly breaks its promise, if one of
+    /// six attempts finds it.
     fn certainly_too_small(&self, search: &Search<'_>) -> Result<Option<NoiseMultiplier>> {
         let promise = self.secrets[search.binding].posterior().get();
         let tolerance = fine(search.tolerance)?;

@@ -11,10 +11,10 @@ const DIGITS: usize = 17;
 /// a range would pass as one inside it. A decimal of more than 17 significant digits is also refused if no double has
 /// these digits.
 ///
-/// A decimal of up to 17 digits stands for the nearest double; for 0.3 that is a double 4e-17 below it. Promises refer
-/// to that double, which differs by at most 1.2e-16 relatively, in either direction. The double isn't rounded to the
-/// safe side: documents contain the shortest decimal of a double and must be read back as the same double, and a σ or a
-/// rate that is safe for an upper end isn't safe for the lower end next to it.
+/// A decimal of up to 17 digits stands for the nearest double; for 0.3 that is a double 1.1e-17 below it. Promises
+/// refer to that double, which differs by at most 1.2e-16 relatively (here 3.7e-17), in either direction. The double
+/// isn't rounded to the safe side: documents contain the shortest decimal of a double and must be read back as the same
+/// double, and a σ or a rate that is safe for an upper end isn't safe for the lower end next to it.
 ///
 /// ```
 /// use reticent_accounting::number;

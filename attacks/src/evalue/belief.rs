@@ -130,7 +130,7 @@ impl Beliefs {
     /// ```
     ///
     /// # Errors
-    /// Fewer than two candidates, weights that are negative or do not add up to 1.
+    /// No candidate, weights that are negative or not finite, or that do not add up to 1 to within 1e-9.
     pub fn full(weights: &[f64], pool: Pool) -> Result<Arc<Self>> {
         let sum: f64 = weights.iter().sum();
         check_weights(weights, (sum - 1.0).abs() <= 1e-9)?;
@@ -155,7 +155,8 @@ impl Beliefs {
     /// by their sum.
     ///
     /// # Errors
-    /// No other candidate, weights that are negative or add up to more than 1.
+    /// No candidate in the head or none outside it, weights that are negative or not finite, or that
+    /// add up to more than 1 + 1e-9.
     pub fn pooled(head: &[f64], others: u64) -> Result<(Arc<Self>, Vec<f64>, f64)> {
         if others == 0 {
             return Err(Error::out_of_range(

@@ -25,10 +25,11 @@ use rand_chacha::ChaCha8Rng;
 use reticent_accounting::{Confidence, Epsilon, Estimate, Probability, Upper};
 use std::sync::Arc;
 
-/// Scores that are drawn one by one; so many candidates are drawn whole.
+/// The largest number of other candidates whose scores are all drawn one by one; of more, the highest
+/// quarter of this number are.
 const DRAWN: u64 = 256;
 
-/// The number of expected places for the scores below those.
+/// The number of expected places for the scores below the drawn ones.
 const PLACES: usize = 96;
 
 /// The step between the levels that the quick estimate examines.
@@ -227,10 +228,10 @@ impl PlannedAudit {
         })
     }
 
-    /// Returns the share of `runs` simulated audits whose bound is above a promise.
+    /// Returns the share of `runs` simulated audits whose bound is above a promise; 0 of 0 runs.
     ///
     /// # Errors
-    /// As [`Self::predict`].
+    /// As [`Self::predict`], except that 0 runs are allowed.
     pub fn power(&self, mu: f64, promised: Epsilon, runs: u64) -> Result<Estimate<Probability>> {
         let mut above = 0.0;
         if *self.provable()?.get() > promised {

@@ -30,7 +30,8 @@ pub(crate) struct BeliefTracker {
     tempers: Vec<Temper>,
     pool: Pool,
     candidates: f64,
-    /// ln of the untempered belief from which on a candidate stands for itself; a bin begins there.
+    /// ln of the tempered belief, before the uniform share is mixed in, from which on a candidate keeps
+    /// its own belief; a bin begins there.
     anchors: LnBeliefs,
     /// The possible error of an NLL, in nats.
     tolerance: f64,

@@ -323,11 +323,12 @@ const SHARES: [f64; 4] = [0.01, 0.02, 0.05, 0.1];
 /// The share that the slack takes if none of `SHARES` suffices.
 const LARGEST_SHARE: f64 = 0.5;
 
-/// What is pooled below which multiple of 1/N, the fewest first: a tenth of the candidates at least, a
+/// What is pooled below which multiple of 1/N, the fewest first: 9.1 % of the candidates at least, a
 /// fifth, a third, half, three quarters.
 const POOLED: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 4.0];
 
-/// F that is worth having: four canaries, or all, have to be able to reach 1/α by themselves.
+/// F that is worth having: a quarter of the canaries, or one if that is more, have to be able to
+/// reach 1/α by themselves. At least 5, and at most N.
 fn useful_cap(alpha: f64, canaries: u64, candidates: u64) -> f64 {
     let few = (4.0 / canaries as f64).min(1.0);
     (candidates as f64).min(alpha.powf(-few).max(5.0))

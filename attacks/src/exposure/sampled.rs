@@ -52,9 +52,10 @@ pub struct Sampling {
 /// `progress` is called with the number of candidates scored and may stop the run.
 ///
 /// # Errors
-/// Returns an error if there is no target, if the sample or a context is empty, if the confidence
-/// is outside (0, 1), if the engine fails, if the model returns a value that is not a
-/// log-probability, or [`Error::Interrupted`] if `progress` stops the run.
+/// Returns an error if there is no target or one that is not a candidate, if the sample, the batch or
+/// a context is empty, if the confidence is outside (0, 1), if the engine fails, if the model returns
+/// NaN, a log-probability above 1e-4 or another number of scores, or [`Error::Interrupted`] if
+/// `progress` stops the run.
 pub fn sampled_exposures<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,

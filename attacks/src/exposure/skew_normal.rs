@@ -22,7 +22,7 @@ pub struct SkewNormal {
 /// The smallest number of costs to which a distribution is fitted.
 const FEWEST: usize = 1000;
 
-/// Largest share of costs that occur more than once.
+/// Largest share of costs that repeat another one.
 const MOST_TIED: f64 = 0.01;
 
 /// Kolmogorov's 1 % point: a fit whose distance from the sample exceeds this over √n is refused.
@@ -65,8 +65,9 @@ impl SkewNormal {
     ///
     /// # Errors
     /// Returns the reason, in words, if there is no fit: fewer than 1000 costs, a cost that is not
-    /// finite, costs without spread, more than 1 % that occur twice (a discrete sample), or a
-    /// Kolmogorov distance above 1.628/√n (several peaks, another shape).
+    /// finite, costs without (finite) spread, more than 1 % that repeat another one (a discrete
+    /// sample), a search that finds no shape, or a Kolmogorov distance above 1.628/√n (several peaks,
+    /// another shape).
     pub fn fit(costs: &[f64]) -> std::result::Result<Self, String> {
         let n = costs.len() as f64;
         if costs.len() < FEWEST {

@@ -27,7 +27,7 @@ pub fn generate_greedily<S: PrefixScorer + ?Sized>(
 
 /// The number of texts that are drawn at once.
 const DRAWN_AT_ONCE: usize = 32;
-/// The largest number of draws per requested text.
+/// The number of draws per requested text after which no further texts are drawn.
 const DRAWS: usize = 16;
 
 /// A text drawn from a model.
@@ -40,7 +40,8 @@ pub struct SampledText {
 }
 
 /// Returns distinct continuations of a prompt by `length` tokens, drawn from the model's own distribution (temperature
-/// 1, no truncation). Stops when `count` of them pass `accept`, or with fewer after 16 times as many draws.
+/// 1, no truncation). Stops when `count` of them pass `accept`, or with fewer after 16 times as many draws, rounded up
+/// to a multiple of 32.
 ///
 /// The same model, prompt and seed give the same texts.
 ///

@@ -68,7 +68,8 @@ impl SamplerSettings {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the token is outside the row, or if the row contains NaN.
+    /// Returns an error if the token is outside the row, or if the row contains NaN. The settings are
+    /// not checked.
     pub fn ln_probability(&self, row: &[f64], token: TokenId) -> Result<f64> {
         let own = token as usize;
         if own >= row.len() || row.iter().any(|v| v.is_nan()) {
@@ -106,7 +107,8 @@ impl SamplerSettings {
 /// contain.
 ///
 /// # Errors
-/// As for [`SamplerSettings::ln_probability`]; also returns an error if the engine fails.
+/// As for [`SamplerSettings::validated`] and [`SamplerSettings::ln_probability`]; also returns an
+/// error if the engine fails.
 pub fn ln_drawn<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     passages: &[Passage],

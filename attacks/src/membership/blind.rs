@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlindFeatures {
-    /// Its words and triples of letters, however many there are.
+    /// Its words and triples of adjacent characters, however many there are.
     #[default]
     Content,
     /// Its form: how long it is, to a fifth, its first and last characters, and how many digits it has.
@@ -37,19 +37,19 @@ pub struct BlindBaseline {
     pub judged: usize,
 }
 
-/// Computes three baselines: naive Bayes over words and letter triples, naive Bayes over the form of a text (both
-/// fitted to one random half of the texts and evaluated on the other), and the length of all texts, to which nothing is
-/// fitted.
+/// Computes three baselines: naive Bayes over words and triples of characters, naive Bayes over the form of a text
+/// (both fitted to one random half of the groups and evaluated on the other), and the length of all texts, to which
+/// nothing is fitted.
 ///
 /// Each has a third of the failure probability. Of those that distinguish the sets, the one with the highest upper end
 /// is returned; the first if none does.
 ///
-/// `groups` names what texts share (a secret, an author): all texts of a group are in the same half. Without anything
-/// shared, give each text its own name.
+/// The number beside each text is that of its group, for what texts share (a secret, an author): all texts of a group
+/// are in the same half. Without anything shared, give each text its own number.
 ///
 /// # Errors
-/// Returns an error if the number of groups is not that of texts, if there are fewer than four groups of a kind, or if
-/// fewer than ten groups are evaluated where groups repeat.
+/// Returns an error if there are fewer than four groups of a kind, or if fewer than ten groups are evaluated where
+/// groups repeat.
 pub fn blind_baseline<T: AsRef<str>>(
     members: &[(T, usize)],
     non_members: &[(T, usize)],
@@ -187,7 +187,7 @@ impl BlindFeatures {
     fn of(self, text: &str) -> Vec<String> {
         match self {
             Self::Content => {
-                // Words in lower case, and triples of letters unchanged.
+                // Words in lower case, and triples of characters unchanged.
                 let words = text.split(|c: char| !c.is_alphanumeric());
                 let words = words
                     .filter(|w| !w.is_empty())

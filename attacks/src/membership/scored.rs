@@ -167,7 +167,7 @@ impl<'t> Scored<'t> {
     ///
     /// # Errors
     /// Returns an error if there is no token, if the number of scores is not that of tokens, or if
-    /// a ln p is NaN or positive.
+    /// a ln p is NaN or above 1e-4, more than rounding.
     pub fn new(tokens: &'t [TokenId], scores: &'t [TokenScore]) -> Result<Self> {
         if tokens.len() != scores.len() {
             return Err(Error::WrongCount {

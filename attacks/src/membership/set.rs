@@ -235,7 +235,10 @@ impl ScoreSet {
         }
     }
 
-    /// Two halves at random, independent of the scores; nothing where one would lack a kind.
+    /// Returns two halves at random, independent of the scores.
+    ///
+    /// # Errors
+    /// Fewer than two records of a kind, of which a half would then lack it.
     pub(super) fn halves(&self, seed: u64) -> Result<(Self, Self)> {
         if self.members.len() < 2 || self.non_members.len() < 2 {
             return Err(Error::out_of_range(

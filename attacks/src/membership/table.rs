@@ -29,9 +29,9 @@ impl ScoreTable {
     /// Scores the records once. `progress` is called with the number of pieces done and may stop the run.
     ///
     /// # Errors
-    /// Returns an error if there is no record or a record without a second token, if the model returns NaN, a positive
-    /// log-probability or another number of rows, if it gives most records no finite perplexity, if the engine fails,
-    /// or [`Error::Interrupted`] if `progress` stops the run.
+    /// Returns an error if there is no record or a record without a second token, if the model returns NaN, a
+    /// log-probability above 1e-4 or another number of rows, if it gives most records no finite perplexity, if the
+    /// engine fails, or [`Error::Interrupted`] if `progress` stops the run.
     pub fn of<S: Scorer + ?Sized>(
         scorer: &mut S,
         records: Vec<Vec<TokenId>>,

@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Ranks every target by scoring every candidate; `options.budget` is ignored.
+/// Ranks every target by scoring every candidate; `options.budget` is checked, and ignored.
 ///
 /// This is the definition of the rank in its plainest form. For large spaces use
 /// [`super::search_ranks`].
 ///
 /// # Errors
-/// As for [`super::search_ranks`].
+/// As for [`super::search_ranks`], except that nothing interrupts it.
 pub fn flat_ranks<S: Scorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,

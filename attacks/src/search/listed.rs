@@ -132,8 +132,9 @@ impl<'a> Lines<'a> {
         parts.into_iter().rev().collect()
     }
 
-    /// Finds where to cut the line so that its two parts encode like the whole: before the last
-    /// word of the context if that works for all checked candidates, otherwise at its beginning.
+    /// Finds where to cut the line so that its two parts encode like the whole for all checked
+    /// candidates: at one of the last three spaces of the context, the last first, otherwise at its
+    /// beginning.
     fn way(&self) -> Result<Way> {
         let spaces = self.before.rmatch_indices(' ').map(|(at, _)| at).take(3);
         'cuts: for from in spaces.chain([0]) {

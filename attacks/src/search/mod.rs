@@ -211,9 +211,10 @@ pub struct Ranking {
 /// ```
 ///
 /// # Errors
-/// Returns an error if a target is not a candidate, if a context is empty, if an option is out of
-/// range, if the engine fails or returns NaN or a positive log-probability, or
-/// [`Error::Interrupted`] if `progress` stops the search.
+/// Returns an error if there is no target, if a target is not a candidate, if a context is empty, if
+/// an option is out of range, if the engine fails or returns NaN or a log-probability above 1e-4
+/// (what is above 0 up to there is rounding, and counts as 0), or [`Error::Interrupted`] if
+/// `progress` stops the search.
 pub fn search_ranks<S: PrefixScorer + ?Sized>(
     scorer: &mut S,
     tree: &CandidateTree,

@@ -23,7 +23,7 @@ pub(super) type Tested = burn_cuda::Cuda;
 #[cfg(all(test, feature = "wgpu", not(feature = "cuda")))]
 pub(super) type Tested = burn_wgpu::Wgpu;
 
-/// A model whose head predicts the next token, with these weights.
+/// Opens a model with these weights on the device with this number.
 pub(super) fn open<B: Card>(
     model: &Model,
     weights: Vec<Vec<f32>>,
@@ -41,7 +41,7 @@ pub(super) fn open<B: Card>(
     })
 }
 
-/// That a driver sees so many devices, and not this one.
+/// Returns the error for a device that can't be used, with the reason.
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub(super) fn missing(device: crate::device::Device, why: String) -> crate::error::Error {
     crate::error::Error::Device {

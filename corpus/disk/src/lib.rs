@@ -124,7 +124,8 @@ impl Read for &DiskFile {
 /// Reads a regular file of at most `most` bytes. Anything else, and a longer file, is rejected before it is read.
 ///
 /// # Errors
-/// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file, [`ErrorKind::FileTooLarge`].
+/// A file that cannot be read; [`ErrorKind::IsADirectory`] for a folder, [`ErrorKind::InvalidInput`] for what else is
+/// no file, [`ErrorKind::FileTooLarge`].
 pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_limited(open_regular(path)?, most)
 }
@@ -132,7 +133,8 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// Opens a regular file. Anything else is rejected before it is opened, since opening a pipe could block forever.
 ///
 /// # Errors
-/// A file that cannot be read; [`ErrorKind::InvalidInput`] for what is no file.
+/// A file that cannot be read; [`ErrorKind::IsADirectory`] for a folder, [`ErrorKind::InvalidInput`] for what else is
+/// no file.
 pub fn open_regular(path: &Path) -> Result<File> {
     let refused = |kind, words: String| Err(Error::new(kind, words));
     let about = std::fs::metadata(path)?;
@@ -221,7 +223,7 @@ pub fn remove_folder(path: &Path) -> Result<()> {
     std::fs::remove_dir_all(path)
 }
 
-/// Overwrites a file where it lies, so far as the file system does that, and removes it.
+/// Overwrites the first 1 MiB of a file where it lies, so far as the file system does that, and removes the file.
 ///
 /// # Errors
 /// Returns an error if the file does not exist or cannot be written.

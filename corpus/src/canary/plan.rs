@@ -208,8 +208,9 @@ impl CanaryPlan {
     /// canaries are such lines.
     ///
     /// # Errors
-    /// Returns an error if the format still needs words, there are fewer candidates than canaries or more copies than
-    /// closing phrases (12 288), the largest dose is not the number of copies, or the corpus has no document.
+    /// Returns an error if the format still needs words, there are fewer candidates than distinct canaries, more copies
+    /// than closing phrases (12 288) where carriers vary, or fewer canaries than the policy is to catch, if a dose is
+    /// 0, if the largest dose is not the number of copies, or if the corpus has no document.
     pub fn new(options: &CanaryOptions, unit: Unit, documents: &[Document]) -> Result<Self> {
         let mut ground = Ground::default();
         for document in documents {
@@ -296,7 +297,7 @@ impl CanaryPlan {
         serde_json::to_string_pretty(self).map_err(|error| Error::Plan(error.to_string()))
     }
 
-    /// The checks of [`Self::from_json`].
+    /// The checks of [`Self::from_json`], except those of the digest and of the secrets that the seed draws.
     ///
     /// # Errors
     /// As there.

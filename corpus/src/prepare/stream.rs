@@ -22,14 +22,15 @@ use std::time::Duration;
 /// Prepares a corpus from files.
 ///
 /// The resulting folder equals the one that [`crate::prepare::Prepared::write`] makes from the same documents, byte for
-/// byte, whatever the number of threads. Text is streamed. Memory holds, for each distinct unit, the SHA-1 of its
-/// tokens (20 bytes, about 40 in the table); for each document, a digest of its id and what the survey keeps of it
-/// (about 80); for each distinct secret, a digest and counts (about 100); the documents that canaries are planted in;
-/// and some batches. A simulated miss rate also keeps every distinct string that the policy finds. Detection of
-/// near-duplicates keeps, for each unit that is kept, 10 to 15 bytes for each band, and its tokens (one byte for a
-/// token below 128, at most five). Detection of repeated stretches keeps all tokens during the search (one byte each if
-/// at most 255 differ, as with characters; two up to 65 535, else four) and tables of a quarter of a byte for each, at
-/// least 100 MiB; after the search, one bit for each token, and 8 bytes for each unit and document.
+/// byte, whatever the number of threads. Text is streamed. Memory holds, for each distinct unit, the SHA-1 of what
+/// exact copies share: text, marks, class and where loss is (20 bytes, about 40 in the table); for each document, a
+/// digest of its id and what the survey keeps of it (about 80); for each distinct secret, a digest and counts (about
+/// 100); the documents that canaries are planted in; and some batches. A simulated miss rate also keeps every distinct
+/// string that the policy finds. Detection of near-duplicates keeps, for each unit that is kept, 10 to 15 bytes for
+/// each band, and its tokens (one byte for a token below 128, at most five). Detection of repeated stretches keeps all
+/// tokens during the search (one byte each if at most 255 differ, as with characters; two up to 65 535, else four) and
+/// tables of a quarter of a byte for each, at least 100 MiB; after the search, one bit for each token, and 8 bytes for
+/// each unit and document.
 ///
 /// The files are read more than once and must not change meanwhile; a change is reported as an error at the end. Input
 /// that cannot be read twice, such as a pipe, is kept in memory.

@@ -110,7 +110,7 @@ fn class(word: &str) -> Class {
     }
 }
 
-/// Runs of letters and digits by their kind, three of a kind at most: `McCoy-12` is `XxXx-00`.
+/// Hashes the kinds of a word's characters, two of a kind in a row at most and 12 in all: `McCoy-12` is `XxXxx-00`.
 fn shape(word: &str) -> u64 {
     let mut out = [0u8; 12];
     let mut length = 0;

@@ -1,7 +1,7 @@
 //! A small tagger of our own for English text: parts of speech, names, subjects and objects.
 //!
 //! It consists of three linear chains (conditional random fields) over hashed features of word forms, neighbours and,
-//! for the last two, parts of speech. Weights have eight bits and are included in the crate; `models/tagger.md`
+//! for roles alone, parts of speech. Weights have eight bits and are included in the crate; `models/tagger.md`
 //! describes the training data and the accuracy. Each tag has its probability given the sentence, so that two
 //! thresholds turn one model into two policies.
 

@@ -84,7 +84,8 @@ impl Model {
         for ((name, labels), sentences) in TASKS.iter().zip(all) {
             check(name, *labels, sentences)?;
         }
-        // The later chains are trained on tags from a tagger that has not seen the sentence, as when the model is used.
+        // The chain of roles is trained on tags from a tagger that has not seen the sentence, as when the model is
+        // used.
         let half = |odd: usize| -> Vec<&TaggedSentence> {
             material
                 .speech

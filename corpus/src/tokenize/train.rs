@@ -27,7 +27,7 @@ const MOST: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// Returns an error if the size is outside [257, 2^20], or the text contains no pair of bytes to join.
+/// Returns an error if the size is outside [257, 2^20], or above 257 and no two bytes are adjacent twice in the text.
 pub fn train_tokenizer(texts: impl Iterator<Item = String> + Send, size: usize) -> Result<String> {
     if !(LEAST..=MOST).contains(&size) {
         return Err(range(

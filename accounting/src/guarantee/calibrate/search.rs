@@ -219,8 +219,8 @@ impl Continuous {
     }
 }
 
-/// The next stride: a little beyond where the secant meets zero, at least twice the last one
-/// where the secant says nothing.
+/// The next stride: a little beyond where the secant meets zero, at least a quarter of the last
+/// one; twice the last one where the secant says nothing. Never longer than a factor of `STRIDE`.
 fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
     let slope = (here.margin - before.margin) / (here.x - before.x);
     let secant = 1.2 * (here.margin / slope).abs() + 1e-3;
@@ -233,7 +233,7 @@ fn leap(before: Trial, here: Trial, stride: f64) -> f64 {
 }
 
 /// Narrows a bracket to `width` by inverse quadratic interpolation where that is sound, otherwise by bisection; the
-/// last steps reach across the root by half a width.
+/// last steps reach across the root by up to 0.45 of a width.
 ///
 /// Source: Chandrupatla 1997.
 pub(crate) fn interpolate(

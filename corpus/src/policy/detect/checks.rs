@@ -397,7 +397,7 @@ pub(super) fn mixed(c: Candidate<'_>) -> Option<Candidate<'_>> {
     (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)).then_some(c)
 }
 
-/// What follows a word such as `order number`: the last piece, with a digit in it.
+/// What follows a word such as `order number`: the last piece, with at least two digits in it.
 pub(super) fn named_reference(c: Candidate<'_>) -> Option<Candidate<'_>> {
     let at = c
         .found()

@@ -8,7 +8,7 @@ const MONTH: &str = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|Ju
 const MONTH_ALONE: &str = r"(?:January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|Aug|Sept|Oct|Nov|Dec)";
 const WEEKDAY: &str = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?";
 const NUMBER: &str = r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,18}(?:\.\d{1,9})?)";
-/// Number words, one to three of them in a row.
+/// A single number word.
 const WORDS: &str = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion|trillion|dozen|half)";
 const ORDINALS: &str = r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|hundredth|thousandth)";
 const PERIOD: &str = r"(?:day|week|fortnight|weekend|month|quarter|year|decade|century|season|spring|summer|autumn|fall|winter)s?";

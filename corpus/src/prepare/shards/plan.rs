@@ -184,7 +184,7 @@ impl ShardPlan {
     ///
     /// # Errors
     /// As for [`PrepareFiles::write`]. Also returns an error if the number of shards is outside 1 to 4096, the corpus
-    /// cannot be read twice, reading cannot start in its middle with these options ([`ReadOptions::user`],
+    /// is a pipe or a device, the options are not for shards ([`ReadOptions::user`], [`ReadOptions::chat`],
     /// [`ReadOptions::skip_unreadable`]), or the plan already exists.
     pub fn write(
         files: &PrepareFiles<'_>,

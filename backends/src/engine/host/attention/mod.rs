@@ -76,7 +76,7 @@ impl Attention {
     }
 }
 
-/// What a row of scores can see, as columns of a block that begins at `low`.
+/// A block of an example's rows, with the keys that they see.
 struct Block {
     /// Rows of the example.
     rows: std::ops::Range<usize>,

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 const DEPTH: usize = 256;
 /// Rows of a tile.
 const ROWS: usize = 6;
-/// Vectors across a tile: six times two sums, two values of b and one of a fill 16 registers.
+/// Vectors across a tile: six times two sums, two values of b and one of a take 15 of 16 registers.
 const VECTORS: usize = 2;
 /// Widest tile of any machine.
 const WIDEST: usize = 32;
