@@ -127,11 +127,11 @@ impl Project {
         Ok(None)
     }
 
-    /// A file by its path.
+    /// Reads the file at a path.
     ///
     /// # Errors
-    /// A file that can't be read or is too large, is no TOML, or holds a key or a value that does not belong;
-    /// the message shows line, key, value and allowed range.
+    /// Returns an error if the file can't be read, is too large, is not TOML, or holds a key or a value that
+    /// is not allowed. The message shows line, key, value and allowed range.
     pub fn read(path: &Path) -> Result<Self> {
         Self::named(path, path.display().to_string())
     }
