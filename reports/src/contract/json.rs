@@ -98,7 +98,7 @@ fn expected(said: &str) -> Option<String> {
     Some(format!("expected {expected}"))
 }
 
-/// Like [`json_problem`], for the message of another parser: the contents of its file are left out,
+/// Like `json_problem`, for the message of another parser: the contents of its file are left out,
 /// what was expected stays.
 #[cfg(feature = "findings")]
 pub(crate) fn without_content(said: &str) -> String {

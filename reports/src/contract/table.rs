@@ -75,7 +75,7 @@ impl Table {
     pub fn to_text(&self) -> String {
         self.laid_out(None)
     }
-    /// Like [`Table::to_text`], but at most `width` characters wide, with long cells broken between
+    /// Like `Table::to_text`, but at most `width` characters wide, with long cells broken between
     /// words.
     #[must_use]
     pub fn to_text_within(&self, width: usize) -> String {

@@ -126,7 +126,7 @@ enum Shown {
     Briefly,
     /// On the page and in the full text.
     InFull,
-    /// Like [`Shown::InFull`], but a section of another page, whose result the short text names once.
+    /// Like `Shown::InFull`, but a section of another page, whose result the short text names once.
     OfPart(String),
 }
 

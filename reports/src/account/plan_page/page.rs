@@ -19,10 +19,10 @@ use reticent_accounting::training::{Recipe, Run};
 use reticent_accounting::{Convention, Epsilon, Estimate, Notion};
 use std::fmt::Write;
 
-/// The page; plots are drawn only where they are shown.
+/// Returns the page; plots are drawn only where they are shown.
 ///
 /// # Errors
-/// A plot that can't be drawn.
+/// Returns an error if a plot can't be drawn.
 pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool) -> Result<Page> {
     let body = &document.body;
     let title = format!("Privacy plan: {}", what_runs(run));
@@ -66,7 +66,7 @@ pub(crate) fn page(run: &PlannedRun, document: &Envelope<PlanPage>, plots: bool)
     assumptions.extend(body.labels_wanted.clone());
     let batches = run.plan.run.noisy().and_then(about_the_batches);
     let delta = about_delta(&document.inputs);
-    // What the answer says already is not repeated among what it does not cover.
+    // What the answer says already is not repeated under what is not covered.
     let mut not_covered = body.not_covered.clone();
     not_covered.retain(|said| Some(said) != delta.as_ref());
     Ok(page
@@ -106,7 +106,7 @@ fn with_plots(mut page: Page, run: &PlannedRun, body: &PlanPage) -> Result<Page>
     Ok(page)
 }
 
-/// What is said of a sigma that was found, and of which runs.
+/// Returns a note on a σ that was found by calibration, and for which runs it was found.
 pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
     let alone = match run.plan.continues {
         Some(_) => " It was found for this run alone, without the earlier one.",
@@ -115,7 +115,7 @@ pub(crate) fn sigma_found(run: &PlannedRun) -> Option<String> {
     Some(noise_found(&run.inputs)? + alone)
 }
 
-/// The result in a sentence or two.
+/// Returns the result in a sentence or two.
 pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     let epsilon = body.headline.get().get();
     let mut said = promised(run, body.promises.first());
@@ -139,7 +139,7 @@ pub(super) fn summary(run: &PlannedRun, body: &PlanPage) -> String {
     said
 }
 
-/// The first promise in a sentence.
+/// Returns the first promise in a sentence.
 pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     let Some(first) = first else {
         return "Nothing is promised that is known.".to_owned();
@@ -159,7 +159,7 @@ pub(super) fn promised(run: &PlannedRun, first: Option<&Promised>) -> String {
     }
 }
 
-/// Why nothing is promised.
+/// Returns why nothing is promised.
 fn reason(run: &PlannedRun) -> String {
     let delta = run.plan.delta.get();
     let plan = &run.plan;
@@ -183,7 +183,7 @@ fn reason(run: &PlannedRun) -> String {
     }
 }
 
-/// What runs, in a line.
+/// Describes what runs in a line.
 pub(super) fn what_runs(run: &PlannedRun) -> String {
     let plan = &run.plan;
     let said = match &plan.run {
@@ -217,7 +217,7 @@ pub(super) fn what_runs(run: &PlannedRun) -> String {
     format!("{said}, unit {}", plan.unit.value)
 }
 
-/// The notion in which a promise is made, with what is compared.
+/// Returns the notion of a promise, with what is compared.
 pub(super) fn notion(promised: &Promised) -> String {
     let row = &promised.guarantee;
     let name = match row.notion {
@@ -304,7 +304,7 @@ pub(super) fn ceilings(rows: &[Bounded]) -> Table {
     table
 }
 
-/// The changes that help.
+/// Returns the table of changes that help.
 pub(super) fn tighten(body: &PlanPage) -> Table {
     let mut table = Table::new([
         ("single change", Align::Left),
@@ -318,7 +318,7 @@ pub(super) fn tighten(body: &PlanPage) -> Table {
     table
 }
 
-/// Those that do not.
+/// Returns the changes that don't help.
 pub(super) fn no_help(body: &PlanPage) -> Option<String> {
     let rest: Vec<&str> = body
         .tighten

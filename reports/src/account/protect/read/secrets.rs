@@ -1,4 +1,4 @@
-//! The table of secrets: id, prior, posterior and perhaps kind.
+//! The table of secrets: id, prior, posterior and optionally kind.
 
 use super::{Kind, Names, Place};
 use anyhow::{Result, bail};
@@ -7,12 +7,12 @@ use reticent_accounting::protect::Secret;
 use serde_json::Value;
 use std::path::Path;
 
-/// What is promised for one secret.
+/// The promise for one secret.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Promise {
-    /// Prior and tolerated posterior.
+    /// Its prior and tolerated posterior.
     pub(crate) secret: Secret,
-    /// What sort of secret it is; empty if not said.
+    /// The kind of secret; empty if not given.
     pub(crate) kind: String,
 }
 
@@ -25,11 +25,11 @@ struct Entry<'a> {
     place: Place<'a>,
 }
 
-/// Reads a table of secrets: names, and promises in the same order.
+/// Reads a table of secrets: their names, and their promises in the same order.
 ///
 /// # Errors
-/// Unreadable or malformed content, two secrets of one id, a prior or posterior out of range;
-/// the message has file, line and value.
+/// Returns an error with file, line and value if the content is unreadable or malformed, if two
+/// secrets have the same id, or if a prior or posterior is out of range.
 pub(crate) fn read_secrets(path: &Path) -> Result<(Names, Vec<Promise>)> {
     let mut names = Names::default();
     let mut promises = Vec::new();
