@@ -1,4 +1,4 @@
-//! `audit redact`: a corpus of any size, deduplicated and redacted as a stream.
+//! `audit redact`: deduplicates and redacts a corpus of any size as a stream.
 
 use crate::audit::args::Redact;
 use crate::audit::owner_key::with_policy;
@@ -95,7 +95,7 @@ pub(in crate::audit) fn run(args: &Redact, output: Output, interrupt: &Interrupt
     Ok(Exit::Finished)
 }
 
-/// What stdout is, where that can be asked: it must not be what is read.
+/// Returns the metadata of stdout, where available: stdout must not be a file that is read.
 fn of_stdout() -> Option<std::fs::Metadata> {
     #[cfg(unix)]
     {
@@ -107,7 +107,7 @@ fn of_stdout() -> Option<std::fs::Metadata> {
     None
 }
 
-/// An error with the argument it is about.
+/// Adds to an error the argument that it is about.
 fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
     let about = match &error {
         Error::Exists { path } => {
@@ -115,7 +115,7 @@ fn of_argument(error: Error, options: &RedactionOptions) -> anyhow::Error {
             return anyhow::anyhow!("--out: {shown} exists; --force replaces it");
         }
         Error::Write { .. } | Error::Output { .. } => "--out",
-        // A policy that does not build says so before anything is read.
+        // A policy that can't be built reports its error before anything is read.
         Error::Pattern { .. } | Error::Classifier { .. } if options.policy.build().is_err() => {
             "--policy"
         }
