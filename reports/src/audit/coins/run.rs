@@ -1,4 +1,4 @@
-//! Scores of the canaries, and what follows from them.
+//! Scores the canaries and derives the bound and the verdict.
 
 use super::args::Coins as Args;
 use super::{CoinsReport, Inclusion, Preflight};
@@ -28,10 +28,10 @@ use reticent_corpus::read::read_documents;
 use reticent_corpus::tokenize::Tokenizer;
 use std::path::Path;
 
-/// Canaries scored at once.
+/// The number of canaries scored at once.
 const BATCH: usize = 256;
 
-/// Simulated audits for the power at each share of the noise.
+/// The number of simulated audits for the power at each share of the noise.
 const RUNS: u64 = 20;
 
 pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) -> Result<Exit> {
@@ -114,7 +114,7 @@ pub(in crate::audit) fn run(args: &Args, output: Output, interrupt: &Interrupt) 
     open_limit(report.exit(), report.undecided())
 }
 
-/// Refuses a checkpoint whose records are others than those of the coins.
+/// Refuses a checkpoint whose unit is not that of the coins.
 fn of_one_unit(model: &LoadedModel, coins: &CoinPlan) -> Result<()> {
     let Some(manifest) = &model.manifest else {
         return Ok(());
@@ -140,16 +140,16 @@ fn read(args: &Args) -> Result<CoinPlan> {
     CoinPlan::from_json(&json).with_context(|| format!("--coins-file: {}", path.display()))
 }
 
-/// What was trained on, as --training names it.
+/// The training data named by --training.
 struct Training<'a> {
     path: &'a Path,
-    /// Where it is a prepared folder.
+    /// The prepared corpus, if it is one.
     prepared: Option<Prepared>,
-    /// How often each canary stands in it.
+    /// How often each canary occurs in it.
     found: Vec<u64>,
-    /// The same of the tokens that are trained on: a record may have been cut behind `--max-tokens`.
+    /// The same for the tokens that are trained on: a record may have been truncated at `--max-tokens`.
     learned: Vec<u64>,
-    /// The same of what the preparation held out.
+    /// The same for what the preparation held out.
     held_out: Vec<u64>,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// Whether it is what the coins say.
+    /// Checks that the training data agree with the coins.
     fn preflight(&self, coins: &CoinPlan) -> Result<Preflight> {
         let path = self.path.display();
         let copies = u64::from(coins.plan.copies);
@@ -227,10 +227,11 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// Whether the model is known to have been trained on it.
+    /// Returns whether the model is known to have been trained on these data.
     ///
     /// # Errors
-    /// A checkpoint whose owner's key says that it was trained on other records, and on nothing before them.
+    /// Returns an error if the owner's key of a checkpoint shows that it was trained on other records, and on nothing
+    /// before them.
     fn of_model(&self, args: &Args, model: &LoadedModel) -> Result<Inclusion> {
         let folder = args.of.adapter.as_ref().or(args.of.model.as_ref());
         let (Some(prepared), Some(folder), Some(manifest)) =
@@ -242,7 +243,7 @@ impl<'a> Training<'a> {
             return Ok(Inclusion::GivenText);
         };
         let kept = owner.kept_records(prepared)?;
-        // What a run continues from, or an adapter stands on, may have met any canary.
+        // The base of a run or of an adapter may have met any canary.
         let continued = matches!(manifest.initial, Initial::Continued { .. });
         let alone = !continued && args.of.adapter.is_none();
         ensure!(
@@ -259,8 +260,8 @@ impl<'a> Training<'a> {
     }
 }
 
-/// The texts of the records as far as their tokens go, at most so many: one that may have been cut is read back from
-/// them.
+/// Returns the texts of the records as far as their tokens reach, at most `most`: a text that may have been truncated
+/// is decoded from its tokens.
 fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
     let records = prepared.texts.iter().zip(&prepared.training.records);
     let each = records.map(|(text, record)| match record.tokens.len() < most {
@@ -270,7 +271,8 @@ fn learned(prepared: &Prepared, most: usize) -> Vec<String> {
     each.collect()
 }
 
-/// How likely each canary is to the model, beside the reference where there is one; nats. And how far the two are apart.
+/// Returns how likely each canary is to the model, relative to the reference if there is one, in nats; and how far
+/// apart the two models are.
 fn scores(
     args: &Args,
     coins: &CoinPlan,
@@ -310,7 +312,7 @@ fn scores(
     Ok((scores.collect(), Some(apart)))
 }
 
-/// A canary's tokens, and where its secret begins.
+/// A canary's tokens, and the position at which its secret begins.
 struct Sequence {
     tokens: Vec<TokenId>,
     secret: usize,
@@ -330,7 +332,7 @@ impl Sequence {
             .zip(&context)
             .take_while(|(a, b)| a == b)
             .count();
-        // A secret whose tokens are all the context's has none of its own to be scored.
+        // A secret whose tokens all belong to the context has none to be scored.
         ensure!(
             common < tokens.len() && !tokens.is_empty(),
             "--tokenizer: {} has no token that its context lacks",
@@ -343,7 +345,7 @@ impl Sequence {
     }
 }
 
-/// ln p of each secret behind its context.
+/// Returns ln p of each secret after its context.
 fn likelihoods(
     scorer: &mut dyn PrefixScorer,
     sequences: &[Sequence],
@@ -370,7 +372,7 @@ fn likelihoods(
     Ok(found)
 }
 
-/// Coins that are told by which half of the scores their canary is in.
+/// Returns the number of coins guessed right by assigning each canary according to its half of the scores.
 fn right(scores: &[f64], inside: &[bool]) -> u64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
@@ -380,7 +382,7 @@ fn right(scores: &[f64], inside: &[bool]) -> u64 {
         .count() as u64
 }
 
-/// Promise and measurement, or why there is no verdict.
+/// Compares promise and measurement, or returns why there is no verdict.
 fn verdict(
     run: Option<&TrainingPlan>,
     model: &LoadedModel,
@@ -431,8 +433,8 @@ fn verdict(
     Ok(judge(&promise, &measured).map_err(|why| why.to_string()))
 }
 
-/// What is promised for a text with all copies of a canary against one without; nothing where nothing is, and why
-/// not where that is known.
+/// Returns the promise for a text with all copies of a canary compared with one without. `None` if nothing is promised;
+/// an error message if the reason is known.
 fn promise(
     mechanism: &Mechanism,
     terms: &AuditTerms,
@@ -470,8 +472,8 @@ fn group(terms: &AuditTerms) -> Result<GroupSize> {
     )?)
 }
 
-/// How likely the promise would be contradicted with less noise; nothing where no noise is known that
-/// could be less.
+/// Returns how likely the promise would be contradicted with less noise; empty if no noise is known that could be
+/// lower.
 fn power(
     mechanism: &Mechanism,
     terms: &AuditTerms,
@@ -501,7 +503,7 @@ fn power(
     Ok(found)
 }
 
-/// How far apart runs with and without all copies of a canary can be.
+/// Returns how far apart runs with and without all copies of a canary can be.
 fn total_variation(mechanism: &Mechanism, terms: &AuditTerms) -> Result<f64> {
     let query = Query {
         neighbours: terms.neighbours,
