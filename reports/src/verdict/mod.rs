@@ -114,7 +114,6 @@ pub struct Verdict {
 }
 
 /// Compares a promise with a measurement.
-/// Compares a promise with a measurement.
 ///
 /// The measurement contradicts the promise if its lower bound exceeds the upper bound. A contradiction is a
 /// bug report: the suspects are the mistakes under which the promise would have covered the measurement, the

@@ -205,7 +205,7 @@ pub(crate) fn headline(run: &PlannedRun, guarantees: &[Guarantee]) -> Result<Upp
 /// Writes the page to stdout and holds the headline against a limit.
 ///
 /// # Errors
-/// A plan that can't be accounted, a format that it has not.
+/// Returns an error if the plan can't be accounted or the page doesn't have the format.
 pub(crate) fn show(run: &PlannedRun, limit: Option<Epsilon>, output: Output) -> Result<Exit> {
     let mut document = sheet(run)?;
     document.inputs = document.inputs.given("max_epsilon", limit)?;

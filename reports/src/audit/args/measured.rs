@@ -1,4 +1,4 @@
-//! What `audit policy` and `audit screen` measure on what.
+//! Arguments of `audit policy` and `audit screen`: the policy to measure and the corpus.
 
 use crate::audit::args::preparing::{DEFAULT_UNIT, conservative, unit_of_document};
 use crate::audit::args::{ConservativeSign, PolicyArg, Reading};

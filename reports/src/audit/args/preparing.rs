@@ -1,4 +1,4 @@
-//! How a corpus is prepared: for `audit prepare` and `audit neighbours`.
+//! Arguments for how a corpus is prepared, shared by `audit prepare` and `audit neighbours`.
 
 use crate::audit::args::{ConservativeSign, PolicyArg, TokenizerArg};
 use crate::audit::classify::numbered;

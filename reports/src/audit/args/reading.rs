@@ -1,4 +1,4 @@
-//! How a corpus is read.
+//! Arguments for how a corpus is read.
 
 use anyhow::{Context, Error, Result};
 use clap::Args;

@@ -285,7 +285,6 @@ fn p_values(document: &Value) -> Option<Vec<f64>> {
 ///
 /// The promise is a certified upper end, so the only error is that of the measured bound: "more" is said about a
 /// training whose ε is no larger than the other's with at most the probability of that error.
-/// larger than the other's has the probability of that error at most.
 pub(super) struct Against {
     /// The promised upper bound of the first model.
     pub(super) promised: f64,

@@ -139,7 +139,6 @@ pub(super) fn work(report: &ExposureReport) -> String {
 /// Candidates before it are at least as likely and mutually exclusive, so a draw from the model after its
 /// context gives it with probability at most 1/rank: e^NLL draws on average, and never fewer than its
 /// rank.
-/// rank.
 pub(super) fn extraction(report: &ExposureReport) -> Option<String> {
     let canaries = report.finding.canaries.iter();
     let first = canaries.min_by_key(|canary| canary.rank.max)?;
