@@ -1,4 +1,4 @@
-//! Serializes operators and tables. The bytes name the build that wrote them, and only the same build reads
+//! Serialises operators and tables. The bytes name the build that wrote them, and only the same build reads
 //! them, since what an operator does is part of the program.
 
 use crate::guard;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The prefix of our bytes. Ballista's own are protocol buffers, which can't begin like this.
 const MARK: &[u8] = b"\xffreticent-cluster\n";
 
-/// A serialized operator or table.
+/// A serialised operator or table.
 #[derive(Serialize, Deserialize)]
 struct Message {
     /// The build, which is compared first; in another build the rest may have another shape.

@@ -13,7 +13,7 @@ use reticent_backends::{Collective, Error};
 /// values.
 const MESSAGE: usize = 1 << 22;
 
-/// MPI as started in this process; it is finalized when this value is dropped.
+/// MPI as started in this process; it is finalised when this value is dropped.
 pub struct Started(Universe);
 
 impl Started {

@@ -21,7 +21,7 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     }
 }
 
-/// Deserializes a value whose counts may be written as decimals.
+/// Deserialises a value whose counts may be written as decimals.
 ///
 /// # Errors
 /// Returns the reason, with key and range, if a number that is not a count is the cause; otherwise

@@ -116,7 +116,7 @@ impl Output {
     /// names and values.
     ///
     /// # Errors
-    /// Returns an error if the document or page can't be serialized or an output can't be written.
+    /// Returns an error if the document or page can't be serialised or an output can't be written.
     pub fn answer<B: Serialize>(self, document: &Envelope<B>, page: &Page) -> Result<()> {
         self.answer_with_rows(document, page, || Ok(Csv::of_facts(&document.body, &[])?))
     }

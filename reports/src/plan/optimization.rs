@@ -1,4 +1,4 @@
-//! The optimizer's options, as flags of `audit train` and under the same names in `[optimizer]` of a plan file.
+//! The optimiser's options, as flags of `audit train` and under the same names in `[optimizer]` of a plan file.
 //! Promises depend on none of them but a decay on a plateau.
 
 use super::args::decay_factor;

@@ -61,9 +61,9 @@ pub struct PlanRequest {
     pub schedule: Schedule,
     /// The options of single recipes.
     pub of_recipe: RecipeArgs,
-    /// The optimizer's options.
+    /// The optimiser's options.
     pub optimization: Optimization,
-    /// The optimizer's options that are set in the file.
+    /// The optimiser's options that are set in the file.
     pub optimization_of_file: Vec<&'static str>,
     /// The sampling rate of `jft`'s first phase, which only files can set.
     pub first_rate: Option<SamplingRate>,

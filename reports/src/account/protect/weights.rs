@@ -127,7 +127,7 @@ impl Weights {
     }
 }
 
-/// A list that is serialized as it is iterated.
+/// A list that is serialised as it is iterated.
 struct Listed<F>(F);
 
 impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Listed<F> {

@@ -237,7 +237,7 @@ fn candidates(line: &Line, count: u64, seed: u64) -> Result<(Vec<String>, u128)>
     }
 }
 
-/// Tokenizes a line. The tokens that all candidates share are the context; each candidate keeps the others, so that
+/// Tokenises a line. The tokens that all candidates share are the context; each candidate keeps the others, so that
 /// tokens across the boundary count where they differ.
 fn tokens(
     line: Line,

@@ -172,7 +172,7 @@ impl ExtractReport {
         0.05 / self.prompts.len().max(1) as f64
     }
 
-    /// Returns the number of passages that could show memorization if all were extracted and none by a baseline;
+    /// Returns the number of passages that could show memorisation if all were extracted and none by a baseline;
     /// `None` if there are enough.
     fn passages_needed(&self) -> Option<u64> {
         let trials = self.prompts.iter().map(|row| row.verbatim.trials).max()?;

@@ -40,7 +40,7 @@ pub(super) fn drawn(
         let Some(text) = whole.strip_prefix(&before) else {
             return false;
         };
-        // The text must be tokenized into the drawn tokens both alone and before a full stop.
+        // The text must be tokenised into the drawn tokens both alone and before a full stop.
         let again = |end: &str| {
             let line = format!("{}{text}{end}", place.before);
             tokenizer

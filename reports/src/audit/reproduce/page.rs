@@ -133,7 +133,7 @@ impl Reproduction {
     }
 }
 
-/// Summarizes the measurements; of several points, the first and the last.
+/// Summarises the measurements; of several points, the first and the last.
 fn here(claim: &Judged) -> String {
     if matches!(claim.judgement, Judgement::NotTestable { .. }) && claim.measured.is_empty() {
         return String::new();

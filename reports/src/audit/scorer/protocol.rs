@@ -125,7 +125,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T, String
     })
 }
 
-/// Serializes a message as a line. Returns an error if `serde_json` can't write a number.
+/// Serialises a message as a line. Returns an error if `serde_json` can't write a number.
 pub(crate) fn write<T: Serialize>(message: &T) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

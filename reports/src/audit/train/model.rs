@@ -247,7 +247,7 @@ pub(in crate::audit) fn dropout_of(model: &Model, rate: f64) -> Result<Dropout> 
     })
 }
 
-/// Checks that the corpus was tokenized by the model's own tokenizer.
+/// Checks that the corpus was tokenised by the model's own tokenizer.
 fn same_tokens(folder: &Path, loaded: &Pretrained, prepared: &Prepared) -> Result<()> {
     if same_tokenizer(&loaded.tokenizer, &prepared.tokenizer)? {
         return Ok(());

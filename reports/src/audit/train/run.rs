@@ -512,7 +512,7 @@ impl Keep<'_> {
     }
 
     /// Checks that the paths for epochs are free: no plan of another model, and for a new run no checkpoint. A resumed
-    /// run recognizes its own checkpoints by their weights when it reaches them.
+    /// run recognises its own checkpoints by their weights when it reaches them.
     fn free(&self, state: &Path) -> Result<()> {
         let Some(every) = self.every else {
             return Ok(());
