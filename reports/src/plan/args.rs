@@ -263,7 +263,7 @@ pub struct NoiseDecayArgs {
     pub noise_decay_every: Option<u64>,
 }
 
-/// Parses the factor of a learning-rate schedule, in (0, 1).
+/// Parses the factor of a schedule, in (0, 1).
 ///
 /// # Errors
 /// Returns an error for any other number.
