@@ -57,9 +57,9 @@ impl Exposure {
         self.report.finding.summary.max().p_value()
     }
 
-    /// Whether the promise is contradicted, or `max_exposure` is certainly exceeded: the cases in which `audit
-    /// exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off; `says`
-    /// then states that it is unknown.
+    /// Whether the promise is contradicted, or `max_exposure` is certainly exceeded: the cases in which
+    /// `audit exposure` exits with 1. False does not mean that the promise is kept if `budget` cut the search off;
+    /// `says` then states that it is unknown.
     #[getter]
     fn exceeded(&self) -> bool {
         self.report.exit() == Exit::Exceeded

@@ -24,8 +24,8 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Formats the chain of an error on one line, outermost context first: `--sigma: noise multiplier must lie in (0, inf),
-/// got 0`.
+/// Formats the chain of an error on one line, outermost context first:
+/// `--sigma: noise multiplier must lie in (0, inf), got 0`.
 ///
 /// A cause that the line already quotes is not repeated.
 ///

@@ -211,8 +211,8 @@ impl Configured {
         self.values.is_empty()
     }
 
-    /// Returns the line that lists the values taken, if any: `from reticent.toml: delta 1e-5, neighbours
-    /// replace`.
+    /// Returns the line that lists the values taken, if any:
+    /// `from reticent.toml: delta 1e-5, neighbours replace`.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let said = self.values.iter().map(|(key, value)| {
