@@ -49,7 +49,8 @@ pub enum Inclusion {
 
 impl Inclusion {
     /// Returns why a result without contradiction says nothing about a promise: canaries that training never met can
-    /// contradict it only by chance. `ours`: whether the plan that ran is read from the checkpoint.
+    /// contradict it only by chance, and otherwise leave every promise standing. `ours`: whether what ran is read from
+    /// the checkpoint.
     #[cfg(feature = "audit")]
     const fn leaves_standing(self, ours: bool) -> Option<&'static str> {
         match self {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// How many merely rose or fell says nothing: a model that likes one digit less raises nine tenths of all candidates a
 /// little and lowers the rest a lot. Therefore the canaries that rise above a line or fall below it are counted.
 pub(super) struct Exposures {
-    /// The mean exposures, with ties resolved in the way that shows the largest leak.
+    /// The mean exposures, with ties counted against a leak.
     pub(super) means: (f64, f64),
     pairs: Vec<ExposurePair>,
     more: PairedEValue,

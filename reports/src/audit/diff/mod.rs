@@ -1,12 +1,12 @@
 //! `audit diff`: tests whether the new model leaks more than the old one, beyond noise.
 //!
 //! Exposures are compared canary by canary, by a paired e-value over those that rose above a line and those that fell
-//! below it ([`reticent_attacks::exposure::PairedEValue`] states the hypothesis and proves the test). If the old model
-//! was not seen to leak, the new one is also compared with chance alone, and what it proves about ε is compared with
-//! what the old one promised. Rates and areas are compared by their intervals: "more" is said if the lower end of the
-//! new one is above the upper end of the old one, which needs no independence. All rows share the level; an area's
-//! interval and a verdict's bound are the document's own, so their error probabilities are subtracted, and the other
-//! rows share the rest.
+//! below it ([`reticent_attacks::exposure::PairedEValue`] states the hypothesis and proves the test). The new model is
+//! also compared with chance alone, which counts if the old one was not seen to leak. What the new model proves about ε
+//! is compared with what the old one promised. Rates and areas are compared by their intervals: "more" is said if the
+//! lower end of the new one is above the upper end of the old one, which needs no independence. All rows share the
+//! level; an area's interval and a verdict's bound are the document's own, so their error probabilities are subtracted,
+//! and the other rows share the rest.
 
 pub mod args;
 mod checks;
