@@ -80,6 +80,7 @@ impl FromStr for Run {
 /// # Ok(()) }
 /// ```
 ///
+/// # Errors
 /// Returns an error if the plan or a key can't be read; if the scheduler is not on this machine and the network
 /// is not trusted; if the scheduler or an executor is of another build; or if a stage failed, as
 /// [`ShardPlan::run`] reports it.
